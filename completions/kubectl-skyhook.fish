@@ -1,0 +1,1 @@
+complete --keep-order --exclusive --command kubectl-skyhook --arguments "(KUBECTL_SKYHOOK_COMPLETE=fish kubectl-skyhook -- (commandline --current-process --tokenize --cut-at-cursor) (commandline --current-token))"

@@ -1,0 +1,47 @@
+//! `DeploymentPolicy`: how many nodes may be worked on at once.
+
+use serde::Deserialize;
+
+use super::{LabelSelector, Meta};
+
+/// The name under which the operator keeps nodes that no compartment selects.
+pub const DEFAULT_COMPARTMENT: &str = "__default__";
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct DeploymentPolicy {
+    pub metadata: Meta,
+    pub spec: DeploymentPolicySpec,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DeploymentPolicySpec {
+    pub default: PolicyDefault,
+    pub compartments: Vec<Compartment>,
+    pub reset_batch_state_on_completion: Option<bool>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct PolicyDefault {
+    pub budget: Budget,
+    pub strategy: Option<serde_json::Value>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Compartment {
+    pub name: String,
+    pub selector: LabelSelector,
+    pub budget: Budget,
+    pub strategy: Option<serde_json::Value>,
+}
+
+/// At most so many nodes, or so many per cent of them.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Budget {
+    pub percent: Option<i64>,
+    pub count: Option<i64>,
+}

@@ -1,0 +1,122 @@
+//! The two generations of the operator's API, as data.
+
+use std::fmt;
+
+/// Which API the operator speaks.
+///
+/// Operators up to v0.17 know `Skyhook` objects and run raw Pods; from v0.18 on the same thing is
+/// called `NodeWright`, lives in another group and runs Jobs. Group, kind, finalizer, key prefix
+/// and the rest follow from the generation, so no other file needs to spell them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum)]
+pub enum Generation {
+    /// Operators up to v0.17: `Skyhook`, raw Pods
+    Skyhook,
+    /// Operators from v0.18 on: `NodeWright`, Jobs
+    #[value(name = "nodewright")]
+    NodeWright,
+}
+
+/// What carries out one stage of one package on one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Executor {
+    /// A bare Pod that restarts in place until it succeeds.
+    Pod,
+    /// A `batch/v1` Job with a limited number of attempts.
+    Job,
+}
+
+impl Generation {
+    /// Both, older first.
+    pub const ALL: [Generation; 2] = [Generation::Skyhook, Generation::NodeWright];
+    /// The API version both groups are served at.
+    pub const VERSION: &'static str = "v1alpha1";
+
+    /// The API group, which is also the prefix of every annotation, label and condition key.
+    pub fn group(self) -> &'static str {
+        match self {
+            Generation::Skyhook => "skyhook.nvidia.com",
+            Generation::NodeWright => "nodewright.nvidia.com",
+        }
+    }
+
+    /// `group/version`, as in an object's `apiVersion`.
+    pub fn api_version(self) -> String {
+        format!("{}/{}", self.group(), Self::VERSION)
+    }
+
+    /// The kind of the main custom resource.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Generation::Skyhook => "Skyhook",
+            Generation::NodeWright => "NodeWright",
+        }
+    }
+
+    /// The plural of the main custom resource, as it stands in a URL.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Generation::Skyhook => "skyhooks",
+            Generation::NodeWright => "nodewrights",
+        }
+    }
+
+    /// The name in lower case: `skyhook` or `nodewright`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Generation::Skyhook => "skyhook",
+            Generation::NodeWright => "nodewright",
+        }
+    }
+
+    /// `plural.group`, which `kubectl` resolves whatever else is installed.
+    pub fn resource(self) -> String {
+        format!("{}.{}", self.plural(), self.group())
+    }
+
+    /// The finalizer that the operator puts on its custom resources.
+    pub fn finalizer(self) -> String {
+        format!("{}/{}", self.group(), self.name())
+    }
+
+    /// A key under this generation's prefix.
+    pub fn key(self, suffix: &str) -> String {
+        format!("{}/{suffix}", self.group())
+    }
+
+    /// The namespace that the chart of this generation installs into.
+    pub fn default_namespace(self) -> &'static str {
+        self.name()
+    }
+
+    /// The key of the default runtime-required taint.
+    pub fn taint_key(self) -> &'static str {
+        self.group()
+    }
+
+    /// What runs package stages.
+    pub fn executor(self) -> Executor {
+        match self {
+            Generation::Skyhook => Executor::Pod,
+            Generation::NodeWright => Executor::Job,
+        }
+    }
+
+    /// The generation whose group this is.
+    pub fn of_group(group: &str) -> Option<Generation> {
+        Self::ALL.into_iter().find(|g| g.group() == group)
+    }
+
+    /// The other one.
+    pub fn other(self) -> Generation {
+        match self {
+            Generation::Skyhook => Generation::NodeWright,
+            Generation::NodeWright => Generation::Skyhook,
+        }
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

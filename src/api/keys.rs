@@ -1,0 +1,121 @@
+//! Every annotation, label and condition key that the operator puts on a node.
+
+use super::Generation;
+
+/// What a key under the operator's prefix means on a node.
+///
+/// `skyhook` is the name of the custom resource that the key belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeKey<'a> {
+    /// The state machine: one map per custom resource, or one key per package (upstream #448).
+    NodeState {
+        skyhook: &'a str,
+        package: Option<&'a str>,
+    },
+    /// The operator's verdict; an annotation and a label of the same key.
+    Status(&'a str),
+    /// The custom resource cordoned the node.
+    Cordon(&'a str),
+    /// The operator version of first contact, or of the last migration.
+    Version(&'a str),
+    /// When the drain for an interrupt began (RFC 3339).
+    DrainStart(&'a str),
+    /// What keeps the drain from ending.
+    DrainBlocked(&'a str),
+    /// The operator put a runtime-required taint with this key on the node.
+    AutoTaint(&'a str),
+    /// The node stays cordoned until someone outside the operator releases it.
+    RuntimeRequiredCordon,
+    /// The user asks the operator to leave the node alone.
+    Ignore,
+    /// A condition of the node, `<prefix>/<skyhook>/NotReady` or `/Erroring`.
+    Condition { skyhook: &'a str, kind: &'a str },
+    /// A key under the prefix that we do not know.
+    Unknown,
+}
+
+impl<'a> NodeKey<'a> {
+    /// Reads a key; `None` if it is not under this generation's prefix.
+    ///
+    /// Names of custom resources and packages cannot contain `_` or `/`, so the first one after
+    /// the kind of key ends the name.
+    pub fn parse(generation: Generation, key: &'a str) -> Option<NodeKey<'a>> {
+        let suffix = key.strip_prefix(generation.group())?.strip_prefix('/')?;
+        if let Some((skyhook, kind)) = suffix.split_once('/') {
+            return Some(NodeKey::Condition { skyhook, kind });
+        }
+        Some(match suffix.split_once('_') {
+            Some(("nodeState", rest)) => match rest.split_once('_') {
+                Some((skyhook, package)) => NodeKey::NodeState {
+                    skyhook,
+                    package: Some(package),
+                },
+                None => NodeKey::NodeState {
+                    skyhook: rest,
+                    package: None,
+                },
+            },
+            Some(("status", skyhook)) => NodeKey::Status(skyhook),
+            Some(("cordon", skyhook)) => NodeKey::Cordon(skyhook),
+            Some(("version", skyhook)) => NodeKey::Version(skyhook),
+            Some(("drainStart", skyhook)) => NodeKey::DrainStart(skyhook),
+            Some(("drainBlocked", skyhook)) => NodeKey::DrainBlocked(skyhook),
+            Some(("autoTaint", taint)) => NodeKey::AutoTaint(taint),
+            _ if suffix == "runtimeRequiredCordon" => NodeKey::RuntimeRequiredCordon,
+            _ if suffix == "ignore" => NodeKey::Ignore,
+            _ => NodeKey::Unknown,
+        })
+    }
+}
+
+/// The node annotation that holds the state machine of a custom resource.
+pub fn node_state(generation: Generation, skyhook: &str) -> String {
+    generation.key(&format!("nodeState_{skyhook}"))
+}
+
+/// The node annotation and label that hold the operator's verdict.
+pub fn status(generation: Generation, skyhook: &str) -> String {
+    generation.key(&format!("status_{skyhook}"))
+}
+
+/// The node annotation that says which custom resource cordoned the node.
+pub fn cordon(generation: Generation, skyhook: &str) -> String {
+    generation.key(&format!("cordon_{skyhook}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_told_apart() {
+        let parse = |suffix: &str| {
+            let key = Generation::Skyhook.key(suffix);
+            format!("{:?}", NodeKey::parse(Generation::Skyhook, &key))
+        };
+        for (suffix, expected) in [
+            (
+                "nodeState_gpu",
+                r#"Some(NodeState { skyhook: "gpu", package: None })"#,
+            ),
+            (
+                "nodeState_gpu_driver",
+                r#"Some(NodeState { skyhook: "gpu", package: Some("driver") })"#,
+            ),
+            ("status_gpu", r#"Some(Status("gpu"))"#),
+            ("cordon_gpu", r#"Some(Cordon("gpu"))"#),
+            ("autoTaint_example.com", r#"Some(AutoTaint("example.com"))"#),
+            ("runtimeRequiredCordon", "Some(RuntimeRequiredCordon)"),
+            ("ignore", "Some(Ignore)"),
+            (
+                "gpu/NotReady",
+                r#"Some(Condition { skyhook: "gpu", kind: "NotReady" })"#,
+            ),
+            ("novel", "Some(Unknown)"),
+        ] {
+            assert_eq!(parse(suffix), expected, "{suffix}");
+        }
+        let other = Generation::NodeWright.key("status_gpu");
+        assert_eq!(NodeKey::parse(Generation::Skyhook, &other), None);
+    }
+}

@@ -1,0 +1,82 @@
+//! Object metadata and conditions, read leniently.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+/// The part of `ObjectMeta` that we look at.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Meta {
+    pub name: String,
+    pub namespace: Option<String>,
+    pub uid: Option<String>,
+    /// Counts the writes to `spec` (and, in the older generation, the operator's own first write).
+    pub generation: i64,
+    pub resource_version: Option<String>,
+    pub creation_timestamp: Option<Timestamp>,
+    /// Set once deletion was asked for.
+    pub deletion_timestamp: Option<Timestamp>,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    pub finalizers: Vec<String>,
+    pub owner_references: Vec<OwnerReference>,
+    pub managed_fields: Vec<ManagedFields>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct OwnerReference {
+    pub kind: String,
+    pub name: String,
+    pub uid: String,
+    pub controller: bool,
+}
+
+/// Who last wrote which fields, and when.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ManagedFields {
+    pub manager: String,
+    pub operation: String,
+    pub time: Option<Timestamp>,
+    pub subresource: String,
+    #[serde(rename = "fieldsV1")]
+    pub fields: serde_json::Value,
+}
+
+impl Meta {
+    /// Whether deletion was asked for.
+    pub fn deleting(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    /// The uid of the controlling owner.
+    pub fn controller_uid(&self) -> Option<&str> {
+        self.owner_references
+            .iter()
+            .find(|o| o.controller)
+            .map(|o| o.uid.as_str())
+    }
+}
+
+/// A condition of any object.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Condition {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub status: String,
+    pub reason: String,
+    pub message: String,
+    pub last_transition_time: Option<Timestamp>,
+    pub observed_generation: Option<i64>,
+}
+
+impl Condition {
+    /// Whether the condition's status is `True`.
+    pub fn is_true(&self) -> bool {
+        self.status == "True"
+    }
+}

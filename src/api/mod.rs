@@ -1,0 +1,22 @@
+//! The operator's words: kinds, keys, stages and the node-state codec, for both generations.
+//!
+//! Serde types and pure functions only. This is the one place that spells the API groups.
+
+pub mod deployment_policy;
+pub mod generation;
+pub mod keys;
+pub mod meta;
+pub mod node_state;
+pub mod selector;
+pub mod skyhook;
+pub mod stage;
+pub mod version;
+
+pub use deployment_policy::DeploymentPolicy;
+pub use generation::{Executor, Generation};
+pub use meta::{Condition, Meta};
+pub use node_state::{Entry, NodeState};
+pub use selector::LabelSelector;
+pub use skyhook::{Package, Skyhook};
+pub use stage::{Stage, State, Status};
+pub use version::Version;

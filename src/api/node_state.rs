@@ -1,0 +1,364 @@
+//! The node-state codec: what a node's annotation says about each package, without losing a byte.
+//!
+//! The operator keeps one state machine per custom resource and node, as a JSON object in an
+//! annotation: `{"driver|2.0.1":{"name":"driver",…,"stage":"apply","state":"complete"}}`. A newer
+//! shape keeps one annotation per package. Edits touch one entry and leave every other byte,
+//! unknown fields included, as it was. Text that is not such an object is a value
+//! ([`NodeState::malformed`]), not an error.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{Stage, State};
+
+/// What one custom resource recorded on one node.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NodeState {
+    annotations: Vec<Annotation>,
+    entries: Vec<Entry>,
+    malformed: Vec<Malformed>,
+}
+
+/// One annotation that a node state is made of.
+#[derive(Debug, Clone, PartialEq)]
+struct Annotation {
+    key: String,
+    text: String,
+    one_package: bool,
+    /// Where the values of all members stand, in bytes, also of those that a later one overrides.
+    values: Vec<Range<usize>>,
+}
+
+/// One package in a node state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// `name|version` as it stands in the map.
+    pub key: String,
+    pub name: String,
+    pub version: String,
+    pub image: String,
+    /// The digest that the spec pins the image to; empty if it pins none.
+    pub container_sha: String,
+    pub stage: Stage,
+    pub state: State,
+    /// Failed attempts of the present stage.
+    pub restarts: i64,
+    annotation: usize,
+    /// Where the entry's value stands in the annotation, in bytes.
+    value: Range<usize>,
+}
+
+/// An annotation that is not a node state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Malformed {
+    pub annotation: String,
+    pub text: String,
+    pub error: String,
+}
+
+/// The members that the operator decodes; it takes `null` for the zero value of each.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Fields {
+    name: Option<String>,
+    version: Option<String>,
+    image: Option<String>,
+    #[serde(rename = "containerSHA")]
+    container_sha: Option<String>,
+    stage: Option<String>,
+    state: Option<String>,
+    restarts: Option<i32>,
+}
+
+impl NodeState {
+    /// Reads one more annotation; `package` is set for the shape of one key per package.
+    pub fn add(&mut self, key: &str, package: Option<&str>, text: &str) {
+        let annotation = self.annotations.len();
+        let mut values = Vec::new();
+        // The operator's decoder lets the last of equal keys win.
+        let mut places = HashMap::new();
+        match read(text, package.is_some()) {
+            Ok(read) => {
+                for entry in read {
+                    values.push(entry.value.clone());
+                    let entry = Entry {
+                        annotation,
+                        ..entry
+                    };
+                    match places.get(&entry.key) {
+                        Some(&place) => self.entries[place] = entry,
+                        None => {
+                            places.insert(entry.key.clone(), self.entries.len());
+                            self.entries.push(entry);
+                        }
+                    }
+                }
+            }
+            Err(error) => self.malformed.push(Malformed {
+                annotation: key.to_owned(),
+                text: text.to_owned(),
+                error,
+            }),
+        }
+        self.annotations.push(Annotation {
+            key: key.to_owned(),
+            text: text.to_owned(),
+            one_package: package.is_some(),
+            values,
+        });
+    }
+
+    /// The packages recorded, in the order of the text.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// A model of the state once the operator has begun the uninstall of a package that is complete. Only what the
+    /// entry says changes, not the text that it was read from.
+    pub fn foresee_uninstall(&mut self, key: &str) {
+        for entry in self.entries.iter_mut().filter(|e| e.key == key) {
+            if entry.state == State::Complete && !entry.stage.is_uninstall() {
+                (entry.stage, entry.state) = (Stage::Uninstall, State::InProgress);
+            }
+        }
+    }
+
+    /// The entry under `name|version`.
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().rev().find(|e| e.key == key)
+    }
+
+    /// The annotations that could not be read.
+    pub fn malformed(&self) -> &[Malformed] {
+        &self.malformed
+    }
+
+    /// The annotation keys and their texts, as they stand on the node.
+    pub fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.annotations
+            .iter()
+            .map(|a| (a.key.as_str(), a.text.as_str()))
+    }
+
+    /// The annotation with the entry moved to another stage and state; every other byte stays.
+    ///
+    /// Returns the annotation's key and new text, or `None` if there is no such entry.
+    pub fn with_stage(&self, key: &str, stage: &Stage, state: &State) -> Option<(String, String)> {
+        let entry = self.entry(key)?;
+        let annotation = &self.annotations[entry.annotation];
+        let value = &annotation.text[entry.value.clone()];
+        let edited = edit_members(
+            value,
+            [("stage", stage.as_str()), ("state", state.as_str())],
+        );
+        let mut text = annotation.text.clone();
+        text.replace_range(entry.value.clone(), &edited);
+        Some((annotation.key.clone(), text))
+    }
+
+    /// The annotation with one more entry, `value` being its JSON; every other byte stays.
+    ///
+    /// Returns `None` where an entry of that key exists, or the annotation cannot be read.
+    pub fn with_entry(&self, annotation: &str, key: &str, value: &str) -> Option<String> {
+        if self.entry(key).is_some() || !self.malformed.is_empty() {
+            return None;
+        }
+        let member = format!("{}:{value}", serde_json::Value::from(key));
+        let Some(at) = self.annotations.iter().position(|a| a.key == annotation) else {
+            return Some(format!("{{{member}}}"));
+        };
+        let text = &self.annotations[at].text;
+        let Some(close) = text.rfind('}') else {
+            // The operator's decoder takes `null` for an empty map.
+            return Some(format!("{{{member}}}"));
+        };
+        let empty = self.entries.iter().all(|e| e.annotation != at);
+        let mut edited = text.clone();
+        edited.insert_str(close, &format!("{}{member}", if empty { "" } else { "," }));
+        Some(edited)
+    }
+
+    /// The key and the text of the annotation that an entry stands in.
+    pub fn annotation_of(&self, key: &str) -> Option<(&str, &str)> {
+        let annotation = &self.annotations[self.entry(key)?.annotation];
+        Some((&annotation.key, &annotation.text))
+    }
+
+    /// The JSON of an entry, as it stands in the annotation.
+    pub fn entry_text(&self, key: &str) -> Option<&str> {
+        let entry = self.entry(key)?;
+        Some(&self.annotations[entry.annotation].text[entry.value.clone()])
+    }
+
+    /// The annotation without the entry; every other byte stays.
+    ///
+    /// Returns the annotation's key and its new text, which is `None` when nothing is left in it.
+    pub fn without(&self, key: &str) -> Option<(String, Option<String>)> {
+        let entry = self.entry(key)?;
+        let annotation = &self.annotations[entry.annotation];
+        let values = &annotation.values;
+        if annotation.one_package || values.len() == 1 {
+            return Some((annotation.key.clone(), None));
+        }
+        let text = &annotation.text;
+        let at = values
+            .iter()
+            .position(|v| *v == entry.value)
+            .expect("the entry is among them");
+        let range = if at == 0 {
+            let open = text.find('{').expect("an object") + 1;
+            let comma = entry.value.end + text[entry.value.end..].find(',').expect("a next entry");
+            open..comma + 1
+        } else {
+            values[at - 1].end..entry.value.end
+        };
+        let mut left = text.clone();
+        left.replace_range(range, "");
+        // One that this one overrode must not come to light.
+        let mut again = NodeState::default();
+        again.add(&annotation.key, None, &left);
+        again
+            .without(key)
+            .or_else(|| Some((annotation.key.clone(), Some(left))))
+    }
+}
+
+fn read(text: &str, one_package: bool) -> Result<Vec<Entry>, String> {
+    if one_package {
+        return Ok(vec![read_entry(text, None, text)?]);
+    }
+    // The operator's decoder takes `null` for an empty map.
+    if text.trim() == "null" {
+        return Ok(Vec::new());
+    }
+    members(text)?
+        .into_iter()
+        .map(|(key, raw)| read_entry(raw.get(), Some(key), text))
+        .collect()
+}
+
+fn read_entry(value: &str, key: Option<String>, text: &str) -> Result<Entry, String> {
+    let fields = read_fields(value).map_err(|error| match &key {
+        Some(key) => format!("entry {key:?}: {error}"),
+        None => error,
+    })?;
+    let start = value.as_ptr() as usize - text.as_ptr() as usize;
+    let (name, version) = (
+        fields.name.unwrap_or_default(),
+        fields.version.unwrap_or_default(),
+    );
+    Ok(Entry {
+        key: key.unwrap_or_else(|| format!("{name}|{version}")),
+        name,
+        version,
+        image: fields.image.unwrap_or_default(),
+        container_sha: fields.container_sha.unwrap_or_default(),
+        stage: Stage::from(fields.stage.unwrap_or_default().as_str()),
+        state: State::from(fields.state.unwrap_or_default().as_str()),
+        restarts: fields.restarts.unwrap_or_default().into(),
+        annotation: 0,
+        value: start..start + value.len(),
+    })
+}
+
+fn read_fields(value: &str) -> Result<Fields, String> {
+    if value.trim() == "null" {
+        return Ok(Fields::default());
+    }
+    // A derived struct would take an array for an object; the operator's decoder does not.
+    let members = members(value)?;
+    let plain = members.iter().enumerate().all(|(at, (name, _))| {
+        member(name) == name && members[..at].iter().all(|(other, _)| other != name)
+    });
+    if plain {
+        return serde_json::from_str(value).map_err(|e| e.to_string());
+    }
+    // To the operator's decoder the case of a member's name means nothing, and the last of several wins.
+    let mut last: HashMap<&str, &RawValue> = HashMap::new();
+    for (name, raw) in &members {
+        let before = last.contains_key(member(name));
+        if !(before && raw.get() == "null") {
+            last.insert(member(name), raw);
+        }
+    }
+    let text = serde_json::to_string(&last).map_err(|e| e.to_string())?;
+    serde_json::from_str(&text).map_err(|e| e.to_string())
+}
+
+/// The name by which the operator's decoder knows a member.
+fn member(name: &str) -> &str {
+    const MEMBERS: [&str; 7] = [
+        "name",
+        "version",
+        "image",
+        "containerSHA",
+        "stage",
+        "state",
+        "restarts",
+    ];
+    let known = MEMBERS.iter().find(|m| m.eq_ignore_ascii_case(name));
+    known.copied().unwrap_or(name)
+}
+
+/// The object with the given members set to strings: in place where they exist, else appended.
+fn edit_members(object: &str, fields: [(&str, &str); 2]) -> String {
+    // An entry may be `null`, which the operator reads as an empty one.
+    let object = if object == "null" { "{}" } else { object };
+    let members = members(object).expect("the entry was read before");
+    let mut replaced = Vec::new();
+    let mut appended = String::new();
+    for (field, new) in fields {
+        let new = serde_json::to_string(new).expect("a string");
+        match members.iter().rev().find(|(name, _)| member(name) == field) {
+            Some((_, raw)) => replaced.push((span(object, raw), new)),
+            None => {
+                let first = members.is_empty() && appended.is_empty();
+                let comma = if first { "" } else { "," };
+                appended.push_str(&format!("{comma}\"{field}\":{new}"));
+            }
+        }
+    }
+    let mut edited = object.to_owned();
+    edited.insert_str(object.rfind('}').expect("an object"), &appended);
+    replaced.sort_by_key(|(range, _)| std::cmp::Reverse(range.start));
+    for (range, new) in replaced {
+        edited.replace_range(range, &new);
+    }
+    edited
+}
+
+/// Where a borrowed value stands in the text it was read from.
+fn span(text: &str, raw: &RawValue) -> Range<usize> {
+    let start = raw.get().as_ptr() as usize - text.as_ptr() as usize;
+    start..start + raw.get().len()
+}
+
+/// The members of a JSON object, in order, each with the text of its value.
+fn members(text: &str) -> Result<Vec<(String, &RawValue)>, String> {
+    struct Members;
+    impl<'de> Visitor<'de> for Members {
+        type Value = Vec<(String, &'de RawValue)>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a JSON object of packages")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut members = Vec::new();
+            while let Some(member) = map.next_entry::<String, &'de RawValue>()? {
+                members.push(member);
+            }
+            Ok(members)
+        }
+    }
+    let mut json = serde_json::Deserializer::from_str(text);
+    let members = json.deserialize_map(Members).map_err(|e| e.to_string())?;
+    json.end().map_err(|e| e.to_string())?;
+    Ok(members)
+}
+
+#[cfg(test)]
+mod tests;

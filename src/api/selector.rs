@@ -1,0 +1,97 @@
+//! Label selectors, as Kubernetes evaluates them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// A `metav1.LabelSelector`. Empty selects everything.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct LabelSelector {
+    pub match_labels: BTreeMap<String, String>,
+    pub match_expressions: Vec<Requirement>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Requirement {
+    pub key: String,
+    pub operator: String,
+    pub values: Vec<String>,
+}
+
+impl LabelSelector {
+    /// Whether nothing is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.match_labels.is_empty() && self.match_expressions.is_empty()
+    }
+
+    /// Whether the labels satisfy every requirement.
+    ///
+    /// An operator that Kubernetes does not know satisfies nothing, as such a selector is invalid.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.match_labels
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value))
+            && self.match_expressions.iter().all(|r| r.matches(labels))
+    }
+}
+
+impl Requirement {
+    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        let value = labels.get(&self.key);
+        let listed = value.is_some_and(|v| self.values.contains(v));
+        match self.operator.as_str() {
+            "In" => listed,
+            "NotIn" => !listed,
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs
+            .iter()
+            .map(|(k, v)| ((*k).into(), (*v).into()))
+            .collect()
+    }
+
+    fn requirement(operator: &str, values: &[&str]) -> LabelSelector {
+        LabelSelector {
+            match_expressions: vec![Requirement {
+                key: "pool".into(),
+                operator: operator.into(),
+                values: values.iter().map(|v| (*v).into()).collect(),
+            }],
+            ..LabelSelector::default()
+        }
+    }
+
+    #[test]
+    fn empty_selects_everything() {
+        assert!(LabelSelector::default().matches(&labels(&[])));
+    }
+
+    #[test]
+    fn follows_the_four_operators() {
+        let gpu = labels(&[("pool", "gpu")]);
+        let none = labels(&[]);
+        for (operator, values, on_gpu, on_none) in [
+            ("In", vec!["gpu", "cpu"], true, false),
+            ("NotIn", vec!["gpu"], false, true),
+            ("Exists", vec![], true, false),
+            ("DoesNotExist", vec![], false, true),
+            ("Near", vec![], false, false),
+        ] {
+            let selector = requirement(operator, &values);
+            assert_eq!(selector.matches(&gpu), on_gpu, "{operator} on gpu");
+            assert_eq!(selector.matches(&none), on_none, "{operator} on none");
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The main custom resource, `Skyhook` or `NodeWright`: one shape in both generations.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::{Condition, Generation, LabelSelector, Meta, Status};
+
+/// A `Skyhook` or `NodeWright`. Unknown fields are ignored, unknown words are kept.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(remote = "Self", default, rename_all = "camelCase")]
+pub struct Skyhook {
+    pub api_version: String,
+    pub kind: String,
+    pub metadata: Meta,
+    pub spec: SkyhookSpec,
+    pub status: SkyhookStatus,
+    /// As it was read, with all that this program does not know: what it is made again from.
+    #[serde(skip)]
+    pub whole: Value,
+}
+
+impl<'de> Deserialize<'de> for Skyhook {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Skyhook, D::Error> {
+        let whole = Value::deserialize(deserializer)?;
+        let skyhook = Skyhook::deserialize(&whole).map_err(D::Error::custom)?;
+        Ok(Skyhook { whole, ..skyhook })
+    }
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SkyhookSpec {
+    pub serial: bool,
+    /// Pods that forbid an interrupt while they run or wait on the node. Empty means none.
+    pub pod_non_interrupt_labels: LabelSelector,
+    /// The nodes to work on. Empty means every node.
+    pub node_selectors: LabelSelector,
+    pub deployment_policy: String,
+    pub interruption_budget: super::deployment_policy::Budget,
+    #[serde(deserialize_with = "packages")]
+    pub packages: BTreeMap<String, Package>,
+    pub additional_tolerations: Vec<Toleration>,
+    pub runtime_required: bool,
+    pub auto_taint_new_nodes: bool,
+    pub priority: Option<i64>,
+    pub sequencing: String,
+    pub drain_config: DrainConfig,
+}
+
+/// What to install, and how to interrupt the node for it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Package {
+    /// Optional in the newer generation, where the map key alone counts; see [`Skyhook::packages`].
+    pub name: String,
+    pub version: String,
+    pub image: String,
+    pub interrupt: Option<Interrupt>,
+    pub depends_on: BTreeMap<String, String>,
+    pub config_interrupts: BTreeMap<String, Interrupt>,
+    pub config_map: BTreeMap<String, String>,
+    /// What its containers ask for; only whether anything is said of it matters here.
+    pub resources: Option<serde_json::Value>,
+    pub uninstall: Option<Uninstall>,
+    /// The package as it stands in the spec, with all that is not looked at.
+    #[serde(skip)]
+    pub whole: serde_json::Value,
+}
+
+fn packages<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Package>, D::Error> {
+    let packages = BTreeMap::<String, serde_json::Value>::deserialize(from)?;
+    let package = |(name, whole): (String, serde_json::Value)| {
+        let package = Package::deserialize(&whole).map_err(D::Error::custom)?;
+        Ok((name, Package { whole, ..package }))
+    };
+    packages.into_iter().map(package).collect()
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Interrupt {
+    /// `service`, `reboot`, `noop` or `restartAllServices`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub services: Vec<String>,
+}
+
+/// Explicit uninstall: `enabled` says that the package can be uninstalled, `apply` that it shall.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Uninstall {
+    pub enabled: bool,
+    pub apply: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Toleration {
+    pub key: String,
+    pub operator: String,
+    pub value: String,
+    pub effect: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DrainConfig {
+    pub disable_eviction: Option<bool>,
+    pub timeout: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SkyhookStatus {
+    pub status: Option<Status>,
+    pub observed_generation: i64,
+    pub conditions: Vec<Condition>,
+    /// The operator's mirror of the node annotations; the annotations are the truth.
+    pub node_state: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
+    pub node_status: BTreeMap<String, Status>,
+    /// Nodes of the batch at work, with the time they joined it.
+    pub node_priority: BTreeMap<String, Option<Timestamp>>,
+    pub node_order_offset: i64,
+    pub config_updates: BTreeMap<String, Vec<String>>,
+    pub compartment_statuses: BTreeMap<String, CompartmentStatus>,
+    pub complete_nodes: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CompartmentStatus {
+    pub matched: i64,
+    pub ceiling: i64,
+    pub in_progress: i64,
+    pub completed: i64,
+    pub progress_percent: i64,
+    pub batch_state: Option<BatchState>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct BatchState {
+    pub current_batch: i64,
+    pub consecutive_failures: i64,
+    pub completed_nodes: i64,
+    pub failed_nodes: i64,
+    pub should_stop: bool,
+    pub last_batch_size: i64,
+    pub last_batch_failed: bool,
+}
+
+/// The priority of a CR that names none (lower runs first).
+const DEFAULT_PRIORITY: i64 = 200;
+
+impl Skyhook {
+    pub fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// The generation that the object belongs to, from its `apiVersion`.
+    pub fn generation(&self) -> Option<Generation> {
+        Generation::of_group(self.api_version.split('/').next()?)
+    }
+
+    /// `skyhook/NAME` or `nodewright/NAME`, as kubectl writes objects.
+    pub fn reference(&self) -> String {
+        format!("{}/{}", self.kind.to_lowercase(), self.name())
+    }
+
+    /// The packages of the spec by name. The map key is the name.
+    pub fn packages(&self) -> impl Iterator<Item = (&str, &Package)> {
+        self.spec
+            .packages
+            .iter()
+            .map(|(name, p)| (name.as_str(), p))
+    }
+
+    pub fn package(&self, name: &str) -> Option<&Package> {
+        self.spec.packages.get(name)
+    }
+
+    pub fn deleting(&self) -> bool {
+        self.metadata.deleting()
+    }
+
+    /// Only the exact value `true` counts, in the operator and here.
+    fn annotated_true(&self, suffix: &str) -> bool {
+        self.generation().is_some_and(|g| {
+            self.metadata
+                .annotations
+                .get(&g.key(suffix))
+                .map(String::as_str)
+                == Some("true")
+        })
+    }
+
+    pub fn paused(&self) -> bool {
+        self.annotated_true("pause")
+    }
+
+    pub fn disabled(&self) -> bool {
+        self.annotated_true("disable")
+    }
+
+    /// The object of the older API that the operator made this one from.
+    pub fn mirrored_from(&self) -> Option<&str> {
+        let key = self.generation()?.key("mirrored-from");
+        self.metadata.annotations.get(&key).map(String::as_str)
+    }
+
+    /// Lower runs first; ties go by name.
+    pub fn order(&self) -> (i64, &str) {
+        (self.spec.priority.unwrap_or(DEFAULT_PRIORITY), self.name())
+    }
+
+    /// A condition by its bare type; the prefixed copies are deprecated and not looked at.
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        self.status.conditions.iter().find(|c| c.kind == kind)
+    }
+
+    /// A condition that is `True`.
+    pub fn true_condition(&self, kind: &str) -> Option<&Condition> {
+        self.condition(kind).filter(|c| c.is_true())
+    }
+
+    /// Whether the operator's own finalizer is on the object.
+    pub fn has_finalizer(&self) -> bool {
+        self.generation()
+            .is_some_and(|g| self.metadata.finalizers.contains(&g.finalizer()))
+    }
+}
+
+impl Package {
+    pub fn uninstall(&self) -> Uninstall {
+        self.uninstall.unwrap_or_default()
+    }
+
+    /// `name|version`, the key of the package's entry in a node state.
+    pub fn entry_key(&self, name: &str) -> String {
+        format!("{name}|{}", self.version)
+    }
+
+    /// The type of interrupt that would follow now, if any.
+    ///
+    /// After a config change only a matching config interrupt counts (operator `HasInterrupt`);
+    /// `*` in its key is the only glob character.
+    pub fn pending_interrupt(&self, config_updates: &[String]) -> Option<&str> {
+        if config_updates.is_empty() {
+            return self.interrupt.as_ref().map(|i| i.kind.as_str());
+        }
+        self.config_interrupts
+            .iter()
+            .find(|(pattern, _)| config_updates.iter().any(|key| glob_matches(pattern, key)))
+            .map(|(_, interrupt)| interrupt.kind.as_str())
+    }
+}
+
+fn glob_matches(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((head, tail)) => text.strip_prefix(head).is_some_and(|rest| {
+            (0..=rest.len())
+                .filter(|&at| rest.is_char_boundary(at))
+                .any(|at| glob_matches(tail, &rest[at..]))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_config_change_decides_over_the_plain_interrupt() {
+        let package: Package = serde_json::from_value(serde_json::json!({
+            "version": "1.0.0",
+            "interrupt": {"type": "reboot"},
+            "configInterrupts": {"*.conf": {"type": "service"}},
+        }))
+        .expect("a package");
+        assert_eq!(package.pending_interrupt(&[]), Some("reboot"));
+        assert_eq!(
+            package.pending_interrupt(&["a.conf".into()]),
+            Some("service")
+        );
+        assert_eq!(package.pending_interrupt(&["a.sh".into()]), None);
+    }
+
+    #[test]
+    fn unknown_words_and_fields_are_read() {
+        let skyhook: Skyhook = serde_json::from_value(serde_json::json!({
+            "apiVersion": Generation::NodeWright.api_version(),
+            "kind": "NodeWright",
+            "metadata": {"name": "a", "new": 1},
+            "spec": {"sequencing": "later", "novel": {}},
+            "status": {"status": "resting", "nodeStatus": {"n": "dreaming"}},
+        }))
+        .expect("a lenient read");
+        assert_eq!(skyhook.status.status, Some(Status::Other("resting".into())));
+        assert_eq!(skyhook.generation(), Some(Generation::NodeWright));
+    }
+}

@@ -1,0 +1,163 @@
+//! What happens while a plan is carried out, and what came of it.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Plan, Step, Until};
+
+/// Something that happens while a plan is carried out.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// It begins.
+    Started { steps: usize },
+    /// A step is being taken.
+    Sending { step: &'a Step },
+    /// The object is not as the plan has it, but the step means the same there: it is taken so.
+    Replanned {
+        place: (usize, usize),
+        step: &'a Step,
+    },
+    /// The server asks for patience.
+    Throttled { wait: Duration },
+    /// What became of a step; `place` is its stage and its number in it.
+    Step {
+        place: (usize, usize),
+        step: &'a Step,
+        fate: &'a Fate,
+    },
+    /// A pause between a few nodes and more of them.
+    Pausing {
+        pause: Duration,
+        done: usize,
+        left: usize,
+    },
+    /// A stage is done, and its effect is waited for.
+    Waiting { until: &'a Until },
+    /// It is over.
+    Done { outcome: &'a Outcome },
+}
+
+/// What became of a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", tag = "result")]
+pub enum Fate {
+    Applied,
+    /// It was so already.
+    Unchanged,
+    /// The object is gone by now, and nothing is left to do.
+    Gone,
+    /// The object has changed since the plan was made; it was left alone.
+    Skipped {
+        why: String,
+    },
+    /// The server would not have it.
+    Failed {
+        why: String,
+    },
+    /// It was not its turn yet when the plan ended.
+    NotReached,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", tag = "ended")]
+pub enum Ended {
+    /// Every step was tried.
+    Finished,
+    /// By the user.
+    Interrupted,
+    /// By itself: a step that all others rely on was not taken.
+    Halted,
+    /// By itself: too many steps failed.
+    TooManyFailures { failed: usize },
+    /// By itself: nodes that were done turned erroring.
+    NodesErroring { nodes: Vec<String> },
+    /// What a stage waits for did not come about.
+    TimedOut { waiting: String },
+    /// What a stage waits for cannot come about: the findings that say so.
+    Hindered { findings: Vec<String> },
+    /// It cannot be told any more whether what a stage waits for comes about.
+    Lost { why: String },
+}
+
+/// What came of a plan: the fate of each step, stage by stage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    pub ended: Ended,
+    pub fates: Vec<Vec<Fate>>,
+}
+
+/// Steps by fate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Tally {
+    pub applied: usize,
+    pub unchanged: usize,
+    #[serde(skip_serializing_if = "none")]
+    pub gone: usize,
+    pub skipped: usize,
+    pub failed: usize,
+    pub not_reached: usize,
+}
+
+fn none(number: &usize) -> bool {
+    *number == 0
+}
+
+/// The verdict on a plan that was carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// All of it is so now.
+    Done,
+    /// Some of it is so now.
+    Partly,
+    /// None of it: every object had changed.
+    Refused,
+    /// None of it: the server would not have it.
+    Failed,
+    Interrupted,
+    TimedOut,
+    /// What it waits for cannot come about.
+    Hindered,
+    /// What has become of it is not known.
+    Lost,
+}
+
+impl Outcome {
+    pub fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for fate in self.fates.iter().flatten() {
+            *match fate {
+                Fate::Applied => &mut tally.applied,
+                Fate::Unchanged => &mut tally.unchanged,
+                Fate::Gone => &mut tally.gone,
+                Fate::Skipped { .. } => &mut tally.skipped,
+                Fate::Failed { .. } => &mut tally.failed,
+                Fate::NotReached => &mut tally.not_reached,
+            } += 1;
+        }
+        tally
+    }
+
+    pub fn verdict(&self) -> Verdict {
+        let tally = self.tally();
+        let missing = tally.skipped + tally.failed + tally.not_reached;
+        match self.ended {
+            Ended::Interrupted => Verdict::Interrupted,
+            Ended::TimedOut { .. } => Verdict::TimedOut,
+            Ended::Hindered { .. } => Verdict::Hindered,
+            Ended::Lost { .. } => Verdict::Lost,
+            _ if missing == 0 => Verdict::Done,
+            _ if tally.applied > 0 => Verdict::Partly,
+            _ if tally.failed > 0 => Verdict::Failed,
+            _ => Verdict::Refused,
+        }
+    }
+
+    /// Each step of the plan with its fate.
+    pub fn of<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (&'a Step, &'a Fate)> {
+        plan.steps().zip(self.fates.iter().flatten())
+    }
+}

@@ -1,0 +1,165 @@
+//! What was done, on disk before it is done: enough to take it back after any crash.
+
+pub mod record;
+mod store;
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use jiff::Timestamp;
+
+use super::Event;
+use crate::plan::Plan;
+use record::{Begun, Entry, FORMAT};
+pub use record::{Record, Undone};
+pub use store::Store;
+
+/// A journal that is being written.
+#[derive(Debug)]
+pub struct Journal {
+    pub id: String,
+    pub path: PathBuf,
+    file: File,
+    /// The first write that failed.
+    trouble: Option<String>,
+}
+
+/// What a journal notes beside the plan.
+#[derive(Debug, Clone, Default)]
+pub struct Circumstances {
+    pub at: Timestamp,
+    pub command: Vec<String>,
+    pub server: String,
+    /// The journal that the plan takes back.
+    pub undoes: Option<String>,
+}
+
+impl Journal {
+    /// Writes the plan down, for this user's eyes alone, and returns when it is on the disk.
+    pub fn begin(
+        store: &Store,
+        plan: &Plan,
+        circumstances: Circumstances,
+    ) -> anyhow::Result<Journal> {
+        let hint = "set XDG_STATE_HOME to a folder that can be written, or pass --no-journal and \
+                    forgo undo";
+        let folder = &store.folder;
+        make_folder(folder)
+            .with_context(|| format!("cannot write the journal to {}; {hint}", folder.display()))?;
+        let (id, path, file) = create(store, plan, circumstances.at)
+            .with_context(|| format!("cannot write the journal to {}; {hint}", folder.display()))?;
+        let mut journal = Journal {
+            id: id.clone(),
+            path,
+            file,
+            trouble: None,
+        };
+        let begun = Begun {
+            format: FORMAT.to_owned(),
+            id,
+            at: circumstances.at,
+            command: circumstances.command,
+            server: circumstances.server,
+            undoes: circumstances.undoes,
+            plan: plan.clone(),
+        };
+        journal.write(&Entry::Begun(Box::new(begun)), true);
+        // The file's name has to be on the disk as well.
+        if let Ok(folder) = File::open(folder) {
+            let _ = folder.sync_all();
+        }
+        match journal.trouble.take() {
+            Some(why) => anyhow::bail!(
+                "cannot write the journal {}: {why}; {hint}",
+                journal.path.display()
+            ),
+            None => Ok(journal),
+        }
+    }
+
+    /// Notes what happens.
+    pub fn hear(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Replanned {
+                place: (stage, step),
+                step: sent,
+            } => self.write(
+                &Entry::Replanned {
+                    stage: *stage,
+                    step: *step,
+                    sent: Box::new((*sent).clone()),
+                },
+                true,
+            ),
+            Event::Step {
+                place: (stage, step),
+                fate,
+                ..
+            } => self.write(
+                &Entry::Fate {
+                    stage: *stage,
+                    step: *step,
+                    fate: (*fate).clone(),
+                },
+                false,
+            ),
+            Event::Done { outcome } => self.write(&Entry::Ended(outcome.ended.clone()), true),
+            _ => {}
+        }
+    }
+
+    /// Why the journal may be incomplete.
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    fn write(&mut self, entry: &Entry, sync: bool) {
+        let mut line = serde_json::to_vec(entry).expect("an entry is JSON");
+        line.push(b'\n');
+        let written = self.file.write_all(&line);
+        let written = written.and_then(|()| if sync { self.file.sync_data() } else { Ok(()) });
+        if let Err(error) = written {
+            self.trouble.get_or_insert(error.to_string());
+        }
+    }
+}
+
+fn make_folder(folder: &Path) -> std::io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// A new file, named by time and command. To the millisecond, or two commands of a script that fall into
+/// one second would sort by their verbs, and `undo` would take the older one for the newer.
+fn create(store: &Store, plan: &Plan, at: Timestamp) -> std::io::Result<(String, PathBuf, File)> {
+    let time = at.strftime("%Y%m%d-%H%M%S.%3f");
+    let verb = plan.title.split_whitespace().next().unwrap_or("plan");
+    let subject: String = plan
+        .subject
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'))
+        .collect();
+    let stem = format!("{time}-{verb}-{subject}");
+    for nth in 1.. {
+        let id = if nth == 1 {
+            stem.clone()
+        } else {
+            format!("{stem}-{nth}")
+        };
+        let path = store.path(&id);
+        let mut options = OpenOptions::new();
+        options.create_new(true).append(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        match options.open(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            file => return file.map(|file| (id, path, file)),
+        }
+    }
+    unreachable!("some number is free")
+}

@@ -1,0 +1,268 @@
+//! (edge) The only writer: carries out a plan, one guarded request an object.
+//!
+//! Everything that happens is an [`Event`]; progress, the closing table, JSON and the journal are
+//! fed from the same events.
+
+mod attend;
+mod event;
+pub mod file;
+pub mod journal;
+mod preflight;
+mod send;
+mod step;
+mod stop;
+mod waves;
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use futures::StreamExt;
+
+use crate::args::safety::{DryRun, Safety};
+use crate::plan::{Kind, Plan, Stage, Step};
+pub use attend::Attend;
+pub use event::{Ended, Event, Fate, Outcome, Tally, Verdict};
+pub use journal::Journal;
+pub use preflight::{Preflight, preflight};
+use send::Line;
+pub use stop::{Stop, Stopper};
+pub use waves::Canary;
+
+/// How a plan is carried out.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Requests in flight at once.
+    pub parallel: usize,
+    /// Ask the server what it would do, and write nothing.
+    pub dry_run: bool,
+    /// A few nodes first.
+    pub canary: Option<Canary>,
+    /// Stop once more steps than this have failed, or nodes turned erroring.
+    pub max_failures: Option<usize>,
+    /// The time one request may take.
+    pub timeout: Duration,
+    /// The wait between two looks at what a stage waits for, and before a first retry.
+    pub patience: Duration,
+}
+
+impl From<&Safety> for Options {
+    fn from(safety: &Safety) -> Options {
+        Options {
+            parallel: safety.max_parallel,
+            dry_run: safety.dry_run == DryRun::Server,
+            canary: safety.canary.map(|first| Canary {
+                first,
+                pause: safety.pause_between,
+            }),
+            max_failures: safety.max_failures,
+            ..Options::default()
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            parallel: 32,
+            dry_run: false,
+            canary: None,
+            max_failures: None,
+            timeout: Duration::from_secs(30),
+            patience: Duration::from_millis(250),
+        }
+    }
+}
+
+/// Carries out a plan. The journal, if there is one, is on disk before the first request.
+///
+/// Where `stop` is given the sign, nothing more is sent, what is in flight is finished, and only
+/// what the plan changed for its own sake is put back.
+pub async fn apply(
+    client: &kube::Client,
+    plan: &Plan,
+    options: &Options,
+    journal: Option<&mut Journal>,
+    stop: &Stop,
+    hear: &mut dyn FnMut(&Event<'_>),
+) -> Outcome {
+    attended(client, plan, options, journal, stop, hear, None).await
+}
+
+/// [`apply`], with someone who waits for what takes long.
+pub async fn attended<'h>(
+    client: &kube::Client,
+    plan: &Plan,
+    options: &Options,
+    journal: Option<&'h mut Journal>,
+    stop: &Stop,
+    hear: &'h mut dyn FnMut(&Event<'_>),
+    attendant: Option<&'h mut dyn Attend>,
+) -> Outcome {
+    let run = Run {
+        attendant: Cell::new(attendant),
+        line: Line::new(client.clone(), options),
+        plan,
+        options,
+        stop,
+        hear: RefCell::new(hear),
+        journal: RefCell::new(journal),
+        fates: RefCell::new(
+            plan.stages
+                .iter()
+                .map(|s| vec![Fate::NotReached; s.steps.len()])
+                .collect(),
+        ),
+    };
+    run.tell(&Event::Started {
+        steps: plan.steps().count(),
+    });
+    let mut ended = Ended::Finished;
+    for (number, stage) in plan.stages.iter().enumerate() {
+        if ended != Ended::Finished && !stage.always {
+            continue;
+        }
+        let how = run.stage(number, stage).await;
+        if ended == Ended::Finished {
+            ended = how;
+        }
+    }
+    let outcome = Outcome {
+        ended,
+        fates: run.fates.take(),
+    };
+    run.tell(&Event::Done { outcome: &outcome });
+    outcome
+}
+
+struct Run<'a, 'h> {
+    attendant: Cell<Option<&'h mut dyn Attend>>,
+    line: Line,
+    plan: &'a Plan,
+    options: &'a Options,
+    stop: &'a Stop,
+    hear: RefCell<&'h mut dyn FnMut(&Event<'_>)>,
+    journal: RefCell<Option<&'h mut Journal>>,
+    fates: RefCell<Vec<Vec<Fate>>>,
+}
+
+impl Run<'_, '_> {
+    fn tell(&self, event: &Event<'_>) {
+        if let Some(journal) = self.journal.borrow_mut().as_mut() {
+            journal.hear(event);
+        }
+        (self.hear.borrow_mut())(event);
+    }
+
+    async fn stage(&self, number: usize, stage: &Stage) -> Ended {
+        let on_nodes = stage.steps.iter().all(|s| s.target.kind == Kind::Node);
+        let waves = match &self.options.canary {
+            Some(canary) if on_nodes => canary.waves(stage.steps.len()),
+            _ => std::iter::once(0..stage.steps.len()).collect(),
+        };
+        let last = waves.len().saturating_sub(1);
+        for (nth, wave) in waves.into_iter().enumerate() {
+            let done = wave.end;
+            let at = |at| (at, &stage.steps[at]);
+            futures::stream::iter(wave.map(at))
+                .map(|(at, step)| self.step(number, at, step, stage.always))
+                .buffer_unordered(self.options.parallel.max(1))
+                .collect::<Vec<()>>()
+                .await;
+            if self.stop.asked() && !stage.always {
+                return Ended::Interrupted;
+            }
+            let failed = self.failed();
+            if nth < last {
+                if let Some(ended) = self
+                    .between(&stage.steps[..done], stage.steps.len() - done)
+                    .await
+                {
+                    return ended;
+                }
+            } else if self.options.max_failures.is_some_and(|most| failed > most) && !stage.always {
+                return Ended::TooManyFailures { failed };
+            }
+        }
+        // A stage that waits relies on all that was to be done before.
+        let relied_on = self.plan.stages[number..].iter().any(|s| s.until.is_some());
+        let missed = |fates: &[Fate]| {
+            let mut fates = fates.iter();
+            fates.any(|f| !matches!(f, Fate::Applied | Fate::Unchanged | Fate::Gone))
+        };
+        if relied_on && missed(&self.fates.borrow()[number]) {
+            return Ended::Halted;
+        }
+        match &stage.until {
+            Some(until) if !self.options.dry_run => self.wait_until(until).await,
+            _ => Ended::Finished,
+        }
+    }
+
+    async fn step(&self, stage: usize, at: usize, step: &Step, always: bool) {
+        let failures = || {
+            let most = self.options.max_failures;
+            most.is_some_and(|most| self.failed() > most)
+        };
+        if !always && (self.stop.asked() || failures()) {
+            return;
+        }
+        self.tell(&Event::Sending { step });
+        let fate = self.carry_out(stage, at, step, always).await;
+        self.tell(&Event::Step {
+            place: (stage, at),
+            step,
+            fate: &fate,
+        });
+        self.fates.borrow_mut()[stage][at] = fate;
+    }
+
+    fn failed(&self) -> usize {
+        let fates = self.fates.borrow();
+        let all = fates.iter().flatten();
+        all.filter(|f| matches!(f, Fate::Failed { .. })).count()
+    }
+
+    /// Waits between two waves, then looks whether it is going well.
+    async fn between(&self, done: &[Step], left: usize) -> Option<Ended> {
+        let pause = self
+            .options
+            .canary
+            .as_ref()
+            .map_or(Duration::ZERO, |c| c.pause);
+        let most = self.options.max_failures.unwrap_or(0);
+        if self.failed() > most {
+            return Some(Ended::TooManyFailures {
+                failed: self.failed(),
+            });
+        }
+        self.tell(&Event::Pausing {
+            pause,
+            done: done.len(),
+            left,
+        });
+        if self.stop.during(tokio::time::sleep(pause)).await.is_none() {
+            return Some(Ended::Interrupted);
+        }
+        let erroring = self.erroring(done).await;
+        let failed = self.failed() + erroring.len();
+        (failed > most).then_some(match erroring.is_empty() {
+            true => Ended::TooManyFailures { failed },
+            false => Ended::NodesErroring { nodes: erroring },
+        })
+    }
+
+    /// The nodes among those that were written to that say they are erroring.
+    async fn erroring(&self, done: &[Step]) -> Vec<String> {
+        let Some(sign) = &self.plan.erroring else {
+            return Vec::new();
+        };
+        let written: Vec<&str> = done.iter().map(|s| s.target.name.as_str()).collect();
+        let mut nodes = self
+            .line
+            .named("/api/v1/nodes", sign)
+            .await
+            .unwrap_or_default();
+        nodes.retain(|n| written.contains(&n.as_str()));
+        nodes
+    }
+}

@@ -1,0 +1,159 @@
+//! One step: sent, and tried again where that is safe and still means the same.
+
+use std::time::Duration;
+
+use super::send::Answer;
+use super::{Event, Fate, Run};
+use crate::plan::{Change, Rebased, Step};
+
+/// How often a step is put onto an object that keeps changing.
+const MOST_REPLANS: u32 = 3;
+/// How often a busy server is asked again.
+const MOST_BUSY: u32 = 8;
+/// How often an answer that does not say whether the step was taken is followed by another try.
+const MOST_UNSURE: u32 = 3;
+/// The longest wait that we choose ourselves.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// What to do about an answer.
+enum Next {
+    Again,
+    End(Fate),
+}
+
+/// The tries of one step so far.
+#[derive(Default)]
+struct Tries {
+    replans: u32,
+    busy: u32,
+    unsure: u32,
+    /// The same request was turned down on an object that fits it.
+    turned_down: u32,
+}
+
+impl Run<'_, '_> {
+    /// Takes a step. Every try is guarded by the old values, so none can be done twice.
+    pub(super) async fn carry_out(
+        &self,
+        stage: usize,
+        at: usize,
+        step: &Step,
+        always: bool,
+    ) -> Fate {
+        let mut step = step.clone();
+        let mut tries = Tries::default();
+        // A single object is cheap to read, and its status has mostly moved since the plan. What is deleted is
+        // noted first, to be made again on undo.
+        let goes = matches!(step.change, Change::Delete { .. }) && step.target.kind.comes_back();
+        if step.target.kind.is_custom() || goes {
+            match self
+                .look_again(&mut step, &mut tries, (stage, at), None)
+                .await
+            {
+                Next::Again => {}
+                Next::End(fate) => return fate,
+            }
+            tries = Tries::default();
+        }
+        loop {
+            let answer = self.line.write(&step).await;
+            let next = match answer {
+                Answer::Done => Next::End(Fate::Applied),
+                Answer::Refused(why) => Next::End(Fate::Failed { why }),
+                Answer::Conflict(why) => {
+                    self.look_again(&mut step, &mut tries, (stage, at), Some(why))
+                        .await
+                }
+                Answer::Unsure(why) => {
+                    tries.unsure += 1;
+                    if tries.unsure > MOST_UNSURE {
+                        Next::End(Fate::Failed { why })
+                    } else {
+                        self.nap(tries.unsure, at).await;
+                        Next::Again
+                    }
+                }
+                Answer::Busy(why, wait) => {
+                    tries.busy += 1;
+                    if tries.busy > MOST_BUSY {
+                        Next::End(Fate::Failed { why })
+                    } else {
+                        if let Some(wait) = wait {
+                            self.line.hold(wait);
+                            self.tell(&Event::Throttled { wait });
+                        }
+                        self.nap(tries.busy, at).await;
+                        Next::Again
+                    }
+                }
+            };
+            match next {
+                Next::End(fate) => return fate,
+                // What may have been sent is followed up: the journal should know.
+                Next::Again if self.stop.asked() && !always && tries.unsure == 0 => {
+                    return Fate::NotReached;
+                }
+                Next::Again => {}
+            }
+        }
+    }
+
+    /// Reads the object, and puts the step onto what is there now.
+    async fn look_again(
+        &self,
+        step: &mut Step,
+        tries: &mut Tries,
+        place: (usize, usize),
+        rejected: Option<String>,
+    ) -> Next {
+        let mut looks = 0;
+        let object = loop {
+            match self.line.read(&step.target).await {
+                Ok(object) => break object,
+                Err(why) if looks == MOST_UNSURE => {
+                    let why = rejected.unwrap_or(why);
+                    return Next::End(Fate::Failed { why });
+                }
+                Err(_) => looks += 1,
+            }
+            self.nap(looks, place.1).await;
+        };
+        // An object of the same name that was made later is another one.
+        let other = || step.target.uid.as_deref() != object["metadata"]["uid"].as_str();
+        if step.may_be_gone && (object.is_null() || step.target.uid.is_some() && other()) {
+            return Next::End(Fate::Gone);
+        }
+        match step.rebase(&object) {
+            // A try whose answer was lost has done it.
+            Rebased::Done if tries.unsure > 0 => Next::End(Fate::Applied),
+            Rebased::Done => Next::End(Fate::Unchanged),
+            Rebased::Moved(why) => Next::End(Fate::Skipped { why }),
+            Rebased::Same(same) if same == *step => match rejected {
+                None => Next::Again,
+                // It fits what is there: it is the request that the server would not have. It may
+                // also be that the object was another one for a moment, so once more.
+                Some(_) if tries.turned_down == 0 => {
+                    tries.turned_down += 1;
+                    Next::Again
+                }
+                Some(why) => Next::End(Fate::Failed { why }),
+            },
+            Rebased::Same(_) if tries.replans == MOST_REPLANS => Next::End(Fate::Skipped {
+                why: "it keeps changing; pause it first, or try again".to_owned(),
+            }),
+            Rebased::Same(same) => {
+                tries.replans += 1;
+                *step = same;
+                self.tell(&Event::Replanned { place, step });
+                Next::Again
+            }
+        }
+    }
+
+    /// Waits a little longer each time, and not at the same moment as the neighbours.
+    async fn nap(&self, times: u32, at: usize) {
+        let doubled = self.options.patience * 2u32.saturating_pow(times.min(8) - 1);
+        let apart = self.options.patience * u32::try_from(at % 16).unwrap_or(0) / 16;
+        tokio::time::sleep(doubled.min(LONGEST_WAIT) + apart).await;
+    }
+}

@@ -1,0 +1,60 @@
+//! A few nodes first, then twice as many, and so on.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::args::safety::Share;
+
+/// How many nodes go first, and the pause after each wave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Canary {
+    pub first: Share,
+    pub pause: Duration,
+}
+
+impl Canary {
+    /// The waves over so many steps: each twice as many as the one before.
+    pub fn waves(&self, steps: usize) -> Vec<Range<usize>> {
+        let mut size = match self.first {
+            Share::Count(count) => count.max(1),
+            Share::Percent(percent) => (steps * percent).div_ceil(100).max(1),
+        };
+        let mut waves = Vec::new();
+        let mut start = 0;
+        while start < steps {
+            let end = (start + size).min(steps);
+            waves.push(start..end);
+            start = end;
+            size = size.saturating_mul(2);
+        }
+        waves
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waves(first: &str, steps: usize) -> Vec<usize> {
+        let canary = Canary {
+            first: first.parse().expect("a share"),
+            pause: Duration::ZERO,
+        };
+        canary.waves(steps).into_iter().map(|w| w.len()).collect()
+    }
+
+    #[test]
+    fn each_wave_is_twice_the_one_before() {
+        assert_eq!(waves("5", 100), [5, 10, 20, 40, 25]);
+        assert_eq!(waves("1%", 250), [3, 6, 12, 24, 48, 96, 61]);
+        assert_eq!(waves("10", 3), [3]);
+        assert_eq!(waves("10", 0), [0usize; 0]);
+    }
+
+    #[test]
+    fn a_share_is_a_count_or_a_percentage() {
+        for wrong in ["", "0", "0%", "101%", "-1", "few", "1.5%"] {
+            assert!(wrong.parse::<Share>().is_err(), "{wrong}");
+        }
+    }
+}

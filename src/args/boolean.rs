@@ -1,0 +1,79 @@
+//! Flags that are on or off, spelled as scripts spell them.
+
+use clap::{Arg, ArgAction, Command};
+
+/// A Boolean as Go spells it.
+pub fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("expected true or false".to_owned()),
+    }
+}
+
+/// The tree with every plain flag also taking `=true` and `=false`, and being repeatable, as in kubectl.
+pub fn spelled_out(tree: Command) -> Command {
+    let spell = |flag: Arg| match flag.get_action() {
+        ArgAction::SetTrue => {
+            let id = flag.get_id().clone();
+            flag.action(ArgAction::Set)
+                .num_args(0..=1)
+                .require_equals(true)
+                .value_name("true|false")
+                .value_parser(boolean)
+                .default_value("false")
+                .default_missing_value("true")
+                .hide_default_value(true)
+                .overrides_with(id)
+        }
+        _ => flag,
+    };
+    tree.mut_args(spell).mut_subcommands(spelled_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use clap::{CommandFactory, FromArgMatches};
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[arg(short, long)]
+        force: bool,
+        #[arg(long, conflicts_with = "force")]
+        gently: bool,
+        name: Option<String>,
+    }
+
+    fn parse(words: &str) -> Option<Cli> {
+        let words = ["x"].into_iter().chain(words.split_whitespace());
+        let matches = spelled_out(Cli::command()).try_get_matches_from(words);
+        matches
+            .ok()
+            .map(|m| Cli::from_arg_matches(&m).expect("it fits"))
+    }
+
+    #[test]
+    fn a_plain_flag_is_spelled_in_all_ways() {
+        for (words, force) in [
+            ("", false),
+            ("--force", true),
+            ("-f", true),
+            ("--force=true", true),
+            ("--force=0", false),
+            ("-f=F", false),
+            ("--force --force=false", false),
+            ("--force=false --force", true),
+        ] {
+            let cli = parse(words).unwrap_or_else(|| panic!("{words} does not parse"));
+            assert_eq!((cli.force, cli.gently), (force, false), "{words}");
+        }
+        let cli = parse("--force name").expect("a name behind it is a name");
+        assert_eq!((cli.force, cli.name.as_deref()), (true, Some("name")));
+        for words in ["--force=yes", "--force=", "--force --gently"] {
+            assert!(parse(words).is_none(), "{words}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! How lists are put in order, and what they show beside.
+
+use serde_json::Value;
+
+use super::boolean::boolean;
+use crate::view::{FormatError, SortBy};
+
+const HEADING: &str = "Output options";
+
+// No doc comment: clap would make it the description of commands without one.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Sorting {
+    /// Sort by what a path finds in each item of -o json
+    ///
+    /// A JSONPath as kubectl takes it, such as .nodeName or '{.status}'. Numbers within texts count by their value.
+    #[arg(long, value_name = "JSONPATH", help_heading = HEADING, overrides_with = "sort_by")]
+    pub sort_by: Option<SortBy>,
+}
+
+impl Sorting {
+    /// Puts items in the order asked for; `document` is an item as `-o json` has it.
+    ///
+    /// # Errors
+    ///
+    /// See [`SortBy::sort`].
+    pub fn sort<T>(
+        &self,
+        items: &mut Vec<T>,
+        document: impl Fn(&T) -> Value,
+    ) -> Result<(), FormatError> {
+        match &self.sort_by {
+            Some(by) => by.sort(items, document),
+            None => Ok(()),
+        }
+    }
+}
+
+// See above.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Labels {
+    /// Show the labels of each node as the last column
+    #[arg(long, help_heading = HEADING, num_args = 0..=1, require_equals = true, value_name = "true|false",
+        value_parser = boolean, default_missing_value = "true", default_value = "false", hide_default_value = true,
+        action = clap::ArgAction::Set, overrides_with = "show_labels")]
+    pub show_labels: bool,
+}

@@ -1,0 +1,207 @@
+//! `-o`, `--no-headers` and `--color` (an edge: templates may stand in files).
+
+use crate::view::{FormatError, OutputFormat};
+
+const HEADING: &str = "Output options";
+
+// How the answer is printed. No doc comment: clap would make it the description of commands without one. Nor a
+// next_help_heading, which would take in whatever flags come after these.
+#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
+pub struct Output {
+    /// Print as table, wide, json, yaml, name, jsonpath=… or custom-columns=…
+    ///
+    /// The formats are those of kubectl, without Go templates. jsonpath=TEMPLATE takes kubectl's templates
+    /// ('{range .items[*]}{.metadata.name}{"\n"}{end}') or a bare path (.metadata.name), jsonpath-as-json=TEMPLATE prints
+    /// what it finds as JSON lists, and custom-columns=HEADING:PATH,… a table of your own. jsonpath-file=FILE and
+    /// custom-columns-file=FILE read the template from a file; that of columns has a line of headings above one of
+    /// paths. `kubectl skyhook schema` says what the documents hold.
+    #[arg(
+        short = 'o',
+        long = "output",
+        value_name = "FORMAT",
+        value_parser = format,
+        help_heading = HEADING,
+        default_value = "table",
+        hide_default_value = true,
+        global = true,
+        overrides_with = "format"
+    )]
+    pub format: OutputFormat,
+
+    /// Leave out the headings of tables
+    #[arg(
+        long,
+        value_name = "true|false",
+        help_heading = HEADING,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "false",
+        default_missing_value = "true",
+        hide_default_value = true,
+        hide_possible_values = true,
+        action = clap::ArgAction::Set,
+        global = true,
+        overrides_with = "no_headers"
+    )]
+    pub no_headers: bool,
+
+    /// Colour the output: auto, always or never
+    ///
+    /// With auto, a terminal gets colours, unless NO_COLOR is set or TERM is dumb; CLICOLOR_FORCE and FORCE_COLOR
+    /// colour the output of pipes, too. Nothing is ever said by colour alone.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        help_heading = HEADING,
+        value_enum,
+        default_value_t,
+        ignore_case = true,
+        hide_default_value = true,
+        hide_possible_values = true,
+        global = true,
+        overrides_with = "color"
+    )]
+    pub color: ColorChoice,
+}
+
+/// The format, with the template read where it stands in a file.
+fn format(text: &str) -> Result<OutputFormat, FormatError> {
+    match OutputFormat::file(text) {
+        None => text.parse(),
+        Some(file) => {
+            let content = std::fs::read_to_string(file)
+                .map_err(|error| FormatError(format!("cannot read {file}: {error}")))?;
+            OutputFormat::of_file(text, &content)
+        }
+    }
+}
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, and as the environment wishes.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        output: Output,
+        #[command(subcommand)]
+        command: Command,
+    }
+
+    #[derive(Debug, clap::Subcommand)]
+    enum Command {
+        List { names: Vec<String> },
+    }
+
+    #[test]
+    fn help_groups_the_flags_and_nothing_else() {
+        #[derive(Debug, Parser)]
+        struct Cli {
+            #[command(flatten)]
+            output: Output,
+            /// Unrelated
+            #[arg(long)]
+            other: bool,
+        }
+        let help = <Cli as clap::CommandFactory>::command()
+            .term_width(80)
+            .render_help();
+        assert_eq!(
+            help.to_string(),
+            "\
+Usage: kubectl-skyhook [OPTIONS]
+
+Options:
+      --other  Unrelated
+  -h, --help   Print help (see more with '--help')
+
+Output options:
+  -o, --output <FORMAT>
+          Print as table, wide, json, yaml, name, jsonpath=… or custom-columns=…
+      --no-headers[=<true|false>]
+          Leave out the headings of tables
+      --color <WHEN>
+          Colour the output: auto, always or never
+"
+        );
+    }
+
+    fn parse(args: &str) -> Result<Output, String> {
+        let args = ["kubectl-skyhook"].into_iter().chain(args.split(' '));
+        let cli = Cli::try_parse_from(args).map_err(|e| e.to_string())?;
+        let Command::List { names } = cli.command;
+        assert!(names.iter().all(|name| name == "n"), "{names:?}");
+        Ok(cli.output)
+    }
+
+    fn output(format: OutputFormat) -> Output {
+        Output {
+            format,
+            ..Output::default()
+        }
+    }
+
+    #[test]
+    fn takes_the_spellings_of_kubectl() {
+        assert_eq!(parse("list"), Ok(output(OutputFormat::Table)));
+        for args in [
+            "list -o yaml",
+            "list -oyaml",
+            "list -o=yaml n",
+            "list --output yaml n",
+            "list --output=YAML",
+            "-o yaml list",
+            "-o=Yaml list",
+            "list -o json -o yaml",
+            "-o json list -o yaml",
+            "list -o json n --output=yaml",
+            "list -o=jsonpath={.x} -oyaml",
+        ] {
+            assert_eq!(parse(args), Ok(output(OutputFormat::Yaml)), "{args}");
+        }
+    }
+
+    #[test]
+    fn the_last_one_wins() {
+        let expected = Output {
+            format: OutputFormat::Name,
+            no_headers: true,
+            color: ColorChoice::Never,
+        };
+        for args in [
+            "list -oname --no-headers --color never n",
+            "list -oname --no-headers=false --no-headers n --color=always --color=NEVER",
+            "--no-headers list n -ojson -oname --no-headers=true --color=never",
+        ] {
+            assert_eq!(parse(args), Ok(expected.clone()), "{args}");
+        }
+    }
+
+    #[test]
+    fn says_what_is_allowed() {
+        let error = parse("list -o xml").expect_err("no such format");
+        assert_eq!(
+            error.lines().next(),
+            Some(
+                "error: invalid value 'xml' for '--output <FORMAT>': allowed are table, wide, json, yaml, name, jsonpath=TEMPLATE, jsonpath-file=FILE, jsonpath-as-json=TEMPLATE, custom-columns=HEADING:PATH,…, custom-columns-file=FILE"
+            )
+        );
+        let error = parse("list --color=red").expect_err("no such choice");
+        assert_eq!(
+            error.lines().next(),
+            Some("error: invalid value 'red' for '--color <WHEN>'")
+        );
+    }
+}

@@ -1,0 +1,66 @@
+//! Where to read from.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::boolean::boolean;
+use crate::api::Generation;
+
+/// Where to read from, and how much to say about it.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Reading options")]
+pub struct Reading {
+    /// Read files instead of a cluster; may be repeated
+    ///
+    /// What `kubectl get nodes,pods,jobs,events,… -A -o json` or `-o yaml` printed: a file, a directory
+    /// tree of such files, a .tar.gz of one, or - for standard input.
+    #[arg(long, global = true, value_name = "PATH", action = clap::ArgAction::Append)]
+    pub from: Vec<PathBuf>,
+
+    /// Act on this API, where both are served
+    ///
+    /// Normally the operator's version decides.
+    #[arg(
+        long,
+        global = true,
+        value_name = "skyhook|nodewright",
+        value_enum,
+        ignore_case = true,
+        hide_possible_values = true,
+        overrides_with = "api"
+    )]
+    pub api: Option<Generation>,
+
+    /// Say more on standard error: which API rules, and why; with a level, each request
+    ///
+    /// The levels are kubectl's: 6 shows method, URL, status and duration of each request, 7 headers, 8 and above
+    /// bodies. Credentials are never shown.
+    #[arg(short, long, alias = "v", global = true, num_args = 0..=1, require_equals = true, value_name = "LEVEL",
+        default_missing_value = "1", default_value = "0", hide_default_value = true,
+        action = clap::ArgAction::Set, overrides_with = "verbose")]
+    pub verbose: Verbosity,
+}
+
+/// How much is said beside the answer; kubectl's levels, 0 to 10.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Verbosity(pub u8);
+
+impl Verbosity {
+    /// Whether more is said than what one has to know.
+    pub fn talks(self) -> bool {
+        self.0 > 0
+    }
+}
+
+impl FromStr for Verbosity {
+    type Err = String;
+
+    /// A level, or a boolean, as which this began.
+    fn from_str(text: &str) -> Result<Verbosity, String> {
+        match (text.parse(), boolean(text)) {
+            (Ok(level), _) => Ok(Verbosity(level)),
+            (Err(_), Ok(says)) => Ok(Verbosity(u8::from(says))),
+            (Err(_), Err(_)) => Err("expected a level from 0 to 10, true or false".to_owned()),
+        }
+    }
+}

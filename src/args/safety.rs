@@ -1,0 +1,193 @@
+//! How a change is rehearsed, confirmed and limited.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::boolean::boolean;
+
+/// How a change is rehearsed, confirmed and limited.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Change options")]
+pub struct Safety {
+    /// Do not ask
+    ///
+    /// Without a terminal, nothing is done unless this is given.
+    #[arg(short = 'y', long, visible_alias = "yes")]
+    pub confirm: bool,
+
+    /// Show what would be done, and do nothing
+    ///
+    /// With server, the server is asked what it would say to it: permissions, admission and guards
+    /// are checked for real.
+    #[arg(long, num_args = 0..=1, require_equals = true, value_name = "client|server|none",
+        value_parser = DryRun::parse, default_missing_value = "client", default_value = "none",
+        hide_default_value = true, overrides_with = "dry_run")]
+    pub dry_run: DryRun,
+
+    /// Show the change of every object, as a diff
+    ///
+    /// KUBECTL_EXTERNAL_DIFF names a program of your own for it, as with `kubectl diff`.
+    #[arg(long)]
+    pub diff: bool,
+
+    /// Write the plan to a file, for `apply-plan`, and do nothing
+    #[arg(long, value_name = "FILE", overrides_with = "plan_out")]
+    pub plan_out: Option<PathBuf>,
+
+    /// Refuse to touch more nodes than this
+    #[arg(long, value_name = "N", overrides_with = "max_nodes")]
+    pub max_nodes: Option<usize>,
+
+    /// Requests in flight at once
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = parallel,
+        overrides_with = "max_parallel")]
+    pub max_parallel: usize,
+
+    /// A few nodes first, then twice as many each time: a number, or a percentage
+    #[arg(long, value_name = "N|P%", overrides_with = "canary")]
+    pub canary: Option<Share>,
+
+    /// How long to wait between two waves of nodes, before looking whether any turned erroring
+    #[arg(long, value_name = "DURATION", default_value = "60s", hide_default_value = true,
+        value_parser = duration, requires = "canary", overrides_with = "pause_between")]
+    pub pause_between: Duration,
+
+    /// Stop once more nodes than this have failed or turned erroring
+    #[arg(long, value_name = "N", overrides_with = "max_failures")]
+    pub max_failures: Option<usize>,
+
+    /// Keep no journal: what is done cannot be undone by `undo`
+    #[arg(long)]
+    pub no_journal: bool,
+}
+
+/// Whether anything is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DryRun {
+    #[default]
+    None,
+    Client,
+    Server,
+}
+
+/// A number of nodes, or a part of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    Count(usize),
+    Percent(usize),
+}
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Share, String> {
+        let wrong =
+            || format!("{text:?} is neither a number of nodes nor a percentage, such as 5 or 2%");
+        let share = match text.strip_suffix('%') {
+            Some(percent) => Share::Percent(percent.parse().map_err(|_| wrong())?),
+            None => Share::Count(text.parse().map_err(|_| wrong())?),
+        };
+        match share {
+            Share::Count(0) | Share::Percent(0 | 101..) => Err(wrong()),
+            share => Ok(share),
+        }
+    }
+}
+
+impl DryRun {
+    /// As in kubectl; a Boolean is taken too, as scripts of old pass one.
+    pub fn parse(text: &str) -> Result<DryRun, String> {
+        match text {
+            "none" => Ok(DryRun::None),
+            "client" => Ok(DryRun::Client),
+            "server" => Ok(DryRun::Server),
+            other => boolean(other)
+                .map(|on| if on { DryRun::Client } else { DryRun::None })
+                .map_err(|_| "expected client, server or none".to_owned()),
+        }
+    }
+}
+
+fn parallel(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1..=256) => Ok(n),
+        _ => Err("expected a number from 1 to 256".to_owned()),
+    }
+}
+
+/// `90s`, `5m`, `1h30m`; a bare number is seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    let span: jiff::SignedDuration = text
+        .parse()
+        .map_err(|_| "expected a duration such as 90s, 5m or 1h30m".to_owned())?;
+    Duration::try_from(span).map_err(|_| "expected a duration that is not negative".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, FromArgMatches, Parser};
+
+    use super::*;
+    use crate::args::boolean::spelled_out;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        safety: Safety,
+        name: Option<String>,
+    }
+
+    fn parse(words: &str) -> Option<Safety> {
+        let words = ["x"].into_iter().chain(words.split_whitespace());
+        let matches = spelled_out(Cli::command())
+            .try_get_matches_from(words)
+            .ok()?;
+        Some(Cli::from_arg_matches(&matches).expect("it fits").safety)
+    }
+
+    #[test]
+    fn flags_are_spelled_as_scripts_spell_them() {
+        for (words, confirm, dry_run) in [
+            ("", false, DryRun::None),
+            ("-y", true, DryRun::None),
+            ("--yes name", true, DryRun::None),
+            ("--confirm=false", false, DryRun::None),
+            ("--confirm --confirm=F", false, DryRun::None),
+            ("-y=T", true, DryRun::None),
+            ("--dry-run name", false, DryRun::Client),
+            ("--dry-run=true", false, DryRun::Client),
+            ("--dry-run=false", false, DryRun::None),
+            ("--dry-run=server --dry-run=client", false, DryRun::Client),
+            ("--dry-run=server", false, DryRun::Server),
+        ] {
+            let safety = parse(words).unwrap_or_else(|| panic!("{words} does not parse"));
+            assert_eq!(
+                (safety.confirm, safety.dry_run),
+                (confirm, dry_run),
+                "{words}"
+            );
+        }
+        for words in [
+            "--dry-run=maybe",
+            "--confirm=yes",
+            "--max-parallel 0",
+            "--canary 0",
+        ] {
+            assert!(parse(words).is_none(), "{words}");
+        }
+    }
+
+    #[test]
+    fn durations_are_spelled_as_in_kubectl() {
+        for (text, seconds) in [("90s", 90), ("5m", 300), ("1h30m", 5400), ("45", 45)] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "-5s", "soon"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Admission webhooks that see changes of custom resources, and whether anything answers them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Cluster, Read};
+use crate::api::{Generation, LabelSelector, Meta, Skyhook};
+
+/// A `ValidatingWebhookConfiguration` or a `MutatingWebhookConfiguration`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct WebhookConfiguration {
+    pub kind: String,
+    pub metadata: Meta,
+    pub webhooks: Vec<Webhook>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Webhook {
+    pub name: String,
+    /// `Fail`, which is also what absence means, or `Ignore`.
+    pub failure_policy: Option<String>,
+    pub client_config: ClientConfig,
+    pub rules: Vec<AdmissionRule>,
+    pub object_selector: LabelSelector,
+    pub match_conditions: Vec<Value>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct ClientConfig {
+    /// Somewhere outside; nothing in the cluster says whether it answers.
+    pub url: Option<String>,
+    pub service: Option<ServiceReference>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(default)]
+pub struct ServiceReference {
+    pub namespace: String,
+    pub name: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct AdmissionRule {
+    pub api_groups: Vec<String>,
+    pub operations: Vec<String>,
+    pub resources: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Service {
+    pub metadata: Meta,
+    pub spec: ServiceSpec,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct ServiceSpec {
+    /// `ExternalName` has no endpoints, and may answer all the same.
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+/// What stands behind a Service.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct EndpointSlice {
+    pub metadata: Meta,
+    pub endpoints: Option<Vec<Endpoint>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Endpoint {
+    pub addresses: Vec<String>,
+    pub conditions: BTreeMap<String, Option<bool>>,
+}
+
+/// The label of an EndpointSlice that names its Service.
+pub const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+
+/// The kinds that configure webhooks, and their plurals.
+pub const CONFIGURATIONS: [(&str, &str); 2] = [
+    (
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+    ),
+    (
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+    ),
+];
+
+/// What was read of admission.
+#[derive(Debug, Clone, Default)]
+pub struct Admission {
+    /// The configurations that see changes of custom resources.
+    pub webhooks: Read<Vec<WebhookConfiguration>>,
+    /// The Services that those name.
+    pub services: Read<Vec<Service>>,
+    pub endpoints: Read<Vec<EndpointSlice>>,
+}
+
+/// What a request does to a custom resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Update,
+}
+
+/// A webhook that turns down every request that it should judge, as nothing answers it.
+#[derive(Debug)]
+pub struct Unreachable<'a> {
+    pub configuration: &'a WebhookConfiguration,
+    /// Its place in the configuration.
+    pub index: usize,
+    pub webhook: &'a Webhook,
+    pub why: String,
+}
+
+impl WebhookConfiguration {
+    /// Whether every rule in it is about the operator's own kinds: then it is the operator's.
+    pub fn is_operators(&self) -> bool {
+        let mut rules = self.webhooks.iter().flat_map(|w| &w.rules).peekable();
+        rules.peek().is_some()
+            && rules.all(|r| {
+                let mut groups = r.api_groups.iter();
+                !r.api_groups.is_empty() && groups.all(|g| Generation::of_group(g).is_some())
+            })
+    }
+
+    /// Whether it sees changes of the custom resources of any generation.
+    pub fn concerns_us(&self) -> bool {
+        let rules = self.webhooks.iter().flat_map(|w| &w.rules);
+        let ours = |r: &AdmissionRule| Generation::ALL.iter().any(|g| r.is_about(*g));
+        rules.into_iter().any(ours)
+    }
+
+    /// The Services that answer for it.
+    pub fn services(&self) -> impl Iterator<Item = &ServiceReference> {
+        let all = self.webhooks.iter();
+        all.filter_map(|w| w.client_config.service.as_ref())
+    }
+
+    /// The plural of its kind, for kubectl.
+    pub fn resource(&self) -> &'static str {
+        let known = CONFIGURATIONS.iter().find(|(kind, _)| *kind == self.kind);
+        known.map_or(CONFIGURATIONS[0].1, |(_, plural)| plural)
+    }
+}
+
+impl AdmissionRule {
+    fn is_about(&self, generation: Generation) -> bool {
+        let group = |g: &String| g == "*" || g == generation.group();
+        let resource = |r: &String| {
+            let main = r.split('/').next().unwrap_or_default();
+            let whole = !r.contains('/') || r == "*/*";
+            whole && (main == "*" || main == generation.plural())
+        };
+        self.api_groups.iter().any(group) && self.resources.iter().any(resource)
+    }
+
+    fn covers(&self, generation: Generation, operation: Operation) -> bool {
+        let word = match operation {
+            Operation::Create => "CREATE",
+            Operation::Update => "UPDATE",
+        };
+        let mut operations = self.operations.iter();
+        self.is_about(generation) && operations.any(|o| o == "*" || o == word)
+    }
+}
+
+impl Webhook {
+    fn fails_closed(&self) -> bool {
+        self.failure_policy.as_deref().unwrap_or("Fail") == "Fail"
+    }
+}
+
+impl Cluster {
+    /// Webhooks that turn down such a request for a custom resource, or for any, because what should
+    /// answer is not there.
+    ///
+    /// Only what is proven counts: a Service that is missing or has no ready endpoint. A webhook
+    /// that looks at nothing but some objects, by conditions that we do not evaluate, is left out.
+    pub fn unreachable_webhooks(
+        &self,
+        operation: Operation,
+        skyhook: Option<&Skyhook>,
+    ) -> Vec<Unreachable<'_>> {
+        let generation = self.generation();
+        let mut found = Vec::new();
+        for configuration in self.admission.webhooks.items() {
+            for (index, webhook) in configuration.webhooks.iter().enumerate() {
+                let sees = webhook
+                    .rules
+                    .iter()
+                    .any(|r| r.covers(generation, operation))
+                    && webhook.match_conditions.is_empty()
+                    && skyhook.is_none_or(|s| webhook.object_selector.matches(&s.metadata.labels));
+                if sees
+                    && webhook.fails_closed()
+                    && let Some(why) = self.dead_backend(configuration, webhook)
+                {
+                    found.push(Unreachable {
+                        configuration,
+                        index,
+                        webhook,
+                        why,
+                    });
+                }
+            }
+        }
+        found
+    }
+
+    /// Why nothing answers for a webhook, if that is certain.
+    fn dead_backend(
+        &self,
+        configuration: &WebhookConfiguration,
+        webhook: &Webhook,
+    ) -> Option<String> {
+        let reference = webhook.client_config.service.as_ref()?;
+        let spelled = format!("service {}/{}", reference.namespace, reference.name);
+        let is = |meta: &Meta| meta.namespace.as_deref() == Some(&reference.namespace);
+        let services = self.admission.services.ok();
+        let mut all = services.into_iter().flatten();
+        let service = all.find(|s| is(&s.metadata) && s.metadata.name == reference.name);
+        match service {
+            // Files may just not hold it.
+            None if self.from_files => return None,
+            None if services.is_some() => return Some(format!("{spelled} does not exist")),
+            _ => {}
+        }
+        let external = service.is_some_and(|s| s.spec.kind == "ExternalName");
+        if let Some(slices) = self.admission.endpoints.ok().filter(|_| !external) {
+            let behind = slices.iter().filter(|s| {
+                is(&s.metadata) && s.metadata.labels.get(SERVICE_LABEL) == Some(&reference.name)
+            });
+            let mut endpoints = behind.flat_map(|s| s.endpoints.iter().flatten());
+            // No word on readiness means ready.
+            let ready = |e: &Endpoint| {
+                let ready = e.conditions.get("ready").copied().flatten();
+                !e.addresses.is_empty() && ready != Some(false)
+            };
+            return (!endpoints.any(ready)).then(|| format!("{spelled} has no ready endpoint"));
+        }
+        let down = configuration.is_operators() && self.operator_down();
+        down.then(|| format!("{spelled} leads to the operator, and no replica of it is up"))
+    }
+
+    /// Whether all Deployments of the operator say that they are down. That none was found says
+    /// less: it may be run by something else.
+    pub fn operator_down(&self) -> bool {
+        let operators = self.operators.items();
+        let down = |d: &super::Deployment| {
+            d.status.observed_generation.is_some() && d.status.available_replicas == 0
+        };
+        !operators.is_empty() && operators.iter().all(down)
+    }
+}
+
+impl Admission {
+    /// How many webhook configurations were read, and why it cannot be told what answers them.
+    pub fn read(&self) -> Read<usize> {
+        match (&self.webhooks, &self.services, &self.endpoints) {
+            (Read::Ok(_), Read::Unreadable(why), _) => {
+                Read::Unreadable(format!("the services behind them: {why}"))
+            }
+            (Read::Ok(_), _, Read::Unreadable(why)) => {
+                Read::Unreadable(format!("the endpoints behind them: {why}"))
+            }
+            (Read::Ok(all), ..) => Read::Ok(all.len()),
+            (Read::Unreadable(why), ..) => Read::Unreadable(why.clone()),
+            (Read::NotAsked, ..) => Read::NotAsked,
+        }
+    }
+}

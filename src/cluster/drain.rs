@@ -1,0 +1,161 @@
+//! Drains that an interrupt needs, and what is in their way.
+
+use std::collections::HashMap;
+
+use super::pod::{DisruptionBudget, Pod};
+use super::{Cluster, Node};
+use crate::api::{Skyhook, Stage, State, Status};
+
+/// A node that has to be drained before a package can go on.
+#[derive(Debug)]
+pub struct Drain<'a> {
+    pub skyhook: &'a Skyhook,
+    pub node: &'a Node,
+    pub package: &'a str,
+    /// Whether the node's turn has come, as far as one can tell.
+    pub begun: bool,
+}
+
+impl Cluster {
+    /// The drains that interrupts need now or later, on nodes where nothing else comes first.
+    ///
+    /// The operator cordons, waits for protected workloads and drains before it runs a package
+    /// with an interrupt, and again for each stage up to `config`.
+    pub fn drains(&self) -> Vec<Drain<'_>> {
+        let executions = self.executions();
+        let mut drains = Vec::new();
+        for skyhook in self.skyhooks.items() {
+            let interrupts: Vec<&str> = skyhook
+                .packages()
+                .filter(|(name, p)| skyhook.pending_interrupt(name, p).is_some())
+                .map(|(name, _)| name)
+                .collect();
+            if interrupts.is_empty() {
+                continue;
+            }
+            let idle = self.is_idle(skyhook)
+                && !executions
+                    .all()
+                    .iter()
+                    .any(|e| e.skyhook == skyhook.name() && e.alive());
+            for node in self.open_nodes(skyhook) {
+                for package in interrupts.iter().copied() {
+                    let runs = executions
+                        .on(skyhook.name(), &node.name)
+                        .any(|e| e.alive() && (e.package == package || e.interrupt));
+                    if !runs && self.needs_drain(skyhook, node, package) {
+                        drains.push(Drain {
+                            skyhook,
+                            node,
+                            package,
+                            begun: idle || self.is_taken_up(skyhook, node),
+                        });
+                    }
+                }
+            }
+        }
+        drains
+    }
+
+    /// The names of the nodes of these drains, sorted.
+    pub fn waiting_for_drain(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.drains().iter().map(|d| d.node.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Whether no node of the custom resource is being worked on, so that any may be next.
+    fn is_idle(&self, skyhook: &Skyhook) -> bool {
+        skyhook.status.node_priority.is_empty()
+            && self.selected(skyhook).all(|n| {
+                let on = self.on_node(n, skyhook.name());
+                on.is_none_or(|on| on.operator_status() != Status::InProgress && !on.cordon)
+            })
+    }
+
+    /// Whether the operator has begun on the node.
+    fn is_taken_up(&self, skyhook: &Skyhook, node: &Node) -> bool {
+        skyhook.status.node_priority.contains_key(&node.name)
+            || self.on_node(node, skyhook.name()).is_some_and(|on| {
+                on.cordon
+                    || on.drain_start.is_some()
+                    || on.drain_blocked.is_some()
+                    || on.operator_status() == Status::InProgress
+            })
+    }
+
+    fn needs_drain(&self, skyhook: &Skyhook, node: &Node, name: &str) -> bool {
+        let on = self.on_node(node, skyhook.name());
+        if on.is_some_and(|on| on.is_malformed()) {
+            return false;
+        }
+        let Some(package) = skyhook.package(name) else {
+            return false;
+        };
+        let entry = on.and_then(|on| on.entry(&package.entry_key(name)));
+        let due = match entry {
+            None => !skyhook.deleting() && !package.uninstall().apply,
+            Some(e) => match e.stage {
+                Stage::Apply | Stage::Upgrade | Stage::Uninstall => true,
+                Stage::Config | Stage::PostInterrupt if e.state == State::Complete => {
+                    skyhook.uninstalls(package)
+                }
+                Stage::Config => true,
+                _ => false,
+            },
+        };
+        if skyhook.uninstalls(package) {
+            return due;
+        }
+        due && package.depends_on.keys().all(|dependency| {
+            let Some(theirs) = skyhook.package(dependency) else {
+                return false;
+            };
+            let key = theirs.entry_key(dependency);
+            on.and_then(|on| on.entry(&key))
+                .is_some_and(|e| skyhook.is_package_complete(dependency, e))
+        })
+    }
+
+    /// Other pods that run or wait on a node, by node.
+    pub fn workloads_by_node(&self) -> HashMap<&str, Vec<&Pod>> {
+        let mut by_node: HashMap<&str, Vec<&Pod>> = HashMap::new();
+        for pod in self.workloads.items().iter().filter(|p| is_active(p)) {
+            by_node.entry(&pod.spec.node_name).or_default().push(pod);
+        }
+        by_node
+    }
+}
+
+fn is_active(pod: &Pod) -> bool {
+    matches!(pod.status.phase.as_str(), "Running" | "Pending")
+        && !pod.metadata.deleting()
+        && !pod.spec.node_name.is_empty()
+}
+
+/// Whether a drain evicts the pod (operator `ShouldEvict`). Pods of a DaemonSet tolerate a cordon.
+pub fn is_evicted(pod: &Pod) -> bool {
+    let tolerates = pod
+        .spec
+        .tolerations
+        .iter()
+        .any(|t| t.key == "node.kubernetes.io/unschedulable");
+    let owned_by_node_agent = pod
+        .metadata
+        .owner_references
+        .iter()
+        .any(|o| o.kind == "DaemonSet" || o.kind == "Node");
+    !tolerates && !owned_by_node_agent && pod.metadata.namespace.as_deref() != Some("kube-system")
+}
+
+impl DisruptionBudget {
+    /// Whether it lets no pod go although all of them are well, so that waiting does not help.
+    pub fn refuses_for_good(&self) -> bool {
+        let status = &self.status;
+        status.disruptions_allowed <= 0
+            && status.observed_generation.is_some()
+            && status.expected_pods > 0
+            && status.current_healthy >= status.expected_pods
+    }
+}

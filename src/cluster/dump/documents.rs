@@ -1,0 +1,86 @@
+//! Text to documents: JSON values one after another, or YAML documents.
+
+use serde_json::Value;
+
+/// Splits text into its documents. Empty text has none.
+///
+/// # Errors
+///
+/// One line that says where the text stops being JSON or YAML. It never repeats the text itself,
+/// which may hold secrets.
+pub fn parse(text: &str) -> Result<Vec<Value>, String> {
+    let text = text.trim_start_matches('\u{feff}');
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    if text.trim_start().starts_with(['{', '[']) {
+        // Flow-style YAML also starts like this, but kubectl never writes it.
+        return serde_json::Deserializer::from_str(text)
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .map_err(|e| {
+                if e.is_eof() {
+                    format!("cut off: {e}")
+                } else {
+                    e.to_string()
+                }
+            });
+    }
+    // A capture of 15,000 nodes has tens of millions of YAML nodes; the limits that guard against
+    // alias bombs stay.
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: 2_000_000_000,
+            max_nodes: 1_000_000_000,
+            max_documents: 1_000_000,
+            max_total_scalar_bytes: 8 << 30,
+        },
+        with_snippet: false,
+    };
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
+        .map_err(|e| first_line(&e.to_string()))?;
+    // Any words at all are a YAML string.
+    match documents.iter().find(|d| !d.is_object()) {
+        Some(_) => Err("it is text, not objects".to_owned()),
+        None => Ok(documents),
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_and_yaml_in_a_row() {
+        for text in [
+            "{\"a\":1}\n{\"a\":2}\n",
+            "a: 1\n---\na: 2\n",
+            "---\na: 1\n---\n---\na: 2\n",
+        ] {
+            let documents = parse(text).expect(text);
+            assert_eq!(
+                documents,
+                [serde_json::json!({"a": 1}), serde_json::json!({"a": 2})],
+                "{text}"
+            );
+        }
+        assert_eq!(parse(" \n"), Ok(vec![]));
+    }
+
+    #[test]
+    fn what_is_neither_says_where() {
+        assert_eq!(
+            parse("{\"a\": [1,"),
+            Err("cut off: EOF while parsing a value at line 1 column 9".into())
+        );
+        assert_eq!(
+            parse("error: no server\n").map_err(|_| ()),
+            Ok(vec![serde_json::json!({"error": "no server"})])
+        );
+        assert_eq!(parse("no server\n"), Err("it is text, not objects".into()));
+    }
+}

@@ -1,0 +1,33 @@
+//! How old the operator is, and how long ago something was.
+
+use jiff::Timestamp;
+
+use super::Cluster;
+use crate::api::Generation;
+
+/// How long a thing may take before its age says something, in seconds: the operator looks at
+/// everything at least this often.
+const PATIENCE: i64 = 600;
+
+impl Cluster {
+    /// Whether the operator is known to be older than `major.minor`.
+    ///
+    /// The older generation ended with v0.17, so it alone says that an operator is older than v0.18.
+    pub fn operator_before(&self, major: u64, minor: u64) -> bool {
+        match &self.ruling.operator_version {
+            Some(version) => !version.at_least(major, minor),
+            None => self.generation() == Generation::Skyhook && (major, minor) >= (0, 18),
+        }
+    }
+
+    /// Whether the operator is known to be at least `major.minor`.
+    pub fn operator_since(&self, major: u64, minor: u64) -> bool {
+        let version = self.ruling.operator_version.as_ref();
+        version.is_some_and(|v| v.at_least(major, minor))
+    }
+
+    /// Whether something was so long ago that it should be over, seen from when all was read.
+    pub fn long_ago(&self, at: Option<Timestamp>) -> bool {
+        at.is_some_and(|at| self.taken_at.as_second() - at.as_second() >= PATIENCE)
+    }
+}

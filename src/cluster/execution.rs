@@ -1,0 +1,297 @@
+//! Executions: one stage of one package on one node, whether a raw Pod or a Job carries it out.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::pod::{Pod, Trouble};
+use super::{Absence, Cluster};
+use crate::api::{Condition, Executor, Generation, Meta, Stage};
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Job {
+    pub metadata: Meta,
+    pub spec: JobSpec,
+    pub status: JobStatus,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct JobSpec {
+    pub suspend: bool,
+    /// Failed attempts after which the Job gives up, less one.
+    pub backoff_limit: Option<i64>,
+    pub template: PodTemplate,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct PodTemplate {
+    pub spec: super::pod::PodSpec,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct JobStatus {
+    pub active: i64,
+    pub succeeded: i64,
+    pub failed: i64,
+    pub conditions: Vec<Condition>,
+}
+
+impl Job {
+    /// The condition that ended the Job: `Complete` or `Failed`.
+    pub fn finished(&self) -> Option<&Condition> {
+        self.status
+            .conditions
+            .iter()
+            .find(|c| c.is_true() && matches!(c.kind.as_str(), "Complete" | "Failed"))
+    }
+
+    /// The condition with which the Job gave up.
+    pub fn failed(&self) -> Option<&Condition> {
+        self.finished().filter(|c| c.kind == "Failed")
+    }
+}
+
+/// One stage of one package on one node, at work or done.
+#[derive(Debug)]
+pub struct Execution<'a> {
+    pub skyhook: String,
+    pub package: String,
+    pub version: String,
+    pub stage: Stage,
+    pub node: &'a str,
+    /// Whether it interrupts the node. Merged interrupts name only the package that won.
+    pub interrupt: bool,
+    /// The operator is already tearing it down.
+    pub condemned: bool,
+    /// The package's image as the operator asked for it, where it noted it.
+    pub image: Option<String>,
+    /// The Job, where there is one.
+    pub job: Option<&'a Job>,
+    /// The pods of it, newest first.
+    pub pods: Vec<&'a Pod>,
+}
+
+/// The operator's note on what a pod or Job is for.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PackageNote {
+    name: String,
+    version: String,
+    skyhook: String,
+    stage: String,
+    image: String,
+    #[serde(rename = "containerSHA")]
+    container_sha: String,
+    invalid: bool,
+}
+
+impl PackageNote {
+    /// A digest counts instead of the version.
+    fn image(&self) -> Option<String> {
+        let (image, sha) = (&self.image, &self.container_sha);
+        match (image.is_empty(), sha.is_empty()) {
+            (true, _) => None,
+            (false, true) => Some(format!("{image}:{}", self.version)),
+            (false, false) => Some(format!("{image}@{sha}")),
+        }
+    }
+}
+
+impl<'a> Execution<'a> {
+    /// `pod/NAME` or `job/NAME`.
+    pub fn reference(&self) -> String {
+        match (self.job, self.pods.first()) {
+            (Some(job), _) => format!("job/{}", job.metadata.name),
+            (None, Some(pod)) => format!("pod/{}", pod.name()),
+            (None, None) => String::new(),
+        }
+    }
+
+    pub fn executor(&self) -> Executor {
+        if self.job.is_some() {
+            Executor::Job
+        } else {
+            Executor::Pod
+        }
+    }
+
+    pub fn namespace(&self) -> &str {
+        let meta = self
+            .job
+            .map(|j| &j.metadata)
+            .or(self.pods.first().map(|p| &p.metadata));
+        meta.and_then(|m| m.namespace.as_deref())
+            .unwrap_or_default()
+    }
+
+    /// Whether it may still do something: neither finished nor on its way out.
+    pub fn alive(&self) -> bool {
+        match self.job {
+            Some(job) => job.finished().is_none() && !job.metadata.deleting(),
+            None => self
+                .pods
+                .iter()
+                .any(|p| !p.ended() && !p.metadata.deleting()),
+        }
+    }
+
+    /// Whether it has ended, well or badly.
+    pub fn finished(&self) -> bool {
+        match self.job {
+            Some(job) => job.finished().is_some(),
+            None => self.pods.iter().all(|p| p.ended()),
+        }
+    }
+
+    pub fn created(&self) -> Option<Timestamp> {
+        let meta = self
+            .job
+            .map(|j| &j.metadata)
+            .or(self.pods.first().map(|p| &p.metadata))?;
+        meta.creation_timestamp
+    }
+
+    /// The newest attempt that went wrong of its own doing, with what went wrong.
+    pub fn trouble(&self) -> Option<(&'a Pod, Trouble<'a>)> {
+        self.pods
+            .iter()
+            .filter(|p| !p.disrupted())
+            .find_map(|p| p.trouble().map(|t| (*p, t)))
+    }
+
+    fn from_pod(generation: Generation, pod: &'a Pod) -> Option<Execution<'a>> {
+        Self::from_meta(generation, &pod.metadata, &pod.spec.node_name).map(|e| Execution {
+            pods: vec![pod],
+            ..e
+        })
+    }
+
+    fn from_job(generation: Generation, job: &'a Job) -> Option<Execution<'a>> {
+        let node = &job.spec.template.spec.node_name;
+        Self::from_meta(generation, &job.metadata, node).map(|e| Execution {
+            job: Some(job),
+            ..e
+        })
+    }
+
+    fn from_meta(generation: Generation, meta: &'a Meta, node: &'a str) -> Option<Execution<'a>> {
+        let label = |name: &str| meta.labels.get(&generation.key(name));
+        let skyhook = label("name")?;
+        // The label joins name and version with "-", which names contain, too: the note is exact.
+        let note = meta.annotations.get(&generation.key("package"));
+        let note: Option<PackageNote> = note.and_then(|text| serde_json::from_str(text).ok());
+        let interrupt = label("interrupt").is_some_and(|v| v == "True");
+        let from_labels = || {
+            let text = label("package").map(String::as_str).unwrap_or_default();
+            let (name, version) = text.rsplit_once('-').unwrap_or((text, ""));
+            PackageNote {
+                name: name.to_owned(),
+                version: version.to_owned(),
+                stage: label("stage").cloned().unwrap_or_default(),
+                ..PackageNote::default()
+            }
+        };
+        let note = note.unwrap_or_else(from_labels);
+        Some(Execution {
+            image: note.image(),
+            skyhook: if note.skyhook.is_empty() {
+                skyhook.clone()
+            } else {
+                note.skyhook
+            },
+            package: note.name,
+            version: note.version,
+            stage: Stage::from(note.stage.as_str()),
+            node,
+            interrupt,
+            condemned: note.invalid,
+            job: None,
+            pods: Vec::new(),
+        })
+    }
+}
+
+/// All executions of a cluster, found by custom resource and node.
+#[derive(Debug)]
+pub struct Executions<'a> {
+    all: Vec<Execution<'a>>,
+    by_place: HashMap<(String, &'a str), Vec<usize>>,
+}
+
+impl<'a> Executions<'a> {
+    pub fn all(&self) -> &[Execution<'a>] {
+        &self.all
+    }
+
+    /// Those of a custom resource on a node.
+    pub fn on<'s>(
+        &'s self,
+        skyhook: &str,
+        node: &'a str,
+    ) -> impl Iterator<Item = &'s Execution<'a>> + use<'s, 'a> {
+        let places = self.by_place.get(&(skyhook.to_owned(), node));
+        places.into_iter().flatten().map(|&at| &self.all[at])
+    }
+}
+
+impl Cluster {
+    /// Everything that carries out a stage in the generation that rules.
+    pub fn executions(&self) -> Executions<'_> {
+        let all = self.executions_of(self.ruling.generation);
+        let mut by_place: HashMap<_, Vec<_>> = HashMap::new();
+        for (at, e) in all.iter().enumerate() {
+            by_place
+                .entry((e.skyhook.clone(), e.node))
+                .or_default()
+                .push(at);
+        }
+        Executions { all, by_place }
+    }
+
+    /// How sure we are that an execution we do not see does not exist.
+    pub fn absence_of_executions(&self) -> Absence {
+        match self.ruling.generation.executor() {
+            Executor::Pod => self.pods.absence(),
+            Executor::Job => self.pods.absence().min(self.jobs.absence()),
+        }
+    }
+
+    /// Everything that carries out a stage in a generation, Jobs with their pods, then bare pods.
+    pub fn executions_of(&self, generation: Generation) -> Vec<Execution<'_>> {
+        let mut executions: Vec<Execution<'_>> = self
+            .jobs
+            .items()
+            .iter()
+            .filter_map(|job| Execution::from_job(generation, job))
+            .collect();
+        let mut by_uid = HashMap::new();
+        for (at, execution) in executions.iter().enumerate() {
+            if let Some(uid) = execution.job.and_then(|j| j.metadata.uid.as_deref()) {
+                by_uid.insert(uid, at);
+            }
+        }
+        let mut bare = Vec::new();
+        for pod in self.pods.items() {
+            match pod
+                .metadata
+                .controller_uid()
+                .and_then(|uid| by_uid.get(uid))
+            {
+                Some(&at) => executions[at].pods.push(pod),
+                None => bare.extend(Execution::from_pod(generation, pod)),
+            }
+        }
+        for execution in &mut executions {
+            execution
+                .pods
+                .sort_by_key(|p| std::cmp::Reverse(p.metadata.creation_timestamp));
+        }
+        executions.extend(bare);
+        executions
+    }
+}

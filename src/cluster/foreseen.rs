@@ -1,0 +1,45 @@
+//! A cluster as it would be, to ask the same questions of it beforehand.
+
+use std::collections::BTreeSet;
+
+use super::{Cluster, Read};
+
+impl Cluster {
+    /// The cluster just after the deletion of these custom resources was asked for, with those gone that went before.
+    ///
+    /// What is complete and can be uninstalled is being uninstalled then, unless the custom resource rests.
+    /// Custom resources of the other generation are left out where they are deleted first.
+    pub fn foreseen(&self, gone: &BTreeSet<&str>, deleting: &BTreeSet<&str>) -> Cluster {
+        let mut cluster = self.clone();
+        if self.ruling.migrating() && self.legacy.ok().is_some() {
+            cluster.legacy = Read::Ok(Vec::new());
+        }
+        let Read::Ok(skyhooks) = &mut cluster.skyhooks else {
+            return cluster;
+        };
+        skyhooks.retain(|s| !gone.contains(s.name()));
+        for skyhook in skyhooks.iter_mut() {
+            if deleting.contains(skyhook.name()) {
+                let asked = &mut skyhook.metadata.deletion_timestamp;
+                asked.get_or_insert(self.taken_at);
+            }
+        }
+        let generation = self.generation();
+        let Read::Ok(nodes) = &mut cluster.nodes else {
+            return cluster;
+        };
+        for skyhook in skyhooks.iter().filter(|s| s.deleting() && s.runs()) {
+            let selects = &skyhook.spec.node_selectors;
+            for node in nodes.iter_mut().filter(|n| selects.matches(&n.labels)) {
+                let state = node.on_mut(generation, skyhook.name());
+                let Some(state) = state.and_then(|on| on.state.as_mut()) else {
+                    continue;
+                };
+                for (name, package) in skyhook.packages().filter(|(_, p)| p.uninstall().enabled) {
+                    state.foresee_uninstall(&package.entry_key(name));
+                }
+            }
+        }
+        cluster
+    }
+}

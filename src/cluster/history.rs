@@ -1,0 +1,246 @@
+//! What can still be told of a package's past on a cluster.
+//!
+//! A package that is to be uninstalled and stands in no node state was either uninstalled, or was
+//! never there: the operator keeps no record. These are the traces that tell the two apart.
+
+use super::{Absence, Cluster};
+use crate::api::{Generation, Skyhook};
+
+/// A sign that some version of a package once had a stage run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    pub version: String,
+    /// Whether it was the uninstall that ran.
+    pub uninstalled: bool,
+    /// Whether it dates from the present spec or the one right before it, so that no other version
+    /// can have stood in the spec in between.
+    pub just_before: bool,
+    /// `kind/name` of the object that carries the sign.
+    pub object: String,
+    pub field: &'static str,
+    pub says: String,
+}
+
+/// What the traces of a package amount to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum History {
+    /// The version in the spec was there once.
+    Present(Vec<Trace>),
+    /// Another version was there, and the one in the spec certainly never.
+    OnlyOther(Vec<Trace>),
+    /// Nothing was ever there, and the reason why that is sure.
+    Never(String),
+    /// The traces have expired or cannot be read.
+    Unknown(String),
+}
+
+/// How long before the first event a custom resource may have been made, in seconds, for the
+/// events to cover its whole life.
+const FIRST_EVENT_WITHIN: i64 = 60;
+
+impl Cluster {
+    /// The past of a package of a custom resource.
+    pub fn history(&self, skyhook: &Skyhook, package: &str) -> History {
+        let Some(spec) = skyhook.package(package) else {
+            return History::Unknown("the package is not in the spec".to_owned());
+        };
+        let traces = self.traces(skyhook, package);
+        let (same, other): (Vec<_>, Vec<_>) =
+            traces.into_iter().partition(|t| t.version == spec.version);
+        if !same.is_empty() {
+            return History::Present(same);
+        }
+        if !other.is_empty() {
+            let sure = self.events_cover_life(skyhook) || other.iter().any(|t| t.just_before);
+            return if sure {
+                History::OnlyOther(other)
+            } else {
+                let versions: Vec<&str> = other.iter().map(|t| t.version.as_str()).collect();
+                History::Unknown(format!(
+                    "there are signs of version {} only, and older signs may have expired",
+                    versions[0]
+                ))
+            };
+        }
+        if let Some(older) = skyhook.mirrored_from() {
+            return History::Unknown(format!(
+                "the operator made it from the older {older}, whose past it does not tell"
+            ));
+        }
+        if let Some(why) = self.apply_was_there_from_the_start(skyhook, package) {
+            return History::Never(why);
+        }
+        match self.events.absence() {
+            Absence::Proven if self.events_cover_life(skyhook) => History::Never(
+                "the events go back to the creation of the object, and none is about the package"
+                    .to_owned(),
+            ),
+            Absence::Proven => History::Unknown("events of that time have expired".to_owned()),
+            Absence::Presumed => History::Unknown("the files given hold no events".to_owned()),
+            Absence::Unknown => History::Unknown("events could not be read".to_owned()),
+        }
+    }
+
+    fn traces(&self, skyhook: &Skyhook, package: &str) -> Vec<Trace> {
+        let mut traces = self.traces_in_events(skyhook, package);
+        traces.extend(traces_in_status(skyhook, package));
+        traces.extend(traces_in_last_applied(skyhook, package));
+        for execution in self.executions().all() {
+            if execution.skyhook == skyhook.name() && execution.package == package {
+                traces.push(Trace {
+                    version: execution.version.clone(),
+                    uninstalled: execution.stage.is_uninstall(),
+                    just_before: false,
+                    object: execution.reference(),
+                    field: "stage",
+                    says: execution.stage.to_string(),
+                });
+            }
+        }
+        for (node, on) in self.tracked(skyhook.name()) {
+            for entry in on.entries().iter().filter(|e| e.name == package) {
+                traces.push(Trace {
+                    version: entry.version.clone(),
+                    uninstalled: entry.stage.is_uninstall(),
+                    just_before: false,
+                    object: format!("node/{}", node.name),
+                    field: "nodeState",
+                    says: format!("{} {}/{}", entry.key, entry.stage, entry.state),
+                });
+            }
+        }
+        traces
+    }
+
+    /// Events such as `Applying package [driver:2.0.1] to node [n] stage [uninstall]`, on the
+    /// custom resource or on a node.
+    fn traces_in_events(&self, skyhook: &Skyhook, package: &str) -> Vec<Trace> {
+        let start = format!("[{package}:");
+        let from = format!("[{}:{}]", self.generation().name(), skyhook.name());
+        let from_old = format!("[{}:{}]", Generation::Skyhook.name(), skyhook.name());
+        let born = skyhook.metadata.creation_timestamp;
+        let mut traces = Vec::new();
+        for event in self.events.items() {
+            let ours = if event.kind == "Node" {
+                event.message.contains(&from) || event.message.contains(&from_old)
+            } else {
+                event.name == skyhook.name() && skyhook.metadata.uid.as_deref() == Some(&event.uid)
+            };
+            // A former object of the same name left events on the nodes, too.
+            if !ours || event.last < born {
+                continue;
+            }
+            let Some((_, rest)) = event.message.split_once(&start) else {
+                continue;
+            };
+            let Some((version, _)) = rest.split_once(']') else {
+                continue;
+            };
+            traces.push(Trace {
+                version: version.to_owned(),
+                uninstalled: event.message.contains("stage [uninstall"),
+                just_before: false,
+                object: format!(
+                    "event/{} of {}/{}",
+                    event.reason,
+                    event.kind.to_lowercase(),
+                    event.name
+                ),
+                field: "message",
+                says: event.message.clone(),
+            });
+        }
+        traces
+    }
+
+    /// Whether events of the object are there from its first minute on.
+    fn events_cover_life(&self, skyhook: &Skyhook) -> bool {
+        let Some(born) = skyhook.metadata.creation_timestamp else {
+            return false;
+        };
+        if skyhook.mirrored_from().is_some() {
+            return false;
+        }
+        let own = self
+            .events
+            .items()
+            .iter()
+            .filter(|e| skyhook.metadata.uid.as_deref() == Some(&e.uid));
+        let first = own.filter_map(|e| e.first).min();
+        first.is_some_and(|first| (first.as_second() - born.as_second()) <= FIRST_EVENT_WITHIN)
+    }
+
+    /// Why the package can never have been installed: it was to be uninstalled from the start.
+    fn apply_was_there_from_the_start(&self, skyhook: &Skyhook, package: &str) -> Option<String> {
+        let meta = &skyhook.metadata;
+        let kind = &skyhook.kind;
+        if meta.generation == 1 {
+            return Some(format!(
+                "generation 1: the spec of the {kind} has not changed since it was made"
+            ));
+        }
+        let born = meta.creation_timestamp?;
+        let writer = meta.managed_fields.iter().find(|m| {
+            let uninstall =
+                &m.fields["f:spec"]["f:packages"][format!("f:{package}")]["f:uninstall"];
+            !uninstall["f:apply"].is_null()
+        });
+        if let Some(writer) = writer
+            && writer
+                .time
+                .is_some_and(|t| (t.as_second() - born.as_second()).abs() <= 1)
+        {
+            return Some(format!(
+                "managedFields: {} set apply when it made the {kind}",
+                writer.manager
+            ));
+        }
+        // The older operator's first write fills in the names of packages, which counts as a change.
+        let applied = last_applied(skyhook)?;
+        let applied = &applied["spec"]["packages"][package];
+        let named_by_operator = applied["name"].is_null();
+        let asked_then = applied["uninstall"]["apply"].as_bool() == Some(true);
+        (meta.generation == 2 && skyhook.generation() == Some(Generation::Skyhook) && named_by_operator && asked_then)
+            .then(|| "generation 2: only the operator has changed the spec since it was made, and it was made with apply: true".to_owned())
+    }
+}
+
+fn traces_in_status(skyhook: &Skyhook, package: &str) -> Option<Trace> {
+    let condition = skyhook.condition("ApplyPackage")?;
+    let (_, rest) = condition.message.split_once(&format!("[{package}:"))?;
+    let (version, _) = rest.split_once(']')?;
+    Some(Trace {
+        version: version.to_owned(),
+        uninstalled: false,
+        just_before: condition.observed_generation? + 1 >= skyhook.metadata.generation,
+        object: skyhook.reference(),
+        field: "condition ApplyPackage",
+        says: condition.message.clone(),
+    })
+}
+
+/// A manifest that was applied with `apply: false` means that the package was let in then.
+fn traces_in_last_applied(skyhook: &Skyhook, package: &str) -> Option<Trace> {
+    let applied = last_applied(skyhook)?;
+    let applied = applied["spec"]["packages"].get(package)?;
+    let version = applied["version"].as_str()?;
+    if applied["uninstall"]["apply"].as_bool() == Some(true) {
+        return None;
+    }
+    Some(Trace {
+        version: version.to_owned(),
+        uninstalled: false,
+        just_before: false,
+        object: skyhook.reference(),
+        field: "last-applied-configuration",
+        says: format!("{package} {version} was applied without apply: true"),
+    })
+}
+
+fn last_applied(skyhook: &Skyhook) -> Option<serde_json::Value> {
+    let text = skyhook
+        .metadata
+        .annotations
+        .get("kubectl.kubernetes.io/last-applied-configuration")?;
+    serde_json::from_str(text).ok()
+}

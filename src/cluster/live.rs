@@ -1,0 +1,188 @@
+//! Reads a cluster from its API server (an edge).
+
+mod decode;
+mod discovery;
+mod error;
+mod follow;
+mod list;
+pub mod log;
+mod names;
+mod request;
+mod sources;
+mod watch;
+
+use jiff::Timestamp;
+
+use super::admission::Admission;
+use super::{Cluster, Parts, Read, Ruling, Source};
+use crate::api::Generation;
+pub use error::LoadError;
+pub use follow::{Follow, News};
+pub use names::{Named, names};
+use sources::Reader;
+
+/// What is read whatever is asked for: the operator's version decides which generation rules.
+pub const ALWAYS: [Source; 1] = [Source::Operator];
+
+/// Reads the sources asked for, side by side, and decides which generation rules.
+///
+/// `asked_for` is `--api` and overrides that decision; `namespace` is where the user says the
+/// operator runs (`--namespace`, never a context's default), for when it cannot be looked for; `now` becomes the time at which the cluster was read. A
+/// source that is forbidden or fails becomes `Read::Unreadable`, and the rest goes on. What is not
+/// asked for stays `NotAsked`, save what the decision needs.
+///
+/// # Errors
+///
+/// A server that does not answer or does not accept the credentials, and one that serves neither
+/// generation's API.
+pub async fn load(
+    client: &kube::Client,
+    needs: &[Source],
+    asked_for: Option<Generation>,
+    namespace: Option<&str>,
+    now: Timestamp,
+) -> Result<Cluster, LoadError> {
+    let mut reader = Reader {
+        client,
+        namespace,
+        served: Vec::new(),
+    };
+    let (served, deployments) = futures::join!(discovery::served(client), reader.deployments());
+    reader.served = served?;
+    if reader.served.is_empty() {
+        return Err(LoadError::NotServed);
+    }
+    if let Some(asked_for) = asked_for.filter(|g| !reader.served.contains(g)) {
+        return Err(LoadError::AskedForAbsent { asked_for });
+    }
+    let mut parts = Parts {
+        taken_at: now,
+        served: reader.served.clone(),
+        asked_for,
+        deployments,
+        ..Parts::default()
+    };
+    let needs = Needs::new(needs, &parts);
+    needs.read(&reader, &mut parts).await;
+    let ruling = parts.ruling().ok_or(LoadError::NotServed)?;
+    if !needs.operator {
+        parts.deployments = Read::NotAsked;
+    }
+    let mut cluster = parts.assemble(ruling);
+    if needs.workloads {
+        cluster.workloads = reader.workloads(&cluster).await;
+    }
+    Ok(cluster)
+}
+
+/// Reads what an operator left on the nodes of a cluster that serves neither generation's API.
+///
+/// There are no custom resources then, and nothing runs for them; the keys say which generation it was.
+pub async fn leftovers(
+    client: &kube::Client,
+    asked_for: Option<Generation>,
+    now: Timestamp,
+) -> Cluster {
+    let reader = Reader {
+        client,
+        namespace: None,
+        served: Vec::new(),
+    };
+    let nodes = reader.nodes().await;
+    let newer = |n: &super::Node| !n.keys(Generation::NodeWright).skyhooks.is_empty();
+    let generation = asked_for.unwrap_or(match nodes.items().iter().any(newer) {
+        true => Generation::NodeWright,
+        false => Generation::Skyhook,
+    });
+    let parts = Parts {
+        taken_at: now,
+        skyhooks: [Read::Ok(Vec::new()), Read::Ok(Vec::new())],
+        nodes,
+        ..Parts::default()
+    };
+    parts.assemble(Ruling {
+        generation,
+        because: vec!["neither API is served, and the nodes carry its keys".to_owned()],
+        served: Vec::new(),
+        operator_version: None,
+    })
+}
+
+/// The sources to read: those asked for, and those needed to make sense of them.
+struct Needs {
+    skyhooks: [bool; 2],
+    policies: [bool; 2],
+    nodes: bool,
+    pods: bool,
+    workloads: bool,
+    jobs: bool,
+    events: bool,
+    disruption_budgets: bool,
+    operator: bool,
+    webhooks: bool,
+    config_maps: bool,
+}
+
+impl Needs {
+    fn new(asked: &[Source], parts: &Parts) -> Needs {
+        let any = |sources: &[Source]| sources.iter().any(|s| asked.contains(s));
+        let served = Generation::ALL.map(|g| parts.served.contains(&g));
+        // What an operator left on the objects decides, if nothing better does.
+        let undecided = served == [true, true]
+            && parts.asked_for.is_none()
+            && parts.operator_version().is_none();
+        let skyhooks = any(&[Source::Skyhooks, Source::Legacy, Source::Workloads]);
+        Needs {
+            skyhooks: [served[0] && skyhooks, served[1] && (skyhooks || undecided)],
+            policies: served.map(|served| served && any(&[Source::Policies])),
+            nodes: undecided || any(&[Source::Nodes, Source::Workloads]),
+            pods: any(&[Source::Pods]),
+            workloads: any(&[Source::Workloads]),
+            jobs: served[1] && any(&[Source::Jobs]),
+            events: any(&[Source::Events]),
+            disruption_budgets: any(&[Source::DisruptionBudgets]),
+            operator: any(&[Source::Operator]),
+            webhooks: any(&[Source::Webhooks]),
+            config_maps: any(&[Source::ConfigMaps]),
+        }
+    }
+
+    async fn read(&self, from: &Reader<'_>, parts: &mut Parts) {
+        let [old, new] = Generation::ALL;
+        let operators = &parts.deployments;
+        let (a, b, c, d, nodes, pods, jobs, events, budgets, admission, config_maps) = futures::join!(
+            wanted(self.skyhooks[0], from.skyhooks(old)),
+            wanted(self.skyhooks[1], from.skyhooks(new)),
+            wanted(self.policies[0], from.policies(old)),
+            wanted(self.policies[1], from.policies(new)),
+            wanted(self.nodes, from.nodes()),
+            wanted(self.pods, from.pods(operators)),
+            wanted(self.jobs, from.jobs(operators)),
+            wanted(self.events, from.events(operators)),
+            wanted(self.disruption_budgets, from.disruption_budgets()),
+            async {
+                match self.webhooks {
+                    true => from.admission().await,
+                    false => Admission::default(),
+                }
+            },
+            wanted(self.config_maps, from.config_maps(operators)),
+        );
+        parts.skyhooks = [a, b];
+        parts.policies = [c, d];
+        parts.nodes = nodes;
+        parts.pods = pods;
+        parts.jobs = jobs;
+        parts.events = events;
+        parts.disruption_budgets = budgets;
+        parts.admission = admission;
+        parts.config_maps = config_maps;
+    }
+}
+
+async fn wanted<T>(wanted: bool, read: impl Future<Output = Read<T>>) -> Read<T> {
+    match wanted {
+        true => read.await,
+        false => Read::NotAsked,
+    }
+}

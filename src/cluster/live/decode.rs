@@ -1,0 +1,128 @@
+//! Pages of a list, decoded leniently into our own types.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::request::tame;
+
+/// One page of a list.
+pub(super) struct Page<T> {
+    pub items: Vec<T>,
+    /// Where the next page begins; `None` on the last.
+    pub next: Option<String>,
+    /// The version of the list as a whole.
+    pub version: String,
+}
+
+#[derive(Deserialize)]
+struct Body<T> {
+    #[serde(default)]
+    metadata: Option<ListMeta>,
+    #[serde(default = "none")]
+    items: Option<Vec<T>>,
+}
+
+fn none<T>() -> Option<Vec<T>> {
+    None
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ListMeta {
+    #[serde(rename = "continue")]
+    next: Option<String>,
+    #[serde(rename = "resourceVersion")]
+    version: Option<String>,
+}
+
+/// Decodes a page; says what is wrong with it if that cannot be done.
+///
+/// Whole pages decode in one go, as a rule. Where one does not, its items are tried one by one,
+/// without their nulls, which old clients leave behind where a list or a map should be. `singular`
+/// names the kind of item in messages.
+pub(super) fn page<T: DeserializeOwned>(body: &[u8], singular: &str) -> Result<Page<T>, String> {
+    if let Ok(body) = serde_json::from_slice::<Body<T>>(body) {
+        return Ok(body.into_page());
+    }
+    let raw: Body<&RawValue> =
+        serde_json::from_slice(body).map_err(|e| format!("the answer is not a list: {e}"))?;
+    let raw = raw.into_page();
+    let items: Result<Vec<T>, String> = raw.items.iter().map(|i| item(i, singular)).collect();
+    Ok(Page {
+        items: items?,
+        next: raw.next,
+        version: raw.version,
+    })
+}
+
+impl<T> Body<T> {
+    fn into_page(self) -> Page<T> {
+        let ListMeta { next, version } = self.metadata.unwrap_or_default();
+        Page {
+            items: self.items.unwrap_or_default(),
+            next: next.filter(|token| !token.is_empty()),
+            version: version.unwrap_or_default(),
+        }
+    }
+}
+
+/// Decodes one object as leniently; says what is wrong with it if that cannot be done.
+pub(super) fn item<T: DeserializeOwned>(raw: &RawValue, singular: &str) -> Result<T, String> {
+    if let Ok(item) = serde_json::from_str(raw.get()) {
+        return Ok(item);
+    }
+    let mut value: Value = serde_json::from_str(raw.get()).map_err(|e| e.to_string())?;
+    drop_nulls(&mut value);
+    let name = value["metadata"]["name"].as_str().unwrap_or("?").to_owned();
+    serde_json::from_value(value).map_err(|e| {
+        let why = tame(&e.to_string());
+        format!("{singular} {}: {why}", tame(&name))
+    })
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, v| !v.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => {
+            items.retain(|v| !v.is_null());
+            items.iter_mut().for_each(drop_nulls);
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Node;
+
+    fn names(body: &str) -> Result<Vec<String>, String> {
+        let page: Page<Node> = page(body.as_bytes(), "node")?;
+        Ok(page.items.into_iter().map(|n| n.name).collect())
+    }
+
+    #[test]
+    fn nulls_are_as_good_as_absent() {
+        assert_eq!(names(r#"{"items": null}"#), Ok(vec![]));
+        assert_eq!(names(r#"{"metadata": null}"#), Ok(vec![]));
+        let body = r#"{"items": [
+            {"metadata": {"name": "a", "labels": null}, "spec": null},
+            {"metadata": {"name": "b"}}
+        ]}"#;
+        assert_eq!(names(body), Ok(vec!["a".into(), "b".into()]));
+    }
+
+    #[test]
+    fn what_does_not_decode_is_named() {
+        let body = r#"{"items": [{"metadata": {"name": "a", "labels": 7}}]}"#;
+        let why = "node a: invalid type: integer `7`, expected a map";
+        assert_eq!(names(body), Err(why.into()));
+        let why = "the answer is not a list: expected value at line 1 column 1";
+        assert_eq!(names("<html>"), Err(why.into()));
+    }
+}

@@ -1,0 +1,50 @@
+//! Which of the operator's APIs a server serves.
+
+use futures::future::join_all;
+use serde::Deserialize;
+
+use super::LoadError;
+use super::request::{Failure, get};
+use crate::api::Generation;
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Resources {
+    resources: Option<Vec<Resource>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Resource {
+    name: String,
+}
+
+/// The generations whose main resource is served, older first.
+///
+/// A group without the resource does not count: it may hold nothing but a leftover policy CRD.
+pub(super) async fn served(client: &kube::Client) -> Result<Vec<Generation>, LoadError> {
+    let each = Generation::ALL.map(|generation| serves(client, generation));
+    let mut served = Vec::new();
+    for (generation, serves) in Generation::ALL.into_iter().zip(join_all(each).await) {
+        if serves? {
+            served.push(generation);
+        }
+    }
+    Ok(served)
+}
+
+async fn serves(client: &kube::Client, generation: Generation) -> Result<bool, LoadError> {
+    let path = format!("/apis/{}", generation.api_version());
+    let body = match get(client, &path).await {
+        Ok(body) => body,
+        Err(failure) if failure.code() == Some(404) => return Ok(false),
+        Err(failure) => return Err(LoadError::discovery(failure)),
+    };
+    let resources: Resources = serde_json::from_slice(&body).map_err(|_| {
+        LoadError::discovery(Failure::Malformed(
+            "the answer is not that of an API server; check --server and the proxy".to_owned(),
+        ))
+    })?;
+    let resources = resources.resources.unwrap_or_default();
+    Ok(resources.iter().any(|r| r.name == generation.plural()))
+}

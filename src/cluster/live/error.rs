@@ -1,0 +1,63 @@
+//! Why a cluster could not be read at all.
+
+use super::request::Failure;
+use crate::api::Generation;
+use crate::connect::Unanswered;
+
+/// Why nothing could be read. One line: what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error(
+        "the cluster serves neither {} nor {}, so the operator is not installed; install it, or \
+         choose another cluster with --context",
+        Generation::Skyhook.resource(),
+        Generation::NodeWright.resource()
+    )]
+    NotServed,
+
+    #[error(
+        "--api {asked_for}, but the cluster serves only {}; leave --api out",
+        asked_for.other().resource()
+    )]
+    AskedForAbsent { asked_for: Generation },
+
+    #[error(
+        "the API server{} does not accept the credentials (401 Unauthorized); log in again, or \
+         check the kubeconfig's user and --token",
+        at(.server)
+    )]
+    Unauthorized { server: Option<String> },
+
+    #[error(transparent)]
+    Unanswered(#[from] Unanswered),
+
+    #[error("cannot get credentials: {0}")]
+    Credentials(String),
+
+    #[error("cannot find out which APIs the server{} serves: {why}", at(.server))]
+    Discovery { server: Option<String>, why: String },
+}
+
+impl LoadError {
+    pub(super) fn discovery(failure: Failure) -> LoadError {
+        match failure {
+            Failure::Refused {
+                code: 401, server, ..
+            } => LoadError::Unauthorized { server },
+            Failure::Refused { ref server, .. } => LoadError::Discovery {
+                server: server.clone(),
+                why: failure.short(),
+            },
+            Failure::Unanswered(unanswered) => LoadError::Unanswered(unanswered),
+            Failure::Credentials(why) => LoadError::Credentials(why),
+            Failure::Malformed(why) => LoadError::Discovery { server: None, why },
+        }
+    }
+}
+
+fn at(server: &Option<String>) -> String {
+    match server.as_deref() {
+        Some(server) if !server.is_empty() => format!(" at {server}"),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,140 @@
+//! Whole lists, read page by page.
+
+use serde::de::DeserializeOwned;
+
+use super::decode;
+use super::request::{Failure, get};
+
+/// Items in one page, as kubectl asks for.
+const PAGE: usize = 500;
+/// How often a list is begun again because it changed too much while it was read.
+const RESTARTS: usize = 2;
+
+/// What to list.
+#[derive(Debug, Clone)]
+pub(super) struct List {
+    path: String,
+    selector: String,
+    /// What one item is called in messages.
+    singular: &'static str,
+}
+
+impl List {
+    /// A list of a resource in all namespaces, or of one that has none.
+    pub fn all(api: &str, plural: &str, singular: &'static str) -> List {
+        List {
+            path: format!("{api}/{plural}"),
+            selector: String::new(),
+            singular,
+        }
+    }
+
+    /// The same in one namespace.
+    pub fn inside(api: &str, namespace: &str, plural: &str, singular: &'static str) -> List {
+        let api = format!("{api}/namespaces/{}", encode(namespace));
+        List::all(&api, plural, singular)
+    }
+
+    /// Only items whose labels match.
+    pub fn labelled(mut self, selector: &str) -> List {
+        self.selector += &format!("&labelSelector={}", encode(selector));
+        self
+    }
+
+    /// Only items whose fields match.
+    pub fn with_fields(mut self, selector: &str) -> List {
+        self.selector += &format!("&fieldSelector={}", encode(selector));
+        self
+    }
+
+    /// Reads it whole.
+    ///
+    /// A list that expires between two pages (410) is begun again, the last time in one piece,
+    /// which cannot expire.
+    pub async fn read<T: DeserializeOwned>(
+        &self,
+        client: &kube::Client,
+    ) -> Result<Vec<T>, Failure> {
+        Ok(self.read_at(client).await?.0)
+    }
+
+    /// [`List::read`], with the version that a watch goes on from.
+    pub async fn read_at<T: DeserializeOwned>(
+        &self,
+        client: &kube::Client,
+    ) -> Result<(Vec<T>, String), Failure> {
+        for _ in 0..RESTARTS {
+            match self.paged(client, PAGE).await {
+                Err(failure) if failure.code() == Some(410) => {}
+                done => return done,
+            }
+        }
+        self.paged(client, 0).await
+    }
+
+    /// What one item is called in messages.
+    pub fn singular(&self) -> &'static str {
+        self.singular
+    }
+
+    /// The path of the changes after a version, bookmarks among them, for so many seconds.
+    pub fn changes(&self, version: &str, seconds: u64) -> String {
+        let selector = &self.selector;
+        let version = encode(version);
+        let path = &self.path;
+        format!(
+            "{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}\
+             &timeoutSeconds={seconds}{selector}"
+        )
+    }
+
+    async fn paged<T: DeserializeOwned>(
+        &self,
+        client: &kube::Client,
+        limit: usize,
+    ) -> Result<(Vec<T>, String), Failure> {
+        let mut items = Vec::new();
+        let mut token: Option<String> = None;
+        loop {
+            let body = get(client, &self.url(limit, token.as_deref())).await?;
+            let page = decode::page(&body, self.singular).map_err(Failure::Malformed)?;
+            items.extend(page.items);
+            match page.next {
+                None => return Ok((items, page.version)),
+                Some(next) if Some(&next) == token.as_ref() => {
+                    let why = "the server keeps giving the same page".to_owned();
+                    return Err(Failure::Malformed(why));
+                }
+                next => token = next,
+            }
+        }
+    }
+
+    fn url(&self, limit: usize, token: Option<&str>) -> String {
+        let mut query = self.selector.clone();
+        if limit > 0 {
+            query += &format!("&limit={limit}");
+        }
+        if let Some(token) = token {
+            query += &format!("&continue={}", encode(token));
+        }
+        match query.strip_prefix('&') {
+            Some(query) => format!("{}?{query}", self.path),
+            None => self.path.clone(),
+        }
+    }
+}
+
+/// Percent-encodes what may not stand in a part of a URL.
+pub(super) fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                encoded.push(char::from(byte));
+            }
+            _ => encoded += &format!("%{byte:02X}"),
+        }
+    }
+    encoded
+}

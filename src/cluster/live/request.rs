@@ -1,0 +1,196 @@
+//! One read from the API server, and why it gave nothing.
+
+use std::error::Error;
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde::Deserialize;
+
+use crate::connect::{self, ServedBy, Unanswered};
+
+/// Why a read gave nothing.
+#[derive(Debug, Clone)]
+pub(super) enum Failure {
+    /// The server answered with an error.
+    Refused {
+        code: u16,
+        message: String,
+        server: Option<String>,
+    },
+    /// It did not answer, or not to the end.
+    Unanswered(Unanswered),
+    /// There are no credentials to ask with, though there were some at first.
+    Credentials(String),
+    /// What it answered makes no sense; says what.
+    Malformed(String),
+}
+
+impl Failure {
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Failure::Refused { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    pub fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
+    }
+
+    /// The reason in a few words, for a list of what could not be read.
+    pub fn short(&self) -> String {
+        match self {
+            Failure::Refused { code, message, .. } => match code {
+                400 if message.contains("HTTP request to an HTTPS server") => {
+                    "it speaks TLS; write https:// in --server".to_owned()
+                }
+                401 => "unauthorized: the server does not accept the credentials".to_owned(),
+                403 => forbidden(message),
+                404 => format!("not found: {message}"),
+                429 => format!("the server is too busy: {message}"),
+                _ => format!("the server failed with {code}: {message}"),
+            },
+            Failure::Unanswered(unanswered) => unanswered.short(),
+            Failure::Credentials(why) => format!("no credentials: {why}"),
+            Failure::Malformed(why) => why.clone(),
+        }
+    }
+}
+
+/// Reads a path; the body of the answer if it is a good one.
+///
+/// Nothing is decoded here and kube's own checks are not used, as they copy the body.
+pub(super) async fn get(client: &kube::Client, path: &str) -> Result<Bytes, Failure> {
+    get_as(client, path, "application/json").await
+}
+
+/// [`get`], of a media type of choice.
+pub(super) async fn get_as(
+    client: &kube::Client,
+    path: &str,
+    accept: &str,
+) -> Result<Bytes, Failure> {
+    let body = open(client, path, accept).await?;
+    Ok(body.collect().await.map_err(failure)?.to_bytes())
+}
+
+/// Asks for a path; the body of the answer, still to be read, if it is a good one.
+pub(super) async fn open(client: &kube::Client, path: &str, accept: &str) -> Result<Body, Failure> {
+    let request = http::Request::get(path)
+        .header(http::header::ACCEPT, accept)
+        .body(Body::empty())
+        .expect("paths are made of names that a URL can hold");
+    let response = client.send(request).await.map_err(failure)?;
+    let status = response.status();
+    let server = response.extensions().get::<ServedBy>().cloned();
+    if status.is_success() {
+        return Ok(response.into_body());
+    }
+    let body = response.into_body().collect().await.map_err(failure)?;
+    Err(Failure::Refused {
+        code: status.as_u16(),
+        message: message(&body.to_bytes(), status),
+        server: server.map(|ServedBy(address)| address),
+    })
+}
+
+/// What the server says of an error: a `Status` object, or plain text from what stands before it.
+fn message(body: &[u8], status: http::StatusCode) -> String {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Status {
+        message: String,
+    }
+    let said = match serde_json::from_slice::<Status>(body) {
+        Ok(status) => status.message,
+        Err(_) => String::from_utf8_lossy(body).into_owned(),
+    };
+    match tame(&said) {
+        said if said.is_empty() => status
+            .canonical_reason()
+            .unwrap_or("no reason given")
+            .to_lowercase(),
+        said => said,
+    }
+}
+
+/// Foreign text as part of one line.
+pub(super) fn tame(text: &str) -> String {
+    const LONGEST: usize = 300;
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    line.unwrap_or_default()
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(LONGEST)
+        .collect()
+}
+
+/// `forbidden: user U cannot list jobs.batch at the cluster scope`, from the server's longer sentence.
+fn forbidden(message: &str) -> String {
+    let short = || {
+        let (_, rest) = message.split_once("User \"")?;
+        let (user, rest) = rest.split_once("\" cannot ")?;
+        let (verb, rest) = rest.split_once(" resource \"")?;
+        let (resource, rest) = rest.split_once("\" in API group \"")?;
+        let (group, place) = rest.split_once("\" ")?;
+        let place = place.split(':').next()?.replace('"', "");
+        let dot = if group.is_empty() { "" } else { "." };
+        Some(format!(
+            "user {user} cannot {verb} {resource}{dot}{group} {place}"
+        ))
+    };
+    let said = || message.trim_start_matches("forbidden: ").replace('"', "");
+    format!("forbidden: {}", short().unwrap_or_else(said))
+}
+
+pub(super) fn failure(error: kube::Error) -> Failure {
+    let chain = std::iter::successors(
+        Some(&error as &(dyn Error + 'static)),
+        |e: &&(dyn Error + 'static)| (*e).source(),
+    );
+    for cause in chain {
+        if cause.is::<connect::Error>() {
+            return Failure::Credentials(cause.to_string());
+        }
+        if cause.is::<kube::client::AuthError>() {
+            let why = tame(&cause.to_string());
+            let advice = "log in again, or check the kubeconfig's user";
+            return Failure::Credentials(format!("{why}; {advice}"));
+        }
+    }
+    // A client that was not made by `connect` has no address to name.
+    Failure::Unanswered(match &error {
+        kube::Error::Service(inner) => Unanswered::new("", &**inner),
+        other => Unanswered::new("", other),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_sentence_is_shortened() {
+        for (said, short) in [
+            (
+                r#"nodes is forbidden: User "jane" cannot list resource "nodes" in API group "" at the cluster scope"#,
+                "forbidden: user jane cannot list nodes at the cluster scope",
+            ),
+            (
+                r#"jobs.batch is forbidden: User "jane" cannot list resource "jobs" in API group "batch" in the namespace "x""#,
+                "forbidden: user jane cannot list jobs.batch in the namespace x",
+            ),
+            (
+                r#"pods is forbidden: User "system:serviceaccount:a:b" cannot list resource "pods" in API group "" in the namespace "x": RBAC: not found"#,
+                "forbidden: user system:serviceaccount:a:b cannot list pods in the namespace x",
+            ),
+            (
+                r#"forbidden: User "jane" cannot get path "/apis""#,
+                "forbidden: User jane cannot get path /apis",
+            ),
+        ] {
+            assert_eq!(forbidden(said), short);
+        }
+    }
+}

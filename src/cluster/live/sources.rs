@@ -1,0 +1,348 @@
+//! How each source is read.
+
+use std::collections::{BTreeSet, HashSet};
+
+use futures::StreamExt;
+use serde::de::DeserializeOwned;
+
+use super::list::List;
+use super::request::Failure;
+use crate::api::{DeploymentPolicy, Generation, Meta, Skyhook};
+use crate::cluster::admission::{
+    Admission, CONFIGURATIONS, SERVICE_LABEL, ServiceReference, WebhookConfiguration,
+};
+use crate::cluster::operator::MANAGER_LABEL;
+use crate::cluster::{
+    Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, Node, Pod, Read, config_map,
+};
+
+const CORE: &str = "/api/v1";
+const APPS: &str = "/apis/apps/v1";
+const BATCH: &str = "/apis/batch/v1";
+const POLICY: &str = "/apis/policy/v1";
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+const DISCOVERY: &str = "/apis/discovery.k8s.io/v1";
+
+/// Up to so many nodes, their pods are asked for node by node.
+const FEW_NODES: usize = 50;
+/// Requests that are under way at once for that.
+const AT_ONCE: usize = 8;
+
+/// What sources are read from.
+pub(super) struct Reader<'a> {
+    pub client: &'a kube::Client,
+    /// `--namespace`.
+    pub namespace: Option<&'a str>,
+    pub served: Vec<Generation>,
+}
+
+impl Reader<'_> {
+    pub fn skyhooks_list(generation: Generation) -> List {
+        let api = format!("/apis/{}", generation.api_version());
+        List::all(&api, generation.plural(), generation.name())
+    }
+
+    pub async fn skyhooks(&self, generation: Generation) -> Read<Vec<Skyhook>> {
+        let list = Self::skyhooks_list(generation);
+        let mut read = self.read::<Skyhook>(&list).await;
+        if let Read::Ok(items) = &mut read {
+            // The server writes both into every item, but nothing obliges it to.
+            for item in items.iter_mut().filter(|i| i.api_version.is_empty()) {
+                item.api_version = generation.api_version();
+                item.kind = generation.kind().to_owned();
+            }
+        }
+        read
+    }
+
+    pub async fn policies(&self, generation: Generation) -> Read<Vec<DeploymentPolicy>> {
+        let api = format!("/apis/{}", generation.api_version());
+        let list = List::all(&api, "deploymentpolicies", "deployment policy");
+        self.read(&list).await
+    }
+
+    pub fn nodes_list() -> List {
+        List::all(CORE, "nodes", "node")
+    }
+
+    pub async fn nodes(&self) -> Read<Vec<Node>> {
+        self.read(&Self::nodes_list()).await
+    }
+
+    pub async fn disruption_budgets(&self) -> Read<Vec<DisruptionBudget>> {
+        let list = List::all(POLICY, "poddisruptionbudgets", "pod disruption budget");
+        self.read(&list).await
+    }
+
+    /// The pods of packages, of every generation that is served.
+    pub async fn pods(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Pod>> {
+        let labels = self.package_labels(&self.served);
+        self.of_packages(CORE, "pods", "pod", &labels, operators, |p: &Pod| {
+            &p.metadata
+        })
+        .await
+    }
+
+    /// The Jobs of packages; only the newer generation has them.
+    pub async fn jobs(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Job>> {
+        let labels = self.package_labels(&[Generation::NodeWright]);
+        self.of_packages(BATCH, "jobs", "job", &labels, operators, |j: &Job| {
+            &j.metadata
+        })
+        .await
+    }
+
+    /// The lists that [`Reader::pods`] reads: in the operator's namespaces where these are known, and everywhere else.
+    ///
+    /// All package pods are there, and whoever may not read those of all namespaces may still watch them.
+    pub fn pods_lists(&self, operators: &Read<Vec<Deployment>>) -> Vec<List> {
+        let labels = self.package_labels(&self.served);
+        self.lists_of_packages(CORE, "pods", "pod", &labels, operators)
+    }
+
+    /// The lists that [`Reader::jobs`] reads, as for pods.
+    pub fn jobs_lists(&self, operators: &Read<Vec<Deployment>>) -> Vec<List> {
+        let labels = self.package_labels(&[Generation::NodeWright]);
+        self.lists_of_packages(BATCH, "jobs", "job", &labels, operators)
+    }
+
+    fn lists_of_packages(
+        &self,
+        api: &str,
+        plural: &str,
+        singular: &'static str,
+        labels: &[String],
+        operators: &Read<Vec<Deployment>>,
+    ) -> Vec<List> {
+        let inside = self.operator_namespaces(operators);
+        let lists: Vec<List> = match inside.is_empty() {
+            true => vec![List::all(api, plural, singular)],
+            false => inside
+                .iter()
+                .map(|namespace| List::inside(api, namespace, plural, singular))
+                .collect(),
+        };
+        let labelled = |list: &List| {
+            let list = list.clone();
+            labels.iter().map(move |label| list.clone().labelled(label))
+        };
+        lists.iter().flat_map(labelled).collect()
+    }
+
+    /// What the operator keeps for packages and nodes, of every generation that is served.
+    pub async fn config_maps(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<ConfigMap>> {
+        let labels: Vec<String> = Generation::ALL
+            .into_iter()
+            .flat_map(config_map::labels)
+            .collect();
+        self.of_packages(
+            CORE,
+            "configmaps",
+            "config map",
+            &labels,
+            operators,
+            |c: &ConfigMap| &c.metadata,
+        )
+        .await
+    }
+
+    /// The webhooks that see changes of custom resources, and what answers them.
+    pub async fn admission(&self) -> Admission {
+        let mut webhooks: Vec<WebhookConfiguration> = Vec::new();
+        for (kind, plural) in CONFIGURATIONS {
+            let list = List::all(ADMISSION, plural, "webhook configuration");
+            match list.read::<WebhookConfiguration>(self.client).await {
+                Ok(found) => webhooks.extend(found.into_iter().map(|found| {
+                    let kind = kind.to_owned();
+                    WebhookConfiguration { kind, ..found }
+                })),
+                Err(failure) => {
+                    return Admission {
+                        webhooks: Read::Unreadable(failure.short()),
+                        ..Admission::default()
+                    };
+                }
+            }
+        }
+        webhooks.retain(WebhookConfiguration::concerns_us);
+        let references: BTreeSet<&ServiceReference> =
+            webhooks.iter().flat_map(|w| w.services()).collect();
+        let (mut services, mut slices) = (Vec::new(), Vec::new());
+        for reference in references {
+            let ServiceReference { namespace, name } = reference;
+            let service = List::inside(CORE, namespace, "services", "service");
+            services.push(service.with_fields(&format!("metadata.name={name}")));
+            let behind = List::inside(DISCOVERY, namespace, "endpointslices", "endpoint slice");
+            slices.push(behind.labelled(&format!("{SERVICE_LABEL}={name}")));
+        }
+        let (services, endpoints) = futures::join!(self.all_of(&services), self.all_of(&slices));
+        Admission {
+            webhooks: Read::Ok(webhooks),
+            services: read(services),
+            endpoints: read(endpoints),
+        }
+    }
+
+    fn package_labels(&self, generations: &[Generation]) -> Vec<String> {
+        generations.iter().map(|g| g.key("name")).collect()
+    }
+
+    /// The operator's Deployments. Without leave to read all namespaces those in which the charts
+    /// install, and `--namespace`, are tried; what is not found there may be elsewhere.
+    pub async fn deployments(&self) -> Read<Vec<Deployment>> {
+        let (key, value) = MANAGER_LABEL;
+        let selector = format!("{key}={value}");
+        let list = List::all(APPS, "deployments", "deployment").labelled(&selector);
+        let failure = match list.read(self.client).await {
+            Err(failure) if failure.is_forbidden() => failure,
+            done => return read(done),
+        };
+        let likely = Generation::ALL.map(Generation::default_namespace);
+        let likely: BTreeSet<&str> = likely.into_iter().chain(self.namespace).collect();
+        let mut found: Vec<Deployment> = Vec::new();
+        for namespace in likely {
+            let list = List::inside(APPS, namespace, "deployments", "deployment");
+            let deployments = list.labelled(&selector).read(self.client).await;
+            found.extend(deployments.unwrap_or_default());
+        }
+        match found.iter().any(Deployment::runs_operator) {
+            true => Read::Ok(found),
+            false => Read::Unreadable(failure.short()),
+        }
+    }
+
+    /// Events of cluster-scoped objects, which live in `default`, and of what the operator runs.
+    pub async fn events(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Event>> {
+        let mut namespaces = self.operator_namespaces(operators);
+        if namespaces.is_empty() {
+            namespaces.extend(self.served.iter().map(|g| g.default_namespace().to_owned()));
+        }
+        namespaces.insert("default".to_owned());
+        let lists: Vec<List> = namespaces
+            .iter()
+            .map(|namespace| List::inside(CORE, namespace, "events", "event"))
+            .collect();
+        read(self.all_of(&lists).await)
+    }
+
+    /// Other pods on nodes that wait to be drained.
+    ///
+    /// For few nodes each is asked for; a server of thousands answers one long list sooner.
+    pub async fn workloads(&self, cluster: &Cluster) -> Read<Vec<Pod>> {
+        let why = unreadable(&cluster.skyhooks).or(unreadable(&cluster.nodes));
+        if let Some(why) = why {
+            return Read::Unreadable(format!("which nodes wait is not known: {why}"));
+        }
+        let nodes = cluster.waiting_for_drain();
+        let pods = List::all(CORE, "pods", "pod");
+        let found = match nodes.len() {
+            0 => Ok(Vec::new()),
+            1..=FEW_NODES => {
+                let lists: Vec<List> = nodes
+                    .iter()
+                    .map(|node| pods.clone().with_fields(&format!("spec.nodeName={node}")))
+                    .collect();
+                self.all_of(&lists).await
+            }
+            _ => pods.read(self.client).await,
+        };
+        let labels = self.package_labels(&self.served);
+        let nodes: HashSet<&str> = nodes.into_iter().collect();
+        read(found).map(|mut pods: Vec<Pod>| {
+            pods.retain(|pod| {
+                nodes.contains(pod.spec.node_name.as_str())
+                    && !labels.iter().any(|l| pod.metadata.labels.contains_key(l))
+            });
+            pods
+        })
+    }
+
+    /// Things of packages in all namespaces; where that is forbidden, in the operator's, where all
+    /// of them are. A namespace that is only likely to be the operator's will not do: nothing
+    /// found in it proves nothing.
+    async fn of_packages<T: DeserializeOwned>(
+        &self,
+        api: &str,
+        plural: &str,
+        singular: &'static str,
+        labels: &[String],
+        operators: &Read<Vec<Deployment>>,
+        meta: fn(&T) -> &Meta,
+    ) -> Read<Vec<T>> {
+        let labelled = |list: List| labels.iter().map(move |label| list.clone().labelled(label));
+        let lists: Vec<List> = labelled(List::all(api, plural, singular)).collect();
+        let mut found = self.all_of(&lists).await;
+        if let Err(failure) = &found
+            && failure.is_forbidden()
+        {
+            let lists: Vec<List> = self
+                .operator_namespaces(operators)
+                .iter()
+                .flat_map(|namespace| labelled(List::inside(api, namespace, plural, singular)))
+                .collect();
+            if !lists.is_empty()
+                && let Ok(inside) = self.all_of(&lists).await
+            {
+                found = Ok(inside);
+            }
+        }
+        read(found).map(|items| unique(items, meta))
+    }
+
+    /// The namespaces in which an operator is known to run, else the one it is said to run in.
+    fn operator_namespaces(&self, operators: &Read<Vec<Deployment>>) -> BTreeSet<String> {
+        let known: BTreeSet<String> = operators
+            .items()
+            .iter()
+            .filter(|d| d.runs_operator())
+            .filter_map(|d| d.metadata.namespace.clone())
+            .collect();
+        match known.is_empty() {
+            true => self.namespace.map(str::to_owned).into_iter().collect(),
+            false => known,
+        }
+    }
+
+    async fn read<T: DeserializeOwned>(&self, list: &List) -> Read<Vec<T>> {
+        read(list.read(self.client).await)
+    }
+
+    /// Several lists as one, in their order; the first failure fails it.
+    async fn all_of<T: DeserializeOwned>(&self, lists: &[List]) -> Result<Vec<T>, Failure> {
+        let mut items = Vec::new();
+        let mut pages = futures::stream::iter(lists)
+            .map(|list| list.read::<T>(self.client))
+            .buffered(AT_ONCE);
+        while let Some(page) = pages.next().await {
+            items.extend(page?);
+        }
+        Ok(items)
+    }
+}
+
+fn read<T>(result: Result<T, Failure>) -> Read<T> {
+    match result {
+        Ok(value) => Read::Ok(value),
+        Err(failure) => Read::Unreadable(failure.short()),
+    }
+}
+
+fn unreadable<T>(read: &Read<T>) -> Option<&str> {
+    match read {
+        Read::Unreadable(why) => Some(why),
+        Read::Ok(_) | Read::NotAsked => None,
+    }
+}
+
+/// Without what came twice because it carries the labels of both generations.
+fn unique<T>(items: Vec<T>, meta: fn(&T) -> &Meta) -> Vec<T> {
+    let mut seen = HashSet::new();
+    let mut unique = Vec::with_capacity(items.len());
+    for item in items {
+        let meta = meta(&item);
+        if seen.insert((meta.namespace.clone(), meta.name.clone())) {
+            unique.push(item);
+        }
+    }
+    unique
+}

@@ -1,0 +1,27 @@
+//! What is unfinished between the generations of the API.
+
+use super::Cluster;
+use crate::api::{Skyhook, Status};
+
+impl Cluster {
+    /// The objects of the older generation that stop the operator of the newer one.
+    ///
+    /// It does nothing for any NodeWright while a Skyhook says that it is still rolled out (operators
+    /// v0.18.0 to v0.20.x).
+    pub fn holding(&self) -> impl Iterator<Item = &Skyhook> {
+        let older = match self.ruling.migrating() {
+            true => self.legacy.items(),
+            false => &[],
+        };
+        older.iter().filter(|old| {
+            let status = old.status.status.as_ref();
+            status.is_some_and(|status| !at_rest(status))
+        })
+    }
+}
+
+/// Whether the operator takes no notice of an object with this status.
+fn at_rest(status: &Status) -> bool {
+    matches!(status, Status::Complete | Status::Paused | Status::Disabled)
+        || status.as_str().is_empty()
+}

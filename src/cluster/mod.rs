@@ -1,0 +1,125 @@
+//! What was read of a cluster, as one immutable value, and the questions one asks of it.
+//!
+//! Reading is done by the two edges, `live` (an API server) and `dump` (files). Everything else in
+//! this folder is pure: no client, no clock, no files.
+
+pub mod admission;
+pub mod compartment;
+pub mod config_map;
+pub mod deletion;
+pub mod drain;
+pub mod dump;
+pub mod era;
+pub mod event;
+pub mod execution;
+pub mod foreseen;
+pub mod history;
+pub mod intent;
+pub mod leftover;
+pub mod live;
+pub mod migration;
+pub mod node;
+pub mod operator;
+pub mod order;
+pub mod parts;
+pub mod pod;
+pub mod read;
+pub mod rollout;
+pub mod ruling;
+pub mod taints;
+
+use jiff::Timestamp;
+
+use crate::api::{DeploymentPolicy, Generation, Skyhook};
+use admission::Admission;
+pub use config_map::ConfigMap;
+pub use event::Event;
+pub use execution::{Execution, Executions, Job};
+pub use node::{Node, OnNode};
+pub use operator::Deployment;
+pub use parts::Parts;
+pub use pod::{DisruptionBudget, Pod};
+pub use read::{Absence, Read, Source};
+pub use ruling::{Ruling, Signs};
+
+/// Everything that was read, at one moment. Nothing in it changes.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    /// When it was read; for files, the newest time that stands in them.
+    pub taken_at: Timestamp,
+    pub ruling: Ruling,
+    /// The custom resources of the generation that rules.
+    pub skyhooks: Read<Vec<Skyhook>>,
+    /// Those of the other generation, where its API is served too.
+    pub legacy: Read<Vec<Skyhook>>,
+    pub policies: Read<Vec<DeploymentPolicy>>,
+    /// Those of the other generation, read along with them where its API is served too.
+    pub legacy_policies: Read<Vec<DeploymentPolicy>>,
+    /// Sorted by name.
+    pub nodes: Read<Vec<Node>>,
+    pub pods: Read<Vec<Pod>>,
+    pub workloads: Read<Vec<Pod>>,
+    pub jobs: Read<Vec<Job>>,
+    /// What the operator keeps for its packages.
+    pub config_maps: Read<Vec<ConfigMap>>,
+    pub events: Read<Vec<Event>>,
+    pub disruption_budgets: Read<Vec<DisruptionBudget>>,
+    /// The Deployments that run the operator; normally one.
+    pub operators: Read<Vec<Deployment>>,
+    pub admission: Admission,
+    /// From files rather than from a server.
+    pub from_files: bool,
+}
+
+impl Cluster {
+    pub fn generation(&self) -> Generation {
+        self.ruling.generation
+    }
+
+    /// The custom resource of that name, in the generation that rules.
+    pub fn skyhook(&self, name: &str) -> Option<&Skyhook> {
+        self.skyhooks.items().iter().find(|s| s.name() == name)
+    }
+
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        let nodes = self.nodes.items();
+        let at = nodes.binary_search_by(|n| n.name.as_str().cmp(name)).ok()?;
+        Some(&nodes[at])
+    }
+
+    /// Whether a source was read, and if not, why.
+    pub fn source(&self, source: Source) -> Read<usize> {
+        fn count<T>(read: &Read<Vec<T>>) -> Read<usize> {
+            match read {
+                Read::Ok(items) => Read::Ok(items.len()),
+                Read::Unreadable(why) => Read::Unreadable(why.clone()),
+                Read::NotAsked => Read::NotAsked,
+            }
+        }
+        match source {
+            Source::Skyhooks => count(&self.skyhooks),
+            Source::Legacy => count(&self.legacy),
+            Source::Policies => count(&self.policies),
+            Source::Nodes => count(&self.nodes),
+            Source::Pods => count(&self.pods),
+            Source::Workloads => count(&self.workloads),
+            Source::Jobs => count(&self.jobs),
+            Source::Events => count(&self.events),
+            Source::DisruptionBudgets => count(&self.disruption_budgets),
+            Source::Operator => count(&self.operators),
+            Source::Webhooks => self.admission.read(),
+            Source::ConfigMaps => count(&self.config_maps),
+        }
+    }
+
+    /// Whether the generation that rules has such a thing at all.
+    ///
+    /// The older operator runs no Jobs, and a cluster that serves one API has no legacy objects.
+    pub fn has(&self, source: Source) -> bool {
+        match source {
+            Source::Jobs => self.generation() == Generation::NodeWright,
+            Source::Legacy => self.ruling.served.contains(&self.generation().other()),
+            _ => true,
+        }
+    }
+}

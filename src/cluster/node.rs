@@ -1,0 +1,337 @@
+//! A node, with the operator's keys on it read once.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api::keys::NodeKey;
+use crate::api::skyhook::Toleration;
+use crate::api::{Condition, Generation, NodeState, Status};
+
+/// A node: what Kubernetes says of it, and what the operator of each generation wrote on it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(from = "Object")]
+pub struct Node {
+    pub name: String,
+    pub uid: Option<String>,
+    pub created: Option<Timestamp>,
+    pub labels: BTreeMap<String, String>,
+    /// Cordoned: new pods are not scheduled here.
+    pub unschedulable: bool,
+    pub taints: Vec<Taint>,
+    pub conditions: Vec<Condition>,
+    /// `nvidia.com/gpu` in the node's capacity.
+    pub gpus: u64,
+    keys: [NodeKeys; 2],
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Taint {
+    pub key: String,
+    pub value: String,
+    pub effect: String,
+    /// When it began to evict; only on taints that do.
+    #[serde(rename = "timeAdded")]
+    pub time_added: Option<String>,
+}
+
+/// What the operator of one generation wrote on a node.
+#[derive(Debug, Clone, Default)]
+pub struct NodeKeys {
+    /// By the name of the custom resource.
+    pub skyhooks: BTreeMap<String, OnNode>,
+    /// Keys of the runtime-required taints that the operator put on the node.
+    pub auto_taints: Vec<String>,
+    pub runtime_required_cordon: bool,
+    /// The value of the ignore label; only `true` counts.
+    pub ignore: Option<String>,
+}
+
+/// What one custom resource left on one node.
+#[derive(Debug, Clone, Default)]
+pub struct OnNode {
+    /// `None` when there is no node-state annotation at all.
+    pub state: Option<NodeState>,
+    pub status: Option<Status>,
+    pub status_label: Option<Status>,
+    pub cordon: bool,
+    /// What stands in the cordon annotation; the operator only asks whether it is there.
+    pub cordon_value: Option<String>,
+    pub version: Option<String>,
+    pub drain_start: Option<String>,
+    pub drain_blocked: Option<String>,
+    /// Types of the node conditions, without prefix and name: `NotReady`, `Erroring`.
+    pub conditions: Vec<String>,
+}
+
+impl OnNode {
+    /// The entries of the node state; none where it is absent or malformed.
+    pub fn entries(&self) -> &[crate::api::Entry] {
+        self.state.as_ref().map_or(&[], |s| s.entries())
+    }
+
+    pub fn entry(&self, key: &str) -> Option<&crate::api::Entry> {
+        self.state.as_ref().and_then(|s| s.entry(key))
+    }
+
+    /// Whether the node state is there and cannot be read.
+    pub fn is_malformed(&self) -> bool {
+        self.state
+            .as_ref()
+            .is_some_and(|s| !s.malformed().is_empty())
+    }
+
+    /// Whether any annotation or label is left, conditions aside.
+    ///
+    /// The operator's own finalizer leaves the conditions behind, so they alone mean little.
+    pub fn has_keys(&self) -> bool {
+        self.state.is_some()
+            || self.status.is_some()
+            || self.status_label.is_some()
+            || self.cordon
+            || self.version.is_some()
+            || self.drain_start.is_some()
+            || self.drain_blocked.is_some()
+    }
+
+    /// Whether only what the finalizer leaves on purpose is there: a record of packages whose files
+    /// are still on the host.
+    pub fn is_marker(&self) -> bool {
+        !self.entries().is_empty()
+            && !self.cordon
+            && self.status.is_none()
+            && self.status_label.is_none()
+            && self.drain_start.is_none()
+            && self.drain_blocked.is_none()
+    }
+
+    /// What is left, in words, conditions aside.
+    pub fn left(&self) -> Vec<&'static str> {
+        let all = [
+            (self.state.is_some(), "nodeState"),
+            (self.status.is_some(), "status"),
+            (self.status_label.is_some(), "status label"),
+            (self.cordon, "cordon"),
+            (self.version.is_some(), "version"),
+            (self.drain_start.is_some(), "drainStart"),
+            (self.drain_blocked.is_some(), "drainBlocked"),
+        ];
+        all.into_iter()
+            .filter_map(|(there, name)| there.then_some(name))
+            .collect()
+    }
+}
+
+impl Node {
+    /// What the operator of a generation wrote here.
+    pub fn keys(&self, generation: Generation) -> &NodeKeys {
+        &self.keys[generation as usize]
+    }
+
+    /// What one custom resource left here, to be changed in a model of what is to come.
+    pub(super) fn on_mut(&mut self, generation: Generation, skyhook: &str) -> Option<&mut OnNode> {
+        self.keys[generation as usize].skyhooks.get_mut(skyhook)
+    }
+
+    /// Whether the user asks the operator to leave the node alone.
+    pub fn ignored(&self, generation: Generation) -> bool {
+        self.keys(generation).ignore.as_deref() == Some("true")
+    }
+
+    /// Whether the kubelet says it is ready. A node without the condition is not.
+    pub fn ready(&self) -> bool {
+        self.conditions
+            .iter()
+            .any(|c| c.kind == "Ready" && c.is_true())
+    }
+
+    /// The taints that none of the tolerations covers, whatever their effect.
+    pub fn untolerated<'a>(
+        &'a self,
+        tolerations: &'a [Toleration],
+    ) -> impl Iterator<Item = &'a Taint> {
+        self.taints
+            .iter()
+            .filter(|t| !tolerations.iter().any(|x| t.tolerated_by(x)))
+    }
+}
+
+impl Taint {
+    /// `key=value:effect`, as kubectl writes taints.
+    pub fn spelled(&self) -> String {
+        match self.value.as_str() {
+            "" => format!("{}:{}", self.key, self.effect),
+            value => format!("{}={value}:{}", self.key, self.effect),
+        }
+    }
+
+    /// As it stands in the node's spec.
+    pub fn document(&self) -> Value {
+        let mut taint = json!({"key": self.key, "effect": self.effect});
+        if !self.value.is_empty() {
+            taint["value"] = json!(self.value);
+        }
+        if let Some(at) = &self.time_added {
+            taint["timeAdded"] = json!(at);
+        }
+        taint
+    }
+
+    pub fn tolerated_by(&self, toleration: &Toleration) -> bool {
+        let effect = toleration.effect.is_empty() || toleration.effect == self.effect;
+        let key = toleration.key.is_empty() || toleration.key == self.key;
+        let value = match toleration.operator.as_str() {
+            "Exists" => true,
+            "" | "Equal" => !toleration.key.is_empty() && toleration.value == self.value,
+            _ => false,
+        };
+        effect && key && value
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Object {
+    metadata: NodeMeta,
+    spec: Spec,
+    status: NodeStatus,
+}
+
+/// A node's `managedFields` are half of it; there are thousands of nodes, and nobody asks.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct NodeMeta {
+    name: String,
+    uid: Option<String>,
+    creation_timestamp: Option<Timestamp>,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    unschedulable: bool,
+    taints: Vec<Taint>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeStatus {
+    conditions: Vec<Condition>,
+    capacity: BTreeMap<String, String>,
+}
+
+impl From<Object> for Node {
+    fn from(object: Object) -> Node {
+        let keys = Generation::ALL.map(|g| NodeKeys::read(g, &object));
+        Node {
+            name: object.metadata.name,
+            uid: object.metadata.uid,
+            created: object.metadata.creation_timestamp,
+            labels: object.metadata.labels,
+            unschedulable: object.spec.unschedulable,
+            taints: object.spec.taints,
+            conditions: object.status.conditions,
+            gpus: object
+                .status
+                .capacity
+                .get("nvidia.com/gpu")
+                .and_then(|n| n.parse().ok())
+                .unwrap_or(0),
+            keys,
+        }
+    }
+}
+
+impl NodeKeys {
+    fn read(generation: Generation, object: &Object) -> NodeKeys {
+        let mut keys = NodeKeys::default();
+        for (key, value) in &object.metadata.annotations {
+            match NodeKey::parse(generation, key) {
+                Some(NodeKey::NodeState { skyhook, package }) => {
+                    keys.on(skyhook)
+                        .state
+                        .get_or_insert_default()
+                        .add(key, package, value);
+                }
+                Some(NodeKey::Status(skyhook)) => {
+                    keys.on(skyhook).status = Some(value.as_str().into());
+                }
+                Some(NodeKey::Cordon(skyhook)) => {
+                    let on = keys.on(skyhook);
+                    on.cordon = true;
+                    on.cordon_value = Some(value.clone());
+                }
+                Some(NodeKey::Version(skyhook)) => {
+                    keys.on(skyhook).version = Some(value.clone());
+                }
+                Some(NodeKey::DrainStart(skyhook)) => {
+                    keys.on(skyhook).drain_start = Some(value.clone());
+                }
+                Some(NodeKey::DrainBlocked(skyhook)) => {
+                    keys.on(skyhook).drain_blocked = Some(value.clone());
+                }
+                Some(NodeKey::AutoTaint(taint)) => keys.auto_taints.push(taint.to_owned()),
+                Some(NodeKey::RuntimeRequiredCordon) => keys.runtime_required_cordon = true,
+                _ => {}
+            }
+        }
+        for (key, value) in &object.metadata.labels {
+            match NodeKey::parse(generation, key) {
+                Some(NodeKey::Status(skyhook)) => {
+                    keys.on(skyhook).status_label = Some(value.as_str().into());
+                }
+                Some(NodeKey::Ignore) => keys.ignore = Some(value.clone()),
+                _ => {}
+            }
+        }
+        for condition in &object.status.conditions {
+            if let Some(NodeKey::Condition { skyhook, kind }) =
+                NodeKey::parse(generation, &condition.kind)
+            {
+                keys.on(skyhook).conditions.push(kind.to_owned());
+            }
+        }
+        keys
+    }
+
+    fn on(&mut self, skyhook: &str) -> &mut OnNode {
+        self.skyhooks.entry(skyhook.to_owned()).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tolerations_cover_as_in_the_scheduler() {
+        let taint = Taint {
+            key: "a".into(),
+            value: "1".into(),
+            effect: "NoSchedule".into(),
+            time_added: None,
+        };
+        let toleration = |key: &str, operator: &str, value: &str, effect: &str| Toleration {
+            key: key.into(),
+            operator: operator.into(),
+            value: value.into(),
+            effect: effect.into(),
+        };
+        for (t, covers) in [
+            (toleration("a", "Exists", "", ""), true),
+            (toleration("", "Exists", "", ""), true),
+            (toleration("a", "Equal", "1", "NoSchedule"), true),
+            (toleration("a", "", "1", ""), true),
+            (toleration("a", "Equal", "2", ""), false),
+            (toleration("b", "Exists", "", ""), false),
+            (toleration("a", "Exists", "", "NoExecute"), false),
+        ] {
+            assert_eq!(taint.tolerated_by(&t), covers, "{t:?}");
+        }
+    }
+}

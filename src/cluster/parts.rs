@@ -1,0 +1,102 @@
+//! What an edge has read, before it is known which generation rules.
+
+use jiff::Timestamp;
+
+use super::admission::Admission;
+use super::pod::DisruptionBudget;
+use super::{Cluster, ConfigMap, Deployment, Event, Job, Node, Pod, Read, Ruling, Signs};
+use crate::api::{DeploymentPolicy, Generation, Skyhook, Version};
+
+/// The pieces of a [`Cluster`], as an edge collects them.
+#[derive(Debug, Default)]
+pub struct Parts {
+    pub taken_at: Timestamp,
+    pub from_files: bool,
+    /// The APIs that are served, or of which files hold traces.
+    pub served: Vec<Generation>,
+    /// `--api`.
+    pub asked_for: Option<Generation>,
+    /// Custom resources by generation.
+    pub skyhooks: [Read<Vec<Skyhook>>; 2],
+    pub policies: [Read<Vec<DeploymentPolicy>>; 2],
+    pub nodes: Read<Vec<Node>>,
+    pub pods: Read<Vec<Pod>>,
+    pub workloads: Read<Vec<Pod>>,
+    pub jobs: Read<Vec<Job>>,
+    pub config_maps: Read<Vec<ConfigMap>>,
+    pub events: Read<Vec<Event>>,
+    pub disruption_budgets: Read<Vec<DisruptionBudget>>,
+    /// Deployments with the manager label, of whatever operator.
+    pub deployments: Read<Vec<Deployment>>,
+    pub admission: Admission,
+}
+
+impl Parts {
+    /// Decides which generation rules; `None` if there is no trace of either.
+    pub fn ruling(&self) -> Option<Ruling> {
+        let nodewrights = self.skyhooks[Generation::NodeWright as usize].items();
+        let adopted = |n: &&Node| {
+            let keys = n.keys(Generation::NodeWright);
+            keys.skyhooks.values().any(|on| on.version.is_some())
+        };
+        Ruling::decide(Signs {
+            served: self.served.clone(),
+            operator_version: self.operator_version(),
+            nodewrights_with_status: nodewrights
+                .iter()
+                .filter(|n| n.status.status.is_some())
+                .count(),
+            adopted_nodes: self.nodes.items().iter().filter(adopted).count(),
+            asked_for: self.asked_for,
+        })
+    }
+
+    /// The version of the operator that runs: its Deployment's, else what it noted on the objects.
+    pub(super) fn operator_version(&self) -> Option<Version> {
+        let running = self
+            .deployments
+            .items()
+            .iter()
+            .filter(|d| d.runs_operator());
+        running.filter_map(Deployment::operator_version).max()
+    }
+
+    /// The cluster, seen from the generation that rules.
+    pub fn assemble(self, ruling: Ruling) -> Cluster {
+        let [old, new] = self.skyhooks;
+        let [old_policies, new_policies] = self.policies;
+        let (skyhooks, legacy, policies, legacy_policies) = match ruling.generation {
+            Generation::Skyhook => (old, new, old_policies, new_policies),
+            Generation::NodeWright => (new, old, new_policies, old_policies),
+        };
+        let sorted = |read: Read<Vec<Skyhook>>| {
+            read.map(|mut items| {
+                items.sort_by(|a, b| a.order().cmp(&b.order()));
+                items
+            })
+        };
+        Cluster {
+            taken_at: self.taken_at,
+            ruling,
+            skyhooks: sorted(skyhooks),
+            legacy: sorted(legacy),
+            policies,
+            legacy_policies,
+            nodes: self.nodes.map(|mut nodes| {
+                nodes.sort_by(|a, b| a.name.cmp(&b.name));
+                nodes
+            }),
+            pods: self.pods,
+            workloads: self.workloads,
+            jobs: self.jobs,
+            config_maps: self.config_maps,
+            events: self.events,
+            disruption_budgets: self.disruption_budgets,
+            operators: self
+                .deployments
+                .map(|d| d.into_iter().filter(Deployment::runs_operator).collect()),
+            admission: self.admission,
+            from_files: self.from_files,
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Pods, package or not, and what went wrong in them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::api::{Condition, Meta};
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Pod {
+    pub metadata: Meta,
+    pub spec: PodSpec,
+    pub status: PodStatus,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodSpec {
+    pub node_name: String,
+    pub tolerations: Vec<crate::api::skyhook::Toleration>,
+    pub init_containers: Vec<Container>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Container {
+    pub name: String,
+    pub image: String,
+    pub env: Vec<EnvVar>,
+    pub resources: Resources,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct EnvVar {
+    pub name: String,
+    pub value: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Resources {
+    pub requests: BTreeMap<String, serde_json::Value>,
+    pub limits: BTreeMap<String, serde_json::Value>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodStatus {
+    pub phase: String,
+    pub reason: String,
+    pub message: String,
+    pub start_time: Option<Timestamp>,
+    pub conditions: Vec<Condition>,
+    pub init_container_statuses: Vec<ContainerStatus>,
+    pub container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerStatus {
+    pub name: String,
+    pub image: String,
+    pub restart_count: i64,
+    pub state: ContainerState,
+    pub last_state: ContainerState,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct ContainerState {
+    pub waiting: Option<Waiting>,
+    pub running: Option<Running>,
+    pub terminated: Option<Terminated>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Waiting {
+    pub reason: String,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Running {
+    pub started_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Terminated {
+    pub exit_code: i64,
+    pub reason: String,
+    pub message: String,
+    pub finished_at: Option<Timestamp>,
+}
+
+/// Why a container of a pod does not get on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trouble<'a> {
+    pub kind: TroubleKind,
+    pub container: &'a str,
+    pub image: &'a str,
+    /// What Kubernetes calls it: `CrashLoopBackOff`, `OOMKilled`, `ErrImagePull` …
+    pub reason: &'a str,
+    pub message: &'a str,
+    /// Of the last run that ended.
+    pub exit_code: Option<i64>,
+    pub restarts: i64,
+    pub at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TroubleKind {
+    /// It ran and failed.
+    Failed,
+    /// Its image cannot be pulled.
+    Image,
+    /// It cannot be made: a Secret, ConfigMap or volume is missing, or the runtime refuses.
+    Config,
+}
+
+/// Waiting reasons that mean the image is not there to run.
+const IMAGE_REASONS: [&str; 6] = [
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+];
+
+/// Waiting reasons that mean the container cannot be made.
+const CONFIG_REASONS: [&str; 5] = [
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+    "PreCreateHookError",
+    "PostStartHookError",
+];
+
+impl Pod {
+    pub fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// `namespace/name`.
+    pub fn path(&self) -> String {
+        format!(
+            "{}/{}",
+            self.metadata.namespace.as_deref().unwrap_or_default(),
+            self.name()
+        )
+    }
+
+    /// Whether the pod has ended, well or badly.
+    pub fn ended(&self) -> bool {
+        matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    /// Whether a disruption (eviction, preemption, shutdown) rather than the package ended it.
+    pub fn disrupted(&self) -> bool {
+        self.status
+            .conditions
+            .iter()
+            .any(|c| c.kind == "DisruptionTarget" && c.is_true())
+    }
+
+    /// The first container that does not get on, in the order in which they run.
+    pub fn trouble(&self) -> Option<Trouble<'_>> {
+        self.status
+            .init_container_statuses
+            .iter()
+            .chain(&self.status.container_statuses)
+            .find_map(|c| c.trouble())
+    }
+
+    /// The container that runs now, with the time it started.
+    pub fn running(&self) -> Option<(&str, Option<Timestamp>)> {
+        self.status.init_container_statuses.iter().find_map(|c| {
+            c.state
+                .running
+                .as_ref()
+                .map(|r| (c.name.as_str(), r.started_at))
+        })
+    }
+}
+
+impl ContainerStatus {
+    fn trouble(&self) -> Option<Trouble<'_>> {
+        let last = self.last_state.terminated.as_ref();
+        let trouble = |kind, reason, message, exit_code, at| {
+            Some(Trouble {
+                kind,
+                container: &self.name,
+                image: &self.image,
+                reason,
+                message,
+                exit_code,
+                restarts: self.restart_count,
+                at,
+            })
+        };
+        if let Some(end) = self.state.terminated.as_ref().filter(|t| t.exit_code != 0) {
+            return trouble(
+                TroubleKind::Failed,
+                &end.reason,
+                &end.message,
+                Some(end.exit_code),
+                end.finished_at,
+            );
+        }
+        let waiting = self.state.waiting.as_ref()?;
+        let kind = match waiting.reason.as_str() {
+            "CrashLoopBackOff" => TroubleKind::Failed,
+            reason if IMAGE_REASONS.contains(&reason) => TroubleKind::Image,
+            reason if CONFIG_REASONS.contains(&reason) => TroubleKind::Config,
+            _ => return None,
+        };
+        // "OOMKilled" tells more than "CrashLoopBackOff"; plain "Error" does not.
+        let reason = last
+            .map(|t| t.reason.as_str())
+            .filter(|r| kind == TroubleKind::Failed && !r.is_empty() && *r != "Error")
+            .unwrap_or(&waiting.reason);
+        let exit_code = last
+            .map(|t| t.exit_code)
+            .filter(|_| kind == TroubleKind::Failed);
+        trouble(
+            kind,
+            reason,
+            &waiting.message,
+            exit_code,
+            last.and_then(|t| t.finished_at),
+        )
+    }
+}
+
+/// A `PodDisruptionBudget`, as far as it can hold up a drain.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct DisruptionBudget {
+    pub metadata: Meta,
+    pub spec: DisruptionBudgetSpec,
+    pub status: DisruptionBudgetStatus,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct DisruptionBudgetSpec {
+    /// `None` selects no pod; an empty selector selects every pod of the namespace.
+    pub selector: Option<crate::api::LabelSelector>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DisruptionBudgetStatus {
+    pub disruptions_allowed: i64,
+    pub current_healthy: i64,
+    pub desired_healthy: i64,
+    pub expected_pods: i64,
+    pub observed_generation: Option<i64>,
+}
+
+impl DisruptionBudget {
+    /// `namespace/name`.
+    pub fn path(&self) -> String {
+        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
+        format!("{namespace}/{}", self.metadata.name)
+    }
+
+    /// Whether it covers the pod and lets no pod go now.
+    ///
+    /// A budget that no controller has processed yet refuses evictions, too.
+    pub fn holds(&self, pod: &Pod) -> bool {
+        self.status.disruptions_allowed <= 0
+            && self.metadata.namespace == pod.metadata.namespace
+            && self
+                .spec
+                .selector
+                .as_ref()
+                .is_some_and(|s| s.matches(&pod.metadata.labels))
+    }
+}

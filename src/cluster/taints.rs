@@ -1,0 +1,111 @@
+//! Taints and what custom resources tolerate.
+
+use super::node::Taint;
+use super::{Cluster, Node};
+use crate::api::skyhook::Toleration;
+use crate::api::{Generation, Skyhook};
+
+/// Keys, or their beginnings, of taints that come and go with a node's life.
+const LIFECYCLE: [&str; 5] = [
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+    "karpenter.sh/",
+];
+
+impl Taint {
+    /// Whether Kubernetes or an autoscaler sets and lifts it as a node comes and goes.
+    pub fn of_lifecycle(&self) -> bool {
+        LIFECYCLE.iter().any(|start| self.key.starts_with(start))
+    }
+}
+
+impl Cluster {
+    /// Key and effect of the runtime-required taints that the operator knows.
+    ///
+    /// The newer operator goes on treating the older default key as its own.
+    pub fn runtime_required_taints(&self) -> Vec<(String, String)> {
+        const EFFECT: &str = "NoSchedule";
+        let mut taints = vec![self.configured_taint().unwrap_or_else(|| {
+            let key = self.generation().taint_key().to_owned();
+            (key, EFFECT.to_owned())
+        })];
+        if self.generation() == Generation::NodeWright {
+            taints.push((
+                Generation::Skyhook.taint_key().to_owned(),
+                EFFECT.to_owned(),
+            ));
+        }
+        taints
+    }
+
+    /// Key and effect of the taint that the operator is configured with.
+    pub fn configured_taint(&self) -> Option<(String, String)> {
+        let mut operators = self.operators.items().iter();
+        let text = operators.find_map(|d| d.env("RUNTIME_REQUIRED_TAINT"))?;
+        let (key_and_value, effect) = text.rsplit_once(':').unwrap_or((text, ""));
+        let key = key_and_value.split('=').next().unwrap_or_default();
+        Some((key.to_owned(), effect.to_owned()))
+    }
+
+    /// The custom resources that keep the taint on the node: those with `runtimeRequired` that
+    /// select it and are not complete there.
+    ///
+    /// One that is paused, disabled or being deleted is never complete in the operator's eyes.
+    pub fn taint_kept_by<'a>(&'a self, node: &Node) -> Vec<&'a Skyhook> {
+        if self.runtime_required_taint(node).is_none() {
+            return Vec::new();
+        }
+        let all = self.skyhooks.items().iter();
+        all.filter(|s| s.spec.runtime_required && s.spec.node_selectors.matches(&node.labels))
+            .filter(|s| {
+                let complete = s.is_node_complete(self.on_node(node, s.name()));
+                s.paused() || s.disabled() || s.deleting() || !complete
+            })
+            .collect()
+    }
+
+    /// Whether a custom resource other than this one keeps the node's runtime-required taint.
+    pub fn taint_kept_by_others(&self, node: &Node, name: &str) -> bool {
+        let mut keepers = self.taint_kept_by(node).into_iter();
+        keepers.any(|s| s.name() != name)
+    }
+
+    /// The runtime-required taint on a node, if it carries one.
+    pub fn runtime_required_taint<'a>(&self, node: &'a Node) -> Option<&'a Taint> {
+        if node.taints.is_empty() {
+            return None;
+        }
+        let known = self.runtime_required_taints();
+        node.taints.iter().find(|t| {
+            known
+                .iter()
+                .any(|(key, effect)| t.key == *key && (effect.is_empty() || t.effect == *effect))
+        })
+    }
+
+    /// The taints that keep the operator from choosing a node, whatever their effect.
+    ///
+    /// The runtime-required taint is tolerated only by custom resources that ask for it.
+    pub fn untolerated_by<'a>(&self, skyhook: &Skyhook, node: &'a Node) -> Vec<&'a Taint> {
+        if node.taints.is_empty() {
+            return Vec::new();
+        }
+        let exists = |key: &str| Toleration {
+            key: key.to_owned(),
+            operator: "Exists".to_owned(),
+            ..Toleration::default()
+        };
+        let mut tolerations = skyhook.spec.additional_tolerations.clone();
+        tolerations.push(exists("node.kubernetes.io/unschedulable"));
+        if skyhook.spec.runtime_required {
+            let known = self.runtime_required_taints();
+            tolerations.extend(known.iter().map(|(key, _)| exists(key)));
+        }
+        node.taints
+            .iter()
+            .filter(|t| !tolerations.iter().any(|x| t.tolerated_by(x)))
+            .collect()
+    }
+}

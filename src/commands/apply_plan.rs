@@ -1,0 +1,43 @@
+//! `apply-plan`: a plan from a file is carried out.
+
+use std::path::PathBuf;
+
+use crate::args::safety::Safety;
+use crate::ctx::{Ctx, Manner};
+use crate::error::{Error, Exit, Result};
+
+/// Carry out a plan that --plan-out has written
+///
+/// Does exactly what the file says. An object that has changed since is skipped, where the change would mean
+/// something else on it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook reset gpu-tune --plan-out plan.json
+  kubectl skyhook apply-plan plan.json --digest 0f3a… --confirm")]
+pub struct Args {
+    /// What --plan-out has written
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Refuse any plan but this one
+    #[arg(long, value_name = "DIGEST", overrides_with = "digest")]
+    digest: Option<String>,
+
+    #[command(flatten)]
+    safety: Safety,
+}
+
+pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let file = args.file.display();
+    let plan = crate::apply::file::read(&args.file)?;
+    let digest = plan.digest();
+    if let Some(other) = args.digest.as_ref().filter(|d| **d != digest) {
+        return Err(Error {
+            exit: Exit::Refused,
+            ..Error::failed(format!(
+                "{file} holds plan {digest}, not {other}; nothing was changed"
+            ))
+        });
+    }
+    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+}

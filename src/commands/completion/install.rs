@@ -1,0 +1,342 @@
+//! (edge) Puts the name that kubectl asks for completion next to the plugin, and takes it away.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use clap::ValueHint;
+
+use crate::args::safety::DryRun;
+use crate::ctx::Ctx;
+use crate::error::{Error, Exit, Result};
+use crate::program::Program;
+
+/// What makes a file of that name a command.
+const EXTENSION: &str = if cfg!(unix) { "" } else { ".cmd" };
+
+/// Make kubectl complete this plugin's words, live
+///
+/// Puts the name that kubectl asks, kubectl_complete-skyhook, next to the plugin: a link to it, or on Windows a batch
+/// file. Nothing is changed in the shell: completion works where that of kubectl works, from version 1.26 on. Once is
+/// enough; the link survives upgrades of the plugin. A file that is not ours is never overwritten.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook completion install
+  kubectl skyhook completion install --dir ~/.local/bin
+
+  # The plugin under its other name, too: kubectl nodewright
+  kubectl skyhook completion install --nodewright")]
+pub struct Install {
+    /// Write to this directory, which should be on the PATH, instead of the plugin's own
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, overrides_with = "dir")]
+    dir: Option<PathBuf>,
+
+    /// Also make `kubectl nodewright` the same plugin
+    #[arg(long)]
+    nodewright: bool,
+}
+
+/// Take away what `completion install` put there
+///
+/// Removes the names that kubectl asks, and the name kubectl-nodewright if it leads to this plugin. Whatever is not ours
+/// is left alone. A package manager that removes the plugin does not know of these names, so this goes first.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook completion uninstall
+  kubectl skyhook completion uninstall --dir ~/.local/bin --dry-run")]
+pub struct Uninstall {
+    /// Look in this directory instead of the plugin's own
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, overrides_with = "dir")]
+    dir: Option<PathBuf>,
+}
+
+pub fn install(ctx: &mut Ctx, args: &Install) -> Result<Exit> {
+    let place = Place::of(args.dir.as_deref())?;
+    let entries = place.entries(args.nodewright);
+    // All are looked at before the first is written.
+    let mut missing = Vec::new();
+    for entry in entries {
+        match entry.there()? {
+            There::Same => ctx.print(&format!("{entry} already\n"))?,
+            There::Other(what) => return Err(entry.not_ours(&what)),
+            there @ (There::Nothing | There::Ours) => missing.push((entry, there)),
+        }
+    }
+    for (entry, there) in &missing {
+        if ctx.global().dry_run != DryRun::None {
+            ctx.print(&format!("{entry} (dry run)\n"))?;
+            continue;
+        }
+        entry.put(there).map_err(|why| {
+            Error::failed(format!("cannot write {}: {why}", entry.path.display()))
+                .hint("name a directory of your own on the PATH with --dir")
+        })?;
+        ctx.print(&format!("{entry}\n"))?;
+    }
+    if !on_path(&place.directory) {
+        ctx.warn(format!(
+            "{} is not on the PATH, where kubectl looks",
+            place.directory.display()
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+pub fn uninstall(ctx: &mut Ctx, args: &Uninstall) -> Result<Exit> {
+    let place = Place::of(args.dir.as_deref())?;
+    let (mut ours, mut refused) = (Vec::new(), None);
+    for entry in place.entries(true) {
+        match entry.there()? {
+            There::Nothing => {}
+            There::Same | There::Ours => ours.push(entry),
+            There::Other(what) => refused = refused.or(Some(entry.not_ours(&what))),
+        }
+    }
+    if ours.is_empty() && refused.is_none() {
+        ctx.note(format!("Nothing of ours in {}.", place.directory.display()));
+    }
+    for entry in ours {
+        let path = entry.path.display();
+        if ctx.global().dry_run != DryRun::None {
+            ctx.print(&format!("{path}: removed (dry run)\n"))?;
+            continue;
+        }
+        std::fs::remove_file(&entry.path)
+            .map_err(|why| Error::failed(format!("cannot remove {path}: {why}")))?;
+        ctx.print(&format!("{path}: removed\n"))?;
+    }
+    refused.map_or(Ok(Exit::Done), Err)
+}
+
+/// The plugin, and the directory whose names stand for it.
+struct Place {
+    plugin: PathBuf,
+    directory: PathBuf,
+}
+
+impl Place {
+    /// The directory of the plugin, or another one.
+    fn of(directory: Option<&Path>) -> Result<Place> {
+        let plugin = plugin()?;
+        let directory = match (directory, plugin.parent()) {
+            (Some(directory), _) => directory.to_owned(),
+            (None, Some(parent)) => parent.to_owned(),
+            (None, None) => return Err(Error::failed("cannot find the plugin's own directory")),
+        };
+        Ok(Place { plugin, directory })
+    }
+
+    /// The name that kubectl asks, and with `nodewright` those of the other name.
+    fn entries(&self, nodewright: bool) -> Vec<Entry> {
+        let own = Program::of(self.plugin.as_os_str()).plugin;
+        let mut names = vec![format!("kubectl_complete-{own}")];
+        if nodewright && own != "nodewright" {
+            names.push("kubectl-nodewright".to_owned());
+            names.push("kubectl_complete-nodewright".to_owned());
+        }
+        let entries = names.iter();
+        entries
+            .map(|name| {
+                let path = self.directory.join(format!("{name}{EXTENSION}"));
+                Entry {
+                    stands_for: stands_for(&path, &self.plugin),
+                    shim: name.strip_prefix("kubectl_complete-").map(shim),
+                    plugin: self.plugin.clone(),
+                    path,
+                }
+            })
+            .collect()
+    }
+}
+
+/// Where the plugin is called from: what stands on the PATH, not what a link there leads to. A
+/// package manager exchanges the latter with each version.
+fn plugin() -> Result<PathBuf> {
+    let called = std::env::args_os().next().unwrap_or_default();
+    let called = PathBuf::from(called);
+    if called.components().count() > 1 {
+        return std::path::absolute(&called)
+            .map_err(|error| Error::failed(format!("cannot find the plugin: {error}")));
+    }
+    let mut on_path = directories().map(|directory| directory.join(&called));
+    match on_path.find(|path| path.is_file()) {
+        Some(path) => Ok(path),
+        None => std::env::current_exe()
+            .map_err(|error| Error::failed(format!("cannot find the plugin: {error}"))),
+    }
+}
+
+fn directories() -> impl Iterator<Item = PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).collect::<Vec<_>>().into_iter()
+}
+
+fn on_path(directory: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    let wanted = real(directory);
+    directories().any(|d| d == directory || (wanted.is_some() && real(&d) == wanted))
+}
+
+/// A name, and what is to stand there.
+struct Entry {
+    path: PathBuf,
+    plugin: PathBuf,
+    stands_for: StandsFor,
+    /// The script that a packager may have put there instead.
+    shim: Option<String>,
+}
+
+/// A link to the plugin, or where there are none to be had, a script that calls it.
+enum StandsFor {
+    Link(PathBuf),
+    #[cfg_attr(unix, expect(dead_code, reason = "scripts are for Windows"))]
+    Script(String),
+}
+
+/// What is found at a name.
+enum There {
+    Nothing,
+    /// What would be put there, or does the same.
+    Same,
+    /// Of this plugin, but of another place or version.
+    Ours,
+    /// Someone else's; what it is.
+    Other(String),
+}
+
+impl Entry {
+    fn there(&self) -> Result<There> {
+        let found = match std::fs::symlink_metadata(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(There::Nothing),
+            Ok(found) if found.is_symlink() => {
+                std::fs::read_link(&self.path).map(|t| self.link(&t))
+            }
+            Ok(found) if found.is_file() => std::fs::read(&self.path).map(|text| self.file(&text)),
+            Ok(_) => Ok(There::Other("no file".to_owned())),
+            Err(error) => Err(error),
+        };
+        found.map_err(|why| Error::failed(format!("cannot read {}: {why}", self.path.display())))
+    }
+
+    fn link(&self, target: &Path) -> There {
+        if matches!(&self.stands_for, StandsFor::Link(wanted) if wanted == target) {
+            return There::Same;
+        }
+        let real = |path: &Path| std::fs::canonicalize(path).ok();
+        let names = ["kubectl-skyhook", "kubectl-nodewright"].map(Some);
+        let ours = match real(&self.path) {
+            // Another program may well have the plugin's name.
+            Some(leads_to) => real(&self.plugin) == Some(leads_to),
+            // The plugin has been moved, or removed, since.
+            None => names.contains(&target.file_name().and_then(|name| name.to_str())),
+        };
+        match ours {
+            true => There::Ours,
+            false => There::Other(format!("a link to {}", target.display())),
+        }
+    }
+
+    fn file(&self, text: &[u8]) -> There {
+        let text = String::from_utf8_lossy(text);
+        match &self.stands_for {
+            StandsFor::Script(script) if *script == text => There::Same,
+            StandsFor::Script(_) if calls_us(&text) => There::Ours,
+            _ if self.shim.as_deref() == Some(&*text) => There::Same,
+            _ => There::Other("a file".to_owned()),
+        }
+    }
+
+    fn put(&self, there: &There) -> io::Result<()> {
+        if let There::Ours = there {
+            std::fs::remove_file(&self.path)?;
+        }
+        match &self.stands_for {
+            StandsFor::Link(target) => symlink(target, &self.path),
+            StandsFor::Script(script) => std::fs::write(&self.path, script),
+        }
+    }
+
+    /// It may be a plugin of someone else's, or a script of the user's own.
+    fn not_ours(&self, what: &str) -> Error {
+        let path = self.path.display();
+        Error {
+            exit: Exit::Refused,
+            ..Error::failed(format!("{path} is not ours but {what}; it was left alone"))
+        }
+        .hint("remove it yourself, or name another directory on the PATH with --dir")
+    }
+}
+
+/// `/usr/local/bin/kubectl_complete-skyhook: linked to kubectl-skyhook`
+impl std::fmt::Display for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path = self.path.display();
+        match &self.stands_for {
+            StandsFor::Link(target) => write!(f, "{path}: linked to {}", target.display()),
+            StandsFor::Script(_) => write!(f, "{path}: calls {}", self.plugin.display()),
+        }
+    }
+}
+
+/// Whether a batch file is one that we write, whatever the place of the plugin in it.
+fn calls_us(script: &str) -> bool {
+    let ends = ["kubectl-skyhook.exe\"", "kubectl-nodewright.exe\""];
+    let call = script.trim_end().trim_end_matches(" %*");
+    let call = call.trim_end_matches(" __complete");
+    call.starts_with("@\"") && call.lines().count() == 1 && ends.iter().any(|e| call.ends_with(e))
+}
+
+#[cfg(unix)]
+fn stands_for(path: &Path, plugin: &Path) -> StandsFor {
+    // A link within a directory stays right when the directory moves.
+    StandsFor::Link(match plugin.file_name() {
+        Some(name) if path.parent() == plugin.parent() => PathBuf::from(name),
+        _ => plugin.to_owned(),
+    })
+}
+
+#[cfg(unix)]
+fn symlink(target: &Path, link: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, link)
+}
+
+#[cfg(not(unix))]
+fn stands_for(path: &Path, plugin: &Path) -> StandsFor {
+    let completes = Program::of(path.as_os_str()).completes;
+    let asks = if completes { " __complete" } else { "" };
+    StandsFor::Script(format!("@\"{}\"{asks} %*\r\n", plugin.display()))
+}
+
+#[cfg(not(unix))]
+fn symlink(_: &Path, _: &Path) -> io::Result<()> {
+    Err(ErrorKind::Unsupported.into())
+}
+
+/// The script that does the same as the link, for those who put it in place themselves.
+pub fn shim(plugin: &str) -> String {
+    format!(
+        "#!/bin/sh\n\
+         # kubectl runs this to complete the words after the plugin's name. Put it on the PATH, executable.\n\
+         exec kubectl-{plugin} __complete \"$@\"\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batch_files_of_ours_are_told_from_others() {
+        for (script, ours) in [
+            ("@\"C:\\bin\\kubectl-skyhook.exe\" __complete %*\r\n", true),
+            ("@\"D:\\kubectl-skyhook.exe\" %*\r\n", true),
+            ("@\"D:\\other.exe\" %*\r\n", false),
+            (
+                "@\"D:\\other.exe\"\r\n@\"kubectl-skyhook.exe\" %*\r\n",
+                false,
+            ),
+            ("", false),
+        ] {
+            assert_eq!(calls_us(script), ours, "{script}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Candidates from the world: a cluster, files, the kubeconfig.
+
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::candidates::{self, Candidate};
+use super::line::Typed;
+use super::wanted::Wanted;
+use crate::api::{Stage, State};
+use crate::apply::journal::Store;
+use crate::cluster::{Cluster, Read, Source};
+use crate::connect;
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::program::Program;
+
+/// All the time there is: whoever presses a key does not wait longer.
+const BUDGET: Duration = Duration::from_millis(1500);
+/// The time for one request, so that one that is lost can be made up for.
+const REQUEST: Duration = Duration::from_millis(1000);
+
+/// More nodes than this are not read whole.
+const MANY: usize = 300;
+
+/// Looks things up for one word of one line, and remembers how that went.
+#[derive(Debug)]
+pub struct Lookup {
+    program: Program,
+    typed: Typed,
+    begun: Instant,
+    outcome: Mutex<Outcome>,
+}
+
+/// What the candidates do not say themselves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Something could not be read, so what is offered may lack what is wanted.
+    pub failed: bool,
+    pub files: bool,
+    pub directories: bool,
+    /// The candidates stand in an order that says something.
+    pub ordered: bool,
+}
+
+impl Lookup {
+    pub fn new(program: Program, typed: Typed) -> Lookup {
+        Lookup {
+            program,
+            typed,
+            begun: Instant::now(),
+            outcome: Mutex::default(),
+        }
+    }
+
+    pub fn outcome(&self) -> Outcome {
+        *self.noting()
+    }
+
+    /// The words of a kind that begin like the one being typed.
+    ///
+    /// `many` says that the argument takes several: those on the line already are left out.
+    pub fn candidates(&self, wanted: &Wanted, many: bool, current: &str) -> Vec<Candidate> {
+        let mut found = self.all(wanted, current);
+        found.retain(|c| c.value.starts_with(current) && !(many && self.typed.has(&c.value)));
+        found
+    }
+
+    fn all(&self, wanted: &Wanted, current: &str) -> Vec<Candidate> {
+        let skyhook = self.typed.skyhook.as_deref();
+        match wanted {
+            Wanted::Skyhook => self.read(Source::Skyhooks, candidates::skyhooks),
+            Wanted::Node => self.nodes(),
+            Wanted::Package => self.read(Source::Skyhooks, |cluster| {
+                candidates::packages(cluster, skyhook)
+            }),
+            Wanted::Version => self.read(Source::Skyhooks, |cluster| {
+                candidates::versions(cluster, skyhook, self.typed.package.as_deref())
+            }),
+            Wanted::Rule => candidates::rules(current),
+            Wanted::Stage => candidates::plain(Stage::KNOWN),
+            Wanted::State => candidates::plain(State::KNOWN),
+            Wanted::Format => candidates::formats(),
+            Wanted::Context => self.kubeconfig(|names| names.contexts),
+            Wanted::Cluster => self.kubeconfig(|names| names.clusters),
+            Wanted::User => self.kubeconfig(|names| names.users),
+            Wanted::Namespace => self.namespaces(),
+            Wanted::Journal => self.journals(),
+            Wanted::Word(words) => candidates::plain(words),
+            Wanted::File => {
+                self.noting().files = true;
+                Vec::new()
+            }
+            Wanted::Directory => {
+                self.noting().directories = true;
+                Vec::new()
+            }
+        }
+    }
+
+    /// The nodes; where they are many, without what is not in order on each, which takes too long to read.
+    fn nodes(&self) -> Vec<Candidate> {
+        match self.ask(async |ctx| ctx.names("nodes").await) {
+            Some(Some(names)) if names.len() > MANY => candidates::names(&names, "Ready"),
+            Some(_) => self.read(Source::Nodes, candidates::nodes),
+            None => {
+                self.noting().failed = true;
+                Vec::new()
+            }
+        }
+    }
+
+    /// The namespaces of the cluster; those of the kubeconfig's contexts, if the cluster does not tell.
+    fn namespaces(&self) -> Vec<Candidate> {
+        match self.ask(async |ctx| ctx.names("namespaces").await) {
+            Some(Some(names)) => candidates::names(&names, "Active"),
+            _ => self.kubeconfig(|names| names.namespaces),
+        }
+    }
+
+    /// The journals, newest first. What was done is in their names; to read them would take too long.
+    fn journals(&self) -> Vec<Candidate> {
+        let ids = Store::of(crate::ctx::variable).and_then(|store| store.ids());
+        let mut noting = self.noting();
+        noting.ordered = true;
+        noting.failed |= ids.is_err();
+        candidates::plain(ids.unwrap_or_default())
+    }
+
+    fn read(
+        &self,
+        source: Source,
+        candidates: impl FnOnce(&Cluster) -> Vec<Candidate>,
+    ) -> Vec<Candidate> {
+        let cluster = self.ask(async move |ctx| ctx.load(&[source]).await);
+        let readable = |c: &Cluster| matches!(c.source(source), Read::Ok(_));
+        match cluster.filter(readable) {
+            Some(cluster) => candidates(&cluster),
+            None => {
+                self.noting().failed = true;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Asks on a thread of its own: a name server or a credential plugin that hangs blocks that
+    /// thread, and it ends with the process.
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl AsyncFnOnce(&mut Ctx) -> Result<T> + Send + 'static,
+    ) -> Option<T> {
+        let mut global = self.typed.global.clone();
+        if global.reading.from.iter().any(|path| path == "-") {
+            // Standard input is the shell's.
+            return None;
+        }
+        let timeout = &mut global.connection.request_timeout;
+        *timeout = Some(timeout.unwrap_or(REQUEST).min(REQUEST));
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            if let Ok(runtime) = runtime {
+                let mut ctx = Ctx::silent(global, "completion");
+                // Nobody listens any more once the time is over.
+                let _ = sender.send(runtime.block_on(question(&mut ctx)).ok());
+            }
+        });
+        let left = BUDGET.saturating_sub(self.begun.elapsed());
+        receiver.recv_timeout(left).ok().flatten()
+    }
+
+    fn kubeconfig(&self, pick: impl FnOnce(connect::Names) -> Vec<String>) -> Vec<Candidate> {
+        match connect::names(&self.typed.global.connection) {
+            Ok(names) => candidates::plain(pick(names)),
+            Err(_) => {
+                self.noting().failed = true;
+                Vec::new()
+            }
+        }
+    }
+
+    fn noting(&self) -> MutexGuard<'_, Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn program(&self) -> Program {
+        self.program
+    }
+}

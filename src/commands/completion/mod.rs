@@ -1,0 +1,95 @@
+//! Completion of command lines: scripts for shells, and live answers to kubectl.
+//!
+//! kubectl asks `kubectl_complete-NAME` on the PATH with the words after the plugin's name, of
+//! which the last is the one to complete. It wants a candidate a line, `value<TAB>description`,
+//! then a line `:BITS` that says what the shell may make of them.
+
+mod answer;
+mod candidates;
+mod install;
+mod line;
+mod lookup;
+mod shell;
+mod wanted;
+
+pub use install::shim;
+pub use shell::{SCRIPTS, script};
+
+use std::ffi::OsString;
+
+use clap::Subcommand;
+use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
+
+use crate::ctx::Ctx;
+use crate::error::{Exit, Result};
+use crate::program::Program;
+
+/// Answers, if it is kubectl, a shim or a shell's script that called the program.
+pub fn answered(program: Program, args: &[OsString]) -> Option<Exit> {
+    if let Some(asked) = answer::asked(program, args) {
+        return Some(answer::run(program, &asked));
+    }
+    let (shell, line) = shell::asked(args)?;
+    Some(shell::run(program, &shell, line))
+}
+
+/// Print a completion script, or install live completion
+///
+/// kubectl 1.26 and later complete `kubectl skyhook` live, with the names of custom resources, nodes, packages and
+/// rules: `kubectl skyhook completion install` sets that up. The scripts are for those who call the program by its
+/// own name, kubectl-skyhook; they complete the same things.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  # Complete `kubectl skyhook` wherever kubectl itself is completed
+  kubectl skyhook completion install
+
+  # Complete `kubectl-skyhook` in this shell
+  source <(kubectl skyhook completion bash)")]
+pub enum Command {
+    /// Print the script for bash
+    ///
+    /// To load it in every shell, write it to ~/.local/share/bash-completion/completions/kubectl-skyhook.
+    #[command(after_help = "Examples:
+  source <(kubectl skyhook completion bash)")]
+    Bash,
+    /// Print the script for zsh
+    ///
+    /// To load it in every shell, write it to a file _kubectl-skyhook in a directory of $fpath.
+    #[command(after_help = "Examples:
+  source <(kubectl skyhook completion zsh)")]
+    Zsh,
+    /// Print the script for fish
+    ///
+    /// To load it in every shell, write it to ~/.config/fish/completions/kubectl-skyhook.fish.
+    #[command(after_help = "Examples:
+  kubectl skyhook completion fish | source")]
+    Fish,
+    /// Print the script for PowerShell
+    ///
+    /// To load it in every shell, add it to the file that $PROFILE names.
+    #[command(after_help = "Examples:
+  kubectl skyhook completion powershell | Out-String | Invoke-Expression")]
+    Powershell,
+    /// Print the script for elvish
+    ///
+    /// To load it in every shell, write it to ~/.config/elvish/lib/kubectl-skyhook.elv and `use kubectl-skyhook`.
+    #[command(after_help = "Examples:
+  kubectl skyhook completion elvish > ~/.config/elvish/lib/kubectl-skyhook.elv")]
+    Elvish,
+    Install(install::Install),
+    Uninstall(install::Uninstall),
+}
+
+pub fn run(ctx: &mut Ctx, command: &Command) -> Result<Exit> {
+    let shell: &dyn EnvCompleter = match command {
+        Command::Bash => &Bash,
+        Command::Zsh => &Zsh,
+        Command::Fish => &Fish,
+        Command::Powershell => &Powershell,
+        Command::Elvish => &Elvish,
+        Command::Install(args) => return install::install(ctx, args),
+        Command::Uninstall(args) => return install::uninstall(ctx, args),
+    };
+    ctx.print(&script(shell))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,179 @@
+//! `cordon release`: nodes that stay cordoned although nobody is left to release them.
+
+use std::collections::BTreeMap;
+
+use crate::api::{Generation, keys};
+use crate::args::safety::Safety;
+use crate::cluster::{Absence, Cluster, Node, Source};
+use crate::commands::node::selection;
+use crate::ctx::{Ctx, Manner};
+use crate::error::{Error, Exit, Result};
+use crate::plan::build::node;
+use crate::plan::{Change, Edit, Grade, Metadata, Pin, Plan, Stage, Step, Target};
+use crate::view::{NodeSet, plural};
+
+/// Release cordons that nobody holds
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    Release(Args),
+}
+
+/// Release cordons that nobody holds
+///
+/// Removes the mark of every custom resource that is gone or does not select the node any more, and makes the node
+/// schedulable if nothing else holds it. Cordons that somebody holds stay, and it says who: a custom resource that
+/// is at work on the node, the runtime-required cordon, or someone outside the operator.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  # All nodes
+  kubectl skyhook cordon release --dry-run
+
+  kubectl skyhook cordon release gpu-0001")]
+pub struct Args {
+    /// Names of nodes, or regular expressions over whole names; all nodes, if none is named
+    #[arg(value_name = "NODE")]
+    nodes: Vec<String>,
+
+    #[command(flatten)]
+    safety: Safety,
+}
+
+pub const NEEDS: [Source; 6] = [
+    Source::Skyhooks,
+    Source::Legacy,
+    Source::Nodes,
+    Source::Operator,
+    Source::Pods,
+    Source::Jobs,
+];
+/// Runs of node names in a warning.
+const SHOWN: usize = 6;
+
+pub async fn run(ctx: &mut Ctx, command: &Command) -> Result<Exit> {
+    let Command::Release(args) = command;
+    let cluster = ctx.load(&NEEDS).await?;
+    let plan = plan(&cluster, args)?;
+    if plan.is_empty() {
+        // There is no preview then to say who holds them.
+        for held in &plan.consequences.warnings {
+            ctx.note(held.as_str());
+        }
+    }
+    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+}
+
+fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
+    selection::readable(cluster, Source::Nodes)?;
+    // Whose custom resource cannot be read may well be at work.
+    selection::readable(cluster, Source::Skyhooks)?;
+    selection::readable(cluster, Source::Legacy)?;
+    if cluster.skyhooks.absence() == Absence::Presumed {
+        return Err(Error::failed(format!(
+            "the files given hold no {} objects, so nobody knows which cordons are held",
+            cluster.generation().kind()
+        )));
+    }
+    let mut steps = Vec::new();
+    let mut released: Vec<&Node> = Vec::new();
+    let mut held: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for one in selection::nodes(cluster, &args.nodes)? {
+        let holders = holders(cluster, one);
+        let mut change = without_orphans(cluster, one);
+        // A cordon without any mark of ours is somebody else's.
+        if one.unschedulable && holders.is_empty() && !change.is_empty() {
+            change.unschedulable = Some(false);
+            released.push(one);
+        }
+        if one.unschedulable && change.unschedulable.is_none() {
+            let by = match holders.is_empty() {
+                true => "someone outside the operator; see `kubectl uncordon`".to_owned(),
+                false => holders.join(", "),
+            };
+            held.entry(by).or_default().push(&one.name);
+        }
+        if !change.is_empty() {
+            let target = Target::node(&one.name, one.uid.as_deref());
+            let why = "nobody is left to release it";
+            steps.push(Step::new(target, Change::Metadata(change), why));
+        }
+    }
+    let mut plan = Plan {
+        title: format!(
+            "release orphaned cordons on {}",
+            plural(steps.len(), "node")
+        ),
+        subject: "release".to_owned(),
+        ..Plan::default()
+    };
+    if !steps.is_empty() {
+        plan.consequences.at_least(Grade::B1);
+        plan.consequences.nodes = steps.len();
+        plan.consequences.gpus = released.iter().map(|n| n.gpus).sum();
+        plan.stages.push(Stage::of(steps));
+    }
+    for (by, nodes) in held {
+        let names = NodeSet::of(nodes.iter().copied()).limited(SHOWN);
+        let verb = if nodes.len() == 1 { "stays" } else { "stay" };
+        let held = format!("{names} {verb} cordoned, held by {by}");
+        plan.consequences.warn(held);
+    }
+    warn(cluster, &released, &mut plan);
+    Ok(plan)
+}
+
+/// The marks of custom resources that are gone or do not select the node, taken off.
+fn without_orphans(cluster: &Cluster, one: &Node) -> Metadata {
+    let generation = cluster.generation();
+    let mut change = Metadata::default();
+    for (name, on) in &one.keys(generation).skyhooks {
+        let value = on.cordon_value.as_deref();
+        if value.is_some() && node::releases_cordon(cluster, one, name) {
+            let edit = Edit::new(value, None).pin(Pin::Nothing);
+            change = change.annotation(keys::cordon(generation, name), edit);
+        }
+    }
+    change
+}
+
+/// Who holds the cordon of a node, as far as marks tell.
+fn holders(cluster: &Cluster, one: &Node) -> Vec<String> {
+    let ruling = cluster.generation();
+    let mut holders = Vec::new();
+    for generation in Generation::ALL {
+        let held = one.keys(generation);
+        for (name, _) in held.skyhooks.iter().filter(|(_, on)| on.cordon) {
+            let owner = match generation == ruling {
+                true => cluster.skyhook(name),
+                false => cluster.legacy.items().iter().find(|s| s.name() == name),
+            };
+            let selects = owner.filter(|s| s.spec.node_selectors.matches(&one.labels));
+            holders.extend(selects.map(|s| s.reference()));
+        }
+        if held.runtime_required_cordon {
+            holders.push(generation.key("runtimeRequiredCordon"));
+        }
+    }
+    holders
+}
+
+fn warn(cluster: &Cluster, released: &[&Node], plan: &mut Plan) {
+    if released.is_empty() {
+        return;
+    }
+    plan.consequences.warn(
+        "pods are scheduled on the nodes again; make sure that a half-done interrupt left them in \
+         order",
+    );
+    let executions = cluster.executions();
+    let busy = released.iter().filter(|n| {
+        let mut all = executions.all().iter();
+        all.any(|e| e.node == n.name && e.interrupt && e.alive())
+    });
+    let busy: Vec<&str> = busy.map(|n| n.name.as_str()).collect();
+    if !busy.is_empty() {
+        plan.consequences.warn(format!(
+            "an interrupt still runs on {}",
+            NodeSet::of(busy).limited(SHOWN)
+        ));
+    }
+}

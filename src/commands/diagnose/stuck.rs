@@ -1,0 +1,129 @@
+use super::view::Diagnosis;
+use crate::cluster::{Cluster, Read, Source};
+use crate::ctx::Ctx;
+use crate::error::{Error, Exit, Result};
+use crate::rules::{self, Report, Rule, Scope, Severity};
+
+/// Say what is stuck, why, and what to type next
+///
+/// Runs every rule over the cluster: the verdict first, then each finding with its evidence and the ways out,
+/// mildest first. What could not be read is said, and then the verdict is not "healthy".
+///
+/// Exits with 2 if there is a finding at or above --fail-on, and else with 1 if the cluster withheld something that
+/// a rule needs.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "Examples:
+  # What is stuck, and how to get out
+  kubectl skyhook diagnose stuck
+
+  # One custom resource, one node
+  kubectl skyhook diagnose stuck gpu-tune --node gpu-0001
+
+  # From files, without a cluster
+  kubectl get nodes,skyhooks,pods,jobs,events -A -o json | kubectl skyhook diagnose stuck --from -")]
+pub struct Args {
+    /// Look only at these custom resources
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// Look only at this node; may be repeated
+    #[arg(long, value_name = "NODE")]
+    node: Vec<String>,
+
+    /// Run only this rule, by code or name; may be repeated
+    #[arg(long, value_name = "CODE")]
+    rule: Vec<String>,
+
+    /// The mildest finding that makes the command fail
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Error, ignore_case = true)]
+    fail_on: FailOn,
+}
+
+/// From which severity on the exit code is 2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum FailOn {
+    Error,
+    Warning,
+    Info,
+    Never,
+}
+
+pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let scope = args.scope()?;
+    let cluster = ctx.load(&scope.needs()).await?;
+    check_names(&cluster, &scope)?;
+    let report = rules::diagnose(&cluster, &scope);
+    let exit = args.fail_on.exit(&report, &cluster);
+    ctx.show(&Diagnosis::new(&cluster, report).narrowed(scope.is_narrow()))?;
+    Ok(exit)
+}
+
+impl Args {
+    fn scope(&self) -> Result<Scope> {
+        Ok(Scope {
+            skyhooks: self.names.clone(),
+            nodes: self.node.clone(),
+            rules: self
+                .rule
+                .iter()
+                .map(|r| find_rule(r))
+                .collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// The rule of that code or name.
+pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
+    rules::find(code_or_name).ok_or_else(|| {
+        let known = rules::ALL.iter().flat_map(|r| [r.code, r.name]);
+        let retired = rules::RETIRED
+            .iter()
+            .find(|(code, _)| code.eq_ignore_ascii_case(code_or_name));
+        match retired {
+            Some((code, heir)) => {
+                Error::usage(format!("rule {code} is retired; {heir} took its place"))
+            }
+            None => Error {
+                exit: Exit::Usage,
+                ..Error::unknown("rule", code_or_name, known)
+            },
+        }
+        .hint("kubectl skyhook rules")
+    })
+}
+
+/// A name that matches nothing is an error: it would look like "nothing stuck".
+fn check_names(cluster: &Cluster, scope: &Scope) -> Result<()> {
+    for name in &scope.skyhooks {
+        super::super::node::selection::known_skyhook(cluster, name)?;
+    }
+    for node in &scope.nodes {
+        super::super::node::selection::known_node(cluster, node)?;
+    }
+    Ok(())
+}
+
+impl FailOn {
+    /// Findings at the threshold fail, and so does an answer from which a source was withheld: a
+    /// script must not take it for "nothing stuck". What files just do not hold is their giver's choice.
+    fn exit(self, report: &Report, cluster: &Cluster) -> Exit {
+        let threshold = match self {
+            FailOn::Error => Severity::Error,
+            FailOn::Warning => Severity::Warning,
+            FailOn::Info => Severity::Info,
+            FailOn::Never => return Exit::Done,
+        };
+        let withheld = |s: &&Source| matches!(cluster.source(**s), Read::Unreadable(_));
+        let unchecked = report
+            .not_checked
+            .iter()
+            .flat_map(|n| n.rule.needs.iter().chain(n.rule.also));
+        if report.findings.iter().any(|f| f.severity >= threshold) {
+            Exit::Findings
+        } else if unchecked.into_iter().any(|s| withheld(&s)) {
+            Exit::Failed
+        } else {
+            Exit::Done
+        }
+    }
+}

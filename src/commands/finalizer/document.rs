@@ -1,0 +1,106 @@
+//! A deletion and the ways to its end, for machines.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::deletion::{Deletion, Standing};
+use crate::cluster::Cluster;
+use crate::cluster::deletion::Pending;
+use crate::rules::{Remedy, Severity, Subject};
+
+/// Whether a deletion gets on, and what it waits for.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document {
+    api_version: &'static str,
+    /// Always `FinalizerStatus`.
+    kind: &'static str,
+    /// The custom resource.
+    name: String,
+    standing: Standing,
+    /// Why it is said to stand so.
+    because: String,
+    /// Null where nobody asked for the deletion.
+    deleting_since: Option<String>,
+    finalizers: Vec<String>,
+    /// The one among them that is the operator's.
+    finalizer: String,
+    /// Packages that have to be uninstalled first.
+    pending: Vec<PendingPackage>,
+    findings: Vec<Found>,
+    /// Every way to its end, mildest first.
+    ladder: Vec<Remedy>,
+    /// The one to take now; null where there is none.
+    recommended: Option<Remedy>,
+}
+
+/// A package on a node that is still to be uninstalled.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct PendingPackage {
+    node_name: String,
+    package: String,
+    version: String,
+    stage: String,
+    state: String,
+    /// Failed attempts of the present stage.
+    restarts: i64,
+}
+
+/// What a rule says of the deletion.
+#[derive(Serialize, JsonSchema)]
+struct Found {
+    code: String,
+    name: String,
+    severity: Severity,
+    subject: Subject,
+    message: String,
+}
+
+impl Document {
+    pub fn of(cluster: &Cluster, deletion: &Deletion<'_>) -> Document {
+        let skyhook = deletion.skyhook;
+        let deleting = skyhook.deleting();
+        let pending = deletion.pending.iter().filter(|_| deleting);
+        let findings = deletion.findings.iter().filter(|_| deleting);
+        Document {
+            api_version: crate::commands::API_VERSION,
+            kind: "FinalizerStatus",
+            name: skyhook.name().to_owned(),
+            standing: deletion.standing,
+            because: deletion.because.clone(),
+            deleting_since: skyhook.metadata.deletion_timestamp.map(|t| t.to_string()),
+            finalizers: skyhook.metadata.finalizers.clone(),
+            finalizer: cluster.generation().finalizer().to_string(),
+            pending: pending.map(PendingPackage::of).collect(),
+            findings: findings
+                .map(|f| Found {
+                    code: f.rule.code.to_owned(),
+                    name: f.rule.name.to_owned(),
+                    severity: f.severity,
+                    subject: f.subject.clone(),
+                    message: f.message.clone(),
+                })
+                .collect(),
+            ladder: if deleting {
+                deletion.ladder()
+            } else {
+                Vec::new()
+            },
+            recommended: deletion.recommended().filter(|_| deleting),
+        }
+    }
+}
+
+impl PendingPackage {
+    fn of(pending: &Pending<'_>) -> PendingPackage {
+        PendingPackage {
+            node_name: pending.node.name.clone(),
+            package: pending.entry.name.clone(),
+            version: pending.entry.version.clone(),
+            stage: pending.entry.stage.to_string(),
+            state: pending.entry.state.to_string(),
+            restarts: pending.entry.restarts,
+        }
+    }
+}

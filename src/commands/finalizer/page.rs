@@ -1,0 +1,185 @@
+//! A deletion and the ways to its end, laid out.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::deletion::{Deletion, Standing};
+use super::document::Document;
+use crate::cluster::Cluster;
+use crate::commands::diagnose::view::shell_words;
+use crate::rules::{Finding, Severity};
+use crate::view::text::{self, Label, Line, Text};
+use crate::view::{NodeSet, Table, View, age, cells};
+
+/// Runs of node names that are shown before the rest is only counted.
+const SHOWN: usize = 6;
+
+/// What `finalizer status` answers.
+pub struct FinalizerStatus<'a> {
+    pub cluster: &'a Cluster,
+    pub deletion: Deletion<'a>,
+}
+
+impl Standing {
+    fn words(self) -> (Label, &'static str) {
+        match self {
+            Standing::NotDeleting => (Label::Info, "not being deleted"),
+            Standing::Progressing => (Label::Good, "the deletion gets on"),
+            Standing::Slow => (Label::Warning, "the deletion is slow"),
+            Standing::Blocked => (Label::Error, "the deletion is blocked"),
+            Standing::HeldByOthers => (Label::Warning, "held by finalizers of others"),
+            Standing::Unknown => (Label::Warning, "cannot tell whether the deletion gets on"),
+        }
+    }
+}
+
+impl FinalizerStatus<'_> {
+    fn title(&self) -> Line {
+        let skyhook = self.deletion.skyhook;
+        let (label, words) = self.deletion.standing.words();
+        let title = text::heading(skyhook.reference()) + ": " + label.on(words);
+        match skyhook.metadata.deletion_timestamp {
+            Some(at) => {
+                let age = age(Some(at), self.cluster.taken_at);
+                title + text::dim(format!("  asked for {age} ago"))
+            }
+            None => title,
+        }
+    }
+
+    /// What has to be uninstalled first; like ones of several nodes in one row, unless all is asked for.
+    fn pending(&self, wide: bool) -> Table {
+        let mut rows: BTreeMap<(String, String, String, String), Vec<&str>> = BTreeMap::new();
+        for (at, p) in self.deletion.pending.iter().enumerate() {
+            let alone = if wide {
+                format!("{at:08}")
+            } else {
+                String::new()
+            };
+            let key = (
+                p.entry.name.clone(),
+                p.entry.version.clone(),
+                format!("{}/{}", p.entry.stage, p.entry.state),
+                alone,
+            );
+            rows.entry(key).or_default().push(&p.node.name);
+        }
+        let mut table = Table::new(["pending", "version", "at", "nodes", "on"]);
+        for ((package, version, at, _), nodes) in &rows {
+            let set = NodeSet::of(nodes.iter().copied());
+            table.row(cells![
+                package.as_str(),
+                version.as_str(),
+                at.as_str(),
+                set.len(),
+                set.limited(SHOWN)
+            ]);
+        }
+        table
+    }
+
+    fn findings(&self) -> Text {
+        let mut text = Text::new();
+        let mut said: Vec<(Line, &Finding, Vec<&str>)> = Vec::new();
+        for finding in &self.deletion.findings {
+            let node = finding.subject.node.as_deref();
+            let same = said.iter_mut().find(|(_, f, nodes)| {
+                !nodes.is_empty()
+                    && node.is_some()
+                    && f.rule.code == finding.rule.code
+                    && f.severity == finding.severity
+                    && f.message == finding.message
+            });
+            match same {
+                Some((_, _, nodes)) => nodes.extend(node),
+                None => {
+                    let label = match finding.severity {
+                        Severity::Error => Label::Error,
+                        Severity::Warning => Label::Warning,
+                        Severity::Info => Label::Info,
+                    };
+                    let start = label.on(finding.severity) + " " + text::name(finding.rule.code);
+                    said.push((start, finding, node.into_iter().collect()));
+                }
+            }
+        }
+        for (start, finding, nodes) in said {
+            let on = match nodes.is_empty() {
+                true => String::new(),
+                false => format!(" on {}", NodeSet::of(nodes).limited(SHOWN)),
+            };
+            text.item("- ", start + on.as_str() + ": " + finding.message.as_str());
+        }
+        text
+    }
+
+    fn ladder(&self) -> Text {
+        let mut text = Text::new();
+        for (at, remedy) in self.deletion.ladder().iter().enumerate() {
+            let grade = format!("{}, {}", remedy.grade, remedy.grade.meaning());
+            text.item(
+                &format!("{}. ", at + 1),
+                Line::from(remedy.title.as_str()) + " (" + text::dim(grade) + ")",
+            );
+            let mut command = Text::new();
+            command.line(text::command(shell_words(&remedy.argv)));
+            if let Some(caveat) = &remedy.caveat {
+                command.paragraph(text::dim(format!("mind: {caveat}")));
+            }
+            text.indented(5, command);
+        }
+        text
+    }
+}
+
+impl View for FinalizerStatus<'_> {
+    fn blocks(&self, wide: bool) -> Text {
+        let deletion = &self.deletion;
+        let mut body = Text::new();
+        body.paragraph(deletion.because.as_str());
+        body.line(text::dim(format!(
+            "finalizers: {}",
+            match deletion.skyhook.metadata.finalizers.as_slice() {
+                [] => "none".to_owned(),
+                all => all.join(", "),
+            }
+        )));
+        let mut text = Text::new();
+        text.line(self.title());
+        text.indented(2, body);
+        if deletion.standing == Standing::NotDeleting {
+            return text;
+        }
+        if !deletion.pending.is_empty() {
+            text.blank().table(self.pending(wide));
+        }
+        if !deletion.findings.is_empty() {
+            text.blank().line(text::dim("findings"));
+            text.indented(2, self.findings());
+        }
+        let ladder = self.ladder();
+        if !ladder.is_empty() {
+            text.blank().line(text::dim("ways out, mildest first"));
+            text.indented(2, ladder);
+        }
+        if let Some(next) = deletion.recommended() {
+            text.blank();
+            text.line(Line::from("now: ") + text::command(shell_words(&next.argv)));
+        }
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        let deleting = self.deletion.skyhook.deleting();
+        let pending = self.deletion.pending.iter().filter(|_| deleting);
+        let mut names: Vec<String> = pending.map(|p| format!("node/{}", p.node.name)).collect();
+        names.dedup();
+        names
+    }
+
+    fn document(&self) -> Value {
+        let document = Document::of(self.cluster, &self.deletion);
+        serde_json::to_value(document).expect("a document is plain data")
+    }
+}

@@ -1,0 +1,177 @@
+//! What a custom resource leaves on nodes and hosts once its finalizer is stripped.
+
+use std::collections::BTreeSet;
+
+use super::Args;
+use crate::api::keys;
+use crate::cluster::{Absence, Cluster, Node, Source};
+use crate::plan::build::node;
+use crate::plan::{Consequences, Grade};
+use crate::view::{NodeSet, plural};
+
+/// Runs of node names in a warning.
+const SHOWN: usize = 6;
+
+/// The nodes on which something is left to clean, selected or not.
+pub fn of<'a>(cluster: &'a Cluster, name: &str, purge: bool) -> Vec<&'a Node> {
+    let owners = node::owned(cluster, name);
+    let left = |n: &&Node| {
+        !node::clean(cluster, n, &owners, purge).is_empty()
+            || node::without_conditions(n, &owners).is_some()
+            || needs_no_taint(cluster, n, name)
+    };
+    cluster.nodes.items().iter().filter(left).collect()
+}
+
+/// Whether the node carries the runtime-required taint for this custom resource and for no other.
+///
+/// The operator lifts it once all that require it are complete there; where none is left that does,
+/// it never would.
+pub fn needs_no_taint(cluster: &Cluster, node: &Node, name: &str) -> bool {
+    cluster.runtime_required_taint(node).is_some()
+        && cluster
+            .skyhook(name)
+            .is_some_and(|s| s.spec.runtime_required && s.spec.node_selectors.matches(&node.labels))
+        && !cluster.taint_kept_by_others(node, name)
+}
+
+/// What comes of it, and what no API can take back.
+pub fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &mut Consequences) {
+    effects.at_least(Grade::B4);
+    effects.nodes = nodes.len();
+    effects.gpus = nodes.iter().map(|n| n.gpus).sum();
+    let name = args.name.as_str();
+    if let Some(skyhook) = cluster.skyhook(name) {
+        let ours = cluster.generation().finalizer();
+        let others = skyhook.metadata.finalizers.iter().filter(|f| **f != ours);
+        let others: Vec<&str> = others.map(String::as_str).collect();
+        if others.is_empty() {
+            effects.warn(format!(
+                "{} goes; the journal keeps it, and `kubectl skyhook undelete {name}` makes it again",
+                skyhook.reference()
+            ));
+        } else {
+            effects.warn(format!(
+                "finalizers of others stay, and hold {} until their owners remove them: {}",
+                skyhook.reference(),
+                others.join(", ")
+            ));
+        }
+    }
+    hosts(cluster, args, effects);
+    at_work(cluster, name, effects);
+    held(cluster, name, nodes, effects);
+    if cluster.nodes.absence() == Absence::Presumed {
+        effects.warn(format!("the files given hold no {}", Source::Nodes));
+    }
+}
+
+fn folded<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> String {
+    let set = NodeSet::of(nodes.into_iter().map(|n| n.name.as_str()));
+    let names = set.limited(SHOWN);
+    match set.len() {
+        1 => names,
+        n => format!("{} ({names})", plural(n, "node")),
+    }
+}
+
+/// What packages did to the hosts, and the record of it.
+fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
+    let name = args.name.as_str();
+    let recorded: Vec<_> = cluster
+        .tracked(name)
+        .filter(|(_, on)| node::is_recorded(on))
+        .collect();
+    if !recorded.is_empty() {
+        let all = recorded.iter().flat_map(|(_, on)| on.entries());
+        let packages: BTreeSet<String> = all.map(|e| format!("{} {}", e.name, e.version)).collect();
+        let packages = packages.into_iter().collect::<Vec<_>>().join(", ");
+        let on = folded(recorded.iter().map(|(n, _)| *n));
+        effects.cannot_be_undone.push(format!(
+            "uninstall.sh does not run: what {packages} changed stays on the hosts of {on}, with \
+             /var/lib/skyhook/{name} and /var/log/skyhook/{name}; no API can remove it"
+        ));
+        effects.warn(match args.purge_state {
+            true => format!("the only record of what is installed on {on} is removed"),
+            false => format!(
+                "the record of what is installed stays on {on}: files may still be on the hosts; \
+                 --purge-state removes it"
+            ),
+        });
+    }
+    let malformed = cluster.tracked(name).filter(|(_, on)| on.is_malformed());
+    let malformed: Vec<&Node> = malformed.map(|(n, _)| n).collect();
+    if !malformed.is_empty() {
+        effects.warn(format!(
+            "the state cannot be read on {}: what is installed there is not known, and the record \
+             is removed",
+            folded(malformed)
+        ));
+    }
+}
+
+/// What runs now is killed.
+fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
+    let executions = cluster.executions();
+    let alive = executions
+        .all()
+        .iter()
+        .filter(|e| e.skyhook == name && e.alive());
+    let on: BTreeSet<&str> = alive.map(|e| e.node).collect();
+    if !on.is_empty() && cluster.skyhook(name).is_some() {
+        let on = NodeSet::of(on).limited(SHOWN);
+        effects.warn(format!(
+            "packages are at work on {on}: they are killed, and leave the hosts half-done"
+        ));
+    }
+}
+
+/// What else keeps pods off the nodes afterwards.
+fn held(cluster: &Cluster, name: &str, nodes: &[&Node], effects: &mut Consequences) {
+    let generation = cluster.generation();
+    let ours = |n: &&Node| cluster.on_node(n, name).is_some_and(|on| on.cordon);
+    for one in nodes.iter().copied().filter(ours) {
+        if one.unschedulable && node::cordoned_by_another(one, generation, &[(generation, name)]) {
+            let held = one.keys(generation);
+            let others = held.skyhooks.iter();
+            let mut by: Vec<String> = others
+                .filter(|(other, on)| *other != name && on.cordon)
+                .map(|(other, _)| keys::cordon(generation, other))
+                .collect();
+            if held.runtime_required_cordon {
+                by.push(generation.key("runtimeRequiredCordon"));
+            }
+            effects.warn(format!(
+                "{} stays cordoned: {} holds it as well",
+                one.name,
+                by.join(", ")
+            ));
+        }
+    }
+    let tainted = |n: &&Node| cluster.runtime_required_taint(n).is_some();
+    let required = cluster.skyhook(name).filter(|s| s.spec.runtime_required);
+    let Some(skyhook) = required else {
+        return;
+    };
+    let all = cluster.nodes.items().iter().filter(tainted);
+    let selected = all.filter(|n| skyhook.spec.node_selectors.matches(&n.labels));
+    let (free, needed): (Vec<&Node>, Vec<&Node>) =
+        selected.partition(|n| needs_no_taint(cluster, n, name));
+    if !needed.is_empty() {
+        effects.warn(format!(
+            "the runtime-required taint stays on {}: other custom resources still need it",
+            folded(needed)
+        ));
+    }
+    let unfinished: Vec<&Node> = free
+        .into_iter()
+        .filter(|n| !cluster.is_complete_on(skyhook, n))
+        .collect();
+    if !unfinished.is_empty() {
+        effects.warn(format!(
+            "workloads may be scheduled on {}, where it has not finished: the runtime-required taint \
+             goes",
+            folded(unfinished)
+        ));
+    }
+}

@@ -1,0 +1,279 @@
+//! `journal`: what was done, and can be taken back.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::API_VERSION;
+use crate::apply::journal::record::Begun;
+use crate::apply::journal::{Record, Store, Undone};
+use crate::apply::{Ended, Fate};
+use crate::args::listing::Sorting;
+use crate::ctx::{Ctx, variable};
+use crate::error::{Error, Exit, Result};
+use crate::view::text::{self, Label, Text};
+use crate::view::{Table, View, age, cells, plural};
+
+/// Look at what was done, and can be taken back
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    List(List),
+    Show(Show),
+}
+
+/// List what was done, newest first
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook journal list
+  kubectl skyhook journal list -o wide")]
+pub struct List {
+    #[command(flatten)]
+    sorting: Sorting,
+}
+
+/// Show what one command did to which object
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook journal show
+  kubectl skyhook journal show 20261120-174612 -o json")]
+pub struct Show {
+    /// The journal, or the beginning of its id; the newest, if it is left out
+    #[arg(value_name = "ID")]
+    id: Option<String>,
+}
+
+pub fn run(ctx: &mut Ctx, command: &Command) -> Result<Exit> {
+    let store = Store::of(variable)?;
+    match command {
+        Command::List(args) => {
+            let mut records = Vec::new();
+            for id in store.ids()? {
+                match store.read(&id) {
+                    Ok(record) => records.push(record),
+                    Err(error) => ctx.warn(format!("{error:#}")),
+                }
+            }
+            if records.is_empty() {
+                ctx.note(format!("No journal in {}.", store.folder.display()));
+            }
+            let now = crate::ctx::now();
+            let mut journals = Journals { records, now };
+            journals.sort(&args.sorting)?;
+            ctx.show(&journals)?;
+        }
+        Command::Show(args) => {
+            let record = match &args.id {
+                Some(id) => store.read(id)?,
+                None => match store.ids()?.first() {
+                    Some(id) => store.read(id)?,
+                    None => {
+                        let folder = store.folder.display();
+                        return Err(Error::failed(format!("no journal in {folder}")));
+                    }
+                },
+            };
+            ctx.show(&One(record))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+struct Journals {
+    records: Vec<Record>,
+    now: jiff::Timestamp,
+}
+
+impl Journals {
+    fn undone(&self) -> Undone {
+        let mut undone = Undone::default();
+        self.records.iter().for_each(|record| undone.note(record));
+        undone
+    }
+
+    fn sort(&mut self, sorting: &Sorting) -> Result<()> {
+        let undone = self.undone();
+        sorting.sort(&mut self.records, |record| {
+            let item = Item::of(record, undone.holds(&record.begun.id));
+            serde_json::to_value(item).expect("an item is plain data")
+        })?;
+        Ok(())
+    }
+}
+
+/// How many steps of a journal were taken, and how many there are.
+fn steps(record: &Record) -> (usize, usize) {
+    let fates = record.fates.iter().flatten();
+    let done = fates.filter(|f| **f == Some(Fate::Applied)).count();
+    (done, record.begun.plan.steps().count())
+}
+
+impl View for Journals {
+    fn blocks(&self, wide: bool) -> Text {
+        let columns = ["id", "age", "what", "changed", "note", "server"];
+        let mut table = Table::new(columns.into_iter().take(if wide { 6 } else { 5 }));
+        let undone = self.undone();
+        for record in &self.records {
+            let (done, all) = steps(record);
+            let note = if record.ended.is_none() {
+                Some(Label::Warning.on("cut short"))
+            } else if undone.holds(&record.begun.id) {
+                Some(Label::Dim.on("taken back"))
+            } else {
+                None
+            };
+            let mut row = cells![
+                text::name(&record.begun.id),
+                age(Some(record.begun.at), self.now),
+                record.begun.plan.title.as_str(),
+                format!("{done}/{all}"),
+                note,
+                record.begun.server.as_str(),
+            ]
+            .to_vec();
+            row.truncate(if wide { 6 } else { 5 });
+            table.row(row);
+        }
+        table.into()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let ids = self
+            .records
+            .iter()
+            .map(|r| format!("journal/{}", r.begun.id));
+        ids.collect()
+    }
+
+    fn document(&self) -> Value {
+        let undone = self.undone();
+        let items = self.records.iter();
+        let items = items.map(|record| Item::of(record, undone.holds(&record.begun.id)));
+        let document = ListDocument {
+            api_version: API_VERSION,
+            kind: "JournalList",
+            items: items.collect(),
+        };
+        serde_json::to_value(document).expect("a document is plain data")
+    }
+}
+
+/// What was done, newest first.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListDocument {
+    api_version: &'static str,
+    /// Always `JournalList`.
+    kind: &'static str,
+    items: Vec<Item>,
+}
+
+/// One journal.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Item {
+    id: String,
+    at: String,
+    title: String,
+    command: Vec<String>,
+    server: String,
+    /// Steps that were taken, of all `steps`.
+    changed: usize,
+    steps: usize,
+    /// Whether the command ended before it could say so.
+    cut_short: bool,
+    /// The journal that it takes back.
+    undoes: Option<String>,
+    /// Whether it was taken back since.
+    taken_back: bool,
+}
+
+impl Item {
+    fn of(record: &Record, taken_back: bool) -> Item {
+        let (changed, steps) = steps(record);
+        Item {
+            id: record.begun.id.clone(),
+            at: record.begun.at.to_string(),
+            title: record.begun.plan.title.clone(),
+            command: record.begun.command.clone(),
+            server: record.begun.server.clone(),
+            changed,
+            steps,
+            cut_short: record.ended.is_none(),
+            undoes: record.begun.undoes.clone(),
+            taken_back,
+        }
+    }
+}
+
+struct One(Record);
+
+impl View for One {
+    fn blocks(&self, _wide: bool) -> Text {
+        let begun = &self.0.begun;
+        let mut text = Text::new();
+        text.line(text::heading(&begun.plan.title) + format!("  {}", begun.at));
+        text.line(text::dim(begun.command.join(" ")));
+        if self.0.ended.is_none() {
+            let note =
+                "cut short: some of it may have been done without being noted; undo finds out";
+            text.paragraph(text::warning(note));
+        }
+        let mut table = Table::new(["object", "result", "change"]).prose();
+        for (step, fate) in begun.plan.steps().zip(self.0.fates.iter().flatten()) {
+            let (result, why) = match fate {
+                None => ("unknown", None),
+                Some(Fate::Applied) => ("changed", None),
+                Some(Fate::Unchanged) => ("so already", None),
+                Some(Fate::Gone) => ("gone", None),
+                Some(Fate::NotReached) => ("not reached", None),
+                Some(Fate::Skipped { why }) => ("skipped", Some(why)),
+                Some(Fate::Failed { why }) => ("failed", Some(why)),
+            };
+            let change = match why {
+                Some(why) => why.clone(),
+                None => step.change.describe().join("; "),
+            };
+            table.row([
+                text::name(&step.target).into(),
+                result.into(),
+                change.into(),
+            ]);
+        }
+        text.blank().table(table);
+        text.line(text::dim(format!(
+            "{}; to take it back: kubectl skyhook undo {}",
+            plural(begun.plan.steps().count(), "step"),
+            begun.id
+        )));
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![format!("journal/{}", self.0.begun.id)]
+    }
+
+    fn document(&self) -> Value {
+        let document = Document {
+            api_version: API_VERSION,
+            kind: "Journal",
+            begun: &self.0.begun,
+            fates: &self.0.fates,
+            ended: self.0.ended.as_ref(),
+        };
+        serde_json::to_value(document).expect("a document is plain data")
+    }
+}
+
+/// What one command did to which object.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document<'a> {
+    api_version: &'static str,
+    /// Always `Journal`.
+    kind: &'static str,
+    begun: &'a Begun,
+    /// What became of each step, stage by stage; null where that is not known.
+    fates: &'a [Vec<Option<Fate>>],
+    /// Null if it was cut short.
+    ended: Option<&'a Ended>,
+}

@@ -1,0 +1,217 @@
+//! `leftovers`: what custom resources that are gone left behind.
+
+use std::collections::BTreeMap;
+
+use crate::args::safety::Safety;
+use crate::cluster::leftover::{Leftover, Place};
+use crate::cluster::{Absence, Cluster, Node, Read, Source};
+use crate::commands::node::selection;
+use crate::commands::package::scope;
+use crate::ctx::{Ctx, Manner};
+use crate::error::{Error, Exit, Result};
+use crate::plan::build::node::{self, Owner};
+use crate::plan::remake::anew;
+use crate::plan::{Change, Consequences, Grade, Kind, Plan, Stage, Step, Target};
+use crate::view::{NodeSet, plural};
+use page::Leftovers;
+
+pub mod page;
+
+/// Find what custom resources left behind, and clean it up
+///
+/// Shows annotations, labels, conditions and cordons on nodes, and pods, Jobs and config maps, of custom resources
+/// that no longer exist, and what the older generation left after the migration; each with its former owner.
+///
+/// With --clean it is removed. What has a living owner is never touched. Nor is what is recorded of packages, unless
+/// --purge-state is given: it says that their files may still be on the host.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook leftovers
+  kubectl skyhook leftovers gpu-tune -o json
+
+  kubectl skyhook leftovers --clean --dry-run
+  kubectl skyhook leftovers --clean --purge-state")]
+pub struct Args {
+    /// Only of these custom resources
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// Remove it
+    #[arg(long)]
+    clean: bool,
+
+    /// Also remove the record of what is installed
+    ///
+    /// Without this, a node state with packages in it stays, as the operator would leave it: it says that files may
+    /// still be on the host.
+    #[arg(long, requires = "clean")]
+    purge_state: bool,
+
+    #[command(flatten)]
+    safety: Safety,
+}
+
+pub const NEEDS: [Source; 7] = [
+    Source::Skyhooks,
+    Source::Legacy,
+    Source::Nodes,
+    Source::Operator,
+    Source::Pods,
+    Source::Jobs,
+    Source::ConfigMaps,
+];
+/// Where leftovers are looked for.
+const PLACES: [Source; 3] = [Source::Pods, Source::Jobs, Source::ConfigMaps];
+/// Runs of node names in a warning.
+const SHOWN: usize = 6;
+
+pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load_or_leftovers(&NEEDS).await?;
+    let left = of(&cluster, args)?;
+    if args.clean {
+        let plan = plan(&cluster, &left, args);
+        return ctx.carry_out(&plan, &args.safety, Manner::default()).await;
+    }
+    scope::say_what_is_missing(ctx, &cluster, &PLACES);
+    ctx.show(&Leftovers {
+        cluster: &cluster,
+        left,
+        unread: unread(&cluster).next().is_some(),
+    })?;
+    Ok(Exit::Done)
+}
+
+/// What is left of the custom resources asked about.
+fn of<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<Leftover<'a>>> {
+    // What cannot be read must not be taken for gone, nor a node for clean.
+    for source in [Source::Skyhooks, Source::Legacy, Source::Nodes] {
+        if cluster.has(source) {
+            selection::readable(cluster, source)?;
+        }
+    }
+    if args.clean && cluster.skyhooks.absence() == Absence::Presumed {
+        return Err(Error::failed(format!(
+            "the files given hold no {} objects, so nothing can be said to be gone",
+            cluster.generation().kind()
+        )));
+    }
+    let mut left = cluster.leftovers();
+    for name in &args.names {
+        if left.iter().all(|l| l.owner != name) {
+            selection::known_skyhook(cluster, name)?;
+        }
+    }
+    left.retain(|l| args.names.is_empty() || args.names.iter().any(|n| n == l.owner));
+    Ok(left)
+}
+
+/// The places that could not be looked at, and why.
+fn unread(cluster: &Cluster) -> impl Iterator<Item = (Source, String)> {
+    let places = PLACES.into_iter().filter(|s| cluster.has(*s));
+    places.filter_map(|source| match cluster.source(source) {
+        Read::Unreadable(why) => Some((source, why)),
+        Read::Ok(_) | Read::NotAsked => None,
+    })
+}
+
+fn plan(cluster: &Cluster, left: &[Leftover<'_>], args: &Args) -> Plan {
+    let mut effects = Consequences::default();
+    for (source, why) in unread(cluster) {
+        effects.warn(format!("{source} could not be read, and stay: {why}"));
+    }
+    let (mut executions, mut rest) = (Vec::new(), Vec::new());
+    let mut nodes: BTreeMap<&str, (&Node, Vec<Owner<'_>>)> = BTreeMap::new();
+    for one in left {
+        match one.place {
+            Place::Node(node, _) => {
+                let (_, owners) = nodes
+                    .entry(&node.name)
+                    .or_insert_with(|| (node, Vec::new()));
+                owners.push((one.generation, one.owner));
+            }
+            Place::Pod(pod) => executions.push(deleted(Kind::Pod, &pod.metadata, None)),
+            Place::Job(job) => executions.push(deleted(Kind::Job, &job.metadata, None)),
+            Place::ConfigMap(map) => {
+                let was = Some(Box::new(anew(&map.whole)));
+                rest.push(deleted(Kind::ConfigMap, &map.metadata, was));
+            }
+        }
+    }
+    let mut steps = Vec::new();
+    for (node, owners) in nodes.values() {
+        steps.extend(on_node(cluster, node, owners, args.purge_state));
+    }
+    effects.nodes = nodes.len();
+    steps.append(&mut rest);
+    if !executions.is_empty() {
+        effects.at_least(Grade::B2);
+        effects.cannot_be_undone.push(format!(
+            "{} of custom resources that are gone: what still runs is cut off, and leaves the host \
+             half done",
+            plural(executions.len(), "pod or job")
+        ));
+    }
+    recorded(left, args.purge_state, &mut effects);
+    let stages = [executions, steps].into_iter().map(Stage::of);
+    Plan {
+        title: "clean up what custom resources left behind".to_owned(),
+        subject: match args.names.as_slice() {
+            [one] => one.clone(),
+            _ => "leftovers".to_owned(),
+        },
+        stages: stages.filter(|s| !s.steps.is_empty()).collect(),
+        consequences: effects,
+        ..Plan::default()
+    }
+}
+
+fn deleted(kind: Kind, meta: &crate::api::Meta, was: Option<Box<serde_json::Value>>) -> Step {
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let target = Target::inside(kind, namespace, &meta.name, meta.uid.as_deref());
+    Step::new(
+        target,
+        Change::Delete { was },
+        "its custom resource is gone",
+    )
+}
+
+/// One node, cleaned of all owners at once.
+fn on_node(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) -> Vec<Step> {
+    let target = Target::node(&node.name, node.uid.as_deref());
+    let keys = node::clean(cluster, node, owners, purge);
+    let keys = (!keys.is_empty()).then_some(Change::Metadata(keys));
+    let changes = keys
+        .into_iter()
+        .chain(node::without_conditions(node, owners));
+    let why = "nobody looks after it any more";
+    changes
+        .map(|change| Step::new(target.clone(), change, why))
+        .collect()
+}
+
+/// Says what becomes of the records of packages.
+fn recorded(left: &[Leftover<'_>], purge: bool, effects: &mut Consequences) {
+    let recorded = left.iter().filter_map(|l| match l.place {
+        Place::Node(node, on) if node::is_recorded(on) && l.is_gone() => Some(node.name.as_str()),
+        _ => None,
+    });
+    let nodes = NodeSet::of(recorded);
+    if nodes.is_empty() {
+        return;
+    }
+    let on = nodes.limited(SHOWN);
+    effects.cannot_be_undone.push(format!(
+        "what packages changed on the hosts of {on} stays; no API can remove it"
+    ));
+    if purge {
+        effects.at_least(Grade::B4);
+        effects.warn(format!(
+            "the only record of what is installed on {on} is removed"
+        ));
+    } else {
+        effects.warn(format!(
+            "the record of what is installed stays on {on}: files may still be on the hosts; \
+             --purge-state removes it"
+        ));
+    }
+}

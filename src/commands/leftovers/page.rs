@@ -1,0 +1,228 @@
+//! What is left, laid out.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::cluster::leftover::{Leftover, Place};
+use crate::cluster::{Cluster, OnNode};
+use crate::commands::API_VERSION;
+use crate::plan::build::node;
+use crate::view::text::{self, Text};
+use crate::view::{NodeSet, Table, View, cells, plural};
+
+/// Runs of names that are shown before the rest is only counted.
+const SHOWN: usize = 6;
+
+/// What `leftovers` answers.
+pub struct Leftovers<'a> {
+    pub cluster: &'a Cluster,
+    pub left: Vec<Leftover<'a>>,
+    /// Some places could not be looked at.
+    pub unread: bool,
+}
+
+/// The same, for machines.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document {
+    api_version: String,
+    /// Always `LeftoverList`.
+    kind: String,
+    items: Vec<Item>,
+}
+
+/// Something that nobody looks after any more.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Item {
+    /// The custom resource that it belonged to.
+    owner: String,
+    /// The API that the owner was of.
+    api: String,
+    why: String,
+    object: Object,
+    /// Annotations and labels, without prefix and name.
+    keys: Vec<String>,
+    /// Types of node conditions, without prefix and name.
+    conditions: Vec<String>,
+    /// The node is unschedulable, and marked as cordoned for the owner.
+    cordoned: bool,
+    /// Packages whose files may still be on the host.
+    record: Vec<Recorded>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Object {
+    kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
+    name: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Recorded {
+    name: String,
+    version: String,
+    stage: String,
+    state: String,
+}
+
+impl Leftover<'_> {
+    fn object(&self) -> Object {
+        let (kind, meta) = match self.place {
+            Place::Node(node, _) => {
+                return Object {
+                    kind: "Node".to_owned(),
+                    namespace: None,
+                    name: node.name.clone(),
+                };
+            }
+            Place::Pod(pod) => ("Pod", &pod.metadata),
+            Place::Job(job) => ("Job", &job.metadata),
+            Place::ConfigMap(map) => ("ConfigMap", &map.metadata),
+        };
+        Object {
+            kind: kind.to_owned(),
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+        }
+    }
+
+    fn item(&self) -> Item {
+        let (on, unschedulable) = match self.place {
+            Place::Node(node, on) => (on, node.unschedulable),
+            _ => (&OnNode::default(), false),
+        };
+        let recorded = on.entries().iter().map(|entry| Recorded {
+            name: entry.name.clone(),
+            version: entry.version.clone(),
+            stage: entry.stage.to_string(),
+            state: entry.state.to_string(),
+        });
+        Item {
+            owner: self.owner.to_owned(),
+            api: self.generation.api_version(),
+            why: self.why.to_owned(),
+            object: self.object(),
+            keys: on.left().into_iter().map(str::to_owned).collect(),
+            conditions: on.conditions.clone(),
+            cordoned: on.cordon && unschedulable,
+            record: recorded.collect(),
+        }
+    }
+
+    /// What it is, in one line that is the same for like things.
+    fn what(&self) -> String {
+        let (node, on) = match self.place {
+            Place::Node(node, on) => (node, on),
+            Place::Pod(_) => return "pod".to_owned(),
+            Place::Job(_) => return "job".to_owned(),
+            Place::ConfigMap(_) => return "config map".to_owned(),
+        };
+        let recorded = node::is_recorded(on);
+        let mut parts = Vec::new();
+        if recorded {
+            let entries = on.entries().iter();
+            let packages: Vec<String> = entries
+                .map(|e| format!("{} {}", e.name, e.version))
+                .collect();
+            parts.push(format!("record of {}", packages.join(", ")));
+        }
+        let keys: Vec<&str> = on
+            .left()
+            .into_iter()
+            .filter(|key| *key != "cordon")
+            .filter(|key| !recorded || !matches!(*key, "nodeState" | "version"))
+            .collect();
+        if !keys.is_empty() {
+            parts.push(keys.join(", "));
+        }
+        if on.cordon {
+            let holds = if node.unschedulable {
+                "cordon"
+            } else {
+                "cordon mark"
+            };
+            parts.push(holds.to_owned());
+        }
+        if !on.conditions.is_empty() {
+            parts.push(plural(on.conditions.len(), "condition"));
+        }
+        parts.join("; ")
+    }
+}
+
+impl View for Leftovers<'_> {
+    fn blocks(&self, wide: bool) -> Text {
+        let mut text = Text::new();
+        if self.left.is_empty() {
+            let nodes = plural(self.cluster.nodes.items().len(), "node");
+            text.line(match self.unread {
+                true => text::warning("Nothing found, but not everything could be read"),
+                false => text::good("Nothing is left of custom resources that are gone"),
+            });
+            return text.line(text::dim(format!("{nodes} looked at."))).clone();
+        }
+        let mut rows: Vec<(&Leftover<'_>, String, Vec<String>)> = Vec::new();
+        for one in &self.left {
+            let what = one.what();
+            let name = one.object().name;
+            let like = rows.iter_mut().find(|(first, known, _)| {
+                !wide
+                    && *known == what
+                    && (first.owner, first.generation, first.why)
+                        == (one.owner, one.generation, one.why)
+            });
+            match like {
+                Some((_, _, names)) => names.push(name),
+                None => rows.push((one, what, vec![name])),
+            }
+        }
+        let mut table = Table::new(["former owner", "left", "count", "on", "why"]).prose();
+        for (one, what, names) in &rows {
+            let set = NodeSet::of(names.iter().map(String::as_str));
+            table.row(cells![
+                text::name(format!("{}/{}", one.generation.name(), one.owner)),
+                what.as_str(),
+                set.len(),
+                set.limited(SHOWN),
+                one.why
+            ]);
+        }
+        text.table(table);
+        let recorded = self
+            .left
+            .iter()
+            .any(|l| matches!(l.place, Place::Node(_, on) if node::is_recorded(on)));
+        text.blank();
+        if recorded {
+            text.paragraph(text::dim(
+                "A record says that files of the package may still be on the host: it stays unless \
+                 --purge-state is given.",
+            ));
+        }
+        text.line(text::dim("to remove it: kubectl skyhook leftovers --clean"));
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for object in self.left.iter().map(Leftover::object) {
+            let name = format!("{}/{}", object.kind.to_lowercase(), object.name);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    fn document(&self) -> Value {
+        let document = Document {
+            api_version: API_VERSION.to_owned(),
+            kind: "LeftoverList".to_owned(),
+            items: self.left.iter().map(Leftover::item).collect(),
+        };
+        serde_json::to_value(document).expect("a document is plain data")
+    }
+}

@@ -1,0 +1,296 @@
+//! `pause`, `resume`, `disable` and `enable`: one annotation, and the reason beside it.
+
+use crate::api::{Generation, Skyhook};
+use crate::args::safety::Safety;
+use crate::cluster::{Cluster, Read, Source};
+use crate::commands::migration;
+use crate::commands::node::selection;
+use crate::ctx::{Ctx, Manner};
+use crate::error::{Error, Exit, Result};
+use crate::plan::build::hold;
+use crate::plan::{Change, Edit, Metadata, Pin, Plan, Stage, Step, Target};
+
+/// Stop starting work for a custom resource
+///
+/// With an operator up to v0.17, what runs goes on to the end of its stage; from v0.18 on, running jobs are stopped
+/// and start again after `resume`. Custom resources that come later in order wait on nodes where this one is not
+/// complete. A deletion with an uninstall pending waits, too.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook pause gpu-tune --reason \"kernel upgrade, ticket 4711\"
+  kubectl skyhook pause gpu-tune --dry-run")]
+pub struct Pause {
+    #[command(flatten)]
+    with: Stop,
+}
+
+/// Take a custom resource out of service
+///
+/// No new work is started, and custom resources that come later in order do not wait for it. What runs goes on to
+/// the end of its stage.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook disable gpu-tune --reason \"replaced by gpu-tune-2\"")]
+pub struct Disable {
+    #[command(flatten)]
+    with: Stop,
+}
+
+/// Go on after a pause
+///
+/// Refuses while pods of the older operator still run for it: two would work on one host.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook resume gpu-tune")]
+pub struct Resume {
+    #[command(flatten)]
+    with: Go,
+}
+
+/// Take a custom resource back into service
+///
+/// Refuses while pods of the older operator still run for it: two would work on one host.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook enable gpu-tune")]
+pub struct Enable {
+    #[command(flatten)]
+    with: Go,
+}
+
+#[derive(Debug, clap::Args)]
+struct Stop {
+    /// The custom resource
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// Why; kept on the object, for whoever finds it
+    #[arg(long, value_name = "TEXT", overrides_with = "reason")]
+    reason: Option<String>,
+
+    #[command(flatten)]
+    safety: Safety,
+}
+
+#[derive(Debug, clap::Args)]
+struct Go {
+    /// The custom resource
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// Go ahead even where a migration holds the operator, or pods of the older one may still run
+    #[arg(long)]
+    force: bool,
+
+    #[command(flatten)]
+    safety: Safety,
+}
+
+/// What is set or removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Pause,
+    Resume,
+    Disable,
+    Enable,
+}
+
+pub const NEEDS: [Source; 4] = [
+    Source::Skyhooks,
+    Source::Legacy,
+    Source::Operator,
+    Source::Pods,
+];
+
+pub async fn pause(ctx: &mut Ctx, args: &Pause) -> Result<Exit> {
+    stop(ctx, Verb::Pause, &args.with).await
+}
+
+pub async fn disable(ctx: &mut Ctx, args: &Disable) -> Result<Exit> {
+    stop(ctx, Verb::Disable, &args.with).await
+}
+
+pub async fn resume(ctx: &mut Ctx, args: &Resume) -> Result<Exit> {
+    go(ctx, Verb::Resume, &args.with).await
+}
+
+pub async fn enable(ctx: &mut Ctx, args: &Enable) -> Result<Exit> {
+    go(ctx, Verb::Enable, &args.with).await
+}
+
+async fn stop(ctx: &mut Ctx, verb: Verb, args: &Stop) -> Result<Exit> {
+    let cluster = ctx.load(&NEEDS).await?;
+    let plan = plan(&cluster, verb, &args.name, args.reason.as_deref(), false)?;
+    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+}
+
+async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
+    let cluster = ctx.load(&NEEDS).await?;
+    let plan = plan(&cluster, verb, &args.name, None, args.force)?;
+    // Scripts of old call these without a confirmation and without a terminal, and expect success.
+    let manner = Manner {
+        unasked: true,
+        ..Manner::default()
+    };
+    ctx.carry_out(&plan, &args.safety, manner).await
+}
+
+impl Verb {
+    fn word(self) -> &'static str {
+        match self {
+            Verb::Pause => "pause",
+            Verb::Resume => "resume",
+            Verb::Disable => "disable",
+            Verb::Enable => "enable",
+        }
+    }
+
+    /// The annotation, which stops the work while it is there.
+    fn annotation(self) -> &'static str {
+        match self {
+            Verb::Pause | Verb::Resume => "pause",
+            Verb::Disable | Verb::Enable => "disable",
+        }
+    }
+
+    fn sets(self) -> bool {
+        matches!(self, Verb::Pause | Verb::Disable)
+    }
+}
+
+fn plan(
+    cluster: &Cluster,
+    verb: Verb,
+    name: &str,
+    reason: Option<&str>,
+    force: bool,
+) -> Result<Plan> {
+    if let (true, Read::Unreadable(why)) = (verb.sets(), cluster.source(Source::Skyhooks)) {
+        return Ok(unseen(cluster.generation(), verb, name, reason, &why));
+    }
+    let skyhook = existing(cluster, name)?;
+    let generation = cluster.generation();
+    let mut plan = Plan {
+        title: format!("{} {name}", verb.word()),
+        subject: name.to_owned(),
+        ..Plan::default()
+    };
+    let annotations = &skyhook.metadata.annotations;
+    let key = generation.key(verb.annotation());
+    let reason_key = hold::reason_key().replace("pause", verb.annotation());
+    let mut change = Metadata {
+        no_annotations: annotations.is_empty(),
+        ..Metadata::default()
+    };
+    for (key, to) in [
+        (key.as_str(), verb.sets().then_some("true")),
+        (reason_key.as_str(), reason),
+    ] {
+        let from = annotations.get(key).map(String::as_str);
+        // A pause without a reason leaves the one that is there.
+        let kept = key == reason_key && verb.sets() && reason.is_none();
+        if from != to && !kept {
+            change = change.annotation(key, Edit::new(from, to));
+        }
+    }
+    warn(cluster, skyhook, verb, &mut plan);
+    if !change.is_empty() {
+        let target = Target::skyhook(generation, name, skyhook.metadata.uid.as_deref());
+        let why = match verb.sets() {
+            true => "the operator starts nothing new for it",
+            false => "the operator works on it again",
+        };
+        plan.stages = vec![Stage::of(vec![Step::new(
+            target,
+            Change::Metadata(change),
+            why,
+        )])];
+    }
+    match verb.sets() {
+        // An emergency does not wait for a migration.
+        true => migration::warn_of_hold(cluster, &mut plan.consequences),
+        false => refuse_start(cluster, verb, name, &mut plan, force)?,
+    }
+    Ok(plan)
+}
+
+/// The plan where custom resources cannot be read, be it for a field of one that nobody knows: an emergency does not
+/// wait until they can. Whether there is one of the name, the server says.
+fn unseen(generation: Generation, verb: Verb, name: &str, reason: Option<&str>, why: &str) -> Plan {
+    let set = |to: &str| Edit::new(None, Some(to)).pin(Pin::Nothing);
+    let key = generation.key(verb.annotation());
+    let mut change = Metadata::default().annotation(key, set("true"));
+    if let Some(reason) = reason {
+        let key = hold::reason_key().replace("pause", verb.annotation());
+        change = change.annotation(key, set(reason));
+    }
+    let step = Step::new(
+        Target::skyhook(generation, name, None),
+        Change::Metadata(change),
+        "the operator starts nothing new for it",
+    );
+    let mut plan = Plan {
+        title: format!("{} {name}", verb.word()),
+        subject: name.to_owned(),
+        stages: vec![Stage::of(vec![step])],
+        ..Plan::default()
+    };
+    plan.consequences.warn(format!(
+        "custom resources cannot be read ({why}): it is done without a look at {name}"
+    ));
+    plan
+}
+
+/// The custom resource that the operator acts on.
+///
+/// # Errors
+///
+/// There is none, with the near names; it was not migrated yet; or they could not be read.
+pub fn existing<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Skyhook> {
+    if let Some(skyhook) = cluster.skyhook(name) {
+        return Ok(skyhook);
+    }
+    migration::refuse_unmigrated(cluster, name)?;
+    selection::readable(cluster, Source::Skyhooks)?;
+    let known = cluster.skyhooks.items().iter().map(Skyhook::name);
+    Err(Error::unknown(cluster.generation().kind(), name, known))
+}
+
+/// Refuses to start work that a migration forbids, unless it is forced.
+fn refuse_start(
+    cluster: &Cluster,
+    verb: Verb,
+    name: &str,
+    plan: &mut Plan,
+    force: bool,
+) -> Result<()> {
+    if !plan.is_empty() && !force {
+        migration::refuse_two_executors(cluster, verb.word(), name)?;
+    }
+    migration::refuse_held(cluster, plan, force)
+}
+
+/// What one should know.
+fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
+    let effects = &mut plan.consequences;
+    let reference = skyhook.reference();
+    match verb {
+        Verb::Resume if skyhook.disabled() => effects.warn(format!(
+            "{reference} is disabled as well: nothing runs until `kubectl skyhook enable {}`",
+            skyhook.name()
+        )),
+        Verb::Enable if skyhook.paused() => effects.warn(format!(
+            "{reference} is paused as well: nothing runs until `kubectl skyhook resume {}`",
+            skyhook.name()
+        )),
+        Verb::Pause | Verb::Disable if skyhook.deleting() => effects.warn(format!(
+            "{reference} is being deleted: a pending uninstall waits until it runs again"
+        )),
+        _ => {}
+    }
+    if verb.sets() && cluster.operator_before(0, 8) {
+        effects.warn(
+            "the operator is older than v0.8.0, which does not know the annotation: it may go on",
+        );
+    }
+}

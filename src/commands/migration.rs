@@ -1,0 +1,125 @@
+//! What must wait while one generation of the API takes over from the other.
+
+use crate::api::Skyhook;
+use crate::cluster::{Cluster, Read, Source};
+use crate::error::{Error, Exit, Result};
+use crate::plan::{Consequences, Plan};
+use crate::view::plural;
+
+/// Going ahead although a migration is in the way.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Force {
+    /// Go ahead even where the operator does nothing until a migration is over
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Refuses what the operator would not act on: it has not taken the object over yet.
+///
+/// # Errors
+///
+/// The name is one of an object of the older generation alone.
+pub fn refuse_unmigrated(cluster: &Cluster, name: &str) -> Result<()> {
+    let old = cluster.legacy.items().iter().any(|s| s.name() == name);
+    if cluster.skyhook(name).is_some() || !old || !cluster.ruling.migrating() {
+        return Ok(());
+    }
+    let generation = cluster.generation();
+    Err(refused(format!(
+        "{name} exists only as {} and was not migrated to {} yet, so the operator does not act on it; nothing was \
+         changed",
+        generation.other().kind(),
+        generation.kind()
+    ))
+    .hint("kubectl skyhook diagnose stuck"))
+}
+
+/// Refuses a plan that the operator would not act on, as unfinished objects of the older generation hold it; forced,
+/// it warns.
+///
+/// # Errors
+///
+/// There are such objects, with what to do about the first of them.
+pub fn refuse_held(cluster: &Cluster, plan: &mut Plan, force: bool) -> Result<()> {
+    let Some(first) = cluster.holding().next().filter(|_| !plan.is_empty()) else {
+        return Ok(());
+    };
+    if force {
+        warn_of_hold(cluster, &mut plan.consequences);
+        return Ok(());
+    }
+    let names: Vec<&str> = cluster.holding().map(Skyhook::name).collect();
+    let kind = cluster.generation().other().kind();
+    let first_of_all = match cluster.skyhook(first.name()) {
+        Some(_) => format!(
+            "kubectl delete {} {}   # {} of that name stays, and takes over",
+            cluster.generation().other().resource(),
+            first.name(),
+            cluster.generation().kind()
+        ),
+        None => "kubectl skyhook diagnose stuck".to_owned(),
+    };
+    Err(refused(format!(
+        "the operator does nothing until {} of the older generation {} finished or gone: {}; nothing was changed",
+        plural(names.len(), &format!("{kind} object")),
+        if names.len() == 1 { "is" } else { "are" },
+        names.join(", ")
+    ))
+    .hint(first_of_all)
+    .hint("kubectl skyhook explain SKY601")
+    .hint("--force writes it all the same; it takes effect once nothing holds the operator"))
+}
+
+/// Warns where the operator would not act on anything now.
+pub fn warn_of_hold(cluster: &Cluster, effects: &mut Consequences) {
+    let rolling: Vec<&str> = cluster.holding().map(Skyhook::name).collect();
+    if !rolling.is_empty() {
+        effects.warn(format!(
+            "the operator does nothing while Skyhook objects of the older generation roll out: {}; see `kubectl \
+             skyhook explain SKY601`",
+            rolling.join(", ")
+        ));
+    }
+}
+
+/// Refuses to start work while a pod that the older operator started may still run for the custom resource: the
+/// operator does not count it, and two would work on one host.
+///
+/// # Errors
+///
+/// There is such a pod, or nobody can tell.
+pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result<()> {
+    if !cluster.ruling.migrating() {
+        return Ok(());
+    }
+    if let Read::Unreadable(why) = cluster.source(Source::Pods) {
+        return Err(refused(format!(
+            "pods cannot be read ({why}), so nobody can tell whether one of the older operator still runs for {name}; \
+             nothing was changed"
+        ))
+        .hint("--force goes ahead all the same"));
+    }
+    let older = cluster.executions_of(cluster.generation().other());
+    let alive: Vec<String> = older
+        .iter()
+        .filter(|e| e.skyhook == name && e.job.is_none() && e.alive())
+        .map(|e| format!("{} on {}", e.reference(), e.node))
+        .collect();
+    if alive.is_empty() {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "{} of the older operator still {} for {name}: {}; after {verb} a second one would work on the same host",
+        plural(alive.len(), "pod"),
+        if alive.len() == 1 { "runs" } else { "run" },
+        alive.join(", "),
+    ))
+    .hint("wait until they have ended, or delete them; --force goes ahead all the same"))
+}
+
+fn refused(message: String) -> Error {
+    Error {
+        exit: Exit::Refused,
+        ..Error::failed(message)
+    }
+}

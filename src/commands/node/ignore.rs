@@ -1,0 +1,138 @@
+//! `node ignore` and `node unignore`: one label, which concerns every custom resource.
+
+use crate::api::Generation;
+use crate::args::safety::Safety;
+use crate::cluster::{Cluster, Node, Source};
+use crate::commands::node::selection;
+use crate::ctx::{Ctx, Manner};
+use crate::error::{Exit, Result};
+use crate::plan::{Change, Edit, Metadata, Plan, Stage, Step, Target};
+use crate::view::plural;
+
+/// Keep the operator off nodes
+///
+/// Concerns every custom resource. Nothing new is started on the nodes; what runs goes on to the end of its stage.
+/// With an operator before v0.20, an ignored node that is part of a batch at work holds that batch up.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook node ignore gpu-0001 gpu-0002")]
+pub struct Ignore {
+    #[command(flatten)]
+    with: Words,
+}
+
+/// Let the operator work on nodes again
+///
+/// Also removes the label of the older generation, which the operator might adopt again, and values that
+/// mean nothing.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook node unignore gpu-0001")]
+pub struct Unignore {
+    #[command(flatten)]
+    with: Words,
+}
+
+#[derive(Debug, clap::Args)]
+struct Words {
+    /// Names of nodes, or regular expressions over whole names
+    #[arg(value_name = "NODE", required = true)]
+    nodes: Vec<String>,
+
+    #[command(flatten)]
+    safety: Safety,
+}
+
+pub const NEEDS: [Source; 3] = [Source::Nodes, Source::Skyhooks, Source::Operator];
+
+pub async fn ignore(ctx: &mut Ctx, args: &Ignore) -> Result<Exit> {
+    run(ctx, &args.with, true).await
+}
+
+pub async fn unignore(ctx: &mut Ctx, args: &Unignore) -> Result<Exit> {
+    run(ctx, &args.with, false).await
+}
+
+async fn run(ctx: &mut Ctx, args: &Words, ignore: bool) -> Result<Exit> {
+    let cluster = ctx.load(&NEEDS).await?;
+    selection::readable(&cluster, Source::Nodes)?;
+    let nodes = selection::nodes(&cluster, &args.nodes)?;
+    let plan = plan(&cluster, &nodes, ignore);
+    // Scripts of old are never asked here.
+    let manner = Manner {
+        unasked: true,
+        ..Manner::default()
+    };
+    ctx.carry_out(&plan, &args.safety, manner).await
+}
+
+fn plan(cluster: &Cluster, nodes: &[&Node], ignore: bool) -> Plan {
+    let mut steps = Vec::new();
+    for node in nodes {
+        let change = change(cluster.generation(), node, ignore);
+        if !change.is_empty() {
+            let target = Target::node(&node.name, node.uid.as_deref());
+            let why = match ignore {
+                true => "the operator starts nothing new here",
+                false => "the operator works here again",
+            };
+            steps.push(Step::new(target, Change::Metadata(change), why));
+        }
+    }
+    let verb = if ignore { "ignore" } else { "unignore" };
+    let mut plan = Plan {
+        title: format!("{verb} {}", plural(steps.len(), "node")),
+        subject: verb.to_owned(),
+        ..Plan::default()
+    };
+    plan.consequences.nodes = steps.len();
+    plan.consequences.gpus = nodes.iter().map(|n| n.gpus).sum();
+    if ignore && !steps.is_empty() {
+        plan.consequences.warn("it concerns every custom resource");
+        warn_of_batches(cluster, nodes, &mut plan);
+    }
+    if !steps.is_empty() {
+        plan.stages.push(Stage::of(steps));
+    }
+    plan
+}
+
+fn change(generation: Generation, node: &Node, ignore: bool) -> Metadata {
+    let mut change = Metadata {
+        no_labels: node.labels.is_empty(),
+        ..Metadata::default()
+    };
+    let generations: &[Generation] = match (ignore, generation) {
+        (false, Generation::NodeWright) => &Generation::ALL,
+        _ => &[generation],
+    };
+    for generation in generations {
+        let from = node.keys(*generation).ignore.as_deref();
+        let to = ignore.then_some("true");
+        if from != to {
+            change = change.label(generation.key("ignore"), Edit::new(from, to));
+        }
+    }
+    change
+}
+
+/// Before v0.20 the operator waits for a node of the batch even where it is ignored.
+fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
+    if cluster.operator_since(0, 20) {
+        return;
+    }
+    for skyhook in cluster.skyhooks.items() {
+        let in_batch = |n: &&&Node| {
+            skyhook.status.node_priority.contains_key(&n.name)
+                && !cluster.is_complete_on(skyhook, n)
+        };
+        let held = nodes.iter().filter(in_batch).count();
+        if held > 0 {
+            plan.consequences.warn(format!(
+                "{} of the batch that {} works on: it holds the batch up until `kubectl skyhook node unignore`",
+                plural(held, "node"),
+                skyhook.reference()
+            ));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::row::{Row, rows};
+use super::{selection, status};
+use crate::args::listing::{Labels, Sorting};
+use crate::cluster::{Cluster, Source};
+use crate::ctx::Ctx;
+use crate::error::{Exit, Result};
+use crate::view::text::Text;
+use crate::view::{Table, View, cells, plural};
+
+/// List the nodes of a custom resource
+///
+/// All that it selects, begun or not, and all that still carry its keys.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook node list --skyhook gpu-tune
+  kubectl skyhook node list --skyhook gpu-tune --sort-by .status
+  kubectl skyhook node list --skyhook gpu-tune -o json")]
+pub struct Args {
+    /// The custom resource
+    #[arg(
+        long,
+        value_name = "NAME",
+        alias = "nodewright",
+        required = true,
+        overrides_with = "skyhook"
+    )]
+    skyhook: String,
+    #[command(flatten)]
+    sorting: Sorting,
+    #[command(flatten)]
+    labels: Labels,
+}
+
+pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load(&status::NEEDS).await?;
+    let list = view(&cluster, args)?;
+    match list.rows.as_slice() {
+        [] => ctx.note(format!(
+            "{} selects no node and has left nothing on any.",
+            args.skyhook
+        )),
+        _ => ctx.note(list.summary()),
+    }
+    super::say_what_is_missing(ctx, &cluster);
+    ctx.show(&list)?;
+    Ok(Exit::Done)
+}
+
+fn view(cluster: &Cluster, args: &Args) -> Result<NodeList> {
+    selection::readable(cluster, Source::Nodes)?;
+    selection::known_skyhook(cluster, &args.skyhook)?;
+    let all = selection::nodes(cluster, &[])?;
+    let mut rows = rows(cluster, &all, Some(&args.skyhook));
+    args.sorting.sort(&mut rows, |row| {
+        serde_json::to_value(Item::of(row)).expect("an item is plain data")
+    })?;
+    Ok(NodeList {
+        skyhook: args.skyhook.clone(),
+        rows,
+        labels: args.labels.show_labels,
+    })
+}
+
+struct NodeList {
+    skyhook: String,
+    rows: Vec<Row>,
+    labels: bool,
+}
+
+/// The nodes of a custom resource.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document<'a> {
+    skyhook_name: &'a str,
+    nodes: Vec<Item<'a>>,
+}
+
+/// What a custom resource did on a node.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Item<'a> {
+    node_name: &'a str,
+    /// What the operator says of the node; `unknown` where it has said nothing yet.
+    status: &'a str,
+    /// Packages of the spec that have reached their last stage.
+    packages_complete: usize,
+    packages_total: usize,
+    /// Failed attempts of all packages.
+    restarts: i64,
+    /// Whether the custom resource selects the node; null where it could not be read.
+    selected: Option<bool>,
+    /// Whether the user asks the operator to leave the node alone.
+    ignored: bool,
+    /// Why the node state cannot be read; null where it can.
+    malformed: Option<&'a str>,
+}
+
+impl Item<'_> {
+    fn of(row: &Row) -> Item<'_> {
+        Item {
+            node_name: &row.node_name,
+            status: &row.status,
+            packages_complete: row.packages_complete,
+            packages_total: row.packages_total,
+            restarts: row.restarts(),
+            selected: row.selected,
+            ignored: row.ignored,
+            malformed: row.malformed.as_deref(),
+        }
+    }
+}
+
+impl NodeList {
+    /// `3 nodes: 1 complete, 1 erroring, 1 waiting`
+    fn summary(&self) -> String {
+        let mut counts = std::collections::BTreeMap::new();
+        for row in &self.rows {
+            let status = if row.malformed.is_some() {
+                "malformed"
+            } else {
+                &row.status
+            };
+            *counts.entry(status).or_insert(0) += 1;
+        }
+        let counts: Vec<String> = counts
+            .iter()
+            .map(|(status, n)| format!("{n} {status}"))
+            .collect();
+        format!("{}: {}", plural(self.rows.len(), "node"), counts.join(", "))
+    }
+}
+
+impl View for NodeList {
+    fn blocks(&self, wide: bool) -> Text {
+        let mut columns = vec!["node", "status", "packages"];
+        columns.extend(wide.then_some("restarts"));
+        columns.push("note");
+        columns.extend(self.labels.then_some("labels"));
+        let mut table = match self.labels {
+            true => Table::new(columns),
+            false => Table::new(columns).prose(),
+        };
+        for row in &self.rows {
+            let mut cells = cells![
+                row.node_name.as_str(),
+                status::status(row),
+                status::packages(row)
+            ]
+            .to_vec();
+            cells.extend(wide.then(|| row.restarts().into()));
+            cells.push(row.note().into());
+            cells.extend(self.labels.then(|| row.labels.as_str().into()));
+            table.row(cells);
+        }
+        table.into()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.rows
+            .iter()
+            .map(|r| format!("node/{}", r.node_name))
+            .collect()
+    }
+
+    fn document(&self) -> Value {
+        let document = Document {
+            skyhook_name: &self.skyhook,
+            nodes: self.rows.iter().map(Item::of).collect(),
+        };
+        serde_json::to_value(document).expect("a document is plain data")
+    }
+}

@@ -1,0 +1,60 @@
+//! `node reset`: the same as `reset`, with the nodes as words.
+
+use crate::args::safety::Safety;
+use crate::commands::migration::Force;
+use crate::commands::node::selection;
+use crate::commands::reset;
+use crate::ctx::{Ctx, Manner};
+use crate::error::{Exit, Result};
+
+/// Make packages run again on nodes
+///
+/// The same as `reset NAME --node …`: everything that the custom resource left on the nodes is removed, in one
+/// patch a node. The state of the rollout's batches is left alone.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook node reset gpu-0001 --skyhook gpu-tune
+  kubectl skyhook node reset 'gpu-00[2-5].*' --skyhook gpu-tune --dry-run")]
+pub struct Args {
+    /// Names of nodes, or regular expressions over whole names
+    #[arg(value_name = "NODE", required = true)]
+    nodes: Vec<String>,
+
+    /// The custom resource
+    #[arg(
+        long,
+        value_name = "NAME",
+        alias = "nodewright",
+        required = true,
+        overrides_with = "skyhook"
+    )]
+    skyhook: String,
+
+    /// Do not pause the operator, even where it could write to the same nodes
+    #[arg(long)]
+    no_pause: bool,
+
+    #[command(flatten)]
+    force: Force,
+
+    #[command(flatten)]
+    safety: Safety,
+}
+
+pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load(&reset::NEEDS).await?;
+    selection::readable(&cluster, crate::cluster::Source::Nodes)?;
+    selection::known_skyhook(&cluster, &args.skyhook)?;
+    let wish = reset::Wish {
+        name: &args.skyhook,
+        nodes: selection::nodes(&cluster, &args.nodes)?,
+        package: None,
+        failed_only: false,
+        batches: false,
+        retaint: false,
+        no_pause: args.no_pause,
+        force: args.force.force,
+    };
+    let plan = reset::plan_of(&cluster, &wish)?;
+    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+}

@@ -1,0 +1,208 @@
+use serde_json::Value;
+
+use super::row::{Row, rows};
+use super::selection;
+use crate::args::listing::{Labels, Sorting};
+use crate::cluster::{Cluster, Source};
+use crate::ctx::Ctx;
+use crate::error::{Exit, Result};
+use crate::view::text::{Label, Line, Span, Text};
+use crate::view::{Table, View, cells};
+
+/// Show what each custom resource did on each node
+///
+/// The status is what the operator itself says of the node. A package counts as complete once it has reached its
+/// last stage. Nodes that are selected and not begun are listed, and so are states that cannot be read.
+///
+/// With -o wide there is one row a package, with who holds the cordon, and the runtime-required taint with those who
+/// keep it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook node status
+  kubectl skyhook node status gpu-0001 'gpu-00[2-5].*' --skyhook gpu-tune
+  kubectl skyhook node status -o wide")]
+pub struct Args {
+    /// Names of nodes, or regular expressions over whole names
+    #[arg(value_name = "NODE")]
+    nodes: Vec<String>,
+
+    /// Show only this custom resource
+    #[arg(
+        long,
+        value_name = "NAME",
+        alias = "nodewright",
+        overrides_with = "skyhook"
+    )]
+    skyhook: Option<String>,
+    #[command(flatten)]
+    sorting: Sorting,
+    #[command(flatten)]
+    labels: Labels,
+}
+
+/// What the node commands read.
+pub const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
+
+pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load(&NEEDS).await?;
+    let status = view(&cluster, args)?;
+    if status.rows.is_empty() {
+        ctx.note("No custom resource selects these nodes or has left anything on them.");
+    }
+    super::say_what_is_missing(ctx, &cluster);
+    ctx.show(&status)?;
+    Ok(Exit::Done)
+}
+
+fn view(cluster: &Cluster, args: &Args) -> Result<NodeStatus> {
+    selection::readable(cluster, Source::Nodes)?;
+    let only = args.skyhook.as_deref().filter(|name| !name.is_empty());
+    if let Some(name) = only {
+        selection::known_skyhook(cluster, name)?;
+    }
+    let mut rows = rows(cluster, &selection::nodes(cluster, &args.nodes)?, only);
+    args.sorting.sort(&mut rows, |row| {
+        serde_json::to_value(row).expect("rows are plain data")
+    })?;
+    Ok(NodeStatus {
+        rows,
+        labels: args.labels.show_labels,
+    })
+}
+
+struct NodeStatus {
+    rows: Vec<Row>,
+    labels: bool,
+}
+
+impl View for NodeStatus {
+    fn blocks(&self, wide: bool) -> Text {
+        match wide {
+            true => self.by_package().into(),
+            false => self.by_node().into(),
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .rows
+            .iter()
+            .map(|r| format!("node/{}", r.node_name))
+            .collect();
+        names.dedup();
+        names
+    }
+
+    fn document(&self) -> Value {
+        serde_json::to_value(&self.rows).expect("rows are plain data")
+    }
+}
+
+impl NodeStatus {
+    fn by_node(&self) -> Table {
+        let columns = ["node", "skyhook", "status", "packages", "cordoned", "note"];
+        let mut table = Table::new(columns.into_iter().chain(self.labels.then_some("labels")));
+        for row in &self.rows {
+            let cells = cells![
+                row.node_name.as_str(),
+                row.skyhook_name.as_str(),
+                status(row),
+                packages(row),
+                yes(row.cordoned),
+                row.note(),
+            ];
+            table.row(cells.into_iter().chain(self.label_cell(row)));
+        }
+        table
+    }
+
+    fn label_cell(&self, row: &Row) -> Option<Line> {
+        self.labels.then(|| row.labels.as_str().into())
+    }
+
+    fn by_package(&self) -> Table {
+        let columns = [
+            "node",
+            "skyhook",
+            "package",
+            "version",
+            "stage",
+            "state",
+            "restarts",
+            "image",
+            "cordoned",
+            "runtime-required-cordon",
+            "cordoned-by",
+            "runtime-required-taint",
+            "taint-kept-by",
+            "note",
+        ];
+        let mut table = Table::new(columns.into_iter().chain(self.labels.then_some("labels")));
+        for row in &self.rows {
+            let start = [row.node_name.as_str(), row.skyhook_name.as_str()];
+            let end = || {
+                cells![
+                    yes(row.cordoned),
+                    yes(row.runtime_required_cordon),
+                    row.cordoned_by.join(","),
+                    yes(row.runtime_required_taint),
+                    row.taint_kept_by.join(","),
+                    row.note(),
+                ]
+            };
+            let mut line = |middle: [Line; 6]| {
+                let cells = start.map(Line::from).into_iter().chain(middle);
+                table.row(cells.chain(end()).chain(self.label_cell(row)));
+            };
+            if row.packages.is_empty() {
+                let state = match row.malformed {
+                    Some(_) => Label::Error.on("malformed").into(),
+                    None => status(row),
+                };
+                line([none(), none(), none(), state, "0".into(), none()]);
+            }
+            for package in &row.packages {
+                let state = label_of(&package.state).on(&package.state);
+                line([
+                    package.name.as_str().into(),
+                    package.version.as_str().into(),
+                    package.stage.as_str().into(),
+                    state.into(),
+                    package.restarts.into(),
+                    package.image.as_str().into(),
+                ]);
+            }
+        }
+        table
+    }
+}
+
+fn none() -> Line {
+    Line::default()
+}
+
+pub(super) fn status(row: &Row) -> Line {
+    label_of(&row.status).on(&row.status).into()
+}
+
+pub(super) fn packages(row: &Row) -> Span {
+    let label = if row.malformed.is_some() {
+        Label::Error
+    } else {
+        Label::Plain
+    };
+    label.on(row.progress())
+}
+
+fn label_of(word: &str) -> Label {
+    match word {
+        "complete" => Label::Good,
+        "erroring" => Label::Error,
+        "blocked" => Label::Warning,
+        _ => Label::Plain,
+    }
+}
+
+fn yes(yes: bool) -> &'static str {
+    if yes { "yes" } else { "no" }
+}

@@ -1,0 +1,170 @@
+//! What there is now, once.
+
+use std::collections::BTreeSet;
+
+use futures::StreamExt;
+use jiff::Timestamp;
+
+use super::choose::{Choice, Piece};
+use super::printer::{Printer, timed};
+use super::{Args, left, refused};
+use crate::cluster::live::log::{Log, LogError, Request};
+use crate::ctx::Ctx;
+use crate::error::{Exit, Result};
+
+/// Logs that are read at once.
+const AT_ONCE: usize = 8;
+
+/// What was read of one stage on one node.
+struct Fetched {
+    lines: Vec<Read>,
+    /// The attempt that it is of.
+    attempt: Option<usize>,
+    errors: Vec<(String, LogError)>,
+}
+
+/// A line, and where it comes from.
+struct Read {
+    at: Option<Timestamp>,
+    node: String,
+    container: String,
+    line: Vec<u8>,
+}
+
+pub async fn run(
+    ctx: &mut Ctx,
+    client: &kube::Client,
+    args: &Args,
+    choices: &[Choice],
+) -> Result<Exit> {
+    let prefixed = args.prefix || choices.len() > 1;
+    let timed = args.timestamps || choices.len() > 1;
+    let mut fetched: Vec<Fetched> = futures::stream::iter(choices)
+        .map(|choice| fetch(client, args, choice, timed))
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
+    let mut lines: Vec<Read> = fetched.iter_mut().flat_map(|f| f.lines.drain(..)).collect();
+    if choices.len() > 1 {
+        // Equal times keep the order of nodes.
+        lines.sort_by_key(|read| read.at);
+    }
+    let pieces: Vec<&Piece> = choices
+        .iter()
+        .zip(&fetched)
+        .flat_map(|(choice, f)| f.attempt.map(|at| &choice.attempts[at].pieces))
+        .flatten()
+        .collect();
+    let mut printer = Printer::new(prefixed, pieces.into_iter());
+    for read in &lines {
+        if !printer.line(ctx, &read.node, &read.container, &read.line)? {
+            return Ok(Exit::Done);
+        }
+    }
+    let mut failed = BTreeSet::new();
+    for (choice, fetched) in choices.iter().zip(&fetched) {
+        left::about(ctx, choice, fetched.attempt);
+        // What is gone is no failure: it is what there is to say.
+        let grave = fetched
+            .errors
+            .iter()
+            .filter(|(_, e)| !matches!(e.code, Some(400 | 404)));
+        failed.extend(grave.map(|(what, e)| refused(what, e).message));
+    }
+    for message in &failed {
+        ctx.warn(message.as_str());
+    }
+    if failed.is_empty() {
+        Ok(Exit::Done)
+    } else {
+        Ok(Exit::Failed)
+    }
+}
+
+/// The first attempt that gives anything, else what the operator has kept.
+async fn fetch(client: &kube::Client, args: &Args, choice: &Choice, timed: bool) -> Fetched {
+    let mut fetched = Fetched {
+        lines: Vec::new(),
+        attempt: None,
+        errors: Vec::new(),
+    };
+    for (at, attempt) in choice.attempts.iter().enumerate() {
+        let mut any = false;
+        for piece in &attempt.pieces {
+            match read(client, args, piece, timed).await {
+                Ok(lines) => {
+                    any = true;
+                    fetched.lines.extend(lines);
+                }
+                Err(error) => {
+                    let what = format!("{} in pod/{}", piece.container, piece.pod);
+                    fetched.errors.push((what, error));
+                }
+            }
+        }
+        if any {
+            fetched.attempt = Some(at);
+            return fetched;
+        }
+    }
+    if let Some(kept) = choice.last_logs.as_ref().filter(|_| !args.previous) {
+        fetched.lines = kept
+            .split_inclusive('\n')
+            .map(|line| Read {
+                at: None,
+                node: choice.node.clone(),
+                container: choice.stage.clone(),
+                line: line.as_bytes().to_vec(),
+            })
+            .collect();
+    }
+    fetched
+}
+
+/// The lines of one container. With times, a line without one belongs to the line before it.
+async fn read(
+    client: &kube::Client,
+    args: &Args,
+    piece: &Piece,
+    with_times: bool,
+) -> std::result::Result<Vec<Read>, LogError> {
+    let request = Request {
+        timestamps: with_times,
+        tail: args.lines(),
+        since: args.since(),
+        ..piece.request()
+    };
+    let mut log = Log::open(client, &request).await?;
+    let mut lines = Vec::new();
+    let mut now = None;
+    while let Some(line) = log.line().await? {
+        let (at, bare) = match with_times {
+            true => timed(&line),
+            false => (None, &line[..]),
+        };
+        now = at.or(now);
+        lines.push(Read {
+            at: now,
+            node: piece.node.clone(),
+            container: piece.container.clone(),
+            line: if args.timestamps {
+                line.to_vec()
+            } else {
+                bare.to_vec()
+            },
+        });
+    }
+    Ok(lines)
+}
+
+impl Piece {
+    pub fn request(&self) -> Request {
+        Request {
+            namespace: self.namespace.clone(),
+            pod: self.pod.clone(),
+            container: self.container.clone(),
+            previous: self.previous,
+            ..Request::default()
+        }
+    }
+}

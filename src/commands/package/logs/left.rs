@@ -1,0 +1,113 @@
+//! What to say where there is no log, or beside one.
+
+use super::choose::{Choice, Wanted};
+use crate::api::Executor;
+use crate::cluster::{Cluster, Node};
+use crate::ctx::Ctx;
+use crate::error::{Exit, Result};
+use crate::view::text::{self, Text};
+use crate::view::{NodeSet, plural};
+
+/// Why nothing is left in the cluster, and where the hosts keep it.
+pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: Wanted<'_>) -> Text {
+    let what = match wanted.stage {
+        Some(stage) => format!("stage {stage} of {}", wanted.package),
+        None => wanted.package.to_owned(),
+    };
+    let why = match cluster.generation().executor() {
+        Executor::Pod => "the operator deletes a pod as soon as its stage is complete",
+        Executor::Job => {
+            "the operator lets finished jobs expire, by default an hour after they succeed and a day after they fail"
+        }
+    };
+    let recorded = |node: &&&Node| {
+        let on = cluster.on_node(node, wanted.skyhook);
+        on.is_some_and(|on| on.entries().iter().any(|e| e.name == wanted.package))
+    };
+    let begun: Vec<&str> = nodes
+        .iter()
+        .filter(recorded)
+        .map(|n| n.name.as_str())
+        .collect();
+    let mut note = Text::new();
+    if begun.is_empty() {
+        note.paragraph(format!(
+            "No pod of {what} is there, and no node has begun it: it has said nothing yet, or long ago."
+        ));
+    } else {
+        note.paragraph(format!("No pod of {what} is left: {why}."));
+    }
+    let on = match begun.as_slice() {
+        [] => "the nodes".to_owned(),
+        begun => NodeSet::of(begun.iter().copied()).limited(4),
+    };
+    note.paragraph(format!(
+        "The agent's own logs stay on {on}, in {}.",
+        directory(cluster, wanted.skyhook)
+    ));
+    note
+}
+
+/// Where the agent logs to on a host, as the operator is told.
+fn directory(cluster: &Cluster, skyhook: &str) -> String {
+    let operators = cluster.operators.items().iter();
+    let root = operators.filter_map(|d| d.env("AGENT_LOG_ROOT")).next();
+    format!(
+        "{}/{skyhook}",
+        root.unwrap_or("/var/log/skyhook").trim_end_matches('/')
+    )
+}
+
+/// What the objects say of a stage beside its log, and that there are other attempts.
+pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>) {
+    let shown = attempt.map(|at| &choice.attempts[at]);
+    let others = choice
+        .attempts
+        .iter()
+        .filter(|a| !a.pieces.is_empty())
+        .count();
+    let mut says = choice.says.clone();
+    match shown {
+        Some(attempt) => {
+            let failure = attempt.failure.iter().cloned();
+            says.splice(0..0, failure);
+        }
+        None if choice.last_logs.is_some() => {
+            says.insert(
+                0,
+                "its pods are gone; this is the tail that the operator kept".to_owned(),
+            );
+        }
+        None if says.is_empty() => {
+            says.push("it has written nothing that could be read".to_owned())
+        }
+        None => {}
+    }
+    if let (Some(0), true) = (attempt, others > 1) {
+        let earlier = plural(others - 1, "earlier attempt");
+        says.push(format!("{earlier} kept: --previous"));
+    }
+    if says.is_empty() {
+        return;
+    }
+    let mut note = Text::new();
+    let place = format!("{} {} ({}): ", choice.node, choice.stage, choice.reference);
+    note.paragraph(text::dim(place) + says.join("; "));
+    ctx.note(note);
+}
+
+/// Files hold what the objects say, and no logs.
+pub fn from_files(ctx: &mut Ctx, choices: &[Choice]) -> Result<Exit> {
+    for choice in choices {
+        for line in choice
+            .last_logs
+            .iter()
+            .flat_map(|kept| kept.split_inclusive('\n'))
+        {
+            ctx.log(&text::Line::default(), line.as_bytes())?;
+        }
+        about(ctx, choice, (!choice.attempts.is_empty()).then_some(0));
+    }
+    ctx.note("Files hold no logs; read them from the cluster.");
+    Ok(Exit::Done)
+}

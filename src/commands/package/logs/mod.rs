@@ -1,0 +1,170 @@
+mod choose;
+mod fetch;
+mod follow;
+mod left;
+mod printer;
+mod stream;
+
+use std::time::Duration;
+
+use self::choose::{Choice, Wanted};
+use super::scope;
+use crate::api::Stage;
+use crate::args::connection::duration;
+use crate::args::selection::{OfSkyhook, OnNodes};
+use crate::cluster::live::log::Since;
+use crate::cluster::{Cluster, Node, Source};
+use crate::commands::node::selection;
+use crate::ctx::Ctx;
+use crate::error::{Error, Exit, Result};
+
+/// Print what a package says on its nodes
+///
+/// Finds the pods of the package, whether the operator runs them itself or through Jobs, at every stage, interrupts
+/// and uninstalls included. Of each stage on each node it shows what tells the most: the attempt that runs, else
+/// the latest that failed, else the first that failed, else the tail that the operator has kept. A container that
+/// waits to be restarted is shown as it was at the end of its last run.
+///
+/// Lines of several pods stand in the order of time, each behind its node and container. With -f new attempts and
+/// new nodes join in, and it ends when there is nothing more to come.
+///
+/// Where nothing is left in the cluster it says where the agent keeps its logs on the hosts.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook package logs driver --skyhook gpu-tune
+  kubectl skyhook package logs driver --skyhook gpu-tune --node gpu-0001 --stage apply --tail 50
+  kubectl skyhook package logs driver --skyhook gpu-tune -f")]
+pub struct Args {
+    /// The package
+    package: String,
+    #[command(flatten)]
+    of: OfSkyhook,
+    #[command(flatten)]
+    on: OnNodes,
+
+    /// Only this stage: apply, config, interrupt, post-interrupt, upgrade, uninstall or uninstall-interrupt
+    #[arg(long, value_parser = stage, overrides_with = "stage")]
+    stage: Option<Stage>,
+
+    /// Go on as they come, until there is nothing more to come
+    #[arg(short, long)]
+    follow: bool,
+
+    /// The last lines of each container only; -1 for all
+    #[arg(
+        long,
+        value_name = "LINES",
+        default_value_t = -1,
+        allow_negative_numbers = true,
+        hide_default_value = true,
+        overrides_with = "tail"
+    )]
+    tail: i64,
+
+    /// Of the attempt before the newest, or of the run before the present one
+    #[arg(short, long, conflicts_with = "follow")]
+    previous: bool,
+
+    /// Only what is younger than this, such as 10m
+    #[arg(long, value_name = "DURATION", value_parser = duration, overrides_with = "since")]
+    since: Option<Duration>,
+
+    /// Show when each line was written
+    #[arg(long)]
+    timestamps: bool,
+
+    /// Name node and container on each line, also where there is but one pod
+    #[arg(long)]
+    prefix: bool,
+
+    /// How often to look for new pods while following
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration, hide_short_help = true,
+        overrides_with = "interval")]
+    interval: Duration,
+}
+
+pub const NEEDS: [Source; 5] = [
+    Source::Skyhooks,
+    Source::Nodes,
+    Source::Pods,
+    Source::Jobs,
+    Source::Operator,
+];
+
+pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load(&NEEDS).await?;
+    let choices = view(&cluster, args)?;
+    scope::say_what_is_missing(ctx, &cluster, &NEEDS);
+    let Some(client) = ctx.client() else {
+        return left::from_files(ctx, &choices);
+    };
+    if args.follow {
+        return follow::run(ctx, &client, args, cluster).await;
+    }
+    if choices.is_empty() {
+        ctx.note(left::nothing(
+            &cluster,
+            &args.nodes(&cluster)?,
+            args.wanted(),
+        ));
+        return Ok(Exit::Done);
+    }
+    fetch::run(ctx, &client, args, &choices).await
+}
+
+/// What there is to show.
+fn view(cluster: &Cluster, args: &Args) -> Result<Vec<Choice>> {
+    let skyhook = args.of.skyhook.as_str();
+    for source in [Source::Nodes, Source::Pods, Source::Jobs] {
+        if cluster.has(source) {
+            selection::readable(cluster, source)?;
+        }
+    }
+    selection::known_skyhook(cluster, skyhook)?;
+    scope::known_package(cluster, skyhook, &args.package)?;
+    Ok(choose::choose(
+        cluster,
+        &args.nodes(cluster)?,
+        args.wanted(),
+    ))
+}
+
+impl Args {
+    fn nodes<'a>(&self, cluster: &'a Cluster) -> Result<Vec<&'a Node>> {
+        scope::nodes(cluster, &self.on)
+    }
+
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            skyhook: &self.of.skyhook,
+            package: &self.package,
+            // `--stage=` asks for none.
+            stage: self.stage.as_ref().filter(|s| !s.as_str().is_empty()),
+            previous: self.previous,
+        }
+    }
+
+    fn lines(&self) -> Option<u64> {
+        u64::try_from(self.tail).ok()
+    }
+
+    fn since(&self) -> Since {
+        // The server refuses 0, and counts whole seconds.
+        self.since
+            .map_or(Since::Beginning, |s| Since::Seconds(s.as_secs().max(1)))
+    }
+}
+
+fn stage(text: &str) -> std::result::Result<Stage, String> {
+    match Stage::from(text) {
+        Stage::Other(word) if !word.is_empty() => {
+            Err(format!("expected one of {}", Stage::KNOWN.join(", ")))
+        }
+        stage => Ok(stage),
+    }
+}
+
+/// What a server's refusal means here.
+fn refused(what: &str, why: impl std::fmt::Display) -> Error {
+    Error::failed(format!("cannot read the log of {what}: {why}"))
+}

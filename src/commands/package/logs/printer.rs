@@ -1,0 +1,111 @@
+//! Lines of logs, each behind where it comes from.
+
+use super::choose::Piece;
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::view::text::{self, Label, Line};
+
+/// Prints lines of several pods so that one can tell them apart, or of one pod as they are.
+pub struct Printer {
+    prefixed: bool,
+    /// The nodes in the order in which they came; each has its colour.
+    nodes: Vec<String>,
+    /// The widest node and container so far.
+    width: (usize, usize),
+    /// What the last line came from, where it has no prefix to say so.
+    last: Option<(String, String)>,
+    /// The last line had no end.
+    open: bool,
+}
+
+impl Printer {
+    pub fn new<'a>(prefixed: bool, pieces: impl Iterator<Item = &'a Piece>) -> Printer {
+        let mut printer = Printer {
+            prefixed,
+            nodes: Vec::new(),
+            width: (0, 0),
+            last: None,
+            open: false,
+        };
+        for piece in pieces {
+            printer.meet(&piece.node, &piece.container);
+        }
+        printer
+    }
+
+    /// Prints a line; `false` when nobody reads on.
+    pub fn line(
+        &mut self,
+        ctx: &mut Ctx,
+        node: &str,
+        container: &str,
+        line: &[u8],
+    ) -> Result<bool> {
+        self.meet(node, container);
+        if !self.prefixed {
+            self.announce(ctx, node, container)?;
+            self.open = line.last().is_some_and(|b| *b != b'\n');
+            return ctx.log(&Line::default(), line);
+        }
+        let at = self.nodes.iter().position(|n| n == node).unwrap_or(0);
+        let tint = Label::Tint(u8::try_from(at % 6).unwrap_or(0));
+        let (wide, wider) = self.width;
+        let prefix = tint.on(format!("{node:wide$} {container:wider$}")) + text::dim(" │ ");
+        // A line that was cut off must not run into the next one.
+        match line.last() {
+            Some(b'\n') => ctx.log(&prefix, line),
+            _ => ctx.log(&prefix, &[line, b"\n"].concat()),
+        }
+    }
+
+    /// Says on stderr what follows, where lines do not.
+    fn announce(&mut self, ctx: &mut Ctx, node: &str, container: &str) -> Result<()> {
+        let now = (node.to_owned(), container.to_owned());
+        if self.last.as_ref() == Some(&now) {
+            return Ok(());
+        }
+        if std::mem::take(&mut self.open) {
+            ctx.log(&Line::default(), b"\n")?;
+        }
+        let mut note = text::Text::new();
+        note.line(text::dim(format!("{node} {container}:")));
+        ctx.note(note);
+        self.last = Some(now);
+        Ok(())
+    }
+
+    fn meet(&mut self, node: &str, container: &str) {
+        if !self.nodes.iter().any(|n| n == node) {
+            self.nodes.push(node.to_owned());
+        }
+        self.width.0 = self.width.0.max(node.len());
+        self.width.1 = self.width.1.max(container.len());
+    }
+}
+
+/// Splits the time off a line that was asked for with timestamps.
+pub fn timed(line: &[u8]) -> (Option<jiff::Timestamp>, &[u8]) {
+    let end = line.iter().position(|b| *b == b' ').unwrap_or(0);
+    let time = std::str::from_utf8(&line[..end]).ok();
+    match time.and_then(|t| t.parse().ok()) {
+        Some(time) => (Some(time), &line[end + 1..]),
+        None => (None, line),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_told_from_the_line() {
+        let (time, line) = timed(b"2026-11-20T17:43:15.123456789Z a b\n");
+        assert_eq!(
+            time.map(|t| t.to_string()).as_deref(),
+            Some("2026-11-20T17:43:15.123456789Z")
+        );
+        assert_eq!(line, b"a b\n");
+        assert_eq!(timed(b"a b\n"), (None, &b"a b\n"[..]));
+        assert_eq!(timed(b"2026-11-20T17:43:15Z \n").1, b"\n");
+    }
+}

@@ -1,0 +1,186 @@
+//! One log, followed to its end, whatever becomes of the connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::Sender;
+
+use super::choose::Piece;
+use super::printer::timed;
+use crate::cluster::live::log::{Log, LogError, Request, Since};
+
+/// How often a connection that breaks off without a new line is made again.
+const RETRIES: u32 = 6;
+/// The wait before the first time; it doubles.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+
+/// One run of one container.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub node: String,
+    pub pod: String,
+    pub uid: String,
+    pub container: String,
+    pub run: i64,
+}
+
+/// How far a log was read: the time of the last line, and how many lines are of that very time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Place {
+    at: Option<Timestamp>,
+    lines: usize,
+}
+
+/// What becomes of a log.
+pub enum Event {
+    Line {
+        key: Key,
+        line: Vec<u8>,
+    },
+    End {
+        key: Key,
+        reached: Place,
+        error: Option<LogError>,
+    },
+}
+
+/// Reads a log to its end. A connection that breaks off is made again, from the last line on.
+pub async fn stream(
+    client: kube::Client,
+    request: Request,
+    key: Key,
+    mut reached: Place,
+    with_times: bool,
+    slots: Arc<Semaphore>,
+    events: Sender<Event>,
+) {
+    let _slot = slots.acquire().await;
+    let mut failures = 0;
+    let error = loop {
+        let before = reached;
+        match once(&client, &request, &key, &mut reached, with_times, &events).await {
+            Ok(()) => break None,
+            Err(error) if !error.passing() => break Some(error),
+            Err(error) => {
+                failures = if reached == before { failures + 1 } else { 1 };
+                if failures > RETRIES {
+                    break Some(error);
+                }
+                tokio::time::sleep(FIRST_WAIT * 2_u32.pow(failures - 1)).await;
+            }
+        }
+    };
+    // When nobody listens any more, the command is over.
+    let _ = events
+        .send(Event::End {
+            key,
+            reached,
+            error,
+        })
+        .await;
+}
+
+async fn once(
+    client: &kube::Client,
+    request: &Request,
+    key: &Key,
+    reached: &mut Place,
+    with_times: bool,
+    events: &Sender<Event>,
+) -> Result<(), LogError> {
+    let mut request = Request {
+        timestamps: true,
+        ..request.clone()
+    };
+    if let Some(at) = reached.at {
+        request.tail = None;
+        request.since = Since::Time(at);
+    }
+    let mut log = Log::open(client, &request).await?;
+    let mut again = Again::from(*reached);
+    while let Some(line) = log.line().await? {
+        let (at, bare) = timed(&line);
+        if at.is_some_and(|at| again.seen(at)) {
+            continue;
+        }
+        reached.pass(at);
+        let line = if with_times {
+            line.to_vec()
+        } else {
+            bare.to_vec()
+        };
+        let key = key.clone();
+        if events.send(Event::Line { key, line }).await.is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+impl Place {
+    fn pass(&mut self, at: Option<Timestamp>) {
+        match at {
+            Some(at) if self.at == Some(at) => self.lines += 1,
+            Some(at) => (self.at, self.lines) = (Some(at), 1),
+            None => {}
+        }
+    }
+}
+
+/// Tells lines that come again from new ones.
+struct Again {
+    until: Place,
+    same: usize,
+}
+
+impl From<Place> for Again {
+    fn from(until: Place) -> Again {
+        Again { until, same: 0 }
+    }
+}
+
+impl Again {
+    fn seen(&mut self, at: Timestamp) -> bool {
+        let Some(until) = self.until.at else {
+            return false;
+        };
+        self.same += usize::from(at == until);
+        at < until || (at == until && self.same <= self.until.lines)
+    }
+}
+
+impl Piece {
+    pub fn key(&self) -> Key {
+        Key {
+            node: self.node.clone(),
+            pod: self.pod.clone(),
+            uid: self.uid.clone(),
+            container: self.container.clone(),
+            run: self.run,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_last_moment_are_counted() {
+        let time = |text: &str| text.parse::<Timestamp>().expect("a time");
+        let (a, b, c) = (
+            time("2026-11-20T12:00:00.1Z"),
+            time("2026-11-20T12:00:00.2Z"),
+            time("2026-11-20T12:00:00.3Z"),
+        );
+        let mut reached = Place::default();
+        for at in [a, b, b] {
+            reached.pass(Some(at));
+        }
+        let mut again = Again::from(reached);
+        let seen = [a, b, b, b, c].map(|at| again.seen(at));
+        assert_eq!(seen, [true, true, true, false, false]);
+    }
+}

@@ -1,0 +1,172 @@
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::row::{Row, rows};
+use super::scope;
+use crate::args::listing::Sorting;
+use crate::args::selection::{OfSkyhook, OnNodes};
+use crate::cluster::{Cluster, Source};
+use crate::commands::node::selection;
+use crate::ctx::Ctx;
+use crate::error::{Exit, Result};
+use crate::view::text::{self, Label, Line, Text};
+use crate::view::{Table, View, cells, plural};
+
+/// Show where packages stand on each node
+///
+/// Lists what the operator has recorded on the nodes, and the packages of the spec that it has not begun there. A
+/// package is complete once it has reached its last stage, not before. Without a PACKAGE all are listed. States
+/// that cannot be read are listed too.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook package status --skyhook gpu-tune
+  kubectl skyhook package status driver --skyhook gpu-tune -o wide
+  kubectl skyhook package status driver --skyhook gpu-tune -l pool=gpu -o json")]
+pub struct Args {
+    /// Show only this package
+    package: Option<String>,
+    #[command(flatten)]
+    of: OfSkyhook,
+    #[command(flatten)]
+    on: OnNodes,
+    #[command(flatten)]
+    sorting: Sorting,
+}
+
+pub const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
+
+pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load(&NEEDS).await?;
+    let status = view(&cluster, args)?;
+    match status.rows.as_slice() {
+        [] => ctx.note(format!(
+            "{} has nothing on these nodes, and wants nothing there.",
+            args.of.skyhook
+        )),
+        _ => ctx.note(status.summary()),
+    }
+    scope::say_what_is_missing(ctx, &cluster, &NEEDS);
+    ctx.show(&status)?;
+    Ok(Exit::Done)
+}
+
+fn view(cluster: &Cluster, args: &Args) -> Result<PackageStatus> {
+    let skyhook = args.of.skyhook.as_str();
+    selection::readable(cluster, Source::Nodes)?;
+    selection::known_skyhook(cluster, skyhook)?;
+    if let Some(package) = &args.package {
+        scope::known_package(cluster, skyhook, package)?;
+    }
+    let nodes = scope::nodes(cluster, &args.on)?;
+    let mut rows = rows(cluster, &nodes, skyhook, args.package.as_deref());
+    args.sorting.sort(&mut rows, |row| {
+        serde_json::to_value(row).expect("rows are plain data")
+    })?;
+    Ok(PackageStatus { rows })
+}
+
+struct PackageStatus {
+    rows: Vec<Row>,
+}
+
+impl PackageStatus {
+    /// `2 packages on 3 nodes: 4 complete, 1 erroring, 1 not begun`
+    fn summary(&self) -> String {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for row in &self.rows {
+            *counts.entry(row.summary()).or_default() += 1;
+        }
+        let counts: Vec<String> = counts
+            .iter()
+            .map(|(what, n)| format!("{n} {what}"))
+            .collect();
+        let count = |name: fn(&Row) -> &str| {
+            let mut names: Vec<&str> = self
+                .rows
+                .iter()
+                .map(name)
+                .filter(|n| !n.is_empty())
+                .collect();
+            names.sort_unstable();
+            names.dedup();
+            names.len()
+        };
+        format!(
+            "{} on {}: {}",
+            plural(count(|r| &r.name), "package"),
+            plural(count(|r| &r.node_name), "node"),
+            counts.join(", ")
+        )
+    }
+}
+
+impl View for PackageStatus {
+    fn blocks(&self, wide: bool) -> Text {
+        let narrow = ["node", "package", "version", "stage", "state"];
+        let more = ["restarts", "image", "complete", "in-spec", "node-status"];
+        let mut table = match wide {
+            true => Table::new(narrow.iter().chain(&more)),
+            false => Table::new(narrow),
+        };
+        for row in &self.rows {
+            let start = cells![
+                row.node_name.as_str(),
+                row.name.as_str(),
+                row.version.as_str(),
+                row.stage.as_str(),
+                state(row),
+            ];
+            let end = cells![
+                row.restarts,
+                row.image.as_str(),
+                yes(row.complete),
+                yes(row.in_spec),
+                node_status(row),
+            ];
+            match wide {
+                true => table.row(start.into_iter().chain(end)),
+                false => table.row(start),
+            };
+        }
+        table.into()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .rows
+            .iter()
+            .map(|row| format!("node/{}", row.node_name))
+            .collect();
+        names.dedup();
+        names
+    }
+
+    fn document(&self) -> Value {
+        serde_json::to_value(&self.rows).expect("rows are plain data")
+    }
+}
+
+/// The state as recorded; where nothing is, why.
+fn state(row: &Row) -> Line {
+    match row.summary() {
+        "malformed" => text::error("malformed").into(),
+        summary @ ("not begun" | "absent") => text::dim(summary).into(),
+        "complete" => text::good(&row.state).into(),
+        "erroring" => text::error(&row.state).into(),
+        "not in the spec" => Label::Plain.on(&row.state) + text::dim(" (not in the spec)"),
+        _ => Label::Plain.on(&row.state).into(),
+    }
+}
+
+fn node_status(row: &Row) -> String {
+    match (row.ignored, row.selected) {
+        (true, _) => format!("{} (ignored)", row.node_status),
+        (false, false) => format!("{} (not selected)", row.node_status),
+        (false, true) => row.node_status.clone(),
+    }
+}
+
+fn yes(yes: Option<bool>) -> Line {
+    yes.map(|yes| if yes { "yes" } else { "no" }).into()
+}

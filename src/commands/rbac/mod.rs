@@ -1,0 +1,106 @@
+//! `rbac`: what one has to be allowed.
+
+mod role;
+mod table;
+
+use std::collections::BTreeSet;
+
+use clap::builder::PossibleValuesParser;
+
+use self::role::Roles;
+pub use self::role::{Right, Role};
+pub use self::table::{COMMANDS, Command};
+use crate::ctx::Ctx;
+use crate::error::{Exit, Result};
+
+/// Print the least rights that commands take, as ClusterRoles
+///
+/// A manifest for `kubectl apply -f -`, of exactly what the commands read and change, in both API groups. Without
+/// --for there are two roles: kubectl-skyhook-viewer for all commands that only look, and kubectl-skyhook-operator for
+/// all. Roles give nobody anything yet: the comment in each says how to bind it.
+///
+/// Beside these rights every command relies on what Kubernetes allows all users that have logged in: to see which APIs
+/// are served, and to ask what they may do.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook rbac | kubectl apply -f -
+  kubectl skyhook rbac --for \"diagnose stuck\" --for reset
+  kubectl skyhook rbac --for viewer -o json")]
+pub struct Args {
+    /// Only for this command, such as reset or \"node status\", or viewer, or operator; may be repeated
+    #[arg(long = "for", value_name = "COMMAND", value_parser = PossibleValuesParser::new(choices()),
+        hide_possible_values = true)]
+    commands: Vec<String>,
+}
+
+const VIEWER: &str = "viewer";
+const OPERATOR: &str = "operator";
+
+/// The words that `--for` takes: commands, groups of commands and the two roles.
+fn choices() -> Vec<&'static str> {
+    let mut choices = vec![VIEWER, OPERATOR];
+    choices.extend(COMMANDS.iter().map(|c| c.words));
+    let groups = COMMANDS.iter().filter_map(|c| c.words.split_once(' '));
+    for (group, _) in groups {
+        if !choices.contains(&group) {
+            choices.push(group);
+        }
+    }
+    choices
+}
+
+pub fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    ctx.show(&Roles(roles(args)))?;
+    Ok(Exit::Done)
+}
+
+fn roles(args: &Args) -> Vec<Role> {
+    if args.commands.is_empty() {
+        return [VIEWER, OPERATOR].map(|name| role(&[name])).to_vec();
+    }
+    let mut words: Vec<&str> = args.commands.iter().map(String::as_str).collect();
+    words.sort_unstable();
+    words.dedup();
+    vec![role(&words)]
+}
+
+fn role(words: &[&str]) -> Role {
+    let chosen = COMMANDS
+        .iter()
+        .filter(|command| words.iter().any(|word| command.is_meant(word)));
+    let words: Vec<String> = words.iter().map(|w| w.replace(' ', "-")).collect();
+    Role {
+        name: match words.len() {
+            0..=3 => format!("kubectl-skyhook-{}", words.join("-")),
+            _ => "kubectl-skyhook-custom".to_owned(),
+        },
+        rights: chosen.flat_map(Command::rights).collect::<BTreeSet<_>>(),
+    }
+}
+
+impl Command {
+    fn is_meant(&self, word: &str) -> bool {
+        let in_group = |words: &str| {
+            words
+                .split_once(' ')
+                .is_some_and(|(group, _)| group == word)
+        };
+        match word {
+            VIEWER => self.only_reads(),
+            OPERATOR => true,
+            // `uninstall` is a command, and not all that begins so.
+            word if COMMANDS.iter().any(|c| c.words == word) => self.words == word,
+            _ => in_group(self.words),
+        }
+    }
+}
+
+/// What prints the rights of a command, by the words that chose it.
+pub fn advice(verb: &str) -> Option<String> {
+    let known = COMMANDS.iter().find(|command| command.words == verb)?;
+    let ours = "kubectl skyhook rbac";
+    Some(match known.words.contains(' ') {
+        true => format!("{ours} --for '{verb}'"),
+        false => format!("{ours} --for {verb}"),
+    })
+}

@@ -1,0 +1,107 @@
+//! Rights, and the ClusterRoles that hold them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use crate::view::format::yaml;
+use crate::view::text::Text;
+use crate::view::{View, harmless};
+
+/// One thing that one may do.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Right {
+    pub group: String,
+    /// With the subresource, if it is one: `pods/log`.
+    pub resource: String,
+    pub verb: String,
+}
+
+impl Right {
+    pub fn new(verb: &str, group: &str, resource: &str) -> Right {
+        Right {
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            verb: verb.to_owned(),
+        }
+    }
+}
+
+/// A ClusterRole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Role {
+    pub name: String,
+    pub rights: BTreeSet<Right>,
+}
+
+impl Role {
+    /// The object; resources of one group and the same verbs are in one rule.
+    fn object(&self) -> Value {
+        let mut verbs: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+        for right in &self.rights {
+            let key = (right.group.as_str(), right.resource.as_str());
+            verbs.entry(key).or_default().push(&right.verb);
+        }
+        let mut rules: Vec<(&str, Vec<&str>, Vec<&str>)> = Vec::new();
+        for ((group, resource), verbs) in verbs {
+            match rules
+                .iter_mut()
+                .find(|(g, _, v)| *g == group && *v == verbs)
+            {
+                Some((_, resources, _)) => resources.push(resource),
+                None => rules.push((group, vec![resource], verbs)),
+            }
+        }
+        let rules = rules.into_iter().map(|(group, resources, verbs)| {
+            json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
+        });
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": self.name},
+            "rules": rules.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// ClusterRoles, as a manifest.
+pub struct Roles(pub Vec<Role>);
+
+impl View for Roles {
+    /// YAML, which `kubectl apply -f -` takes.
+    fn blocks(&self, _wide: bool) -> Text {
+        let mut text = Text::new();
+        for (at, role) in self.0.iter().enumerate() {
+            if at > 0 {
+                text.line("---");
+            }
+            text.line(format!(
+                "# kubectl create clusterrolebinding {0} --clusterrole={0} --user=NAME",
+                role.name
+            ));
+            let manifest = yaml(&role.object()).unwrap_or_default();
+            for line in manifest.lines() {
+                text.line(harmless(line).as_ref());
+            }
+        }
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        let roles = self.0.iter();
+        roles
+            .map(|role| format!("clusterrole.rbac.authorization.k8s.io/{}", role.name))
+            .collect()
+    }
+
+    fn document(&self) -> Value {
+        match self.0.as_slice() {
+            [one] => one.object(),
+            several => json!({
+                "apiVersion": "v1",
+                "kind": "List",
+                "items": several.iter().map(Role::object).collect::<Vec<_>>(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+use serde_json::Value;
+
+use super::explain;
+use crate::ctx::Ctx;
+use crate::error::{Exit, Result};
+use crate::rules::ALL;
+use crate::view::View;
+use crate::view::text::Text;
+
+/// List the rules that `diagnose stuck` runs
+///
+/// Needs no cluster.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook rules
+  kubectl skyhook rules -o jsonpath='{.items[*].code}'")]
+pub struct Args {}
+
+pub fn run(ctx: &mut Ctx, _args: &Args) -> Result<Exit> {
+    ctx.show(&Rules)?;
+    Ok(Exit::Done)
+}
+
+struct Rules;
+
+impl View for Rules {
+    fn blocks(&self, _wide: bool) -> Text {
+        explain::table(ALL).into()
+    }
+
+    fn names(&self) -> Vec<String> {
+        ALL.iter().map(|r| format!("rule/{}", r.code)).collect()
+    }
+
+    fn document(&self) -> Value {
+        let rules: Vec<_> = ALL.iter().map(|r| explain::Document::of(r)).collect();
+        serde_json::to_value(rules).expect("a document is plain data")
+    }
+}

@@ -1,0 +1,279 @@
+//! One custom resource, summed up.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::api::skyhook::CompartmentStatus;
+use crate::api::{Skyhook, Status};
+use crate::cluster::{Cluster, Node, OnNode};
+use crate::commands::package::row::{Row, rows};
+use crate::rules::{Report, Severity};
+
+/// How far a custom resource has got.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Item {
+    pub kind: String,
+    pub name: String,
+    /// Whether the object is there; of one that is gone, nodes may still carry keys.
+    pub exists: bool,
+    /// What the operator says; `unknown` where it has said nothing yet.
+    pub status: String,
+    pub priority: i64,
+    pub paused: bool,
+    pub disabled: bool,
+    /// The reason that someone noted for the pause or for disabling it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_because: Option<String>,
+    pub deleting: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deleting_since: Option<String>,
+    /// Null if they could not be read.
+    pub nodes: Option<Nodes>,
+    pub packages: Vec<Package>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub deployment_policy: String,
+    pub compartments: Vec<Compartment>,
+    /// What `diagnose stuck` says about it, counted.
+    pub findings: Findings,
+}
+
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Nodes {
+    /// Nodes that the custom resource selects.
+    pub selected: usize,
+    /// Those of them that the operator shall leave alone.
+    pub ignored: usize,
+    /// Selected nodes whose state cannot be read.
+    pub malformed: usize,
+    /// Nodes that it does not select and that still carry its keys.
+    pub left_behind: usize,
+    /// The selected nodes by what the operator says of each.
+    pub by_status: BTreeMap<String, usize>,
+    #[serde(skip)]
+    pub names: BTreeMap<String, Vec<String>>,
+}
+
+/// A package at one version, over all nodes.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Package {
+    pub name: String,
+    pub version: String,
+    pub in_spec: bool,
+    /// Nodes on which it has reached its last stage, or is gone as it should be.
+    pub complete: usize,
+    /// Nodes on which it is, or is to be.
+    pub nodes: usize,
+    pub stages: Vec<Stage>,
+}
+
+/// The nodes on which a package stands at one stage and state.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Stage {
+    /// Empty where nothing is recorded.
+    pub stage: String,
+    /// `not begun` or `absent` where nothing is recorded.
+    pub state: String,
+    pub nodes: usize,
+}
+
+/// A part of a rollout.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Compartment {
+    pub name: String,
+    pub nodes: i64,
+    pub completed: i64,
+    pub in_progress: i64,
+    /// How many nodes may be worked on at once.
+    pub ceiling: i64,
+    pub batch: i64,
+    pub failed: i64,
+    /// Whether failures have stopped it.
+    pub stopped: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Findings {
+    pub errors: usize,
+    pub warnings: usize,
+    pub infos: usize,
+}
+
+impl Item {
+    pub fn new(cluster: &Cluster, name: &str, report: &Report) -> Item {
+        let skyhook = cluster.skyhook(name);
+        let nodes: Vec<&Node> = cluster
+            .nodes
+            .items()
+            .iter()
+            .filter(|node| {
+                selects(skyhook, node) || cluster.on_node(node, name).is_some_and(OnNode::has_keys)
+            })
+            .collect();
+        let status = skyhook.and_then(|s| s.status.status.clone());
+        Item {
+            kind: cluster.generation().kind().to_owned(),
+            name: name.to_owned(),
+            exists: skyhook.is_some(),
+            status: status.unwrap_or(Status::Unknown).to_string(),
+            priority: skyhook.map_or(0, |s| s.order().0),
+            paused: skyhook.is_some_and(Skyhook::paused),
+            disabled: skyhook.is_some_and(Skyhook::disabled),
+            held_because: skyhook.and_then(held_because),
+            deleting: skyhook.is_some_and(Skyhook::deleting),
+            deleting_since: skyhook
+                .and_then(|s| s.metadata.deletion_timestamp)
+                .map(|t| t.to_string()),
+            packages: packages(&rows(cluster, &nodes, name, None)),
+            nodes: cluster
+                .nodes
+                .ok()
+                .map(|_| Nodes::new(cluster, &nodes, name)),
+            deployment_policy: skyhook
+                .map_or_else(String::new, |s| s.spec.deployment_policy.clone()),
+            compartments: skyhook
+                .into_iter()
+                .flat_map(|s| &s.status.compartment_statuses)
+                .map(|(name, status)| Compartment::new(name, status))
+                .collect(),
+            findings: Findings::of(report, Some(name)),
+        }
+    }
+}
+
+fn held_because(skyhook: &Skyhook) -> Option<String> {
+    let (_, reason) = match (skyhook.paused(), skyhook.disabled()) {
+        (true, _) => skyhook.annotated_reason("pause"),
+        (_, true) => skyhook.annotated_reason("disable"),
+        _ => None,
+    }?;
+    Some(reason.to_owned())
+}
+
+fn selects(skyhook: Option<&Skyhook>, node: &Node) -> bool {
+    skyhook.is_some_and(|s| s.spec.node_selectors.matches(&node.labels))
+}
+
+impl Nodes {
+    fn new(cluster: &Cluster, nodes: &[&Node], name: &str) -> Nodes {
+        let skyhook = cluster.skyhook(name);
+        let mut counts = Nodes::default();
+        for node in nodes {
+            if !selects(skyhook, node) {
+                counts.left_behind += 1;
+                continue;
+            }
+            counts.selected += 1;
+            counts.ignored += usize::from(node.ignored(cluster.generation()));
+            let on = cluster.on_node(node, name);
+            counts.malformed += usize::from(on.is_some_and(OnNode::is_malformed));
+            let status = on
+                .map_or(Status::Unknown, OnNode::operator_status)
+                .to_string();
+            *counts.by_status.entry(status.clone()).or_default() += 1;
+            counts
+                .names
+                .entry(status)
+                .or_default()
+                .push(node.name.clone());
+        }
+        counts
+    }
+
+    /// The statuses with their counts: what is done first, then what needs a look.
+    pub fn histogram(&self) -> Vec<(&str, usize)> {
+        let place = |status: &str| {
+            let order = ["complete", "in_progress", "erroring", "blocked", "waiting"];
+            order
+                .iter()
+                .position(|s| *s == status)
+                .unwrap_or(order.len())
+        };
+        let mut counts: Vec<(&str, usize)> = self
+            .by_status
+            .iter()
+            .map(|(status, n)| (status.as_str(), *n))
+            .collect();
+        counts.sort_by_key(|(status, _)| place(status));
+        counts
+    }
+}
+
+/// Sums up by package and version; what the spec asks for comes first.
+fn packages(rows: &[Row]) -> Vec<Package> {
+    let mut packages: BTreeMap<(bool, &str, &str), Package> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.malformed.is_none()) {
+        let package = packages
+            .entry((row.in_spec != Some(true), &row.name, &row.version))
+            .or_insert_with(|| Package {
+                name: row.name.clone(),
+                version: row.version.clone(),
+                in_spec: row.in_spec == Some(true),
+                ..Package::default()
+            });
+        package.nodes += 1;
+        // The operator counts what is to be uninstalled as done once it is absent.
+        package.complete += usize::from(row.complete == Some(true) || row.summary() == "absent");
+        let state = match row.recorded {
+            true => &row.state,
+            false => row.summary(),
+        };
+        let same = |s: &&mut Stage| s.stage == row.stage && s.state == state;
+        match package.stages.iter_mut().find(same) {
+            Some(stage) => stage.nodes += 1,
+            None => package.stages.push(Stage {
+                stage: row.stage.clone(),
+                state: state.to_owned(),
+                nodes: 1,
+            }),
+        }
+    }
+    let mut packages: Vec<Package> = packages.into_values().collect();
+    for package in &mut packages {
+        package
+            .stages
+            .sort_by(|a, b| (&a.stage, &a.state).cmp(&(&b.stage, &b.state)));
+    }
+    packages
+}
+
+impl Compartment {
+    fn new(name: &str, status: &CompartmentStatus) -> Compartment {
+        let batch = status.batch_state.clone().unwrap_or_default();
+        Compartment {
+            name: name.to_owned(),
+            nodes: status.matched,
+            completed: status.completed,
+            in_progress: status.in_progress,
+            ceiling: status.ceiling,
+            batch: batch.current_batch,
+            failed: batch.failed_nodes,
+            stopped: batch.should_stop,
+        }
+    }
+}
+
+impl Findings {
+    /// What is said about a custom resource, or about none in particular.
+    pub fn of(report: &Report, name: Option<&str>) -> Findings {
+        let about = report
+            .findings
+            .iter()
+            .filter(|f| f.subject.skyhook.as_deref() == name);
+        let mut counts = Findings::default();
+        for finding in about {
+            match finding.severity {
+                Severity::Error => counts.errors += 1,
+                Severity::Warning => counts.warnings += 1,
+                Severity::Info => counts.infos += 1,
+            }
+        }
+        counts
+    }
+}

@@ -1,0 +1,65 @@
+mod item;
+pub mod page;
+
+use self::page::Page;
+use crate::args::listing::Sorting;
+use crate::cluster::{Cluster, Source};
+use crate::commands::node::selection;
+use crate::commands::package::scope;
+use crate::ctx::Ctx;
+use crate::error::{Exit, Result};
+use crate::rules::{self, Scope};
+
+/// Show how far each custom resource has got, on one page
+///
+/// For each: the operator's status, its nodes by status, its packages by stage, the batches of its rollout, and
+/// whether `diagnose stuck` has something to say about it. The operator's version and the API that it acts on stand
+/// on top. With -o wide the nodes that are not complete are named.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook status
+  kubectl skyhook status gpu-tune -o wide
+  kubectl skyhook status -o jsonpath='{.items[?(@.status!=\"complete\")].name}'")]
+pub struct Args {
+    /// Show only these custom resources
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    #[command(flatten)]
+    sorting: Sorting,
+}
+
+pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let needs = needs();
+    let cluster = ctx.load(&needs).await?;
+    let mut page = view(&cluster, args)?;
+    page.sort(&args.sorting)?;
+    if page.is_empty() {
+        ctx.note(format!("There is no {}.", cluster.generation().kind()));
+    }
+    scope::say_what_is_missing(ctx, &cluster, &needs);
+    ctx.show(&page)?;
+    Ok(Exit::Done)
+}
+
+/// All that the rules look at, as the page says what they would say.
+pub fn needs() -> Vec<Source> {
+    let mut needs = Scope::default().needs();
+    needs.extend([
+        Source::Skyhooks,
+        Source::Legacy,
+        Source::Nodes,
+        Source::Operator,
+    ]);
+    needs.sort_unstable();
+    needs.dedup();
+    needs
+}
+
+fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<Page<'a>> {
+    selection::readable(cluster, Source::Skyhooks)?;
+    for name in &args.names {
+        selection::known_skyhook(cluster, name)?;
+    }
+    let report = rules::diagnose(cluster, &Scope::default());
+    Ok(Page::new(cluster, &report, &args.names))
+}

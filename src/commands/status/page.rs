@@ -1,0 +1,360 @@
+//! The page: the operator on top, then one block a custom resource.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::item::{Findings, Item, Nodes};
+use crate::api::deployment_policy::DEFAULT_COMPARTMENT;
+use crate::args::listing::Sorting;
+use crate::cluster::{Cluster, Read, Source};
+use crate::rules::Report;
+use crate::view::text::{self, Label, Line, Text};
+use crate::view::{FormatError, NodeSet, Table, View, age, cells, count, list, plural};
+
+/// Where the operator and its custom resources stand.
+pub struct Page<'a> {
+    cluster: &'a Cluster,
+    document: Document,
+}
+
+/// The same, for machines.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document {
+    api_version: String,
+    /// Always `Status`.
+    kind: String,
+    taken_at: String,
+    operator: Operator,
+    items: Vec<Item>,
+    /// Custom resources of the other API, which are not listed.
+    legacy: usize,
+    /// Findings about no custom resource in particular.
+    findings: Findings,
+    /// Rules that could not be checked.
+    not_checked: usize,
+}
+
+/// The operator, and the API that it acts on.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Operator {
+    api: String,
+    because: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown_because: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
+    /// Whether its Deployment says that no replica is available.
+    down: bool,
+}
+
+impl<'a> Page<'a> {
+    /// Of all custom resources, or of those named.
+    pub fn new(cluster: &'a Cluster, report: &Report, names: &[String]) -> Page<'a> {
+        let there = cluster.skyhooks.items().iter().map(|s| s.name());
+        let gone = cluster
+            .names_on_nodes()
+            .into_iter()
+            .filter(|name| cluster.skyhook(name).is_none());
+        let shown = there
+            .chain(gone)
+            .filter(|name| names.is_empty() || names.iter().any(|n| n == name));
+        let document = Document {
+            api_version: crate::commands::API_VERSION.to_owned(),
+            kind: "Status".to_owned(),
+            taken_at: cluster.taken_at.to_string(),
+            operator: Operator::of(cluster),
+            items: shown.map(|name| Item::new(cluster, name, report)).collect(),
+            legacy: cluster.legacy.items().len(),
+            findings: Findings::of(report, None),
+            not_checked: report.not_checked.len(),
+        };
+        Page { cluster, document }
+    }
+
+    /// Puts the custom resources in the order asked for.
+    ///
+    /// # Errors
+    ///
+    /// See [`Sorting::sort`].
+    pub fn sort(&mut self, sorting: &Sorting) -> Result<(), FormatError> {
+        sorting.sort(&mut self.document.items, |item| {
+            serde_json::to_value(item).expect("an item is plain data")
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.document.items.is_empty()
+    }
+
+    fn block(&self, item: &Item, wide: bool) -> Text {
+        let mut text = Text::new();
+        text.line(self.title(item));
+        let mut body = Text::new();
+        match &item.nodes {
+            Some(nodes) if item.exists => body.append(node_counts(nodes, wide)),
+            Some(_) => &mut body,
+            None => body.line(text::warning("its nodes could not be read")),
+        };
+        body.table(packages(item));
+        body.table(compartments(item, wide));
+        body.append(said(item.findings, Some(&item.name)));
+        text.indented(2, body);
+        text
+    }
+
+    /// `gpu-tune  erroring, deleting for 5m, priority 100`
+    fn title(&self, item: &Item) -> Line {
+        if !item.exists {
+            let behind = item.nodes.as_ref().map_or(0, |n| n.left_behind);
+            let behind = format!("gone, but left keys on {}", plural(behind, "node"));
+            return text::heading(&item.name) + "  " + text::warning(behind);
+        }
+        let mut title = text::heading(&item.name) + "  " + label_of(&item.status).on(&item.status);
+        let deletion = self
+            .cluster
+            .skyhook(&item.name)
+            .map(|s| s.metadata.deletion_timestamp);
+        if let (true, Some(since)) = (item.deleting, deletion) {
+            let since = age(since, self.cluster.taken_at);
+            title = title + ", " + text::warning(format!("being deleted for {since}"));
+        }
+        for (is, word) in [(item.paused, "paused"), (item.disabled, "disabled")] {
+            if is && item.status != word {
+                title = title + ", " + text::warning(word);
+            }
+        }
+        if let Some(reason) = &item.held_because {
+            title = title + format!(" ({reason})");
+        }
+        title + text::dim(format!(", priority {}", item.priority))
+    }
+}
+
+impl Operator {
+    fn of(cluster: &Cluster) -> Operator {
+        let version = cluster.ruling.operator_version.as_ref();
+        let deployment = cluster.operators.items().first();
+        let unknown_because = match (version, cluster.source(Source::Operator)) {
+            (Some(_), _) => None,
+            (None, Read::Unreadable(why)) => Some(why),
+            (None, _) => Some("no Deployment runs the operator".to_owned()),
+        };
+        Operator {
+            api: cluster.generation().api_version(),
+            because: cluster.ruling.because.clone(),
+            version: version.map(ToString::to_string),
+            unknown_because,
+            namespace: deployment.and_then(|d| d.metadata.namespace.clone()),
+            down: deployment.is_some_and(|d| {
+                d.status.observed_generation.is_some() && d.status.available_replicas == 0
+            }),
+        }
+    }
+
+    fn line(&self) -> Line {
+        let mut line = Line::from(match (&self.version, &self.unknown_because) {
+            (Some(version), _) => format!("Operator {version}"),
+            (None, Some(why)) => format!("Operator of unknown version ({why})"),
+            (None, None) => "Operator of unknown version".to_owned(),
+        });
+        if let Some(namespace) = &self.namespace {
+            line = line + format!(" in {namespace}");
+        }
+        if self.down {
+            line = line + ", " + text::error("no replica available");
+        }
+        line + format!(", acting on {}", self.api)
+    }
+}
+
+impl View for Page<'_> {
+    fn blocks(&self, wide: bool) -> Text {
+        let document = &self.document;
+        let mut text = Text::new();
+        text.line(document.operator.line());
+        if document.legacy > 0 {
+            text.paragraph(text::dim(format!(
+                "There {} of {} as well, which this operator does not act on.",
+                match document.legacy {
+                    1 => "is 1 object".to_owned(),
+                    n => format!("are {} objects", count(n)),
+                },
+                self.cluster.generation().other().resource()
+            )));
+        }
+        for item in &document.items {
+            text.blank();
+            text.append(self.block(item, wide));
+        }
+        let about_all = said(document.findings, None);
+        if !about_all.is_empty() || document.not_checked > 0 {
+            text.blank();
+        }
+        text.append(about_all);
+        if document.not_checked > 0 {
+            let rules = plural(document.not_checked, "rule");
+            text.paragraph(
+                text::warning(format!("{rules} could not be checked"))
+                    + ": "
+                    + text::command("kubectl skyhook diagnose stuck"),
+            );
+        }
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        let items = self.document.items.iter().filter(|item| item.exists);
+        items
+            .map(|item| format!("{}/{}", item.kind.to_lowercase(), item.name))
+            .collect()
+    }
+
+    fn document(&self) -> Value {
+        serde_json::to_value(&self.document).expect("a document is plain data")
+    }
+}
+
+/// `3 nodes: 2 complete, 1 erroring; 1 ignored`, and with `wide` the names of what is not complete.
+fn node_counts(nodes: &Nodes, wide: bool) -> Text {
+    let mut line = Line::from(plural(nodes.selected, "node"));
+    for (at, (status, n)) in nodes.histogram().into_iter().enumerate() {
+        let sign = if at == 0 { ": " } else { ", " };
+        line = line + sign + label_of(status).on(format!("{} {status}", count(n)));
+    }
+    if nodes.ignored > 0 {
+        line = line + format!("; {} ignored", count(nodes.ignored));
+    }
+    if nodes.malformed > 0 {
+        let malformed = format!(
+            "{} with a state that cannot be read",
+            count(nodes.malformed)
+        );
+        line = line + "; " + text::error(malformed);
+    }
+    if nodes.left_behind > 0 {
+        let behind = count(nodes.left_behind);
+        line = line + format!("; {behind} no longer selected");
+    }
+    let mut text = Text::new();
+    text.line(line);
+    for (status, names) in nodes.names.iter().filter(|(s, _)| wide && *s != "complete") {
+        let set = NodeSet::of(names.iter().map(String::as_str));
+        text.indented(2, Line::from(format!("{status}: {set}")));
+    }
+    text
+}
+
+fn packages(item: &Item) -> Table {
+    let mut table = Table::new(["package", "version", "complete", "stages"]).prose();
+    for package in &item.packages {
+        let mut stages = Line::default();
+        for stage in &package.stages {
+            if !stages.is_empty() {
+                stages = stages + ", ";
+            }
+            let place = match stage.stage.as_str() {
+                "" => stage.state.clone(),
+                at => format!("{at}/{}", stage.state),
+            };
+            let label = match stage.state.as_str() {
+                "erroring" => Label::Error,
+                _ => Label::Plain,
+            };
+            stages = stages + label.on(format!("{} {place}", count(stage.nodes)));
+        }
+        if !package.in_spec && item.exists {
+            stages = stages + text::dim(" (not in the spec)");
+        }
+        let complete = format!("{}/{}", count(package.complete), count(package.nodes));
+        let complete = match (package.in_spec, package.complete == package.nodes) {
+            (false, _) => Line::default(),
+            (true, true) => text::good(complete).into(),
+            (true, false) => complete.into(),
+        };
+        table.row(cells![
+            package.name.as_str(),
+            package.version.as_str(),
+            complete,
+            stages
+        ]);
+    }
+    table
+}
+
+/// The parts of the rollout; a single one that goes on is only shown when asked for more.
+fn compartments(item: &Item, wide: bool) -> Table {
+    let mut table = Table::new([
+        "compartment",
+        "batch",
+        "complete",
+        "at-once",
+        "failed",
+        "rollout",
+    ]);
+    let plain = |name: &str| name == DEFAULT_COMPARTMENT && item.deployment_policy.is_empty();
+    for part in &item.compartments {
+        if !wide && plain(&part.name) && !part.stopped {
+            continue;
+        }
+        let name = match part.name.as_str() {
+            DEFAULT_COMPARTMENT => "(default)",
+            name => name,
+        };
+        let going = match part.stopped {
+            true => text::error("stopped"),
+            false if part.completed >= part.nodes => text::good("done"),
+            false => text::plain("goes on"),
+        };
+        table.row(cells![
+            name,
+            part.batch,
+            format!("{}/{}", part.completed, part.nodes),
+            part.ceiling,
+            part.failed,
+            going
+        ]);
+    }
+    table
+}
+
+/// `2 errors and 1 warning: kubectl skyhook diagnose stuck gpu-tune`
+fn said(findings: Findings, name: Option<&str>) -> Text {
+    let mut counts = Vec::new();
+    for (number, noun) in [(findings.errors, "error"), (findings.warnings, "warning")] {
+        if number > 0 {
+            counts.push(plural(number, noun));
+        }
+    }
+    let mut text = Text::new();
+    if counts.is_empty() {
+        return text;
+    }
+    let label = match findings.errors {
+        0 => Label::Warning,
+        _ => Label::Error,
+    };
+    let command = match name {
+        Some(name) => format!("kubectl skyhook diagnose stuck {name}"),
+        None => "kubectl skyhook diagnose stuck".to_owned(),
+    };
+    let about = match name {
+        Some(_) => "",
+        None => " about the cluster as a whole",
+    };
+    text.line(label.on(list(&counts)) + about + ": " + text::command(command));
+    text
+}
+
+fn label_of(status: &str) -> Label {
+    match status {
+        "complete" => Label::Good,
+        "erroring" => Label::Error,
+        "blocked" | "unknown" => Label::Warning,
+        _ => Label::Plain,
+    }
+}

@@ -1,0 +1,252 @@
+//! What keeps an object from going once its deletion was asked for. Pure.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::order::{Found, Item};
+use crate::api::Skyhook;
+use crate::cluster::{Absence, Cluster, Read};
+use crate::commands::diagnose::view::shell_words;
+use crate::rules::{self, Finding, Remedy, Report, Scope, Severity, Subject};
+use crate::view::NodeSet;
+
+/// Nodes that are named before the rest is only counted.
+const SHOWN: usize = 4;
+/// That nobody acts on anything.
+const OPERATOR_DOWN: &str = "SKY501";
+/// What is wrong with an installation alone. Where it holds up an uninstall, a rule about deletions says so.
+const INSTALLING: [&str; 4] = ["SKY103", "SKY104", "SKY111", "SKY201"];
+/// Warnings that an uninstall does not get past by itself.
+const GRAVE_WARNINGS: [&str; 2] = ["SKY302", "SKY304"];
+/// That a taint is in the way, be it noticed by the operator yet or not.
+const TAINT: &str = "SKY403";
+/// About deletions themselves.
+const DELETION: &str = "SKY1";
+/// About the operator, its webhooks and its API.
+const OPERATOR: &str = "SKY5";
+
+/// Something that keeps an object from going.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Hindrance {
+    /// The rule that found it; nothing where it is not for a rule to find.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub subject: Subject,
+    pub message: String,
+    /// The mildest step against it, as it is typed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+impl Hindrance {
+    /// `SKY112 uninstall-failing: driver on node-2`
+    pub fn brief(&self) -> String {
+        let Some(code) = &self.code else {
+            return self.message.clone();
+        };
+        let name = self.name.as_deref().unwrap_or_default();
+        let subject = &self.subject;
+        let mut on: Vec<&str> = subject.package.as_deref().into_iter().collect();
+        if let Some(node) = &subject.node {
+            on.extend(["on", node]);
+        }
+        match on.is_empty() {
+            true => format!("{code} {name}"),
+            false => format!("{code} {name}: {}", on.join(" ")),
+        }
+    }
+}
+
+/// All findings that may hold up deletions.
+pub fn report(cluster: &Cluster) -> Report {
+    rules::diagnose(cluster, &Scope::default())
+}
+
+/// What keeps the object from going, gravest first. Whether anything does is not known where sources are not read.
+pub fn of(cluster: &Cluster, report: &Report, item: &Item) -> Vec<Hindrance> {
+    let Some(found) = item.find(cluster) else {
+        return Vec::new();
+    };
+    let entry = item.generation.finalizer();
+    let all = &found.metadata().finalizers;
+    let held = all.contains(&entry) && item.priority.is_some();
+    let others: Vec<&str> = all.iter().map(String::as_str).collect();
+    let others: Vec<&str> = others
+        .into_iter()
+        .filter(|f| *f != entry || item.priority.is_none())
+        .collect();
+    let mut hindrances = match found {
+        Found::Skyhook(skyhook) if held && item.generation == cluster.generation() => {
+            own(cluster, report, skyhook)
+        }
+        Found::Skyhook(skyhook) if held => elder(cluster, report, item, skyhook),
+        _ => Vec::new(),
+    };
+    // The operator may still have work to do; they hold it afterwards in any case.
+    if !others.is_empty() && (!found.metadata().deleting() || !held || !hindrances.is_empty()) {
+        hindrances.push(foreign(item, &others));
+    }
+    hindrances
+}
+
+/// What findings say of a custom resource that the operator works on.
+fn own(cluster: &Cluster, report: &Report, skyhook: &Skyhook) -> Vec<Hindrance> {
+    let pending = cluster.pending_uninstalls(skyhook);
+    let nodes: BTreeSet<&str> = pending.iter().map(|p| p.node.name.as_str()).collect();
+    let concerns = |f: &Finding| {
+        let subject = &f.subject;
+        let node = subject.node.as_deref();
+        subject.skyhook.as_deref() == Some(skyhook.name())
+            && node.is_none_or(|n| nodes.contains(n))
+            && subject.package.as_ref().is_none_or(|package| {
+                pending
+                    .iter()
+                    .any(|p| p.name == package && node.is_none_or(|n| n == p.node.name))
+            })
+    };
+    let hinders = |f: &&Finding| {
+        let code = f.rule.code;
+        let own = f.subject.skyhook.as_deref() == Some(skyhook.name());
+        if code == OPERATOR_DOWN {
+            return f.severity == Severity::Error || no_operator(cluster);
+        }
+        let grave = f.severity == Severity::Error
+            || (f.severity == Severity::Warning && GRAVE_WARNINGS.contains(&code))
+            || (code == TAINT && stays_tainted(cluster, skyhook, f));
+        if !grave || INSTALLING.contains(&code) {
+            return false;
+        }
+        let about = code.starts_with(DELETION) || code == "SKY303" || code.starts_with(OPERATOR);
+        f.stops_all || (about && own) || (!pending.is_empty() && concerns(f))
+    };
+    let mut found: Vec<(&Finding, Vec<&str>)> = Vec::new();
+    for finding in report.findings.iter().filter(hinders) {
+        let node = finding.subject.node.as_deref();
+        let like = found.iter_mut().find(|(f, on)| {
+            f.rule.code == finding.rule.code
+                && f.message == finding.message
+                && f.subject.package == finding.subject.package
+                && !on.is_empty()
+        });
+        match (like, node) {
+            (Some((_, on)), Some(node)) => on.push(node),
+            _ => found.push((finding, node.into_iter().collect())),
+        }
+    }
+    // What is about this one says more than what stops all.
+    found.sort_by_key(|(f, _)| {
+        (
+            f.rule.code != OPERATOR_DOWN,
+            f.subject.skyhook.as_deref() != Some(skyhook.name()),
+        )
+    });
+    let found = found.into_iter();
+    found
+        .map(|(f, on)| told(cluster, f, &on, skyhook))
+        .collect()
+}
+
+/// Whether the taint in the way is none that comes and goes as the node restarts.
+fn stays_tainted(cluster: &Cluster, skyhook: &Skyhook, finding: &Finding) -> bool {
+    let node = finding
+        .subject
+        .node
+        .as_deref()
+        .and_then(|n| cluster.node(n));
+    let taints = node.map(|n| cluster.untolerated_by(skyhook, n));
+    taints.is_some_and(|all| all.iter().any(|t| !t.of_lifecycle()))
+}
+
+/// A finding, with the nodes that it is about.
+fn told(cluster: &Cluster, finding: &Finding, on: &[&str], skyhook: &Skyhook) -> Hindrance {
+    let mut subject = finding.subject.clone();
+    if on.len() > 1 {
+        subject.node = Some(NodeSet::of(on.iter().copied()).limited(SHOWN));
+    }
+    let gone = finding.rule.code == OPERATOR_DOWN && cluster.operators.items().is_empty();
+    Hindrance {
+        code: Some(finding.rule.code.to_owned()),
+        name: Some(finding.rule.name.to_owned()),
+        subject,
+        message: match gone {
+            true => format!("{}; its finalizer will never be removed", finding.message),
+            false => finding.message.clone(),
+        },
+        next: match gone {
+            // Nobody says that it is down for good, so it has to be insisted on.
+            true => Some(strip(skyhook.name(), " --force")),
+            false => step(finding, skyhook).map(|r| shell_words(&r.argv)),
+        },
+    }
+}
+
+/// The mildest step that does something about it; what only shows more comes second.
+fn step<'a>(finding: &'a Finding, skyhook: &Skyhook) -> Option<&'a Remedy> {
+    // Before the deletion is asked for there is nothing to strip.
+    let takes = |r: &&Remedy| skyhook.deleting() || !r.argv.iter().any(|w| w == "strip");
+    let mut remedies = finding.remedies.iter().filter(takes);
+    remedies.next()
+}
+
+/// Of one of the other API, which the operator that rules does not work on.
+fn elder(cluster: &Cluster, report: &Report, item: &Item, skyhook: &Skyhook) -> Vec<Hindrance> {
+    let name = skyhook.name();
+    if cluster.ruling.migrating() {
+        // The newer operator takes the older finalizer off as soon as the deletion is asked for.
+        let down = |f: &&Finding| {
+            f.rule.code == OPERATOR_DOWN && (f.severity == Severity::Error || no_operator(cluster))
+        };
+        let down = report.findings.iter().find(down);
+        return down
+            .map(|f| told(cluster, f, &[], skyhook))
+            .into_iter()
+            .collect();
+    }
+    vec![Hindrance {
+        code: None,
+        name: None,
+        subject: Subject::skyhook(skyhook),
+        message: format!(
+            "no operator of the {} API is at work: its finalizer will never be removed",
+            item.generation.kind()
+        ),
+        next: Some(strip(name, &format!(" --api {}", item.generation))),
+    }]
+}
+
+fn foreign(item: &Item, others: &[&str]) -> Hindrance {
+    let resource = match item.priority {
+        Some(_) => item.generation.resource(),
+        None => format!("deploymentpolicies.{}", item.generation.group()),
+    };
+    let name = &item.target.name;
+    Hindrance {
+        code: None,
+        name: None,
+        subject: Subject {
+            kind: item.target.kind.word().to_owned(),
+            name: name.clone(),
+            ..Subject::default()
+        },
+        message: format!(
+            "finalizers of others hold it until their owners remove them: {}",
+            others.join(", ")
+        ),
+        next: Some(format!("kubectl get {resource} {name} -o yaml")),
+    }
+}
+
+fn strip(name: &str, more: &str) -> String {
+    format!("kubectl skyhook finalizer strip {name}{more}")
+}
+
+/// Whether there is surely no deployment that runs the operator.
+fn no_operator(cluster: &Cluster) -> bool {
+    cluster.operators.absence() == Absence::Proven
+        && matches!(&cluster.operators, Read::Ok(all) if all.is_empty())
+}

@@ -1,0 +1,180 @@
+mod hindrance;
+mod left;
+mod order;
+pub mod page;
+mod preflight;
+mod standing;
+mod watch;
+
+use std::pin::pin;
+use std::time::Duration;
+
+use self::page::{Ended, Page};
+use self::preflight::Preflight;
+use self::standing::Standing;
+use self::watch::{Watch, Watched};
+use crate::args::connection;
+use crate::args::safety::{DryRun, Safety};
+use crate::cluster::{Cluster, Source};
+use crate::commands::node::selection;
+use crate::commands::wait::spoken;
+use crate::ctx::{self, Ctx, Manner};
+use crate::error::{Error, Exit, Result};
+use crate::rules::Scope;
+use crate::view::count;
+
+/// Remove every custom resource, in order, before the operator goes
+///
+/// Says first what would hang and why, what the deletions set off on nodes, and what they leave on hosts; with
+/// --dry-run that is all, and the exit code is 2 if something would hang. Then it deletes wave by wave, later
+/// priorities first and deployment policies last, and looks on until everything is gone: then the operator can be
+/// uninstalled without `helm uninstall` hanging.
+///
+/// As soon as all that remains cannot go on by itself it ends with exit code 2, and says of each what holds it up
+/// and what to type. The same command again goes on. A wave begins once all that has to be gone before it is gone, so
+/// ending it with Ctrl-C leaves the later waves as they were; a deletion that was asked for cannot be taken back, but
+/// `undelete` makes the object again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  # What would hang, and why
+  kubectl skyhook teardown --dry-run
+
+  kubectl skyhook teardown --timeout 1h && helm uninstall nodewright")]
+pub struct Args {
+    /// How long to wait; 0 waits for ever
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = connection::duration,
+        overrides_with = "timeout")]
+    timeout: Duration,
+
+    /// How often to look
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = connection::duration,
+        hide_short_help = true, overrides_with = "interval")]
+    interval: Duration,
+
+    #[command(flatten)]
+    safety: Safety,
+}
+
+pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load_or_leftovers(&needs()).await?;
+    // What cannot be read must not be taken for gone.
+    selection::readable(&cluster, Source::Skyhooks)?;
+    selection::readable(&cluster, Source::Legacy)?;
+    let preflight = preflight::look(&cluster);
+    let plan = preflight.plan();
+    let mut page = Page {
+        preflight: &preflight,
+        plan: &plan,
+        ended: Ended::Preflight,
+        standings: Vec::new(),
+        left: Vec::new(),
+        unread: preflight.unread.clone(),
+        journals: Vec::new(),
+    };
+    if preflight.items.is_empty() {
+        page.left = left::of(&cluster);
+        ctx.show(&page)?;
+        return Ok(exit(&page));
+    }
+    if args.safety.plan_out.is_some() || args.safety.dry_run == DryRun::Server {
+        return ctx.carry_out(&plan, &args.safety, Manner::default()).await;
+    }
+    if args.safety.dry_run == DryRun::Client || cluster.from_files {
+        ctx.show(&page)?;
+        return Ok(match (preflight.hangs(), preflight.unread.is_empty()) {
+            (true, _) => Exit::Findings,
+            (false, false) if !cluster.from_files => Exit::Failed,
+            (false, _) => Exit::Done,
+        });
+    }
+    match plan.is_empty() {
+        // Everything was asked for before; to look on changes nothing.
+        true => ctx.note(page.preview()),
+        false => ctx.ask(&plan, page.preview(), &args.safety)?,
+    }
+    let watched = watch(ctx, args, &preflight, cluster).await?;
+    page.left = match watched.ended {
+        Ended::Gone => left::of(&watched.cluster),
+        _ => Vec::new(),
+    };
+    page.unread = preflight::unread(&watched.cluster);
+    (page.ended, page.standings) = (watched.ended, watched.standings);
+    page.journals = watched.journals;
+    ctx.show(&page)?;
+    tell(ctx, args, &page);
+    Ok(exit(&page))
+}
+
+/// All that the rules look at, and what is to go.
+pub fn needs() -> Vec<Source> {
+    let mut needs = Scope::default().needs();
+    needs.extend([
+        Source::Skyhooks,
+        Source::Legacy,
+        Source::Policies,
+        Source::Nodes,
+        Source::Pods,
+        Source::Jobs,
+        Source::Operator,
+    ]);
+    needs.sort_unstable();
+    needs.dedup();
+    needs
+}
+
+async fn watch(
+    ctx: &mut Ctx,
+    args: &Args,
+    preflight: &Preflight,
+    cluster: Cluster,
+) -> Result<Watched> {
+    let client = ctx.client().expect("a cluster was loaded, not files");
+    let stop = pin!(ctx::interrupt());
+    let watch = Watch::new(args, preflight, client, stop);
+    watch.run(ctx, cluster).await
+}
+
+/// What to type next, and what can no longer be taken back.
+fn tell(ctx: &mut Ctx, args: &Args, page: &Page<'_>) {
+    let still = |wanted: fn(&Standing) -> bool| page.standings.iter().filter(|s| wanted(s)).count();
+    let begun = still(|s| matches!(s, Standing::Going(_) | Standing::Stalled(_)));
+    let untouched = still(|s| matches!(s, Standing::NotBegun(_)));
+    match page.ended {
+        Ended::Interrupted => {
+            if begun > 0 {
+                ctx.note(format!(
+                    "{} being deleted, which cannot be taken back: the operator goes on with it. Once gone, \
+                     `kubectl skyhook undelete NAME` makes one again.",
+                    count(begun)
+                ));
+            }
+            if untouched > 0 {
+                ctx.note(format!(
+                    "{} not begun: nothing was asked for there.",
+                    count(untouched)
+                ));
+            }
+        }
+        Ended::TimedOut => ctx.error(&Error::failed(format!(
+            "timed out after {}; the deletions that were asked for go on",
+            spoken(args.timeout)
+        ))),
+        _ => {}
+    }
+    if !page.safe() && page.ended != Ended::Gone {
+        ctx.note("To go on: kubectl skyhook teardown");
+    }
+}
+
+fn exit(page: &Page<'_>) -> Exit {
+    match page.ended {
+        _ if page.safe() => Exit::Done,
+        Ended::Interrupted => Exit::Interrupted,
+        Ended::TimedOut => Exit::TimedOut,
+        Ended::NotDeleted if page.standings.contains(&Standing::Gone) => Exit::Partly,
+        Ended::NotDeleted => Exit::Failed,
+        Ended::Stalled => Exit::Findings,
+        Ended::Gone | Ended::Preflight if page.left.iter().any(|l| l.blocks) => Exit::Findings,
+        Ended::Gone | Ended::Preflight => Exit::Failed,
+    }
+}

@@ -1,0 +1,136 @@
+//! How far the removal of each object has got. Pure.
+
+use std::collections::BTreeMap;
+
+use super::hindrance::Hindrance;
+use super::order::{Found, Item};
+use crate::cluster::Cluster;
+use crate::view::plural;
+
+/// How far the removal of an object has got.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Standing {
+    /// Its turn has not come: these have to be gone first.
+    NotBegun(Vec<String>),
+    /// It is on its way, and what is left to do.
+    Going(String),
+    /// It cannot go on by itself, gravest reason first.
+    Stalled(Vec<Hindrance>),
+    /// Its deletion was turned down.
+    Failed(String),
+    Gone,
+    /// Another object of that name is there: somebody makes it again.
+    MadeAgain,
+}
+
+impl Standing {
+    pub fn word(&self) -> &'static str {
+        match self {
+            Standing::NotBegun(_) => "not begun",
+            Standing::Going(_) => "going",
+            Standing::Stalled(_) => "stalled",
+            Standing::Failed(_) => "not deleted",
+            Standing::Gone => "gone",
+            Standing::MadeAgain => "made again",
+        }
+    }
+}
+
+/// Where each object stands, once some deletions were asked for.
+pub struct Course {
+    pub items: Vec<Item>,
+    pub begun: Vec<bool>,
+    pub failed: BTreeMap<usize, String>,
+}
+
+impl Course {
+    pub fn new(items: Vec<Item>) -> Course {
+        Course {
+            begun: vec![false; items.len()],
+            failed: BTreeMap::new(),
+            items,
+        }
+    }
+
+    /// Whether nothing of that uid is there any more.
+    pub fn gone(&self, cluster: &Cluster, at: usize) -> bool {
+        let item = &self.items[at];
+        match item.find(cluster) {
+            Some(found) => found.metadata().uid != item.target.uid,
+            None => true,
+        }
+    }
+
+    /// What may begin now: all that has to be gone before is.
+    pub fn ready(&self, cluster: &Cluster) -> Vec<usize> {
+        let all = 0..self.items.len();
+        all.filter(|&at| !self.begun[at])
+            .filter(|&at| {
+                let mut after = self.items[at].after.iter();
+                after.all(|&other| self.gone(cluster, other))
+            })
+            .collect()
+    }
+
+    /// Where each stands; `stalled` is what was found and found again.
+    pub fn standings(
+        &self,
+        cluster: &Cluster,
+        stalled: &BTreeMap<usize, Vec<Hindrance>>,
+    ) -> Vec<Standing> {
+        (0..self.items.len())
+            .map(|at| self.standing(cluster, stalled, at))
+            .collect()
+    }
+
+    fn standing(
+        &self,
+        cluster: &Cluster,
+        stalled: &BTreeMap<usize, Vec<Hindrance>>,
+        at: usize,
+    ) -> Standing {
+        let item = &self.items[at];
+        let found = item.find(cluster);
+        if self.gone(cluster, at) {
+            return match found {
+                Some(_) => Standing::MadeAgain,
+                None => Standing::Gone,
+            };
+        }
+        if let Some(why) = self.failed.get(&at) {
+            return Standing::Failed(why.clone());
+        }
+        if !self.begun[at] {
+            let first = item.after.iter().filter(|&&o| !self.gone(cluster, o));
+            let first = first.map(|&o| self.items[o].target.to_string());
+            return Standing::NotBegun(first.collect());
+        }
+        match (stalled.get(&at), found) {
+            (Some(why), _) => Standing::Stalled(why.clone()),
+            (None, Some(found)) => Standing::Going(so_far(cluster, item, found)),
+            (None, None) => Standing::Gone,
+        }
+    }
+}
+
+fn so_far(cluster: &Cluster, item: &Item, found: Found<'_>) -> String {
+    let Found::Skyhook(skyhook) = found else {
+        return "its finalizers are not removed yet".to_owned();
+    };
+    let ours = item.generation == cluster.generation();
+    let pending = match ours {
+        true => cluster.pending_uninstalls(skyhook),
+        false => Vec::new(),
+    };
+    let mut nodes: Vec<&str> = pending.iter().map(|p| p.node.name.as_str()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    match pending.len() {
+        0 => "the operator removes its finalizer next".to_owned(),
+        n => format!(
+            "{} left on {}",
+            plural(n, "uninstall"),
+            plural(nodes.len(), "node")
+        ),
+    }
+}

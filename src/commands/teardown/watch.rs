@@ -1,0 +1,369 @@
+//! Deletes what may go, and looks until all of it is gone or cannot go on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::hindrance::{self, Hindrance};
+use super::page::Ended;
+use super::preflight::{Preflight, step};
+use super::standing::{Course, Standing};
+use super::{Args, left, needs};
+use crate::cluster::{Cluster, Read, Source};
+use crate::commands::wait::look::{Look, Trouble, look};
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::plan::{Change, Plan, Stage};
+use crate::view::{count, list};
+
+/// Everything is read at least every so many looks; in between only the objects themselves are, unless they change.
+const WHOLE_EVERY: u32 = 5;
+/// What keeps an object from going is believed once it was there for so many intervals: the operator comes round
+/// every two seconds, and what was true of an object before its deletion may not be true after it.
+const BELIEVED_AFTER: u32 = 3;
+/// Looks are not taken faster than this, whatever is asked for.
+const SHORTEST: Duration = Duration::from_millis(10);
+/// How long pods may take to end once their owner is gone.
+const PODS_GRACE: Duration = Duration::from_secs(120);
+/// Pending deletions that are listed at once.
+const LISTED: usize = 10;
+
+/// How far it has come, and how it ended.
+pub struct Watched {
+    pub cluster: Cluster,
+    pub ended: Ended,
+    pub standings: Vec<Standing>,
+    pub journals: Vec<String>,
+}
+
+/// What keeps an object from going, and since when it was seen.
+type Suspects = BTreeMap<usize, (Vec<Hindrance>, Instant)>;
+
+pub struct Watch<'a> {
+    pub args: &'a Args,
+    pub preflight: &'a Preflight,
+    pub client: kube::Client,
+    pub stop: Pin<&'a mut dyn Future<Output = ()>>,
+    pub deadline: Option<Instant>,
+    pub course: Course,
+    pub journals: Vec<String>,
+    shown: String,
+    trouble: Trouble,
+    said: BTreeSet<usize>,
+}
+
+impl<'a> Watch<'a> {
+    pub fn new(
+        args: &'a Args,
+        preflight: &'a Preflight,
+        client: kube::Client,
+        stop: Pin<&'a mut dyn Future<Output = ()>>,
+    ) -> Watch<'a> {
+        let items = preflight.items.iter().map(|p| p.item.clone());
+        let timeout = Some(args.timeout).filter(|t| !t.is_zero());
+        Watch {
+            course: Course::new(items.collect()),
+            deadline: timeout.map(|t| Instant::now() + t),
+            args,
+            preflight,
+            client,
+            stop,
+            journals: Vec::new(),
+            shown: String::new(),
+            trouble: Trouble::default(),
+            said: BTreeSet::new(),
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        self.args.interval.max(SHORTEST)
+    }
+
+    /// Goes on until nothing more can be done.
+    pub async fn run(mut self, ctx: &mut Ctx, first: Cluster) -> Result<Watched> {
+        let mut cluster = first;
+        let mut suspects = Suspects::new();
+        let mut all_gone_at: Option<Instant> = None;
+        loop {
+            self.suspect(&cluster, &mut suspects);
+            let stalled = self.believed(&suspects);
+            let before = self.course.standings(&cluster, &stalled);
+            self.say(ctx, &before);
+            if let Some(ended) = self.begin(ctx, &cluster).await? {
+                return Ok(self.end(cluster, ended, &suspects));
+            }
+            let standings = self.course.standings(&cluster, &stalled);
+            if self.finished(&standings) {
+                let going = standings.iter().all(|s| *s == Standing::Gone);
+                let since = *all_gone_at.get_or_insert_with(Instant::now);
+                // Pods go after their owners.
+                let waits = going && !left::executions(&cluster).is_empty();
+                if !waits || since.elapsed() > PODS_GRACE {
+                    let failed = standings.iter().any(|s| matches!(s, Standing::Failed(_)));
+                    let ended = match (going, failed) {
+                        (true, _) => Ended::Gone,
+                        (false, true) => Ended::NotDeleted,
+                        (false, false) => Ended::Stalled,
+                    };
+                    return Ok(self.end(cluster, ended, &suspects));
+                }
+            } else {
+                all_gone_at = None;
+            }
+            cluster = match self.next(ctx, &cluster).await? {
+                Ok(next) => next,
+                Err(ended) => return Ok(self.end(cluster, ended, &suspects)),
+            };
+        }
+    }
+
+    fn end(self, cluster: Cluster, ended: Ended, suspects: &Suspects) -> Watched {
+        let stalled = self.believed(suspects);
+        Watched {
+            standings: self.course.standings(&cluster, &stalled),
+            cluster,
+            ended,
+            journals: self.journals,
+        }
+    }
+
+    /// Asks for the deletion of all whose turn has come.
+    async fn begin(&mut self, ctx: &mut Ctx, cluster: &Cluster) -> Result<Option<Ended>> {
+        let ready = self.course.ready(cluster);
+        if ready.is_empty() {
+            return Ok(None);
+        }
+        let mut steps = Vec::new();
+        for &at in &ready {
+            let planned = &self.preflight.items[at];
+            let deleting = planned.item.find(cluster);
+            let deleting = deleting.is_none_or(|f| f.metadata().deleting());
+            if planned.deleting || deleting {
+                self.course.begun[at] = true;
+                continue;
+            }
+            let mut step = step(planned);
+            let object = ctx.object(&step.target).await?;
+            step.change = Change::Delete {
+                was: made_anew(object).map(Box::new),
+            };
+            steps.push(step);
+        }
+        if steps.is_empty() {
+            return Ok(None);
+        }
+        let names: Vec<String> = steps.iter().map(|s| s.target.to_string()).collect();
+        let whole = self.preflight.plan();
+        let plan = Plan {
+            title: format!("teardown: delete {}", list(&names)),
+            subject: whole.subject,
+            stages: vec![Stage::of(steps)],
+            consequences: whole.consequences,
+            ..Plan::default()
+        };
+        let taken = ctx.take(&plan, &self.args.safety).await?;
+        self.journals.extend(taken.journal);
+        for at in ready {
+            let target = &self.course.items[at].target;
+            if let Some((_, why)) = taken.failed.iter().find(|(t, _)| t == target) {
+                self.course.failed.insert(at, why.clone());
+            }
+            if taken.begun.contains(target) {
+                self.course.begun[at] = true;
+            }
+        }
+        let done: Vec<String> = taken
+            .begun
+            .iter()
+            .filter(|t| taken.failed.iter().all(|(f, _)| f != *t))
+            .map(ToString::to_string)
+            .collect();
+        if !done.is_empty() {
+            ctx.note(format!("asked for the deletion of {}", list(&done)));
+        }
+        Ok(taken.interrupted.then_some(Ended::Interrupted))
+    }
+
+    /// Notes what keeps objects from going, and since when.
+    fn suspect(&self, cluster: &Cluster, suspects: &mut Suspects) {
+        let items = self.course.items.iter().enumerate();
+        let open: Vec<_> = items
+            .filter(|(at, _)| self.course.begun[*at] && !self.course.gone(cluster, *at))
+            .collect();
+        if open.is_empty() {
+            suspects.clear();
+            return;
+        }
+        // What waits to be uninstalled is not at work yet, and would not get on either.
+        let then = cluster.foreseen(&BTreeSet::new(), &BTreeSet::new());
+        let report = hindrance::report(&then);
+        let mut now = Suspects::new();
+        for (at, item) in open {
+            let found = hindrance::of(&then, &report, item);
+            if found.is_empty() {
+                continue;
+            }
+            let same =
+                |(before, _): &&(Vec<Hindrance>, Instant)| before.iter().any(|h| found.contains(h));
+            let before = suspects.get(&at).filter(same);
+            let since = before.map_or_else(Instant::now, |(_, since)| *since);
+            now.insert(at, (found, since));
+        }
+        *suspects = now;
+    }
+
+    /// Those that were kept from going for long enough.
+    fn believed(&self, suspects: &Suspects) -> BTreeMap<usize, Vec<Hindrance>> {
+        let settled = self.interval() * BELIEVED_AFTER;
+        let old = suspects
+            .iter()
+            .filter(|(_, (_, since))| since.elapsed() >= settled);
+        old.map(|(at, (found, _))| (*at, found.clone())).collect()
+    }
+
+    /// Whether nothing is on its way any more.
+    fn finished(&self, standings: &[Standing]) -> bool {
+        let going = |s: &Standing| matches!(s, Standing::Going(_));
+        // One whose turn has come is going in a moment.
+        !standings.iter().any(going)
+    }
+
+    /// The cluster once something has changed, or after a while; or why it ends here.
+    async fn next(
+        &mut self,
+        ctx: &mut Ctx,
+        before: &Cluster,
+    ) -> Result<std::result::Result<Cluster, Ended>> {
+        let light = vec![Source::Skyhooks, Source::Legacy, Source::Policies];
+        for nth in 1.. {
+            let wants = match nth < WHOLE_EVERY {
+                true => light.clone(),
+                false => needs(),
+            };
+            match self.glance(ctx, wants).await? {
+                Err(ended) => return Ok(Err(ended)),
+                Ok(Look::Gone) => return Ok(Ok(nothing(before))),
+                Ok(Look::Away) => {}
+                Ok(Look::At(read)) if nth >= WHOLE_EVERY => return Ok(Ok(*read)),
+                Ok(Look::At(read)) if versions(&read) == versions(before) => {}
+                Ok(Look::At(_)) => match self.glance(ctx, needs()).await? {
+                    Err(ended) => return Ok(Err(ended)),
+                    Ok(Look::Gone) => return Ok(Ok(nothing(before))),
+                    Ok(Look::At(read)) => return Ok(Ok(*read)),
+                    Ok(Look::Away) => {}
+                },
+            }
+        }
+        unreachable!("it looks on and on")
+    }
+
+    /// One look after an interval, unless it is to end.
+    async fn glance(
+        &mut self,
+        ctx: &mut Ctx,
+        needs: Vec<Source>,
+    ) -> Result<std::result::Result<Look, Ended>> {
+        let interval = self.interval();
+        let deadline = self.deadline;
+        let out_of_time = async move {
+            match deadline {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let read = {
+            let looked = async {
+                tokio::time::sleep(interval).await;
+                look(ctx, &self.client, needs).await
+            };
+            tokio::select! {
+                biased;
+                () = &mut self.stop => return Ok(Err(Ended::Interrupted)),
+                () = out_of_time => return Ok(Err(Ended::TimedOut)),
+                read = looked => read,
+            }
+        };
+        self.trouble.bear(ctx, true, read).map(Ok)
+    }
+
+    /// Says what has gone, and on a terminal also what is on its way and what holds it up.
+    fn say(&mut self, ctx: &mut Ctx, standings: &[Standing]) {
+        let gone: Vec<usize> = (0..standings.len())
+            .filter(|at| standings[*at] == Standing::Gone && self.said.insert(*at))
+            .collect();
+        if !gone.is_empty() {
+            let names = gone
+                .iter()
+                .map(|&at| self.course.items[at].target.to_string());
+            let names: Vec<String> = names.collect();
+            ctx.note(format!("gone: {}", list(&names)));
+        }
+        if !ctx.watched() {
+            return;
+        }
+        let lines: Vec<String> = standings
+            .iter()
+            .zip(&self.course.items)
+            .filter_map(|(standing, item)| match standing {
+                Standing::Going(so_far) => Some(format!("  {}: {so_far}", item.target)),
+                Standing::Stalled(why) => {
+                    let why = why.first().map(Hindrance::brief).unwrap_or_default();
+                    Some(format!("  {}: {why}", item.target))
+                }
+                _ => None,
+            })
+            .collect();
+        let mut now = lines[..lines.len().min(LISTED)].join("\n");
+        if lines.len() > LISTED {
+            now += &format!("\n  and {} more", count(lines.len() - LISTED));
+        }
+        if now != self.shown && !now.is_empty() {
+            ctx.note(format!("{} on their way:", count(lines.len())));
+            for line in now.lines() {
+                ctx.note(line);
+            }
+        }
+        self.shown = now;
+    }
+}
+
+/// What changes whenever somebody writes, or something goes.
+fn versions(cluster: &Cluster) -> Vec<(Option<&str>, Option<&str>)> {
+    let skyhooks = cluster
+        .skyhooks
+        .items()
+        .iter()
+        .chain(cluster.legacy.items());
+    let policies = cluster.policies.items().iter();
+    let policies = policies.chain(cluster.legacy_policies.items());
+    let metas = skyhooks
+        .map(|s| &s.metadata)
+        .chain(policies.map(|p| &p.metadata));
+    metas
+        .map(|m| (m.uid.as_deref(), m.resource_version.as_deref()))
+        .collect()
+}
+
+/// The API went, and every object with it.
+fn nothing(before: &Cluster) -> Cluster {
+    let mut cluster = before.clone();
+    cluster.skyhooks = Read::Ok(Vec::new());
+    cluster.legacy = Read::Ok(Vec::new());
+    cluster.policies = Read::Ok(Vec::new());
+    cluster.legacy_policies = Read::Ok(Vec::new());
+    cluster.pods = Read::NotAsked;
+    cluster.jobs = Read::NotAsked;
+    cluster.ruling.served = Vec::new();
+    cluster
+}
+
+/// The object as it can be made again: without what the server and the operator keep on it.
+fn made_anew(mut object: Value) -> Option<Value> {
+    let metadata = object.get_mut("metadata")?.as_object_mut()?;
+    metadata.retain(|key, _| ["name", "labels", "annotations"].contains(&key.as_str()));
+    object.as_object_mut()?.remove("status");
+    Some(object)
+}

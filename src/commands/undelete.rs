@@ -1,0 +1,192 @@
+//! `undelete`: a deleted custom resource comes back.
+
+use std::path::PathBuf;
+
+use crate::api::Skyhook;
+use crate::args::safety::Safety;
+use crate::cluster::admission::Operation;
+use crate::cluster::{Absence, Cluster, Source, dump};
+use crate::commands::{admission, migration, node::selection};
+use crate::ctx::{Ctx, Manner};
+use crate::error::{Error, Exit, Result};
+use crate::plan::Plan;
+
+mod again;
+mod saved;
+
+use again::Again;
+use saved::Saved;
+
+/// Bring a deleted custom resource back, so that its packages do not run again
+///
+/// Kubernetes cannot take a deletion back. A custom resource that is gone is made again from the journal, as it was when
+/// we removed it, or from a file; what our command changed on the nodes is put back before the operator sees it. One
+/// that is still being deleted is held, saved, let go and made again: only our own finalizer is removed from it.
+///
+/// A package whose uninstall has begun or is over is installed again; the preview says where. Pods and Jobs that are at
+/// work go with the old object, and so does its status.
+///
+/// Where it was interrupted, the same command again finishes it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  # From the journal of a strip, or while it is still being deleted
+  kubectl skyhook undelete gpu-tune --dry-run
+  kubectl skyhook undelete gpu-tune
+
+  # From what `kubectl get -o yaml` has saved
+  kubectl skyhook undelete gpu-tune -f gpu-tune.yaml")]
+pub struct Args {
+    /// The custom resource
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// Make it from this file rather than from the journal
+    #[arg(
+        short = 'f',
+        long = "filename",
+        value_name = "FILE",
+        conflicts_with = "journal",
+        overrides_with = "file"
+    )]
+    file: Option<PathBuf>,
+
+    /// Make it from this journal rather than from the newest that holds it; see `journal list`
+    #[arg(long, value_name = "ID", overrides_with = "journal")]
+    journal: Option<String>,
+
+    /// Do not pause the operator while the old object is let go
+    #[arg(long)]
+    no_pause: bool,
+
+    /// Why; kept on the object
+    #[arg(long, value_name = "TEXT", overrides_with = "reason")]
+    reason: Option<String>,
+
+    #[command(flatten)]
+    safety: Safety,
+}
+
+pub const NEEDS: [Source; 8] = [
+    Source::Skyhooks,
+    Source::Legacy,
+    Source::Policies,
+    Source::Nodes,
+    Source::Operator,
+    Source::Pods,
+    Source::Jobs,
+    Source::Webhooks,
+];
+
+pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load(&NEEDS).await?;
+    let plan = match existing(&cluster, args)? {
+        Some(terminating) => plan_terminating(&cluster, terminating, args)?,
+        None => {
+            let saved = match &args.file {
+                Some(file) => from_file(&cluster, file, &args.name)?,
+                None => saved::find(ctx, &cluster, &args.name, args.journal.as_deref()).await?,
+            };
+            plan_gone(&cluster, &saved, args)?
+        }
+    };
+    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+}
+
+fn refused(why: String) -> Error {
+    Error {
+        exit: Exit::Refused,
+        ..Error::failed(format!("{why}; nothing was changed"))
+    }
+}
+
+/// The custom resource while it is on its way out; nothing where it is gone.
+fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>> {
+    migration::refuse_unmigrated(cluster, &args.name)?;
+    // What cannot be read must not be taken for gone, nor a node for untouched.
+    selection::readable(cluster, Source::Skyhooks)?;
+    selection::readable(cluster, Source::Nodes)?;
+    let Some(skyhook) = cluster.skyhook(&args.name) else {
+        if cluster.skyhooks.absence() == Absence::Presumed {
+            return Err(Error::failed(format!(
+                "the files given hold no {} objects",
+                cluster.generation().kind()
+            )));
+        }
+        return Ok(None);
+    };
+    if !skyhook.deleting() {
+        return Err(refused(format!(
+            "{} is there, and is not being deleted",
+            skyhook.reference()
+        )));
+    }
+    Ok(Some(skyhook))
+}
+
+/// What a file holds of it.
+fn from_file(cluster: &Cluster, file: &PathBuf, name: &str) -> Result<Saved> {
+    let held = dump::load(std::slice::from_ref(file), Some(cluster.generation()))?;
+    let known = || held.skyhooks.items().iter().map(|s| s.name());
+    let what = format!("{} in {}", cluster.generation().kind(), file.display());
+    match held.skyhook(name) {
+        Some(skyhook) => Ok(Saved {
+            object: skyhook.whole.clone(),
+            nodes: Vec::new(),
+            origin: file.display().to_string(),
+            warnings: Vec::new(),
+        }),
+        None => Err(Error::unknown(&what, name, known())),
+    }
+}
+
+/// Makes it again, after what was taken off the nodes is back on them.
+fn plan_gone(cluster: &Cluster, saved: &Saved, args: &Args) -> Result<Plan> {
+    let mut again = Again::of(cluster, &saved.object, args.reason.as_deref())?;
+    for warning in &saved.warnings {
+        again.effects.warn(warning.clone());
+    }
+    let create = Operation::Create;
+    admission::refuse_unreachable(cluster, create, Some(&again.skyhook), &mut again.effects)?;
+    again.restore(&saved.nodes);
+    again.make();
+    Ok(again.plan(format!("bring {} back from {}", args.name, saved.origin)))
+}
+
+/// Holds it, lets it go and makes it again: the whole object stands in the plan, so it is in the
+/// journal before it goes.
+fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result<Plan> {
+    let ours = cluster.generation().finalizer();
+    let others = skyhook.metadata.finalizers.iter().filter(|f| **f != ours);
+    let others: Vec<&str> = others.map(String::as_str).collect();
+    let resource = cluster.generation().resource();
+    if !others.is_empty() {
+        let name = &args.name;
+        return Err(refused(format!(
+            "finalizers of others hold {}, and it cannot be made again before it is gone: {}",
+            skyhook.reference(),
+            others.join(", ")
+        ))
+        .hint(format!(
+            "kubectl get {resource} {name} -o yaml > {name}.yaml"
+        ))
+        .hint(format!(
+            "once it is gone: kubectl skyhook undelete {name} -f {name}.yaml"
+        )));
+    }
+    if args.safety.no_journal {
+        return Err(refused(
+            "between the old object and the new one only the journal holds it: --no-journal cannot be"
+                .to_owned(),
+        ));
+    }
+    let mut again = Again::of(cluster, &skyhook.whole, args.reason.as_deref())?;
+    for operation in [Operation::Update, Operation::Create] {
+        admission::refuse_unreachable(cluster, operation, Some(skyhook), &mut again.effects)?;
+    }
+    again.let_go(skyhook, args.no_pause);
+    again.make();
+    Ok(again.plan(format!(
+        "bring {} back although it is being deleted",
+        args.name
+    )))
+}

@@ -1,0 +1,281 @@
+//! The steps that make a custom resource again. Pure.
+
+use serde_json::{Value, json};
+
+use crate::api::keys::NodeKey;
+use crate::api::{Generation, NodeState, Skyhook};
+use crate::cluster::{Absence, Cluster, Node};
+use crate::error::{Error, Result};
+use crate::plan::build::effects::Reruns;
+use crate::plan::build::hold;
+use crate::plan::remake::anew;
+use crate::plan::{
+    Change, Consequences, Edit, Field, Grade, Metadata, Plan, Sign, Stage, Step, Target, Until,
+};
+use crate::view::NodeSet;
+
+/// How long the server may take to let the old object go, in seconds.
+const AT_MOST: u64 = 60;
+/// How long the operator may take to see the new one, in seconds.
+const SEEN_WITHIN: u64 = 20;
+/// Where the reason is noted.
+const REASON: &str = "kubectl-skyhook/undelete-reason";
+/// Runs of node names in a warning.
+const SHOWN: usize = 6;
+
+/// A custom resource on its way back.
+pub struct Again<'a> {
+    cluster: &'a Cluster,
+    generation: Generation,
+    /// As it will be made; its status is the one it had.
+    pub skyhook: Skyhook,
+    object: Value,
+    stages: Vec<Stage>,
+    /// What will stand on nodes that are restored.
+    states: Vec<(&'a str, NodeState)>,
+    pub effects: Consequences,
+}
+
+impl<'a> Again<'a> {
+    /// # Errors
+    ///
+    /// What was saved is no custom resource.
+    pub fn of(cluster: &'a Cluster, was: &Value, reason: Option<&str>) -> Result<Again<'a>> {
+        let generation = cluster.generation();
+        let mut was = was.clone();
+        was["apiVersion"] = json!(generation.api_version());
+        was["kind"] = json!(generation.kind());
+        let skyhook: Skyhook = serde_json::from_value(was.clone())
+            .map_err(|e| Error::failed(format!("what was saved cannot be read: {e}")))?;
+        let mut object = anew(&was);
+        // A pause of ours was for the old object alone.
+        if hold::left_behind(&skyhook)
+            && let Some(annotations) = object["metadata"]["annotations"].as_object_mut()
+        {
+            annotations.shift_remove(&generation.key("pause"));
+            annotations.shift_remove(hold::reason_key());
+        }
+        if let Some(reason) = reason {
+            object["metadata"]["annotations"][REASON] = json!(reason);
+        }
+        Ok(Again {
+            cluster,
+            generation,
+            skyhook,
+            object,
+            stages: Vec::new(),
+            states: Vec::new(),
+            effects: Consequences::default(),
+        })
+    }
+
+    fn target(&self, uid: Option<&str>) -> Target {
+        Target::skyhook(self.generation, self.skyhook.name(), uid)
+    }
+
+    /// Puts back what was taken off the nodes. All else relies on it: the operator must not see the
+    /// new object before.
+    pub fn restore(&mut self, steps: &[Step]) {
+        let mut gone: Vec<&str> = Vec::new();
+        let mut kept = Vec::new();
+        for step in steps {
+            let node = self.cluster.node(&step.target.name);
+            let same = |n: &&Node| step.target.uid.is_none() || step.target.uid == n.uid;
+            let Some(node) = node.filter(same) else {
+                gone.push(&step.target.name);
+                continue;
+            };
+            self.note(node, &step.change);
+            kept.push(step.clone());
+        }
+        if !gone.is_empty() {
+            let set = NodeSet::of(gone);
+            self.effects.warn(format!(
+                "what was taken off {} is not put back: the node is gone, or another one by now",
+                set.limited(SHOWN)
+            ));
+        }
+        if !kept.is_empty() {
+            self.stages.push(Stage {
+                steps: kept,
+                until: Some(Until {
+                    target: self.target(None),
+                    sign: Sign::Gone,
+                    at_most: AT_MOST,
+                }),
+                always: false,
+            });
+        }
+    }
+
+    /// Remembers the node state that a step puts back.
+    fn note(&mut self, node: &'a Node, change: &Change) {
+        let Change::Metadata(metadata) = change else {
+            return;
+        };
+        let mut state = NodeState::default();
+        for (key, edit) in &metadata.annotations {
+            let parsed = NodeKey::parse(self.generation, key);
+            if let (Some(NodeKey::NodeState { skyhook, package }), Some(text)) = (parsed, &edit.to)
+                && skyhook == self.skyhook.name()
+            {
+                state.add(key, package, text);
+            }
+        }
+        if !state.entries().is_empty() {
+            self.states.push((&node.name, state));
+        }
+    }
+
+    /// Holds the old object, takes our finalizer off it, and waits until it is gone.
+    pub fn let_go(&mut self, old: &Skyhook, no_pause: bool) {
+        if !no_pause && hold::acts(self.cluster, old) {
+            let ends = hold::ends(old, &format!("undelete {}", old.name()));
+            self.stages.extend(ends.map(|[pause, _]| pause));
+        }
+        let target = self.target(old.metadata.uid.as_deref());
+        let entry = self.generation.finalizer();
+        let mut all = old.metadata.finalizers.iter();
+        if let Some(index) = all.position(|f| *f == entry) {
+            let change = Change::Finalizer {
+                entry,
+                index,
+                was: Some(Box::new(old.whole.clone())),
+            };
+            let why = "only what is gone can be made again";
+            self.stages.push(Stage {
+                steps: vec![Step::new(target.clone(), change, why)],
+                until: Some(Until {
+                    target,
+                    sign: Sign::Gone,
+                    at_most: AT_MOST,
+                }),
+                always: false,
+            });
+        }
+        self.effects.at_least(Grade::B2);
+        self.effects.warn(format!(
+            "Kubernetes cannot take a deletion back: {} is let go and made again at once",
+            old.reference()
+        ));
+        let executions = self.cluster.executions();
+        let at_work = executions.all().iter();
+        let at_work = at_work.filter(|e| e.skyhook == old.name() && e.alive());
+        let on = NodeSet::of(at_work.map(|e| e.node));
+        if !on.is_empty() {
+            self.effects.warn(format!(
+                "packages are at work on {}: they are killed with the old object, and leave the \
+                 hosts half done",
+                on.limited(SHOWN)
+            ));
+        }
+    }
+
+    /// Makes it, with the part of its status that the operator cannot find out again.
+    pub fn make(&mut self) {
+        let target = self.target(None);
+        let create = |object: Value, until: Option<Until>| Stage {
+            steps: vec![Step::new(
+                target.clone(),
+                Change::Create(Box::new(object)),
+                "as it was",
+            )],
+            until,
+            always: false,
+        };
+        // Without its config updates, packages that were only configured anew would be interrupted.
+        let updates = self.skyhook.whole["status"]["configUpdates"].clone();
+        if updates.as_object().is_none_or(|updates| updates.is_empty()) {
+            self.stages.push(create(self.object.clone(), None));
+            return;
+        }
+        let status = |field: Field| {
+            let why = "or packages would be interrupted that were only configured anew";
+            Stage::of(vec![Step::new(
+                target.clone(),
+                Change::Status(vec![field]),
+                why,
+            )])
+        };
+        if hold::away(self.cluster) {
+            let status_alone = json!({"configUpdates": updates});
+            let field = Field::new(["status"], None, Some(status_alone));
+            self.stages.push(create(self.object.clone(), None));
+            self.stages.push(status(field));
+            return;
+        }
+        // The operator writes the rest of the status as soon as it sees that it is to do nothing yet.
+        let key = self.generation.key("pause");
+        let mut held = self.object.clone();
+        let ours = hold::acts(self.cluster, &self.skyhook);
+        if ours {
+            held["metadata"]["annotations"][&key] = json!("true");
+        }
+        let seen = Until {
+            target: target.clone(),
+            sign: Sign::Seen,
+            at_most: SEEN_WITHIN,
+        };
+        let field = Field::new(["status", "configUpdates"], None, Some(updates));
+        self.stages.push(create(held, Some(seen)));
+        self.stages.push(status(field.whatever_it_is()));
+        if ours {
+            let resume = Metadata::default().annotation(key, Edit::new(Some("true"), None));
+            let why = "let the operator go on";
+            let step = Step::new(target.clone(), Change::Metadata(resume), why);
+            self.stages.push(Stage::of(vec![step]));
+        }
+    }
+
+    /// The plan, with what runs again in spite of it all.
+    pub fn plan(self, title: String) -> Plan {
+        let (cluster, skyhook) = (self.cluster, &self.skyhook);
+        let mut reruns = Reruns::default();
+        let nodes = cluster.nodes.items().iter();
+        for node in nodes.filter(|n| skyhook.spec.node_selectors.matches(&n.labels)) {
+            let restored = self.states.iter().find(|(name, _)| *name == node.name);
+            let on = cluster.on_node(node, skyhook.name());
+            let state = restored.map(|(_, state)| state);
+            let state = state.or(on.and_then(|on| on.state.as_ref()));
+            for (name, package) in skyhook.packages() {
+                let entry = state.and_then(|s| s.entry(&package.entry_key(name)));
+                let done = match entry {
+                    Some(entry) => skyhook.is_package_complete(name, entry),
+                    None => package.uninstall().enabled && package.uninstall().apply,
+                };
+                if !done {
+                    reruns.add(node, name);
+                }
+            }
+        }
+        let mut effects = reruns.consequences(cluster, Some(skyhook));
+        effects.grade = effects.grade.max(self.effects.grade);
+        for warning in self.effects.warnings {
+            effects.warn(warning);
+        }
+        if !effects.reruns.is_empty() {
+            effects.warn(
+                "packages that were not complete, or whose uninstall had begun, run on the nodes counted",
+            );
+        }
+        effects.warn("its uid, status and batch state begin anew");
+        let policy = &skyhook.spec.deployment_policy;
+        let policies = cluster.policies.items();
+        if !policy.is_empty()
+            && cluster.policies.absence() == Absence::Proven
+            && policies.iter().all(|p| p.metadata.name != *policy)
+        {
+            effects.warn(format!(
+                "deployment policy {policy} is gone: the operator accepts no custom resource that \
+                 names it"
+            ));
+        }
+        Plan {
+            title,
+            subject: skyhook.name().to_owned(),
+            stages: self.stages,
+            consequences: effects,
+            ..Plan::default()
+        }
+    }
+}

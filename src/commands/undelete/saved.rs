@@ -1,0 +1,117 @@
+//! The journals that hold a custom resource.
+
+use serde_json::Value;
+
+use crate::apply::Fate;
+use crate::apply::journal::{Record, Store};
+use crate::cluster::Cluster;
+use crate::ctx::Ctx;
+use crate::error::{Error, Result};
+use crate::plan::{Change, Kind, Step};
+use crate::view::age;
+
+/// A custom resource as it was, and the steps that put back what was taken off nodes with it.
+pub struct Saved {
+    pub object: Value,
+    pub nodes: Vec<Step>,
+    /// Where it was found, in words.
+    pub origin: String,
+    pub warnings: Vec<String>,
+}
+
+/// Finds it in the journal named, or in the newest that holds it.
+///
+/// # Errors
+///
+/// No journal holds it; says which others there are.
+pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>) -> Result<Saved> {
+    let store = Store::of(crate::ctx::variable)?;
+    let kind = Kind::from(cluster.generation());
+    let server = match cluster.from_files {
+        true => String::new(),
+        false => ctx.server().await?,
+    };
+    let mut known: Vec<String> = Vec::new();
+    if let Some(id) = id {
+        let record = store.read(id)?;
+        if let Some(saved) = saved(&record, kind, name, &server) {
+            return Ok(saved);
+        }
+        known.extend(names(&record, kind));
+    } else {
+        for id in store.ids()? {
+            let record = match store.read(&id) {
+                Ok(record) => record,
+                Err(error) => {
+                    ctx.warn(format!("{error:#}"));
+                    continue;
+                }
+            };
+            // Another cluster's custom resource of the same name is not meant.
+            let elsewhere = !server.is_empty() && record.begun.server != server;
+            if elsewhere {
+                continue;
+            }
+            if let Some(saved) = saved(&record, kind, name, &server) {
+                return Ok(saved);
+            }
+            known.extend(names(&record, kind));
+        }
+    }
+    let what = format!("{} in the journal", cluster.generation().kind());
+    let known = known.iter().map(String::as_str);
+    Err(Error::unknown(&what, name, known)
+        .hint(format!("kubectl skyhook undelete {name} -f FILE"))
+        .hint("kubectl skyhook journal list"))
+}
+
+/// The object that a step took away, if it did or may have.
+fn taken<'a>(step: &'a Step, fate: &Option<Fate>) -> Option<&'a Value> {
+    let may = matches!(fate, None | Some(Fate::Applied | Fate::Failed { .. }));
+    match &step.change {
+        Change::Finalizer { was, .. } | Change::Delete { was } if may => was.as_deref(),
+        _ => None,
+    }
+}
+
+fn steps(record: &Record) -> impl Iterator<Item = (&Step, &Option<Fate>)> {
+    record.begun.plan.steps().zip(record.fates.iter().flatten())
+}
+
+fn names(record: &Record, kind: Kind) -> Vec<String> {
+    steps(record)
+        .filter(|(step, fate)| step.target.kind == kind && taken(step, fate).is_some())
+        .map(|(step, _)| step.target.name.clone())
+        .collect()
+}
+
+fn saved(record: &Record, kind: Kind, name: &str, server: &str) -> Option<Saved> {
+    let (step, object) = steps(record).find_map(|(step, fate)| {
+        let meant = step.target.kind == kind && step.target.name == name;
+        Some((step, taken(step, fate).filter(|_| meant)?))
+    })?;
+    let begun = &record.begun;
+    // What went with our finalizer was cleaned up for it. A deletion left that to the operator.
+    let stripped = matches!(step.change, Change::Finalizer { .. });
+    let (back, _) = record.undo();
+    let nodes = back
+        .steps()
+        .filter(|s| stripped && s.target.kind == Kind::Node);
+    let mut warnings = Vec::new();
+    if !server.is_empty() && begun.server != server {
+        warnings.push(format!(
+            "the journal is of {}, and this is {server}",
+            begun.server
+        ));
+    }
+    Some(Saved {
+        object: object.clone(),
+        nodes: nodes.cloned().collect(),
+        origin: format!(
+            "journal {} ({} ago)",
+            begun.id,
+            age(Some(begun.at), crate::ctx::now())
+        ),
+        warnings,
+    })
+}

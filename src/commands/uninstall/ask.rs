@@ -1,0 +1,382 @@
+//! `uninstall NAME PACKAGE`: asks the operator to uninstall packages everywhere, or takes that back.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::effects::Told;
+use super::order::removal_order;
+use super::progress::Progress;
+use super::refuse;
+use super::survey::Survey;
+use crate::api::{Package, Skyhook};
+use crate::args::connection::duration;
+use crate::args::safety::{DryRun, Safety};
+use crate::cluster::{Cluster, Source};
+use crate::commands::lifecycle;
+use crate::commands::migration;
+use crate::commands::node::selection;
+use crate::ctx::{Ctx, Manner, Waiting};
+use crate::error::{Error, Exit, Result};
+use crate::plan::{Change, Field, Guard, Plan, Sign, Stage, Step, Target, Until};
+use crate::rules::Scope;
+
+#[derive(Debug, clap::Args)]
+pub struct What {
+    /// The custom resource
+    #[arg(value_name = "NAME", required = true)]
+    name: Option<String>,
+
+    /// The package
+    #[arg(value_name = "PACKAGE", required_unless_present = "all_packages")]
+    package: Option<String>,
+
+    /// Uninstall every package, one after the other, each before those that it depends on
+    ///
+    /// Each is waited for, and the first that cannot go on ends it. The same command again goes on from there.
+    #[arg(long, conflicts_with_all = ["package", "cancel"])]
+    all_packages: bool,
+
+    /// Take the request back: what is not uninstalled yet stays or is installed again
+    #[arg(long, conflicts_with_all = ["enable", "wait", "remove"])]
+    cancel: bool,
+
+    /// Declare that the package can be uninstalled, where the spec does not say so yet
+    ///
+    /// The package must have uninstall.sh and uninstall_check.sh. From then on it can neither leave the spec nor go with
+    /// the custom resource before it is uninstalled.
+    #[arg(long)]
+    enable: bool,
+
+    /// Wait until the package is gone from all nodes, and show how it goes
+    ///
+    /// Ends with exit code 2, and says why, as soon as a rule at error level finds that it cannot go on by itself.
+    #[arg(long)]
+    wait: bool,
+
+    /// How long to wait; 0 waits for ever [default: 30m]
+    #[arg(long, value_name = "DURATION", value_parser = duration, overrides_with = "timeout")]
+    timeout: Option<Duration>,
+
+    /// Wait, then take the package out of the spec
+    #[arg(long)]
+    remove: bool,
+
+    /// Ask for it although it would do nothing now, as while a migration holds the operator, or may strand the package
+    #[arg(long)]
+    force: bool,
+}
+
+/// How long to wait, if nothing is said.
+const TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+/// What is asked for, once it is sure that no subcommand was.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wish<'a> {
+    pub name: &'a str,
+    pub enable: bool,
+    pub wait: bool,
+    pub remove: bool,
+    pub force: bool,
+    /// Every package, rather than one.
+    pub all: bool,
+    timeout: Duration,
+}
+
+impl Wish<'_> {
+    /// Whether it is waited for.
+    pub fn waits(&self) -> bool {
+        self.wait || self.remove || self.all
+    }
+}
+
+pub const NEEDS: [Source; 7] = [
+    Source::Skyhooks,
+    Source::Legacy,
+    Source::Nodes,
+    Source::Pods,
+    Source::Jobs,
+    Source::Events,
+    Source::Operator,
+];
+
+pub async fn run(ctx: &mut Ctx, what: &What, safety: &Safety) -> Result<Exit> {
+    let Some(name) = &what.name else {
+        return Err(Error::usage("which package of which custom resource?"));
+    };
+    let wish = Wish {
+        name,
+        enable: what.enable,
+        wait: what.wait,
+        remove: what.remove,
+        force: what.force,
+        all: what.all_packages,
+        timeout: what.timeout.unwrap_or(TIMEOUT),
+    };
+    if what.timeout.is_some() && !wish.waits() {
+        return Err(Error::usage("--timeout says how long to --wait; add that"));
+    }
+    let cluster = ctx.load(&needs(&wish)).await?;
+    let skyhook = lifecycle::existing(&cluster, name)?;
+    selection::readable(&cluster, Source::Nodes)?;
+    let known = |package: &str| {
+        let names = skyhook.packages().map(|(name, _)| name);
+        Error::unknown("package", package, names)
+    };
+    if let Some(package) = what.package.as_deref().filter(|_| what.cancel) {
+        let Some(spec) = skyhook.package(package) else {
+            return Err(known(package));
+        };
+        let plan = cancel(&cluster, skyhook, package, spec, what.force)?;
+        return ctx.carry_out(&plan, safety, Manner::default()).await;
+    }
+    let packages: Vec<&str> = match what.package.as_deref() {
+        Some(package) if skyhook.package(package).is_none() => return Err(known(package)),
+        Some(package) => vec![package],
+        None => removal_order(skyhook),
+    };
+    let rehearsed = safety.dry_run == DryRun::Server;
+    let plan = plan(&cluster, skyhook, &packages, &wish, rehearsed)?;
+    if !wish.waits() {
+        return ctx.carry_out(&plan, safety, Manner::default()).await;
+    }
+    let mut progress = Progress::new(&cluster, name, &packages, wish.remove);
+    let waiting = Waiting {
+        goal: &mut progress,
+        timeout: (!wish.timeout.is_zero()).then_some(wish.timeout),
+        cluster: cluster.clone(),
+    };
+    let manner = Manner::default();
+    ctx.carry_out_and_wait(&plan, safety, manner, Some(waiting))
+        .await
+}
+
+/// What is read: to wait, all that rules look at.
+fn needs(wish: &Wish<'_>) -> Vec<Source> {
+    let mut needs = NEEDS.to_vec();
+    if wish.waits() {
+        needs.extend(Scope::default().needs());
+    }
+    needs.sort_unstable();
+    needs.dedup();
+    needs
+}
+
+/// The plan for these packages, one after the other.
+///
+/// A server that is only asked refuses to take out of the spec what is on a node still: for a rehearsal that is left out.
+fn plan(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    packages: &[&str],
+    wish: &Wish<'_>,
+    rehearsed: bool,
+) -> Result<Plan> {
+    refuse::refuse_at_rest(cluster, skyhook, wish)?;
+    let mut plan = Plan {
+        title: title(packages, wish),
+        subject: wish.name.to_owned(),
+        ..Plan::default()
+    };
+    let mut gone: Vec<&str> = Vec::new();
+    for name in packages {
+        let package = skyhook.package(name).expect("it was looked up");
+        let survey = Survey::of(cluster, skyhook, name, package);
+        refuse::refuse_traps(cluster, skyhook, name, package, &survey, wish)?;
+        let fields = request(name, package);
+        let enables = !package.uninstall().enabled;
+        let told = Told {
+            cluster,
+            skyhook,
+            name,
+            package,
+            survey: &survey,
+        };
+        if !fields.is_empty() || wish.waits() {
+            told.uninstall(enables, &gone, &mut plan.consequences);
+        }
+        let mut stage = Stage::default();
+        if !fields.is_empty() {
+            let step = step(cluster, skyhook, Change::Spec(fields));
+            // Another version would be another uninstall.
+            stage.steps.push(step.guard(same(name, package)));
+        }
+        stage.until = wish.waits().then(|| Until {
+            target: target(cluster, skyhook),
+            sign: Sign::Uninstalled {
+                package: (*name).to_owned(),
+                version: package.version.clone(),
+            },
+            at_most: wish.timeout.as_secs(),
+        });
+        if !stage.steps.is_empty() || stage.until.is_some() {
+            plan.stages.push(stage);
+        }
+        if wish.remove && rehearsed && !survey.is_absent() {
+            plan.consequences.warn(format!(
+                "that {name} is taken out of the spec cannot be rehearsed: the server refuses it as long as it is on a \
+                 node"
+            ));
+        } else if wish.remove {
+            let out = out_of_the_spec(cluster, skyhook, name, package, &gone);
+            plan.stages.push(Stage::of(vec![out]));
+        }
+        gone.push(name);
+    }
+    at_rest(skyhook, &mut plan);
+    migration::refuse_held(cluster, &mut plan, wish.force)?;
+    Ok(plan)
+}
+
+fn title(packages: &[&str], wish: &Wish<'_>) -> String {
+    let what = match wish.all {
+        true => "all packages",
+        false => packages[0],
+    };
+    let also = match (wish.remove, wish.waits()) {
+        (true, _) => ", wait, and remove from the spec",
+        (false, true) => ", and wait",
+        _ => "",
+    };
+    let order = match wish.all && packages.len() > 1 {
+        true => format!(" ({})", packages.join(", then ")),
+        false => String::new(),
+    };
+    format!("uninstall {what} of {}{order}{also}", wish.name)
+}
+
+fn target(cluster: &Cluster, skyhook: &Skyhook) -> Target {
+    let uid = skyhook.metadata.uid.as_deref();
+    Target::skyhook(cluster.generation(), skyhook.name(), uid)
+}
+
+fn step(cluster: &Cluster, skyhook: &Skyhook, change: Change) -> Step {
+    Step::new(
+        target(cluster, skyhook),
+        change,
+        "the operator does the rest",
+    )
+}
+
+fn path(package: &str, field: &[&str]) -> Vec<String> {
+    let start = ["spec", "packages", package];
+    let whole = start.iter().chain(field);
+    whole.map(|part| (*part).to_owned()).collect()
+}
+
+/// The version is still the one that was looked at.
+fn same(name: &str, package: &Package) -> Guard {
+    let version = format!("/spec/packages/{name}/version");
+    Guard::none().value(version, json!(package.version))
+}
+
+/// The fields that ask for an uninstall, as far as they do not yet.
+fn request(name: &str, package: &Package) -> Vec<Field> {
+    let now = package.uninstall();
+    if package.uninstall.is_none() {
+        let whole = json!({"enabled": true, "apply": true});
+        return vec![Field::new(path(name, &["uninstall"]), None, Some(whole))];
+    }
+    let fields = [("enabled", now.enabled), ("apply", now.apply)].into_iter();
+    let missing = fields.filter(|(_, is)| !is);
+    missing
+        .map(|(field, _)| {
+            let path = path(name, &["uninstall", field]);
+            Field::new(path, Some(json!(false)), Some(json!(true)))
+        })
+        .collect()
+}
+
+/// Takes a package that is uninstalled out of the spec, if nobody depends on it by then but those that are gone, too.
+///
+/// That its uninstall is asked for still, at the same version, says that it has not come back: the operator does not
+/// install what is to be uninstalled.
+fn out_of_the_spec(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    name: &str,
+    package: &Package,
+    gone: &[&str],
+) -> Step {
+    let mut whole = package.whole.clone();
+    whole["uninstall"] = json!({"enabled": true, "apply": true});
+    if let Some(before) = package.whole["uninstall"].as_object() {
+        whole["uninstall"] = json!(before);
+        whole["uninstall"]["enabled"] = json!(true);
+        whole["uninstall"]["apply"] = json!(true);
+    }
+    // The operator fills in the package's name, which is no reason to leave it there.
+    let field = Field::new(path(name, &[]), Some(whole), None).whatever_it_is();
+    let apply = format!("/spec/packages/{name}/uninstall/apply");
+    let mut guard = same(name, package).value(apply, json!(true)).not_deleting();
+    let others = skyhook.packages();
+    for (other, package) in others.filter(|(other, _)| *other != name && !gone.contains(other)) {
+        // A server cannot test for what is in a map that is not there.
+        let within = match package.whole["dependsOn"].is_object() {
+            true => format!("/{name}"),
+            false => String::new(),
+        };
+        let needs = format!("/spec/packages/{other}/dependsOn{within}");
+        guard = guard.value(needs, json!(null));
+    }
+    step(cluster, skyhook, Change::Spec(vec![field])).guard(guard)
+}
+
+/// The plan that takes a request back.
+fn cancel(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    name: &str,
+    package: &Package,
+    force: bool,
+) -> Result<Plan> {
+    let mut plan = Plan {
+        title: format!("cancel the uninstall of {name} of {}", skyhook.name()),
+        subject: skyhook.name().to_owned(),
+        ..Plan::default()
+    };
+    if !package.uninstall().apply {
+        return Ok(plan);
+    }
+    let path = path(name, &["uninstall", "apply"]);
+    let field = Field::new(path, Some(json!(true)), Some(json!(false)));
+    let step = step(cluster, skyhook, Change::Spec(vec![field]));
+    plan.stages
+        .push(Stage::of(vec![step.guard(same(name, package))]));
+    let survey = Survey::of(cluster, skyhook, name, package);
+    let told = Told {
+        cluster,
+        skyhook,
+        name,
+        package,
+        survey: &survey,
+    };
+    told.cancel(&mut plan.consequences);
+    if skyhook.deleting() {
+        plan.consequences.warn(format!(
+            "{} is being deleted, which uninstalls {name} all the same",
+            skyhook.reference()
+        ));
+    }
+    at_rest(skyhook, &mut plan);
+    migration::refuse_held(cluster, &mut plan, force)?;
+    Ok(plan)
+}
+
+/// Warns where nothing comes of it for the time being, and says who else decides on it.
+fn at_rest(skyhook: &Skyhook, plan: &mut Plan) {
+    let what = match (skyhook.paused(), skyhook.disabled()) {
+        (true, _) => "paused",
+        (_, true) => "disabled",
+        _ => "",
+    };
+    let reference = skyhook.reference();
+    if !what.is_empty() {
+        let warning = format!("{reference} is {what}: nothing happens until it runs");
+        plan.consequences.warn(warning);
+    }
+    if !plan.is_empty() {
+        let note = "the operator's webhook has the last word; --dry-run=server asks it";
+        plan.consequences.notes.push(note.to_owned());
+    }
+}

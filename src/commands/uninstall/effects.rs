@@ -1,0 +1,259 @@
+//! What an uninstall does where, in the words of the preview.
+
+use super::survey::{Survey, at_work, first, nodes};
+use crate::api::{Package, Skyhook, Stage};
+use crate::cluster::{Cluster, Node};
+use crate::plan::{Consequences, Grade};
+use crate::view::{list, plural};
+
+/// A package, where it stands, and what is to be told of it.
+#[derive(Clone, Copy)]
+pub(super) struct Told<'a> {
+    pub cluster: &'a Cluster,
+    pub skyhook: &'a Skyhook,
+    pub name: &'a str,
+    pub package: &'a Package,
+    pub survey: &'a Survey<'a>,
+}
+
+impl Told<'_> {
+    /// What the uninstall does on each node; `gone` are the packages that will be uninstalled by then.
+    pub fn uninstall(self, enables: bool, gone: &[&str], effects: &mut Consequences) {
+        let Told { name, survey, .. } = self;
+        let version = &self.package.version;
+        let concerned: Vec<&Node> = survey.concerned().collect();
+        let interrupt = self.skyhook.pending_interrupt(name, self.package);
+        weigh(&concerned, interrupt, effects);
+        if !survey.ready.is_empty() {
+            effects.notes.push(format!(
+                "{name} {version} is uninstalled on {}{}",
+                nodes(survey.ready.iter().copied()),
+                match survey.ready.len() {
+                    1 => "",
+                    _ => ", on all of them at once, whatever the budget",
+                }
+            ));
+        }
+        if !survey.begun.is_empty() {
+            effects.notes.push(format!(
+                "the uninstall of {name} is under way on {}",
+                nodes(survey.begun.iter().map(|(n, _)| *n))
+            ));
+        }
+        if let Some(kind) = interrupt.filter(|_| !concerned.is_empty()) {
+            effects.notes.push(format!(
+                "each of them is cordoned and drained for the interrupt of {name}{}; no budget holds that back",
+                interrupted(self.package, kind)
+            ));
+        }
+        if !survey.absent.is_empty() {
+            effects.notes.push(format!(
+                "{name} is not on {}; nothing runs there",
+                nodes(survey.absent.iter().copied())
+            ));
+        }
+        for (node, entry) in survey.unfinished.iter().take(3) {
+            effects.warn(format!(
+                "on {} {name} is at {} ({}): its uninstall begins only once it is complete",
+                node.name, entry.stage, entry.state
+            ));
+        }
+        if survey.unfinished.len() > 3 {
+            effects.warn(format!(
+                "{name} is not complete on {}: its uninstall begins there only once it is",
+                nodes(survey.unfinished.iter().map(|(n, _)| *n))
+            ));
+        }
+        if !survey.ignored.is_empty() {
+            effects.warn(format!(
+                "the uninstall of {name} waits on {}, which the operator leaves alone, until `kubectl skyhook node \
+                 unignore`",
+                nodes(survey.ignored.iter().copied())
+            ));
+        }
+        if let Some((_, entry)) = first(&survey.other) {
+            effects.warn(format!(
+                "on {} {name} is at version {}: it is upgraded to {version} before it is uninstalled, or stranded \
+                 (SKY104)",
+                nodes(survey.other.iter().map(|(n, _)| *n)),
+                entry.version
+            ));
+        }
+        if survey.is_absent() && survey.other.is_empty() {
+            effects.warn(format!(
+                "there is nothing to uninstall of {name}: the operator takes it for uninstalled, and does not install \
+                 it (SKY103)"
+            ));
+        }
+        self.left_alone(effects);
+        let dependants = dependants(self.skyhook, name);
+        let staying: Vec<&str> = dependants
+            .iter()
+            .filter(|d| !gone.contains(d))
+            .filter(|d| {
+                let package = self.skyhook.package(d).map(Package::uninstall);
+                !package.is_some_and(|u| u.enabled && u.apply)
+            })
+            .copied()
+            .collect();
+        if !staying.is_empty() {
+            let (verb, them) = match staying.len() {
+                1 => ("depends", "it stays installed and is"),
+                _ => ("depend", "they stay installed and are"),
+            };
+            effects.warn(format!(
+                "{} {verb} on {name}: {them} blocked until {name} is installed again (SKY111)",
+                list(&staying)
+            ));
+        }
+        if enables {
+            effects.warn(format!(
+                "--enable declares that {name} has an uninstall step: without uninstall.sh and uninstall_check.sh in \
+                 it the uninstall fails on every node, and from then on it can neither leave the spec nor be deleted \
+                 with the custom resource before it is uninstalled"
+            ));
+        }
+        if !concerned.is_empty() {
+            effects.cannot_be_undone.push(format!(
+                "what the uninstall of {name} does to hosts; --cancel installs it again"
+            ));
+        }
+    }
+
+    /// Nodes of which the operator takes no notice, and those that cannot be read.
+    fn left_alone(self, effects: &mut Consequences) {
+        let Told { name, survey, .. } = self;
+        if !survey.malformed.is_empty() {
+            effects.warn(format!(
+                "the node state on {} cannot be read: whether {name} is there is not known (SKY206)",
+                nodes(survey.malformed.iter().copied())
+            ));
+        }
+        if !survey.deselected.is_empty() {
+            effects.warn(format!(
+                "{name} stays on {}, which {} no longer selects",
+                nodes(survey.deselected.iter().copied()),
+                self.skyhook.reference()
+            ));
+        }
+    }
+
+    /// What taking the request back means at this moment.
+    pub fn cancel(self, effects: &mut Consequences) {
+        let Told {
+            cluster,
+            name,
+            survey,
+            ..
+        } = self;
+        let at = |stage: Stage| {
+            let begun = survey.begun.iter();
+            let at: Vec<&Node> = begun
+                .filter(|(_, e)| e.stage == stage)
+                .map(|(n, _)| *n)
+                .collect();
+            at
+        };
+        let reset = at(Stage::Uninstall);
+        let beyond = at(Stage::UninstallInterrupt);
+        let again: Vec<&Node> = [&reset[..], &beyond[..], &survey.absent[..]].concat();
+        let interrupt = self.skyhook.pending_interrupt(name, self.package);
+        weigh(&again, interrupt, effects);
+        let untouched = survey.ready.len() + survey.unfinished.len() + survey.ignored.len();
+        if untouched > 0 {
+            effects.notes.push(format!(
+                "the uninstall of {name} has not begun on {}; nothing happens there",
+                plural(untouched, "node")
+            ));
+        }
+        if !reset.is_empty() {
+            effects.notes.push(format!(
+                "the uninstall is broken off on {}; {name} is installed there again from its first stage",
+                nodes(reset.iter().copied())
+            ));
+        }
+        if !beyond.is_empty() {
+            effects.warn(format!(
+                "it cannot be cancelled any more on {}: the interrupt has been fired and runs to its end, then {name} \
+                 is installed again",
+                nodes(beyond.iter().copied())
+            ));
+        }
+        if !survey.absent.is_empty() {
+            effects.notes.push(format!(
+                "{name} is not on {}; it is installed there{}",
+                nodes(survey.absent.iter().copied()),
+                match survey.is_absent() {
+                    true => "",
+                    false => " again",
+                }
+            ));
+        }
+        let running = at_work(cluster, self.skyhook.name(), name);
+        let running: Vec<String> = running
+            .into_iter()
+            .filter(|(node, _)| reset.iter().any(|n| n.name == *node))
+            .map(|(node, reference)| format!("{reference} on {node}"))
+            .collect();
+        if !running.is_empty() {
+            let more = running.len().saturating_sub(3);
+            let shown = running[..running.len() - more].join(", ");
+            let more = match more {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            effects.warn(format!(
+                "the operator does not stop what runs: {shown}{more} may finish its uninstall first, and one that \
+                 does not end keeps the cancelling from all nodes (SKY105)"
+            ));
+        }
+        if let Some(kind) = interrupt.filter(|_| !again.is_empty()) {
+            effects.notes.push(format!(
+                "each node that installs {name} again is cordoned and drained for its interrupt{}",
+                interrupted(self.package, kind)
+            ));
+        }
+        self.left_alone(effects);
+    }
+}
+
+/// Grade and numbers of an uninstall or installation on these nodes.
+fn weigh(nodes: &[&Node], interrupt: Option<&str>, effects: &mut Consequences) {
+    effects.nodes = effects.nodes.max(nodes.len());
+    effects.gpus = effects.gpus.max(nodes.iter().map(|n| n.gpus).sum());
+    effects.at_least(Grade::B2);
+    let Some(kind) = interrupt.filter(|_| !nodes.is_empty()) else {
+        return;
+    };
+    effects.drains = effects.drains.max(nodes.len());
+    effects.at_least(Grade::B3);
+    match kind {
+        "reboot" => {
+            effects.reboots = effects.reboots.max(nodes.len());
+            effects.at_least(Grade::B4);
+        }
+        "noop" => {}
+        _ => effects.restarts = effects.restarts.max(nodes.len()),
+    }
+}
+
+/// What the interrupt does beyond the drain.
+fn interrupted(package: &Package, kind: &str) -> String {
+    let services = package.interrupt.as_ref().map(|i| i.services.join(", "));
+    match (kind, services.filter(|s| !s.is_empty())) {
+        ("reboot", _) => ", and reboots".to_owned(),
+        ("restartAllServices", _) => ", and all its services restart".to_owned(),
+        ("service", Some(services)) => format!(", and {services} restarts"),
+        ("service", None) => ", and services restart".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// The packages that name this one as what they depend on.
+pub(super) fn dependants<'a>(skyhook: &'a Skyhook, name: &str) -> Vec<&'a str> {
+    let packages = skyhook.packages();
+    packages
+        .filter(|(_, p)| p.depends_on.contains_key(name))
+        .map(|(dependant, _)| dependant)
+        .collect()
+}

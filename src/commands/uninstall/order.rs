@@ -1,0 +1,58 @@
+//! The order in which packages can be uninstalled.
+
+use crate::api::Skyhook;
+
+/// The packages of a spec, each before those that it depends on; then by name.
+///
+/// Packages that depend on each other in a circle (SKY207) come last: there is no order to them.
+pub(super) fn removal_order(skyhook: &Skyhook) -> Vec<&str> {
+    let mut left: Vec<&str> = skyhook.packages().map(|(name, _)| name).collect();
+    let mut order = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let needed = |name: &str| {
+            let mut others = left.iter().filter(|other| **other != name);
+            others.any(|other| {
+                let package = skyhook.package(other);
+                package.is_some_and(|p| p.depends_on.contains_key(name))
+            })
+        };
+        let next = left.iter().position(|name| !needed(name)).unwrap_or(0);
+        order.push(left.remove(next));
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn order(depends: serde_json::Value) -> Vec<String> {
+        let packages = depends.as_object().expect("a map").iter();
+        let packages: serde_json::Map<_, _> = packages
+            .map(|(name, on)| {
+                let on = on.as_str().unwrap_or_default().split_whitespace();
+                let on: serde_json::Map<_, _> = on.map(|d| (d.to_owned(), json!("1"))).collect();
+                (name.clone(), json!({"version": "1", "dependsOn": on}))
+            })
+            .collect();
+        let skyhook: Skyhook =
+            serde_json::from_value(json!({"spec": {"packages": packages}})).expect("a skyhook");
+        let order = removal_order(&skyhook).into_iter();
+        order.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_others_need_goes_last() {
+        let chain = json!({"base": "", "driver": "base", "tuning": "driver base", "alone": ""});
+        assert_eq!(order(chain), ["alone", "tuning", "driver", "base"]);
+        assert_eq!(order(json!({"b": "", "a": ""})), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_circle_ends_somewhere() {
+        let circle = json!({"a": "b", "b": "a", "c": "a"});
+        assert_eq!(order(circle), ["c", "a", "b"]);
+    }
+}

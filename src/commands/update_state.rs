@@ -1,0 +1,220 @@
+//! `update-state`: one entry of node states, set by hand.
+
+use crate::api::{Entry, Skyhook, Stage, State, keys};
+use crate::args::safety::Safety;
+use crate::args::selection::Selection;
+use crate::cluster::{Cluster, Node};
+use crate::commands::{lifecycle, migration, picking, reset};
+use crate::ctx::{Ctx, Manner};
+use crate::error::{Error, Exit, Result};
+use crate::plan::build::{effects, hold, node};
+use crate::plan::{Change, Grade, Plan, Stage as PlanStage, Step, Target};
+use crate::view::plural;
+
+/// Set the state of one package by hand
+///
+/// One entry is changed, and only where it still stands where it stood. Stages and states that an operator takes up
+/// in a way that they do not say are refused; --force sets them all the same.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook update-state gpu-tune driver 2.0.1 config complete --node gpu-0001
+  kubectl skyhook update-state gpu-tune driver 2.0.1 apply in_progress --failed-only")]
+pub struct Args {
+    /// The custom resource
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// The package
+    #[arg(value_name = "PACKAGE")]
+    package: String,
+
+    /// Its version
+    #[arg(value_name = "VERSION")]
+    version: String,
+
+    /// apply, upgrade, config, interrupt, post-interrupt, uninstall or uninstall-interrupt
+    #[arg(value_name = "STAGE")]
+    stage: String,
+
+    /// complete, in_progress, skipped, erroring or unknown
+    #[arg(value_name = "STATE")]
+    state: String,
+
+    #[command(flatten)]
+    selection: Selection,
+
+    /// Add the entry on nodes that do not have it; they must be named
+    #[arg(long)]
+    add: bool,
+
+    /// Also what the operator takes up in another way, what it does not know, and while a migration holds it
+    #[arg(long)]
+    force: bool,
+
+    /// Do not pause the operator, even where it could write to the same nodes
+    #[arg(long)]
+    no_pause: bool,
+
+    #[command(flatten)]
+    safety: Safety,
+}
+
+pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load(&reset::NEEDS).await?;
+    let plan = plan(&cluster, args)?;
+    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+}
+
+fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
+    let skyhook = lifecycle::existing(cluster, &args.name)?;
+    let (stage, state) = (
+        Stage::from(args.stage.as_str()),
+        State::from(args.state.as_str()),
+    );
+    if !args.force {
+        refuse_unknown(skyhook, args)?;
+        refuse_misleading(&stage, &state)?;
+    }
+    if args.add && args.selection.is_everything() {
+        return Err(Error::usage(
+            "--add needs --node, --match or -l: it would add the entry to every node",
+        ));
+    }
+    let key = format!("{}|{}", args.package, args.version);
+    let mut steps = Vec::new();
+    let mut nodes: Vec<&Node> = Vec::new();
+    let mut reruns = effects::Reruns::default();
+    for node in picking::nodes(cluster, &args.selection)? {
+        let on = cluster.on_node(node, skyhook.name());
+        if args.selection.failed_only && !on.is_some_and(picking::fails) {
+            continue;
+        }
+        let known = on
+            .and_then(|on| on.state.as_ref())
+            .filter(|s| s.malformed().is_empty());
+        let entry = known.and_then(|s| s.entry(&key));
+        let change = match (known, entry) {
+            (_, Some(entry)) if is_so(entry, &stage, &state) => continue,
+            (Some(known), Some(_)) => {
+                node::moved(known, std::slice::from_ref(&key), &stage, &state)
+            }
+            (known, None) if args.add && !on.is_some_and(|on| on.is_malformed()) => {
+                let text = new_entry(skyhook, args);
+                let annotation = keys::node_state(cluster.generation(), skyhook.name());
+                node::added(known, &annotation, &key, &stage, &state, &text)
+            }
+            _ => continue,
+        };
+        nodes.push(node);
+        if state == State::InProgress {
+            reruns.add(node, &args.package);
+        }
+        let target = Target::node(&node.name, node.uid.as_deref());
+        steps.push(Step::new(
+            target,
+            Change::Metadata(change),
+            "asked for by hand",
+        ));
+    }
+    let mut plan = Plan {
+        title: format!(
+            "set {} {} of {} to {stage}/{state} on {}",
+            args.package,
+            args.version,
+            args.name,
+            plural(nodes.len(), "node")
+        ),
+        subject: args.name.clone(),
+        consequences: reruns.consequences(cluster, Some(skyhook)),
+        ..Plan::default()
+    };
+    if steps.is_empty() {
+        return Ok(plan);
+    }
+    plan.consequences.nodes = nodes.len();
+    plan.consequences.at_least(Grade::B2);
+    plan.stages.push(PlanStage::of(steps));
+    migration::refuse_held(cluster, &mut plan, args.force)?;
+    Ok(
+        match !args.no_pause && hold::is_needed(cluster, skyhook, &nodes) {
+            true => hold::around(plan, skyhook),
+            false => plan,
+        },
+    )
+}
+
+fn is_so(entry: &Entry, stage: &Stage, state: &State) -> bool {
+    entry.stage == *stage && entry.state == *state
+}
+
+/// The entry as the operator would write it, in the order of its fields.
+fn new_entry(skyhook: &Skyhook, args: &Args) -> String {
+    let image = skyhook
+        .package(&args.package)
+        .map_or("", |p| p.image.as_str());
+    serde_json::json!({
+        "name": args.package,
+        "version": args.version,
+        "image": image,
+        "stage": args.stage,
+        "state": args.state,
+    })
+    .to_string()
+}
+
+/// Refuses a package, version, stage or state that nobody knows.
+fn refuse_unknown(skyhook: &Skyhook, args: &Args) -> Result<()> {
+    let Some(package) = skyhook.package(&args.package) else {
+        let known = skyhook.packages().map(|(name, _)| name);
+        return Err(Error::unknown("package", &args.package, known));
+    };
+    if package.version != args.version {
+        return Err(Error::failed(format!(
+            "{} of {} is at version {}, not {}",
+            args.package,
+            skyhook.reference(),
+            package.version,
+            args.version
+        ))
+        .hint("--force sets the state of another version all the same"));
+    }
+    for (what, word, known) in [
+        ("stage", &args.stage, Stage::KNOWN),
+        ("state", &args.state, State::KNOWN),
+    ] {
+        if !known.contains(&word.as_str()) {
+            return Err(Error::usage(format!(
+                "invalid {what} {word:?}: expected one of {}",
+                known.join(", ")
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what the operator does not take up as it reads.
+fn refuse_misleading(stage: &Stage, state: &State) -> Result<()> {
+    let why = match (stage, state) {
+        (Stage::Interrupt, State::InProgress) => {
+            "from interrupt/in_progress the operator interrupts the node before it is cordoned and drained"
+        }
+        (Stage::PostInterrupt, State::InProgress) => {
+            "from post-interrupt/in_progress the operator runs apply again"
+        }
+        (Stage::Uninstall, State::Complete) => {
+            "from uninstall/complete the operator runs apply; remove the entry instead"
+        }
+        (stage, State::Skipped) if *stage != Stage::Interrupt => {
+            "skipped is a state of interrupts alone; the operator never leaves it elsewhere"
+        }
+        (_, State::Unknown | State::Erroring) => {
+            "the operator sets erroring and unknown itself; set by hand they only count as failures"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error {
+        exit: Exit::Refused,
+        ..Error::failed(format!("{why}; nothing was changed"))
+    }
+    .hint("--force sets it all the same"))
+}

@@ -1,0 +1,144 @@
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::cluster::{Cluster, Source};
+use crate::ctx::Ctx;
+use crate::error::{Exit, Result};
+use crate::view::View;
+use crate::view::text::Text;
+
+/// Show the version of this program, and of the operator
+///
+/// An operator that cannot be found is not an error: its version is then unknown, and it says why.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook version
+  kubectl skyhook version --client-only")]
+pub struct Args {
+    /// Do not ask the cluster
+    #[arg(long)]
+    client_only: bool,
+
+    /// How long to wait for the cluster; 0 waits for ever
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = crate::args::connection::duration,
+        overrides_with = "timeout")]
+    timeout: Duration,
+}
+
+pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let operator = match args.client_only {
+        true => None,
+        false => Some(ask(ctx, args.timeout).await),
+    };
+    ctx.show(&Version { operator })?;
+    Ok(Exit::Done)
+}
+
+async fn ask(ctx: &mut Ctx, timeout: Duration) -> Operator {
+    let load = ctx.load(&[Source::Operator]);
+    let loaded = match timeout.is_zero() {
+        false => tokio::time::timeout(timeout, load)
+            .await
+            .unwrap_or_else(|_| Err(crate::error::Error::failed("timed out"))),
+        true => load.await,
+    };
+    match loaded {
+        Ok(cluster) => Operator::of(&cluster),
+        Err(error) => Operator {
+            why: Some(error.message),
+            ..Operator::default()
+        },
+    }
+}
+
+struct Version {
+    operator: Option<Operator>,
+}
+
+/// The operator, as far as it is known.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+struct Operator {
+    version: Option<String>,
+    namespace: Option<String>,
+    /// The API that it acts on.
+    api: Option<String>,
+    /// Why the version is not known.
+    #[serde(rename = "unknownBecause")]
+    why: Option<String>,
+}
+
+/// The versions of this program and of the operator.
+#[derive(Serialize, JsonSchema)]
+pub struct Document {
+    plugin: Plugin,
+    /// Null with --client-only.
+    operator: Option<Operator>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Plugin {
+    version: String,
+}
+
+impl Operator {
+    fn of(cluster: &Cluster) -> Operator {
+        let version = cluster
+            .ruling
+            .operator_version
+            .as_ref()
+            .map(ToString::to_string);
+        let why = match (&version, cluster.source(Source::Operator)) {
+            (Some(_), _) => None,
+            (None, crate::cluster::Read::Unreadable(why)) => Some(why),
+            (None, crate::cluster::Read::NotAsked) => {
+                Some("the files given hold no Deployments".to_owned())
+            }
+            (None, crate::cluster::Read::Ok(_)) => {
+                Some("no Deployment runs the operator".to_owned())
+            }
+        };
+        let deployment = cluster.operators.items().first();
+        Operator {
+            version,
+            namespace: deployment.and_then(|d| d.metadata.namespace.clone()),
+            api: Some(cluster.generation().api_version()),
+            why,
+        }
+    }
+}
+
+impl View for Version {
+    fn blocks(&self, _wide: bool) -> Text {
+        let mut text = Text::new();
+        text.line(format!("Skyhook plugin:   v{}", env!("CARGO_PKG_VERSION")));
+        if let Some(operator) = &self.operator {
+            let version = match (&operator.version, &operator.why) {
+                (Some(version), _) => version.clone(),
+                (None, Some(why)) => format!("unknown ({why})"),
+                (None, None) => "unknown".to_owned(),
+            };
+            text.line(format!("Skyhook operator: {version}"));
+            if let Some(api) = &operator.api {
+                text.line(format!("API:              {api}"));
+            }
+        }
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![format!("version/v{}", env!("CARGO_PKG_VERSION"))]
+    }
+
+    fn document(&self) -> Value {
+        let document = Document {
+            plugin: Plugin {
+                version: format!("v{}", env!("CARGO_PKG_VERSION")),
+            },
+            operator: self.operator.clone(),
+        };
+        serde_json::to_value(document).expect("a document is plain data")
+    }
+}

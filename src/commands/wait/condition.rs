@@ -1,0 +1,257 @@
+//! What is waited for, and whether it has come about.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::api::{Skyhook, Status};
+use crate::cluster::{Cluster, OnNode, Read};
+use crate::commands::package::scope::identity;
+use crate::error::Error;
+use crate::rules::Finding;
+use crate::view::plural;
+
+/// What is waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// Every node is done with every package.
+    Complete,
+    /// A package, or every one whose uninstall is asked for, is gone from all nodes.
+    Uninstalled(Option<String>),
+    /// The object is gone.
+    Deleted,
+    /// The operator calls the custom resource or one of its nodes erroring.
+    Erroring,
+}
+
+/// How far a custom resource has got towards it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    Met,
+    /// Not yet, and what there is so far.
+    Not(String),
+    /// It will not come about, and why; with something to type.
+    Never(String, Option<String>),
+}
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Condition, String> {
+        let (word, package) = match text.split_once('=') {
+            Some((word, package)) => (word, Some(package.to_owned())),
+            None => (text, None),
+        };
+        match (word.to_lowercase().as_str(), package) {
+            ("complete", None) => Ok(Condition::Complete),
+            ("uninstalled", package) if package.as_deref() != Some("") => {
+                Ok(Condition::Uninstalled(package))
+            }
+            ("deleted" | "delete", None) => Ok(Condition::Deleted),
+            ("erroring", None) => Ok(Condition::Erroring),
+            _ => Err(
+                "expected complete, uninstalled, uninstalled=PACKAGE, deleted or erroring"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Condition::Complete => f.write_str("complete"),
+            Condition::Uninstalled(None) => f.write_str("uninstalled"),
+            Condition::Uninstalled(Some(package)) => write!(f, "uninstalled={package}"),
+            Condition::Deleted => f.write_str("deleted"),
+            Condition::Erroring => f.write_str("erroring"),
+        }
+    }
+}
+
+impl Condition {
+    /// Whether one custom resource will do, where several are waited for.
+    pub fn any(&self) -> bool {
+        *self == Condition::Erroring
+    }
+
+    /// Whether a finding at error level keeps it from coming about.
+    ///
+    /// What goes wrong while packages are installed does not hold up their removal.
+    pub fn hindered_by(&self, finding: &Finding) -> bool {
+        let installing = ["SKY201", "SKY111"].contains(&finding.rule.code)
+            || finding.rule.code.starts_with("SKY3");
+        match self {
+            Condition::Complete => true,
+            Condition::Deleted => !installing,
+            Condition::Uninstalled(package) => {
+                let of = &finding.subject.package;
+                !installing && (package.is_none() || of.is_none() || of == package)
+            }
+            Condition::Erroring => false,
+        }
+    }
+
+    /// How far a custom resource has got. Nothing is said of what could not be read.
+    pub fn standing(&self, cluster: &Cluster, name: &str) -> Standing {
+        let skyhook = cluster.skyhook(name);
+        if skyhook.is_none() && !matches!(cluster.skyhooks, Read::Ok(_)) {
+            return Standing::Not("the custom resource cannot be read".to_owned());
+        }
+        match (self, skyhook) {
+            (Condition::Deleted, None) => Standing::Met,
+            (Condition::Deleted, Some(skyhook)) => deleted(cluster, skyhook),
+            (Condition::Uninstalled(package), skyhook) => {
+                uninstalled(cluster, name, skyhook, package.as_deref())
+            }
+            (Condition::Complete | Condition::Erroring, None) => {
+                Standing::Never(format!("{name} is gone"), None)
+            }
+            (Condition::Complete, Some(skyhook)) => complete(cluster, skyhook),
+            (Condition::Erroring, Some(skyhook)) => erroring(cluster, skyhook),
+        }
+    }
+}
+
+/// The operator says so of the present spec, and the nodes bear it out: its word alone may be of the spec before.
+fn complete(cluster: &Cluster, skyhook: &Skyhook) -> Standing {
+    let status = &skyhook.status;
+    let observed = status.observed_generation;
+    let current = observed == 0 || observed >= skyhook.metadata.generation || skyhook.deleting();
+    let says_so = status.status == Some(Status::Complete);
+    let nodes: Vec<_> = cluster.selected(skyhook).collect();
+    let done = |on: Option<&OnNode>| skyhook.is_node_complete(on);
+    let complete = nodes
+        .iter()
+        .filter(|node| done(cluster.on_node(node, skyhook.name())))
+        .count();
+    if says_so && current && complete == nodes.len() {
+        return Standing::Met;
+    }
+    let status = status.status.clone().unwrap_or(Status::Unknown);
+    let held = match (skyhook.paused(), skyhook.disabled()) {
+        (true, _) if status != Status::Paused => ", paused",
+        (_, true) if status != Status::Disabled => ", disabled",
+        _ => "",
+    };
+    Standing::Not(format!(
+        "{status}{held}, {complete} of {} done",
+        plural(nodes.len(), "node")
+    ))
+}
+
+fn erroring(cluster: &Cluster, skyhook: &Skyhook) -> Standing {
+    let failing = cluster
+        .selected(skyhook)
+        .filter_map(|node| cluster.on_node(node, skyhook.name()))
+        .any(|on| on.status == Some(Status::Erroring));
+    if failing || skyhook.status.status == Some(Status::Erroring) {
+        return Standing::Met;
+    }
+    let status = skyhook.status.status.clone().unwrap_or(Status::Unknown);
+    Standing::Not(status.to_string())
+}
+
+fn deleted(cluster: &Cluster, skyhook: &Skyhook) -> Standing {
+    if !skyhook.deleting() {
+        return Standing::Not("not being deleted yet".to_owned());
+    }
+    let pending = cluster.pending_uninstalls(skyhook);
+    let mut nodes: Vec<&str> = pending.iter().map(|p| p.node.name.as_str()).collect();
+    nodes.dedup();
+    Standing::Not(match nodes.len() {
+        0 => format!(
+            "being deleted, {}",
+            plural(skyhook.metadata.finalizers.len(), "finalizer")
+        ),
+        n => format!(
+            "being deleted, packages to uninstall on {}",
+            plural(n, "node")
+        ),
+    })
+}
+
+fn uninstalled(
+    cluster: &Cluster,
+    name: &str,
+    skyhook: Option<&Skyhook>,
+    package: Option<&str>,
+) -> Standing {
+    let asked = |skyhook: &Skyhook, package: &str| {
+        let uninstall = skyhook.package(package).map(|p| p.uninstall());
+        uninstall.is_some_and(|u| u.enabled && (u.apply || skyhook.deleting()))
+    };
+    let wanted = |candidate: &str| match package {
+        Some(package) => package == candidate,
+        None => skyhook.is_some_and(|s| asked(s, candidate)),
+    };
+    if !matches!(cluster.nodes, Read::Ok(_)) {
+        return Standing::Not("the nodes cannot be read".to_owned());
+    }
+    let mut left = 0;
+    for (_, on) in cluster.tracked(name) {
+        let there = on
+            .entries()
+            .iter()
+            .any(|e| wanted(identity(e).0) || (package.is_none() && e.stage.is_uninstall()));
+        // What cannot be read may hold it.
+        left += usize::from(there || on.is_malformed());
+    }
+    let executions = cluster.executions();
+    let running = executions.all().iter().filter(|e| {
+        e.skyhook == name
+            && e.stage.is_uninstall()
+            && e.alive()
+            && package.is_none_or(|p| p == e.package)
+    });
+    match (left, running.count()) {
+        (0, 0) => Standing::Met,
+        (0, n) => Standing::Not(format!(
+            "gone from all nodes, but {} to end",
+            plural(n, "uninstall")
+        )),
+        (left, _) => match (skyhook, package) {
+            (None, _) => Standing::Never(
+                format!(
+                    "{name} is gone, and {} still hold the record of it",
+                    plural(left, "node")
+                ),
+                Some(format!("kubectl skyhook uninstall status {name}")),
+            ),
+            (Some(skyhook), Some(package))
+                if !asked(skyhook, package) && !under_way(cluster, name, package) =>
+            {
+                Standing::Never(
+                    format!(
+                        "nobody asks for the uninstall of {package}, which is on {}",
+                        plural(left, "node")
+                    ),
+                    Some(format!("kubectl skyhook uninstall {name} {package}")),
+                )
+            }
+            _ => Standing::Not(format!("still on {}", plural(left, "node"))),
+        },
+    }
+}
+
+/// Whether an uninstall is recorded, though nobody asks for it any more.
+fn under_way(cluster: &Cluster, name: &str, package: &str) -> bool {
+    cluster.tracked(name).any(|(_, on)| {
+        let mut entries = on.entries().iter();
+        entries.any(|e| identity(e).0 == package && e.stage.is_uninstall())
+    })
+}
+
+impl From<&Standing> for Option<Error> {
+    fn from(standing: &Standing) -> Option<Error> {
+        match standing {
+            Standing::Never(why, hint) => {
+                let error = Error::failed(why);
+                Some(match hint {
+                    Some(hint) => error.hint(hint),
+                    None => error,
+                })
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+mod condition;
+pub mod look;
+mod poll;
+pub mod waited;
+
+use std::time::Duration;
+
+use self::condition::{Condition, Standing};
+use self::poll::{Ended, poll};
+use self::waited::Waited;
+use crate::args::connection::duration;
+use crate::cluster::{Cluster, Source};
+use crate::commands::diagnose::view::Diagnosis;
+use crate::commands::node::selection;
+use crate::commands::package::scope;
+use crate::ctx::Ctx;
+use crate::error::{Error, Exit, Result};
+use crate::rules::Scope;
+use crate::view::human;
+
+/// Wait until custom resources have got somewhere
+///
+/// Waits for all of them, or with --for=erroring for the first. It ends with exit code 2, and says why, as soon as
+/// a rule at error level finds, twice in a row, that it cannot go on by itself; with 5 when the time is up. It bears
+/// nodes that reboot and an API server that is away for a while.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  # After a change of the spec
+  kubectl skyhook wait gpu-tune --timeout 1h
+
+  kubectl skyhook wait gpu-tune --for=uninstalled=driver
+  kubectl delete skyhook gpu-tune --wait=false && kubectl skyhook wait gpu-tune --for=deleted")]
+pub struct Args {
+    /// The custom resources; all, if none is named
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// What to wait for; with uninstalled=PACKAGE for this one package
+    #[arg(
+        long = "for",
+        value_name = "complete|uninstalled|deleted|erroring",
+        default_value = "complete",
+        overrides_with = "condition"
+    )]
+    condition: Condition,
+
+    /// How long to wait; 0 waits for ever
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration, overrides_with = "timeout")]
+    timeout: Duration,
+
+    /// Wait on, although something cannot go on by itself
+    #[arg(long)]
+    keep_going: bool,
+
+    /// How often to look
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration, hide_short_help = true,
+        overrides_with = "interval")]
+    interval: Duration,
+}
+
+pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let needs = needs();
+    if !ctx.global().reading.from.is_empty() {
+        return Err(Error::usage("files do not change; wait needs a cluster")
+            .hint("kubectl skyhook status --from PATH"));
+    }
+    let cluster = ctx.load(&needs).await?;
+    let names = args.subjects(&cluster)?;
+    scope::say_what_is_missing(ctx, &cluster, &needs);
+    let client = ctx.client().expect("a cluster was loaded, not files");
+    let mut waited = Waited::new(&cluster, &args.condition, &names);
+    let waiting = async {
+        let waiting = poll(ctx, &client, args, cluster, &mut waited);
+        match args.timeout.is_zero() {
+            true => Some(waiting.await),
+            false => tokio::time::timeout(args.timeout, waiting).await.ok(),
+        }
+    };
+    let ended = tokio::select! {
+        biased;
+        _ = tokio::signal::ctrl_c() => None,
+        ended = waiting => Some(ended),
+    };
+    match ended {
+        Some(Some(Ok(Ended::Met))) => {
+            ctx.show(&waited)?;
+            Ok(Exit::Done)
+        }
+        Some(Some(Ok(Ended::Hindered(cluster, report)))) => {
+            ctx.show(&Diagnosis::new(&cluster, report))?;
+            Ok(Exit::Findings)
+        }
+        Some(Some(Err(error))) => Err(error),
+        Some(None) => {
+            ctx.show(&waited)?;
+            Err(Error {
+                exit: Exit::TimedOut,
+                ..Error::failed(format!(
+                    "timed out after {}: {}",
+                    spoken(args.timeout),
+                    waited.missing().join("; ")
+                ))
+            }
+            .hint(format!(
+                "kubectl skyhook diagnose stuck {}",
+                names.join(" ")
+            )))
+        }
+        None => {
+            ctx.note(format!("Interrupted: {}.", waited.missing().join("; ")));
+            Ok(Exit::Interrupted)
+        }
+    }
+}
+
+/// All that the rules look at, to see that it cannot go on.
+pub fn needs() -> Vec<Source> {
+    let mut needs = Scope::default().needs();
+    needs.extend([Source::Skyhooks, Source::Nodes, Source::Operator]);
+    needs.sort_unstable();
+    needs.dedup();
+    needs
+}
+
+/// `30m`, and `300ms` where that would be nothing.
+pub fn spoken(time: Duration) -> String {
+    match jiff::SignedDuration::try_from(time) {
+        Ok(time) if time.as_secs() > 0 => human(time),
+        _ => format!("{time:?}"),
+    }
+}
+
+impl Args {
+    /// The custom resources to wait for.
+    fn subjects(&self, cluster: &Cluster) -> Result<Vec<String>> {
+        selection::readable(cluster, Source::Skyhooks)?;
+        if self.condition != Condition::Erroring && self.condition != Condition::Deleted {
+            selection::readable(cluster, Source::Nodes)?;
+        }
+        // What is gone already may have gone while its deletion was typed.
+        if self.condition != Condition::Deleted {
+            for name in &self.names {
+                selection::known_skyhook(cluster, name)?;
+            }
+        }
+        let mut names = self.names.clone();
+        if names.is_empty() {
+            names.extend(cluster.skyhooks.items().iter().map(|s| s.name().to_owned()));
+        }
+        if names.is_empty() && self.condition != Condition::Deleted {
+            return Err(Error::failed(format!(
+                "there is no {}",
+                cluster.generation().kind()
+            )));
+        }
+        if let Condition::Uninstalled(Some(package)) = &self.condition {
+            for name in &names {
+                scope::known_package(cluster, name, package)?;
+            }
+        }
+        Ok(names)
+    }
+}

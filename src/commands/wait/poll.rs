@@ -1,0 +1,127 @@
+//! Looking again and again, politely.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::look::{Look, Trouble, look};
+use super::waited::Waited;
+use super::{Args, Condition, needs};
+use crate::cluster::{Cluster, Source};
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::rules::{self, Report, Scope, Severity, Subject};
+
+/// Everything is read at least every so many looks; in between only the custom resources are, unless they change.
+const WHOLE_EVERY: u32 = 5;
+/// Looks are not taken faster than this, whatever is asked for.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+/// How the waiting has ended.
+pub enum Ended {
+    Met,
+    /// It cannot go on, for these reasons.
+    Hindered(Box<Cluster>, Report),
+}
+
+/// Looks until it has come about or cannot.
+pub async fn poll(
+    ctx: &mut Ctx,
+    client: &kube::Client,
+    args: &Args,
+    first: Cluster,
+    waited: &mut Waited,
+) -> Result<Ended> {
+    let mut cluster = first;
+    let mut suspects: BTreeSet<(&'static str, Subject)> = BTreeSet::new();
+    let mut shown = String::new();
+    let mut trouble = Trouble::default();
+    let may_go = args.condition == Condition::Deleted;
+    loop {
+        waited.judge(&cluster);
+        if waited.met() {
+            return Ok(Ended::Met);
+        }
+        if let Some(error) = waited.items.iter().find_map(|(_, s)| Option::from(s)) {
+            return Err(error);
+        }
+        say(ctx, &mut shown, waited);
+        if !args.keep_going {
+            let mut report = hindrances(&cluster, &args.condition, &waited.names());
+            let now: BTreeSet<_> = keys(&report).collect();
+            let confirmed: BTreeSet<_> = suspects.intersection(&now).cloned().collect();
+            if !confirmed.is_empty() {
+                report
+                    .findings
+                    .retain(|f| confirmed.contains(&(f.rule.code, f.subject.clone())));
+                report.counts.errors = report.findings.len();
+                return Ok(Ended::Hindered(Box::new(cluster), report));
+            }
+            suspects = now;
+        }
+        // Sources are read side by side: what one look sees may be two moments, so it must be seen again.
+        let before = versions(&cluster, waited);
+        let mut looks = if suspects.is_empty() { 0 } else { WHOLE_EVERY };
+        cluster = loop {
+            tokio::time::sleep(args.interval.max(SHORTEST)).await;
+            looks += 1;
+            let light = match looks < WHOLE_EVERY {
+                true => Some(trouble.bear(
+                    ctx,
+                    may_go,
+                    look(ctx, client, vec![Source::Skyhooks]).await,
+                )?),
+                false => None,
+            };
+            match light {
+                Some(Look::At(read)) if versions(&read, waited) == before => continue,
+                Some(Look::Away) => continue,
+                Some(Look::Gone) => return Ok(Ended::Met),
+                Some(Look::At(_)) | None => {}
+            }
+            let read = look(ctx, client, needs()).await;
+            match trouble.bear(ctx, may_go, read)? {
+                Look::At(read) => break *read,
+                Look::Away => {}
+                Look::Gone => return Ok(Ended::Met),
+            }
+        };
+    }
+}
+
+/// What at error level keeps it from coming about.
+fn hindrances(cluster: &Cluster, condition: &Condition, names: &[String]) -> Report {
+    let scope = Scope {
+        skyhooks: names.to_vec(),
+        ..Scope::default()
+    };
+    let mut report = rules::diagnose(cluster, &scope);
+    report
+        .findings
+        .retain(|f| f.severity == Severity::Error && condition.hindered_by(f));
+    (report.counts.warnings, report.counts.infos) = (0, 0);
+    report
+}
+
+fn keys(report: &Report) -> impl Iterator<Item = (&'static str, Subject)> {
+    report
+        .findings
+        .iter()
+        .map(|f| (f.rule.code, f.subject.clone()))
+}
+
+/// What changes whenever the operator writes.
+fn versions(cluster: &Cluster, waited: &Waited) -> Vec<Option<String>> {
+    let names = waited.items.iter();
+    names
+        .map(|(name, _)| cluster.skyhook(name)?.metadata.resource_version.clone())
+        .collect()
+}
+
+/// Says on a terminal how far it is, when that has changed.
+fn say(ctx: &mut Ctx, shown: &mut String, waited: &Waited) {
+    let now = waited.missing().join("; ");
+    if ctx.watched() && *shown != now {
+        ctx.note(now.as_str());
+        *shown = now;
+    }
+}

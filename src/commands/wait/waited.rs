@@ -1,0 +1,131 @@
+//! What has become of what was waited for.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Condition, Standing};
+use crate::cluster::Cluster;
+use crate::view::View;
+use crate::view::text::{self, Text};
+
+/// The custom resources that are waited for, and how far they have got.
+pub struct Waited {
+    kind: &'static str,
+    condition: Condition,
+    pub items: Vec<(String, Standing)>,
+}
+
+impl Waited {
+    pub fn new(cluster: &Cluster, condition: &Condition, names: &[String]) -> Waited {
+        let mut waited = Waited {
+            kind: cluster.generation().kind(),
+            condition: condition.clone(),
+            items: names
+                .iter()
+                .map(|name| (name.clone(), Standing::Not(String::new())))
+                .collect(),
+        };
+        waited.judge(cluster);
+        waited
+    }
+
+    /// Looks again. What has come about stays so.
+    pub fn judge(&mut self, cluster: &Cluster) {
+        for (name, standing) in &mut self.items {
+            if *standing != Standing::Met {
+                *standing = self.condition.standing(cluster, name);
+            }
+        }
+    }
+
+    pub fn met(&self) -> bool {
+        let mut met = self.items.iter().map(|(_, s)| *s == Standing::Met);
+        match self.condition.any() {
+            true => met.any(|met| met),
+            false => met.all(|met| met),
+        }
+    }
+
+    /// The names that are still waited for.
+    pub fn names(&self) -> Vec<String> {
+        let items = self.items.iter();
+        items
+            .filter(|(_, s)| *s != Standing::Met)
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+
+    /// `gpu-tune: in_progress, 2 of 3 nodes done`
+    pub fn missing(&self) -> Vec<String> {
+        let items = self.items.iter();
+        items
+            .filter_map(|(name, standing)| match standing {
+                Standing::Met => None,
+                Standing::Not(so_far) | Standing::Never(so_far, _) => {
+                    Some(format!("{name}: {so_far}"))
+                }
+            })
+            .collect()
+    }
+}
+
+impl View for Waited {
+    fn blocks(&self, _wide: bool) -> Text {
+        let mut text = Text::new();
+        for (name, _) in self.items.iter().filter(|(_, s)| *s == Standing::Met) {
+            let reference = format!("{}/{name} ", self.kind.to_lowercase());
+            text.line(text::plain(reference) + text::good(&self.condition));
+        }
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        let met = self.items.iter().filter(|(_, s)| *s == Standing::Met);
+        met.map(|(name, _)| format!("{}/{name}", self.kind.to_lowercase()))
+            .collect()
+    }
+
+    fn document(&self) -> Value {
+        let items = self.items.iter().map(|(name, standing)| Item {
+            kind: self.kind.to_owned(),
+            name: name.clone(),
+            met: *standing == Standing::Met,
+            so_far: match standing {
+                Standing::Met => None,
+                Standing::Not(so_far) | Standing::Never(so_far, _) => Some(so_far.clone()),
+            },
+        });
+        let document = Document {
+            api_version: crate::commands::API_VERSION,
+            kind: "Waited",
+            condition: self.condition.to_string(),
+            items: items.collect(),
+        };
+        serde_json::to_value(document).expect("a document is plain data")
+    }
+}
+
+/// What has become of what was waited for.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document {
+    api_version: &'static str,
+    /// Always `Waited`.
+    kind: &'static str,
+    condition: String,
+    items: Vec<Item>,
+}
+
+/// One custom resource that was waited for.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Item {
+    kind: String,
+    name: String,
+    /// Whether it has got there.
+    met: bool,
+    /// How far it has got otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    so_far: Option<String>,
+}

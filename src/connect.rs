@@ -1,0 +1,82 @@
+//! From flags, environment and kubeconfig to a client (an edge).
+//!
+//! Kube's own inference is not used: it lets variables of the environment redirect a tool that
+//! writes to clusters, and it retries for minutes.
+
+mod environment;
+mod error;
+mod kubeconfig;
+mod names;
+mod plugin;
+mod polite;
+mod stack;
+mod target;
+mod trace;
+mod unanswered;
+mod warnings;
+
+use crate::args::connection::Connection;
+pub use environment::Environment;
+pub use error::Error;
+pub use names::{Names, names};
+pub use polite::{Polite, ServedBy};
+use target::Target;
+pub use trace::Trace;
+pub use unanswered::{Unanswered, Why};
+pub use warnings::Warnings;
+
+/// A client and what belongs to it.
+pub struct Connected {
+    pub client: kube::Client,
+    /// The address of the API server, for messages; without credentials.
+    pub server: String,
+    /// What the server warns of while the client is in use. The edge prints it.
+    pub warnings: Warnings,
+    /// `--namespace`: where the user says the operator runs. Not the context's, which says nothing
+    /// of the operator; that one is the client's default.
+    pub namespace: Option<String>,
+}
+
+/// Makes a client for the cluster that flags, `KUBECONFIG` or `~/.kube/config` name, or, where
+/// there is no kubeconfig at all, for the cluster that this process runs in.
+///
+/// `verb` says in the server's audit log what is being done. Nothing is asked of the server yet,
+/// but a credential plugin is run. `trace` is told of every request. Must be called within a tokio runtime.
+///
+/// # Errors
+///
+/// A kubeconfig that is missing, unreadable, or names what is not there; flags that exclude each
+/// other; credentials that cannot be read; a credential plugin that fails.
+pub async fn connect(
+    connection: &Connection,
+    verb: &str,
+    trace: Option<Trace>,
+) -> Result<Connected, Error> {
+    connect_traced(&Environment::of_process(), connection, verb, trace).await
+}
+
+/// [`connect`], in an environment of choice, and telling nobody.
+pub async fn connect_from(
+    environment: &Environment,
+    connection: &Connection,
+    verb: &str,
+) -> Result<Connected, Error> {
+    connect_traced(environment, connection, verb, None).await
+}
+
+async fn connect_traced(
+    environment: &Environment,
+    connection: &Connection,
+    verb: &str,
+    trace: Option<Trace>,
+) -> Result<Connected, Error> {
+    let found = kubeconfig::read(connection.kubeconfig.as_deref(), environment)?;
+    let target = match (found, &environment.in_cluster) {
+        (Some(kubeconfig), _) => Target::of(kubeconfig, connection)?,
+        (None, _) if connection.server.is_some() => Target::default(),
+        (None, Some((host, port))) => Target::in_cluster(host, port),
+        (None, None) => return Err(Error::NoKubeconfig(kubeconfig::looked_at(environment))),
+    };
+    let target = target.with_flags(connection)?;
+    stack::client(target, environment, connection, verb, trace)
+}

@@ -1,0 +1,134 @@
+//! What can go wrong before the first request.
+
+use std::path::{Path, PathBuf};
+
+use crate::reason::plain_reason;
+
+/// Why there is no client. One line: what, where, and what to do.
+///
+/// No message holds a token, a key or certificate data.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("no kubeconfig found at {0}; set KUBECONFIG, or pass --kubeconfig FILE")]
+    NoKubeconfig(String),
+
+    #[error("kubeconfig {} does not exist; check --kubeconfig", .0.display())]
+    KubeconfigMissing(PathBuf),
+
+    #[error("KUBECONFIG names no file that exists: {0}; correct it, or pass --kubeconfig FILE")]
+    NoneExists(String),
+
+    #[error("cannot read kubeconfig {}: {why}", path.display())]
+    ReadKubeconfig { path: PathBuf, why: String },
+
+    #[error("kubeconfig {} is not valid{}; correct it, or pass another with --kubeconfig", path.display(), at(*.line))]
+    ParseKubeconfig { path: PathBuf, line: Option<u64> },
+
+    #[error("the kubeconfig files cannot be merged: {0}")]
+    Merge(String),
+
+    #[error("the kubeconfig sets no current context; pass --context{}", choices(.0))]
+    NoContext(Vec<String>),
+
+    #[error("no {kind} {name:?} in the kubeconfig{}", suggestion(.name, .known))]
+    Unknown {
+        /// `context`, `cluster` or `user`.
+        kind: &'static str,
+        name: String,
+        known: Vec<String>,
+    },
+
+    #[error("the cluster in the kubeconfig has no server address; add it, or pass --server URL")]
+    NoServer,
+
+    #[error("{0:?} is not the address of a server; expected one such as https://HOST:6443")]
+    BadServer(String),
+
+    #[error(
+        "a certificate authority and --insecure-skip-tls-verify exclude each other; use one of them"
+    )]
+    InsecureWithAuthority,
+
+    #[error("{given} needs {missing} as well")]
+    HalfAnIdentity {
+        given: &'static str,
+        missing: &'static str,
+    },
+
+    #[error("a group, uid or extra to impersonate needs a user to impersonate; pass --as USER")]
+    ImpersonateNobody,
+
+    #[error("cannot use the {what}: {why}")]
+    BadCredential { what: &'static str, why: String },
+
+    #[error("cannot use the proxy {0:?}; check proxy-url in the kubeconfig and HTTPS_PROXY")]
+    BadProxy(String),
+
+    #[error("credential plugin {command:?} could not be started: {why}{}", advice(.hint))]
+    PluginMissing {
+        command: String,
+        why: String,
+        /// What the kubeconfig says on how to install it.
+        hint: String,
+    },
+
+    #[error("credential plugin {command:?} failed: {why}; run it by hand to see why")]
+    PluginFailed { command: String, why: String },
+}
+
+fn at(line: Option<u64>) -> String {
+    line.map_or_else(String::new, |line| format!(" (line {line})"))
+}
+
+fn advice(hint: &str) -> String {
+    match hint.lines().map(str::trim).find(|l| !l.is_empty()) {
+        Some(line) => format!("; {line}"),
+        None => "; install it, or correct the user's exec command in the kubeconfig".to_owned(),
+    }
+}
+
+fn choices(known: &[String]) -> String {
+    const MANY: usize = 8;
+    match known.len() {
+        0 => String::new(),
+        1..=MANY => format!(", one of: {}", known.join(", ")),
+        more => format!(
+            ", one of: {} and {} more",
+            known[..MANY].join(", "),
+            more - MANY
+        ),
+    }
+}
+
+fn suggestion(name: &str, known: &[String]) -> String {
+    let mut near: Vec<(usize, &str)> = known
+        .iter()
+        .map(|k| (strsim::damerau_levenshtein(name, k), k.as_str()))
+        .filter(|(distance, k)| *distance <= 1 + name.len().max(k.len()) / 4)
+        .collect();
+    near.sort_unstable();
+    match (near.first(), known) {
+        (Some((_, near)), _) => format!("; did you mean {near:?}?"),
+        (None, []) => ", which names none at all".to_owned(),
+        (None, known) => format!("; it has{}", choices(known).trim_start_matches(", one of")),
+    }
+}
+
+/// A file that a message names.
+pub(super) fn unreadable(what: &'static str, path: &Path, error: &std::io::Error) -> Error {
+    Error::BadCredential {
+        what,
+        why: format!("{}: {}", path.display(), plain_reason(error)),
+    }
+}
+
+/// The first line of foreign text, as part of a message.
+pub(super) fn tame(text: &str) -> String {
+    const LONGEST: usize = 200;
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    line.unwrap_or_default()
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(LONGEST)
+        .collect()
+}

@@ -1,0 +1,171 @@
+//! Credential plugins: programs of the kubeconfig that print a token or a certificate.
+//!
+//! Kube can run them too, but it does so three times over for one client, and a plugin may ask
+//! its user for a password.
+
+use std::io::IsTerminal;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, Request};
+use jiff::{SignedDuration, Timestamp};
+use kube::config::{AuthInfo, ExecConfig, ExecInteractiveMode};
+use secrecy::SecretString;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::Mutex;
+use tower::BoxError;
+
+use super::error::{Error, tame};
+
+/// How long before it expires a token is replaced.
+const AHEAD: SignedDuration = SignedDuration::from_secs(30);
+
+/// What a plugin printed.
+#[derive(Deserialize)]
+struct ExecCredential {
+    status: Option<Status>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    token: Option<String>,
+    client_certificate_data: Option<String>,
+    client_key_data: Option<String>,
+    expiration_timestamp: Option<Timestamp>,
+}
+
+/// Runs the user's plugin, if there is one, and puts what it gives in its place.
+///
+/// A token that expires is kept by the [`Renewal`] instead, which goes with every request.
+pub(super) fn resolve(user: &mut AuthInfo) -> Result<Option<Renewal>, Error> {
+    // What else would authenticate goes first, as in kubectl; then the plugin is not run.
+    let other = user.token.is_some() || user.token_file.is_some() || user.auth_provider.is_some();
+    let basic = user.username.is_some() && user.password.is_some();
+    let Some(exec) = user.exec.take().filter(|_| !other && !basic) else {
+        return Ok(None);
+    };
+    let status = run(&exec)?;
+    if let (Some(certificate), Some(key)) = (status.client_certificate_data, status.client_key_data)
+    {
+        user.client_certificate_data = Some(STANDARD.encode(certificate));
+        user.client_key_data = Some(STANDARD.encode(key).into());
+    }
+    match (status.token, status.expiration_timestamp) {
+        (Some(token), Some(expires)) => Ok(Some(Renewal {
+            exec: Arc::new(exec),
+            current: Arc::new(Mutex::new((header(&token)?, expires))),
+        })),
+        (token, _) => {
+            user.token = token.map(SecretString::from);
+            Ok(None)
+        }
+    }
+}
+
+/// A token that is asked for again before it expires.
+#[derive(Clone)]
+pub(super) struct Renewal {
+    exec: Arc<ExecConfig>,
+    current: Arc<Mutex<(HeaderValue, Timestamp)>>,
+}
+
+impl Renewal {
+    /// The request with a token that is good for now.
+    pub async fn authorize<B>(self, mut request: Request<B>) -> Result<Request<B>, BoxError> {
+        let mut current = self.current.lock().await;
+        #[expect(clippy::disallowed_methods, reason = "credentials expire by the clock")]
+        let now = Timestamp::now();
+        if now + AHEAD > current.1 {
+            let exec = self.exec.clone();
+            let status = tokio::task::spawn_blocking(move || run(&exec)).await??;
+            if let Some(token) = status.token {
+                // Without an expiry it is good to the end.
+                let expires = status.expiration_timestamp.unwrap_or(Timestamp::MAX);
+                *current = (header(&token)?, expires);
+            }
+        }
+        request
+            .headers_mut()
+            .insert(AUTHORIZATION, current.0.clone());
+        Ok(request)
+    }
+}
+
+fn header(token: &str) -> Result<HeaderValue, Error> {
+    let value = format!("Bearer {token}");
+    let mut value = HeaderValue::try_from(value).map_err(|_| Error::BadCredential {
+        what: "credential plugin's token",
+        why: "it holds characters that no header can".to_owned(),
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn run(exec: &ExecConfig) -> Result<Status, Error> {
+    let name = exec.command.clone().unwrap_or_default();
+    let failed = |why: String| Error::PluginFailed {
+        command: name.clone(),
+        why,
+    };
+    let terminal = std::io::stdin().is_terminal();
+    let interactive = match exec.interactive_mode {
+        Some(ExecInteractiveMode::Never) => false,
+        Some(ExecInteractiveMode::Always) if !terminal => {
+            return Err(failed(
+                "it asks for input, and there is no terminal".to_owned(),
+            ));
+        }
+        _ => terminal,
+    };
+    let output = command(exec, interactive)
+        .output()
+        .map_err(|error| Error::PluginMissing {
+            command: name.clone(),
+            why: crate::reason::plain_reason(&error),
+            hint: exec.install_hint.clone().unwrap_or_default(),
+        })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(failed(match tame(&said) {
+            said if said.is_empty() => output.status.to_string(),
+            said => format!("{} ({said})", output.status),
+        }));
+    }
+    // What it printed may be a token, so the parser's own words, which quote it, are not passed on.
+    let printed: Option<ExecCredential> = std::str::from_utf8(&output.stdout)
+        .ok()
+        .and_then(|text| serde_saphyr::from_str(text).ok());
+    printed
+        .and_then(|credential| credential.status)
+        .ok_or_else(|| failed("it printed no ExecCredential with a status".to_owned()))
+}
+
+fn command(exec: &ExecConfig, interactive: bool) -> Command {
+    let mut command = Command::new(exec.command.as_deref().unwrap_or_default());
+    command.args(exec.args.iter().flatten());
+    for variable in exec.env.iter().flatten() {
+        if let (Some(name), Some(value)) = (variable.get("name"), variable.get("value")) {
+            command.env(name, value);
+        }
+    }
+    let mut info = json!({
+        "apiVersion": exec.api_version,
+        "kind": "ExecCredential",
+        "spec": {"interactive": interactive},
+    });
+    if let Some(cluster) = &exec.cluster {
+        info["spec"]["cluster"] = json!(cluster);
+    }
+    command.env("KUBERNETES_EXEC_INFO", info.to_string());
+    if interactive {
+        command.stdin(Stdio::inherit()).stderr(Stdio::inherit());
+    } else {
+        command.stdin(Stdio::null());
+    }
+    command
+}

@@ -1,0 +1,213 @@
+//! What every request to an API server goes through: a time limit, few and patient retries of
+//! reads, and the collecting of warnings.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::header::RETRY_AFTER;
+use http::{Method, Request, Response, StatusCode};
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tower::{BoxError, Service, ServiceExt};
+
+use super::unanswered::{Unanswered, Why};
+use super::warnings::Warnings;
+
+/// How often a read is tried again.
+const RETRIES: u32 = 3;
+/// The longest wait before a read is tried again, whatever the server asks for.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// The wait before the first retry where the server does not name one; it doubles.
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+
+/// How requests are made, over whatever carries them.
+#[derive(Debug, Clone, Default)]
+pub struct Polite {
+    /// The address of the server, for messages.
+    pub server: String,
+    /// The time one request may take, its body included; `None` is for ever.
+    pub timeout: Option<Duration>,
+    pub warnings: Warnings,
+}
+
+impl Polite {
+    /// A client whose requests all go this way.
+    ///
+    /// Reads that the server is too busy for (429, 503, 504) are tried again up to three times,
+    /// after the time it asks for, at most ten seconds. Writes are never repeated here: whether
+    /// that is safe only their author knows. Must be called within a tokio runtime.
+    pub fn client<S, B>(self, service: S, default_namespace: &str) -> kube::Client
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError>,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        kube::Client::new(self.over(service), default_namespace)
+    }
+
+    /// The service that makes requests this way.
+    pub(super) fn over<S>(self, service: S) -> PoliteService<S> {
+        PoliteService { how: self, service }
+    }
+
+    fn unanswered(&self, error: BoxError) -> BoxError {
+        // Trouble with credentials has its own, better words.
+        if error.is::<super::Error>()
+            || error.is::<kube::Error>()
+            || error.is::<kube::client::AuthError>()
+        {
+            return error;
+        }
+        Box::new(Unanswered::new(&self.server, &*error))
+    }
+
+    fn timed_out(&self) -> BoxError {
+        Box::new(Unanswered {
+            server: self.server.clone(),
+            why: Why::TimedOut(self.timeout),
+        })
+    }
+}
+
+/// What [`Polite`] makes of a service.
+#[derive(Clone)]
+pub struct PoliteService<S> {
+    how: Polite,
+    service: S,
+}
+
+impl<S, B> Service<Request<Body>> for PoliteService<S>
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<TimedBody>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        // Each request waits for its own clone to be ready, within its time limit.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (how, service) = (self.how.clone(), self.service.clone());
+        let (head, body) = request.into_parts();
+        Box::pin(async move {
+            if head.method != Method::GET {
+                return once(&how, service, Request::from_parts(head, body)).await;
+            }
+            let mut retries = 0;
+            loop {
+                let request = Request::from_parts(head.clone(), Body::empty());
+                let response = once(&how, service.clone(), request).await?;
+                if retries == RETRIES || !too_busy(response.status()) {
+                    return Ok(response);
+                }
+                sleep(wait(&response, retries)).await;
+                retries += 1;
+            }
+        })
+    }
+}
+
+/// One request, with its time limit on head and body.
+async fn once<S, B>(
+    how: &Polite,
+    service: S,
+    request: Request<Body>,
+) -> Result<Response<TimedBody>, BoxError>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let deadline = how.timeout.map(|limit| Instant::now() + limit);
+    let call = service.oneshot(request);
+    let response = match deadline {
+        Some(at) => tokio::time::timeout_at(at, call)
+            .await
+            .map_err(|_| how.timed_out())?,
+        None => call.await,
+    };
+    let mut response = response.map_err(|e| how.unanswered(e.into()))?;
+    how.warnings.note(response.headers());
+    response
+        .extensions_mut()
+        .insert(ServedBy(how.server.clone()));
+    Ok(response.map(|body| TimedBody {
+        body: body.map_err(Into::into).boxed_unsync(),
+        deadline: deadline.map(|at| Box::pin(sleep_until(at))),
+        how: how.clone(),
+    }))
+}
+
+/// Which server a response came from; an extension of every response, for messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedBy(pub String);
+
+fn too_busy(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT
+    )
+}
+
+fn wait<B>(response: &Response<B>, retries: u32) -> Duration {
+    let asked = response.headers().get(RETRY_AFTER);
+    asked
+        .and_then(|value| value.to_str().ok()?.parse().ok())
+        .map_or(FIRST_WAIT * 2_u32.pow(retries), Duration::from_secs)
+        .min(LONGEST_WAIT)
+}
+
+/// A body that must have come by the deadline.
+pub struct TimedBody {
+    body: http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>,
+    deadline: Option<Pin<Box<Sleep>>>,
+    how: Polite,
+}
+
+impl http_body::Body for TimedBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
+            return Poll::Ready(frame.map(|f| f.map_err(|e| this.how.unanswered(e))));
+        }
+        let late = this
+            .deadline
+            .as_mut()
+            .is_some_and(|at| at.as_mut().poll(context).is_ready());
+        if late {
+            return Poll::Ready(Some(Err(this.how.timed_out())));
+        }
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,235 @@
+//! Builds the client: TLS, proxy, credentials, headers.
+
+use http::{HeaderValue, Uri};
+use kube::client::{AuthError, ClientBuilder};
+use kube::config::{AuthInfo, Cluster, ExecAuthCluster, KubeconfigError, LoadDataError};
+use secrecy::SecretString;
+use tower::buffer::Buffer;
+use tower::filter::AsyncFilterLayer;
+use tower::layer::layer_fn;
+use tower::util::option_layer;
+
+use super::error::{Error, tame, unreadable};
+use super::plugin;
+use super::target::Target;
+use super::trace::{Trace, Traced};
+use super::{Connected, Environment, Polite, Warnings};
+use crate::args::connection::Connection;
+
+/// Requests that may wait for the connection pool at once.
+const QUEUE: usize = 1024;
+
+pub(super) fn client(
+    target: Target,
+    environment: &Environment,
+    connection: &Connection,
+    verb: &str,
+    trace: Option<Trace>,
+) -> Result<Connected, Error> {
+    let mut config = config(target, environment)?;
+    let agent = HeaderValue::from_str(&user_agent(verb)).expect("it is made of ASCII alone");
+    config.headers.push((http::header::USER_AGENT, agent));
+
+    let server = shown(&config.cluster_url);
+    let renewal = plugin::resolve(&mut config.auth_info)?;
+    let warnings = Warnings::default();
+    let polite = Polite {
+        server: server.clone(),
+        timeout: connection.timeout(),
+        warnings: warnings.clone(),
+    };
+    let traced = server.clone();
+    let client = ClientBuilder::try_from(config)
+        .map_err(explain)?
+        .with_layer(&layer_fn(|service| Buffer::new(service, QUEUE)))
+        .with_layer(&option_layer(renewal.map(|renewal| {
+            AsyncFilterLayer::new(move |request| renewal.clone().authorize(request))
+        })))
+        .with_layer(&layer_fn(|service| Traced {
+            server: traced.clone(),
+            trace: trace.clone(),
+            service,
+        }))
+        .with_layer(&layer_fn(|service| polite.clone().over(service)))
+        .build();
+    Ok(Connected {
+        client,
+        server,
+        warnings,
+        namespace: connection.namespace.clone(),
+    })
+}
+
+/// Kube's configuration, field by field: its own reading of the proxy variables asks `NO_PROXY`
+/// about the proxy instead of the server, and fails on a trailing comma.
+fn config(target: Target, environment: &Environment) -> Result<kube::Config, Error> {
+    let Target {
+        cluster,
+        mut user,
+        namespace,
+    } = target;
+    let has_tls = cluster.certificate_authority.is_some()
+        || cluster.certificate_authority_data.is_some()
+        || cluster.insecure_skip_tls_verify == Some(true)
+        || user.client_certificate.is_some()
+        || user.client_certificate_data.is_some();
+    let server = cluster.server.clone().filter(|s| !s.is_empty());
+    let server = server.ok_or(Error::NoServer)?;
+    let uri = address(&server, has_tls)?;
+    let for_plugin = ExecAuthCluster::try_from(&cluster).map_err(authority)?;
+    let mut config = kube::Config::new(uri);
+    config.root_cert = match &for_plugin.certificate_authority_data {
+        Some(bundle) => Some(certificates(bundle)?),
+        None => None,
+    };
+    config.proxy_url = proxy(&cluster, environment, &config.cluster_url)?;
+    if let Some(exec) = user.exec.as_mut().filter(|exec| exec.provide_cluster_info) {
+        exec.cluster = Some(for_plugin);
+    }
+    config.accept_invalid_certs = cluster.insecure_skip_tls_verify == Some(true);
+    config.disable_compression = cluster.disable_compression == Some(true);
+    config.tls_server_name = cluster.tls_server_name.filter(|name| !name.is_empty());
+    trim_token(&mut user)?;
+    config.auth_info = user;
+    config.default_namespace = namespace.unwrap_or(config.default_namespace);
+    config.default_retry = false;
+    Ok(config)
+}
+
+/// Kube sends what is in a token file as it stands, and a line end is not a header's.
+///
+/// A file that needs no trimming is left to kube, which reads it again when the token changes.
+fn trim_token(user: &mut AuthInfo) -> Result<(), Error> {
+    let Some(path) = user.token_file.as_ref().filter(|_| user.token.is_none()) else {
+        return Ok(());
+    };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| unreadable("token file", path.as_ref(), &error))?;
+    if text.trim() != text {
+        user.token = Some(SecretString::from(text.trim()));
+    }
+    Ok(())
+}
+
+/// The address of a server; without a scheme it is https if anything about TLS is said.
+fn address(server: &str, has_tls: bool) -> Result<Uri, Error> {
+    let spelled = match (server.contains("://"), has_tls) {
+        (true, _) => server.to_owned(),
+        (false, true) => format!("https://{server}"),
+        (false, false) => format!("http://{server}"),
+    };
+    let uri: Option<Uri> = spelled.parse().ok();
+    uri.filter(|uri| uri.host().is_some() && matches!(uri.scheme_str(), Some("http" | "https")))
+        .ok_or_else(|| Error::BadServer(without_credentials(server)))
+}
+
+fn proxy(cluster: &Cluster, environment: &Environment, server: &Uri) -> Result<Option<Uri>, Error> {
+    let named = cluster.proxy_url.clone().filter(|url| !url.is_empty());
+    let Some(proxy) = named.or_else(|| environment.proxy(server)) else {
+        return Ok(None);
+    };
+    let spelled = match proxy.contains("://") {
+        true => proxy.replacen("socks5h://", "socks5://", 1),
+        false => format!("http://{proxy}"),
+    };
+    let uri: Option<Uri> = spelled.parse().ok();
+    uri.filter(|uri| matches!(uri.scheme_str(), Some("http" | "https" | "socks5")))
+        .ok_or_else(|| Error::BadProxy(without_credentials(&proxy)))
+        .map(Some)
+}
+
+/// A URL as it may be shown: what stands before an `@` may be a password.
+fn without_credentials(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://{rest}"),
+        (None, Some((_, rest))) => rest.to_owned(),
+        (_, None) => url.to_owned(),
+    }
+}
+
+fn shown(uri: &Uri) -> String {
+    let url = without_credentials(&uri.to_string());
+    url.trim_end_matches('/').to_owned()
+}
+
+fn certificates(bundle: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+    let bad = |why: &str| Error::BadCredential {
+        what: "certificate authority",
+        why: why.to_owned(),
+    };
+    let blocks = pem::parse_many(bundle).map_err(|_| bad("it is not PEM"))?;
+    let certificates: Vec<Vec<u8>> = blocks
+        .into_iter()
+        .filter(|block| block.tag() == "CERTIFICATE")
+        .map(pem::Pem::into_contents)
+        .collect();
+    match certificates.is_empty() {
+        true => Err(bad("it holds no certificate")),
+        false => Ok(certificates),
+    }
+}
+
+/// `kubectl-skyhook/VERSION (os/arch) VERB`, with systems named as in kubectl's own.
+fn user_agent(verb: &str) -> String {
+    let os = match std::env::consts::OS {
+        "macos" => "darwin",
+        os => os,
+    };
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        arch => arch,
+    };
+    let verb: String = verb
+        .chars()
+        .filter(|c| c.is_ascii_graphic() || *c == ' ')
+        .collect();
+    let version = env!("CARGO_PKG_VERSION");
+    format!("kubectl-skyhook/{version} ({os}/{arch}) {verb}")
+        .trim_end()
+        .to_owned()
+}
+
+fn authority(error: KubeconfigError) -> Error {
+    match error {
+        KubeconfigError::LoadCertificateAuthority(error) => load("certificate authority", &error),
+        other => bad("certificate authority", other.to_string()),
+    }
+}
+
+fn load(what: &'static str, error: &LoadDataError) -> Error {
+    match error {
+        LoadDataError::ReadFile(error, path) => unreadable(what, path, error),
+        // Its message would quote a byte of the data; nobody needs it.
+        LoadDataError::DecodeBase64(_) => bad(what, "its data is not base64".to_owned()),
+        LoadDataError::NoBase64DataOrFile => bad(what, "there is neither data nor file".to_owned()),
+    }
+}
+
+fn bad(what: &'static str, why: String) -> Error {
+    Error::BadCredential { what, why }
+}
+
+/// Kube's error in our words.
+fn explain(error: kube::Error) -> Error {
+    match error {
+        kube::Error::Auth(AuthError::ReadTokenFile(error, path)) => {
+            unreadable("token file", &path, &error)
+        }
+        kube::Error::Auth(AuthError::InvalidBearerToken(_) | AuthError::InvalidBasicAuth(_)) => {
+            bad(
+                "credentials",
+                "they hold characters that no header can".to_owned(),
+            )
+        }
+        kube::Error::InferKubeconfig(KubeconfigError::LoadClientCertificate(error)) => {
+            load("client certificate", &error)
+        }
+        kube::Error::InferKubeconfig(KubeconfigError::LoadClientKey(error)) => {
+            load("client key", &error)
+        }
+        kube::Error::RustlsTls(error) => bad("certificates", tame(&error.to_string())),
+        kube::Error::Auth(error) => bad("credentials", tame(&error.to_string())),
+        other => bad("connection settings", tame(&other.to_string())),
+    }
+}

@@ -1,0 +1,219 @@
+//! Which cluster, and as whom: the kubeconfig with the flags laid over it.
+
+use std::path::Path;
+
+use kube::config::{AuthInfo, Cluster, Kubeconfig};
+use secrecy::SecretString;
+
+use super::error::Error;
+use crate::args::connection::Connection;
+
+/// The cluster to talk to and the user to be.
+#[derive(Debug, Default)]
+pub(super) struct Target {
+    pub cluster: Cluster,
+    pub user: AuthInfo,
+    pub namespace: Option<String>,
+}
+
+/// Where a pod finds what it needs to talk to its own cluster.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+impl Target {
+    /// What the chosen context names.
+    ///
+    /// A context may name a user that is not there, as in kubectl; one that a flag names must be.
+    pub fn of(kubeconfig: Kubeconfig, connection: &Connection) -> Result<Target, Error> {
+        let contexts = || kubeconfig.contexts.iter();
+        let chosen = connection
+            .context
+            .as_ref()
+            .or(kubeconfig.current_context.as_ref())
+            .filter(|name| !name.is_empty());
+        let context = match chosen {
+            Some(name) => contexts()
+                .find(|c| &c.name == name)
+                .and_then(|c| c.context.clone())
+                .ok_or_else(|| Error::Unknown {
+                    kind: "context",
+                    name: name.clone(),
+                    known: contexts().map(|c| c.name.clone()).collect(),
+                })?,
+            None if connection.cluster.is_some() || connection.server.is_some() => {
+                kube::config::Context::default()
+            }
+            None => {
+                return Err(Error::NoContext(
+                    contexts().map(|c| c.name.clone()).collect(),
+                ));
+            }
+        };
+        let cluster = connection.cluster.as_deref().unwrap_or(&context.cluster);
+        let clusters = || kubeconfig.clusters.iter();
+        let found = clusters()
+            .find(|c| c.name == cluster)
+            .and_then(|c| c.cluster.clone());
+        let nameless = cluster.is_empty() && connection.server.is_some();
+        let cluster = match found {
+            Some(found) => found,
+            None if nameless => Cluster::default(),
+            None => {
+                return Err(Error::Unknown {
+                    kind: "cluster",
+                    name: cluster.to_owned(),
+                    known: clusters().map(|c| c.name.clone()).collect(),
+                });
+            }
+        };
+        let users = || kubeconfig.auth_infos.iter();
+        let user = connection.user.as_ref().or(context.user.as_ref());
+        let found = users()
+            .find(|u| Some(&u.name) == user)
+            .and_then(|u| u.auth_info.clone());
+        let user = match (found, &connection.user) {
+            (Some(found), _) => found,
+            (None, None) => AuthInfo::default(),
+            (None, Some(name)) => {
+                return Err(Error::Unknown {
+                    kind: "user",
+                    name: name.clone(),
+                    known: users().map(|u| u.name.clone()).collect(),
+                });
+            }
+        };
+        Ok(Target {
+            cluster,
+            user,
+            namespace: context.namespace,
+        })
+    }
+
+    /// The cluster that this process runs in, as the pod's service account.
+    pub fn in_cluster(host: &str, port: &str) -> Target {
+        let host = match host.contains(':') {
+            true => format!("[{host}]"),
+            false => host.to_owned(),
+        };
+        Target {
+            cluster: Cluster {
+                server: Some(format!("https://{host}:{port}")),
+                certificate_authority: Some(format!("{SERVICE_ACCOUNT}/ca.crt")),
+                ..Cluster::default()
+            },
+            user: AuthInfo {
+                token_file: Some(format!("{SERVICE_ACCOUNT}/token")),
+                ..AuthInfo::default()
+            },
+            namespace: None,
+        }
+    }
+
+    /// Lays the flags over it, each as kubectl does.
+    pub fn with_flags(mut self, connection: &Connection) -> Result<Target, Error> {
+        self.lay_over_cluster(connection);
+        self.lay_over_user(connection);
+        self.check()?;
+        Ok(self)
+    }
+
+    fn lay_over_cluster(&mut self, flags: &Connection) {
+        let cluster = &mut self.cluster;
+        let insecure = flags.insecure_skip_tls_verify;
+        // Either flag says how to trust the server, so what the file says on that is void.
+        if insecure == Some(true) || flags.certificate_authority.is_some() {
+            cluster.insecure_skip_tls_verify = insecure;
+            cluster.certificate_authority = flags.certificate_authority.as_deref().map(spell);
+            cluster.certificate_authority_data = None;
+        } else if insecure.is_some() {
+            cluster.insecure_skip_tls_verify = insecure;
+        }
+        // The name that the file expects belongs to the server that the file names.
+        if flags.server.is_some() || flags.tls_server_name.is_some() {
+            cluster.tls_server_name.clone_from(&flags.tls_server_name);
+        }
+        if flags.server.is_some() {
+            cluster.server.clone_from(&flags.server);
+        }
+        if flags.disable_compression.is_some() {
+            cluster.disable_compression = flags.disable_compression;
+        }
+        if flags.namespace.is_some() {
+            self.namespace.clone_from(&flags.namespace);
+        }
+    }
+
+    fn lay_over_user(&mut self, flags: &Connection) {
+        let user = &mut self.user;
+        if let Some(token) = &flags.token {
+            // A token on the command line goes before whatever else would authenticate.
+            user.token = Some(SecretString::from(token.expose()));
+            user.token_file = None;
+            user.username = None;
+            user.password = None;
+            user.exec = None;
+            user.auth_provider = None;
+        }
+        if let Some(path) = &flags.client_certificate {
+            user.client_certificate = Some(spell(path));
+            user.client_certificate_data = None;
+        }
+        if let Some(path) = &flags.client_key {
+            user.client_key = Some(spell(path));
+            user.client_key_data = None;
+        }
+        if flags.impersonate.is_some() {
+            user.impersonate.clone_from(&flags.impersonate);
+        }
+        if flags.impersonate_uid.is_some() {
+            user.impersonate_uid.clone_from(&flags.impersonate_uid);
+        }
+        if !flags.impersonate_groups.is_empty() {
+            user.impersonate_groups = Some(flags.impersonate_groups.clone());
+        }
+        if !flags.impersonate_extra.is_empty() {
+            let extra = user.impersonate_user_extra.insert(Default::default());
+            for (key, value) in &flags.impersonate_extra {
+                let values: &mut Vec<String> = extra.entry(key.clone()).or_default();
+                values.push(value.clone());
+            }
+        }
+    }
+
+    /// What excludes each other or belongs together, whether flags or files say it.
+    fn check(&self) -> Result<(), Error> {
+        let (cluster, user) = (&self.cluster, &self.user);
+        let insecure = cluster.insecure_skip_tls_verify == Some(true);
+        let authority =
+            cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
+        if insecure && authority {
+            return Err(Error::InsecureWithAuthority);
+        }
+        let certificate =
+            user.client_certificate.is_some() || user.client_certificate_data.is_some();
+        let key = user.client_key.is_some() || user.client_key_data.is_some();
+        let half = |given, missing| Err(Error::HalfAnIdentity { given, missing });
+        match (certificate, key) {
+            (true, false) => return half("a client certificate", "--client-key"),
+            (false, true) => return half("a client key", "--client-certificate"),
+            _ => {}
+        }
+        let nobody = user.impersonate.as_deref().unwrap_or_default().is_empty();
+        let something = user.impersonate_uid.is_some()
+            || user
+                .impersonate_groups
+                .as_ref()
+                .is_some_and(|g| !g.is_empty())
+            || user
+                .impersonate_user_extra
+                .as_ref()
+                .is_some_and(|e| !e.is_empty());
+        if nobody && something {
+            return Err(Error::ImpersonateNobody);
+        }
+        Ok(())
+    }
+}
+
+fn spell(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

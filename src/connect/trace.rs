@@ -1,0 +1,294 @@
+//! `-v=6` and above: what is asked of the server and what it answers, without a secret.
+//!
+//! Requests are seen before credentials are put on them, so that none can be said; what looks like one in an answer
+//! is taken out as well.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{HeaderMap, Request, Response};
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use regex::Regex;
+use tokio::time::Instant;
+use tower::{BoxError, Service, ServiceExt};
+
+/// How much is said of requests, and where. The levels are kubectl's: 6 says method, URL, status and duration of each,
+/// 7 the headers of the request, 8 those of the answer and the beginning of bodies, 9 more of these, 10 all of them.
+#[derive(Clone)]
+pub struct Trace {
+    pub level: u8,
+    /// Takes whole lines.
+    pub say: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Trace {
+    /// The level from which on requests are said at all.
+    pub const FROM: u8 = 6;
+
+    fn says(&self, level: u8, line: impl FnOnce() -> String) {
+        if self.level >= level {
+            (self.say)(&line());
+        }
+    }
+
+    fn headers(&self, title: &str, headers: &HeaderMap) {
+        (self.say)(&format!("{title} headers:"));
+        for (name, value) in headers {
+            let value = match value.is_sensitive() || is_secret(name.as_str()) {
+                true => MASKED.into(),
+                false => without_secrets(&String::from_utf8_lossy(value.as_bytes())),
+            };
+            (self.say)(&format!("    {name}: {value}"));
+        }
+    }
+
+    fn body(&self, title: &str, bytes: &[u8], total: usize) {
+        let cut = match total.saturating_sub(bytes.len()) {
+            0 => String::new(),
+            more => format!(" [{more} more bytes]"),
+        };
+        let text = String::from_utf8_lossy(bytes);
+        let text = without_secrets(text.trim_end());
+        (self.say)(&format!("{title} body: {text}{cut}"));
+    }
+
+    /// How many bytes of a body are said.
+    fn most(&self) -> usize {
+        match self.level {
+            0..=7 => 0,
+            8 => 1024,
+            9 => 10 * 1024,
+            _ => usize::MAX,
+        }
+    }
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Trace({})", self.level)
+    }
+}
+
+const MASKED: &str = "<masked>";
+
+fn is_secret(header: &str) -> bool {
+    let words = ["auth", "cookie", "token", "secret", "password"];
+    words
+        .iter()
+        .any(|word| header.to_lowercase().contains(word))
+}
+
+/// A text with all taken out that looks like a credential, also where it is cut off.
+fn without_secrets(text: &str) -> String {
+    static MEMBERS: LazyLock<Regex> = LazyLock::new(|| {
+        let pattern = r#"(?i)("[^"]*(?:token|password|passwd|secret|api-?key|key-data|keydata|credential)"\s*:\s*")(?:[^"\\]|\\.)*"#;
+        Regex::new(pattern).expect("it is tested")
+    });
+    static QUERY: LazyLock<Regex> = LazyLock::new(|| {
+        let pattern = r"(?i)([?&][^=&\s]*(?:token|password|secret)[^=&\s]*=)[^&\s]*";
+        Regex::new(pattern).expect("it is tested")
+    });
+    static BARE: LazyLock<Regex> = LazyLock::new(|| {
+        let pattern = r#"(?i:bearer|basic)\s+[^\s"\\]+|eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)*"#;
+        Regex::new(pattern).expect("it is tested")
+    });
+    let text = MEMBERS.replace_all(text, format!("${{1}}{MASKED}"));
+    let text = QUERY.replace_all(&text, format!("${{1}}{MASKED}"));
+    BARE.replace_all(&text, MASKED).into_owned()
+}
+
+/// A service whose requests and answers are said.
+#[derive(Clone)]
+pub(super) struct Traced<S> {
+    /// The address of the server, without credentials.
+    pub server: String,
+    pub trace: Option<Trace>,
+    pub service: S,
+}
+
+impl<S, B> Service<Request<Body>> for Traced<S>
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+{
+    type Response = Response<TracedBody<B>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        // Each request waits for its own clone to be ready.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let Traced {
+            server,
+            trace,
+            service,
+        } = self.clone();
+        Box::pin(async move {
+            let Some(trace) = trace.filter(|t| t.level >= Trace::FROM) else {
+                let response = service.oneshot(request).await.map_err(Into::into)?;
+                return Ok(response.map(|body| TracedBody::silent(body)));
+            };
+            let (head, body) = request.into_parts();
+            let url = match head.uri.host() {
+                Some(_) => head.uri.to_string(),
+                None => format!("{server}{}", head.uri),
+            };
+            let line = without_secrets(&format!("{} {url}", head.method));
+            if trace.level >= 7 {
+                trace.headers(&format!("{line}\nRequest"), &head.headers);
+            }
+            let body = match trace.most() {
+                0 => body,
+                most => {
+                    let bytes = body.collect().await?.to_bytes();
+                    if !bytes.is_empty() {
+                        trace.body("Request", &bytes[..most.min(bytes.len())], bytes.len());
+                    }
+                    Body::from(bytes)
+                }
+            };
+            let begun = Instant::now();
+            let request = Request::from_parts(head, body);
+            let answer = service.oneshot(request).await.map_err(Into::into);
+            let took = begun.elapsed().as_millis();
+            let response = answer.inspect_err(|error| {
+                trace.says(Trace::FROM, || {
+                    let why = without_secrets(&error.to_string());
+                    format!("{line} failed in {took} milliseconds: {why}")
+                });
+            })?;
+            trace.says(Trace::FROM, || {
+                format!("{line} {} in {took} milliseconds", response.status())
+            });
+            if trace.level >= 8 {
+                trace.headers("Response", response.headers());
+            }
+            Ok(response.map(|body| TracedBody {
+                body: Box::pin(body),
+                seen: (trace.most() > 0).then(|| Seen {
+                    trace,
+                    bytes: Vec::new(),
+                    total: 0,
+                }),
+            }))
+        })
+    }
+}
+
+/// A body whose beginning is said once it has come, or is given up.
+pub(super) struct TracedBody<B> {
+    body: Pin<Box<B>>,
+    seen: Option<Seen>,
+}
+
+impl<B> TracedBody<B> {
+    fn silent(body: B) -> TracedBody<B> {
+        TracedBody {
+            body: Box::pin(body),
+            seen: None,
+        }
+    }
+}
+
+struct Seen {
+    trace: Trace,
+    bytes: Vec<u8>,
+    total: usize,
+}
+
+impl Seen {
+    fn take(&mut self, bytes: &Bytes) {
+        let room = self.trace.most().saturating_sub(self.bytes.len());
+        self.bytes
+            .extend_from_slice(&bytes[..room.min(bytes.len())]);
+        self.total += bytes.len();
+    }
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        self.trace.body("Response", &self.bytes, self.total);
+    }
+}
+
+impl<B: http_body::Body<Data = Bytes>> http_body::Body for TracedBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let frame = self.body.as_mut().poll_frame(context);
+        match &frame {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let (Some(seen), Some(bytes)) = (&mut self.seen, frame.data_ref()) {
+                    seen.take(bytes);
+                }
+            }
+            Poll::Ready(_) => self.seen = None,
+            Poll::Pending => {}
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_looks_like_a_secret_is_said() {
+        for (text, said) in [
+            (
+                r#"{"kind":"X","token":"abc","name":"n"}"#,
+                r#"{"kind":"X","token":"<masked>","name":"n"}"#,
+            ),
+            (
+                r#"{"status":{"Token" : "a\"b"}}"#,
+                r#"{"status":{"Token" : "<masked>"}}"#,
+            ),
+            (r#"{"clientKeyData":"abc"#, r#"{"clientKeyData":"<masked>"#),
+            (
+                r#"{"client-key-data":"abc"}"#,
+                r#"{"client-key-data":"<masked>"}"#,
+            ),
+            (r#"{"dbPassword":"abc"}"#, r#"{"dbPassword":"<masked>"}"#),
+            ("the Bearer abc.def was no good", "the <masked> was no good"),
+            ("Basic dXNlcjpwYXNz", "<masked>"),
+            ("x eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOi.c2ln y", "x <masked> y"),
+            ("/api?token=abc&x=1", "/api?token=<masked>&x=1"),
+            (r#"{"name":"token-reader"}"#, r#"{"name":"token-reader"}"#),
+        ] {
+            assert_eq!(without_secrets(text), said);
+        }
+        for header in [
+            "authorization",
+            "Proxy-Authorization",
+            "Set-Cookie",
+            "X-Auth-Token",
+        ] {
+            assert!(is_secret(header), "{header}");
+        }
+        assert!(!is_secret("content-type"));
+    }
+}

@@ -1,0 +1,122 @@
+//! The `Warning:` headers with which an API server comments on requests.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use http::HeaderMap;
+use http::header::WARNING;
+
+/// Collects the server's warnings, each once, until the edge takes them to print.
+///
+/// Clones share what they collect.
+#[derive(Debug, Clone, Default)]
+pub struct Warnings(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    seen: HashSet<String>,
+    fresh: Vec<String>,
+}
+
+impl Warnings {
+    /// The warnings that came since the last call, in order. None is ever given out twice.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().fresh)
+    }
+
+    /// Reads the warnings of one response.
+    pub(super) fn note(&self, headers: &HeaderMap) {
+        for header in headers.get_all(WARNING) {
+            let text = String::from_utf8_lossy(header.as_bytes());
+            for warning in parse(&text) {
+                let mut state = self.lock();
+                if state.seen.insert(warning.clone()) {
+                    state.fresh.push(warning);
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0
+            .lock()
+            .expect("nothing panics while it holds the lock")
+    }
+}
+
+/// The texts of one header: `299 AGENT "TEXT" ["DATE"]`, several with commas between.
+///
+/// Other codes are not Kubernetes' and are passed over, as client-go does; so is what is malformed.
+fn parse(header: &str) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut rest = header.trim();
+    while !rest.is_empty() {
+        let Some((code, tail)) = rest.split_once(' ') else {
+            break;
+        };
+        let Some((_agent, tail)) = tail.trim_start().split_once(' ') else {
+            break;
+        };
+        let Some((text, tail)) = quoted(tail.trim_start()) else {
+            break;
+        };
+        let tail = tail.trim_start();
+        let tail = quoted(tail).map_or(tail, |(_date, tail)| tail.trim_start());
+        if code == "299" && !text.is_empty() {
+            texts.push(text);
+        }
+        rest = tail.trim_start_matches([',', ' ']);
+    }
+    texts
+}
+
+/// A quoted string with backslash escapes, and what follows it. Control characters are dropped.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let body = text.strip_prefix('"')?;
+    let mut value = String::new();
+    let mut chars = body.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return Some((value, &body[at + 1..])),
+            '\\' => value.extend(chars.next().map(|(_, c)| c)),
+            c if c.is_control() => {}
+            c => value.push(c),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_read_as_client_go_reads_them() {
+        for (header, texts) in [
+            (r#"299 - "a is deprecated""#, vec!["a is deprecated"]),
+            (
+                r#"299 - "say \"b\"" "Sun, 01 Jan 2026""#,
+                vec![r#"say "b""#],
+            ),
+            (r#"299 - "a", 299 apiserver "b""#, vec!["a", "b"]),
+            (r#"199 - "other""#, vec![]),
+            (r#"299 - "open"#, vec![]),
+            ("", vec![]),
+        ] {
+            assert_eq!(parse(header), texts, "{header}");
+        }
+    }
+
+    #[test]
+    fn each_is_given_out_once() {
+        let warnings = Warnings::default();
+        let mut headers = HeaderMap::new();
+        headers.append(WARNING, r#"299 - "a""#.parse().expect("a header"));
+        headers.append(WARNING, r#"299 - "b""#.parse().expect("a header"));
+        warnings.note(&headers);
+        warnings.note(&headers);
+        assert_eq!(warnings.take(), ["a", "b"]);
+        warnings.note(&headers);
+        assert_eq!(warnings.take(), Vec::<String>::new());
+    }
+}

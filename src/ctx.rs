@@ -1,0 +1,217 @@
+//! What a command may do to the world: load a cluster, and show a view.
+
+mod ask;
+mod carry_out;
+mod closing;
+mod diff;
+mod edges;
+mod external_diff;
+mod follow;
+mod objects;
+mod preview;
+
+pub use carry_out::{Manner, Taken};
+pub use closing::Document as OutcomeDocument;
+pub use edges::{interrupt, variable};
+pub use follow::{Goal, Look, Standing, Waiting};
+pub use preview::Document as PlanDocument;
+
+use std::sync::Arc;
+
+use crate::cli::Global;
+use crate::cluster::{Cluster, Read, Source, dump, live};
+use crate::connect::{self, Connected, Trace};
+use crate::error::{Error, Result};
+use crate::screen::{Screen, Shown, Stream};
+use crate::view::{View, text};
+
+/// The edges, tied together for one command. It hands out no client, but to those that stream.
+pub struct Ctx {
+    global: Global,
+    verb: &'static str,
+    screen: Screen,
+    connected: Option<Connected>,
+    /// What the server would not let the user read.
+    unread: Vec<(Source, String)>,
+    refused: bool,
+}
+
+impl Ctx {
+    pub fn new(global: Global, verb: &'static str) -> Ctx {
+        let screen = Screen::new(global.output.color);
+        Ctx {
+            global,
+            verb,
+            screen,
+            connected: None,
+            unread: Vec::new(),
+            refused: false,
+        }
+    }
+
+    /// Says nothing beside the answer: a shell would print it over the prompt.
+    pub fn silent(global: Global, verb: &'static str) -> Ctx {
+        let mut ctx = Ctx::new(global, verb);
+        ctx.screen.err = Stream::pipe(Box::new(std::io::sink()));
+        ctx
+    }
+
+    pub fn global(&self) -> &Global {
+        &self.global
+    }
+
+    /// Whether the server would not let the user read something, or do what was planned.
+    pub fn refused(&self) -> bool {
+        self.refused
+    }
+
+    /// Reads the sources from the files or the cluster that the flags name.
+    pub async fn load(&mut self, needs: &[Source]) -> Result<Cluster> {
+        self.load_or(needs, false).await
+    }
+
+    /// [`Ctx::load`], also from a cluster without the operator's API: what was left on the nodes is there still.
+    pub async fn load_or_leftovers(&mut self, needs: &[Source]) -> Result<Cluster> {
+        self.load_or(needs, true).await
+    }
+
+    async fn load_or(&mut self, needs: &[Source], leftovers: bool) -> Result<Cluster> {
+        let reading = &self.global.reading;
+        let cluster = if reading.from.is_empty() {
+            let connected = match self.connected.take() {
+                Some(connected) => connected,
+                None => self.connect().await?,
+            };
+            let namespace = connected.namespace.clone();
+            let client = connected.client.clone();
+            self.connected = Some(connected);
+            let api = self.global.reading.api;
+            match live::load(&client, needs, api, namespace.as_deref(), now()).await {
+                Err(live::LoadError::NotServed) if leftovers => {
+                    Ok(live::leftovers(&client, api, now()).await)
+                }
+                loaded => loaded,
+            }
+        } else {
+            Ok(dump::load(&reading.from, reading.api)?)
+        };
+        self.pass_on_warnings();
+        let cluster = cluster?;
+        for need in needs {
+            if let Read::Unreadable(why) = cluster.source(*need)
+                && why.contains("forbidden: ")
+            {
+                self.refused = true;
+                self.unread.push((*need, why));
+            }
+        }
+        if self.global.reading.verbose.talks() {
+            let ruling = &cluster.ruling;
+            self.screen.note(format!(
+                "acting on {}: {}",
+                ruling.generation.resource(),
+                ruling.because.join("; ")
+            ));
+        }
+        Ok(cluster)
+    }
+
+    /// The names of all nodes or namespaces, at a fraction of what [`Ctx::load`] costs; `None` where files are read.
+    pub async fn names(&mut self, plural: &str) -> Result<Option<Vec<live::Named>>> {
+        if !self.global.reading.from.is_empty() {
+            return Ok(None);
+        }
+        let connected = self.connect().await?;
+        let names = live::names(&connected.client, plural).await;
+        self.connected = Some(connected);
+        self.pass_on_warnings();
+        match names {
+            Ok(names) => Ok(Some(names)),
+            Err(why) => Err(Error::failed(format!("cannot read {plural}: {why}"))),
+        }
+    }
+
+    async fn connect(&self) -> Result<Connected> {
+        let level = self.global.reading.verbose.0;
+        let trace = (level >= Trace::FROM).then(|| Trace {
+            level,
+            say: Arc::new(crate::screen::trace),
+        });
+        Ok(connect::connect(&self.global.connection, self.verb, trace).await?)
+    }
+
+    /// The client, once something was loaded; none where files are read.
+    ///
+    /// For the commands that stream or wait, `package logs`, `wait` and `collect`, and for no other: what the rest
+    /// may do to the world is load and show.
+    pub fn client(&self) -> Option<kube::Client> {
+        self.connected.as_ref().map(|c| c.client.clone())
+    }
+
+    /// Reads sources anew, while the context is used for other things; for those that may have the client.
+    pub fn reload(
+        &self,
+        client: &kube::Client,
+        needs: Vec<Source>,
+    ) -> impl Future<Output = std::result::Result<Cluster, live::LoadError>> + use<> {
+        let client = client.clone();
+        let namespace = self.connected.as_ref().and_then(|c| c.namespace.clone());
+        let api = self.global.reading.api;
+        async move { live::load(&client, &needs, api, namespace.as_deref(), now()).await }
+    }
+
+    /// Prints a line of a log, or a piece of one; `false` when nobody reads on.
+    pub fn log(&mut self, prefix: &text::Line, bytes: &[u8]) -> Result<bool> {
+        Ok(self.screen.log(prefix, bytes)? == Shown::Whole)
+    }
+
+    /// Whether someone watches stderr on a terminal.
+    pub fn watched(&self) -> bool {
+        self.screen.err.terminal
+    }
+
+    /// Prints the answer on stdout in the format asked for.
+    pub fn show(&mut self, view: &dyn View) -> Result<()> {
+        match self.screen.show(view, &self.global.output)? {
+            Shown::Whole | Shown::ReaderGone => Ok(()),
+        }
+    }
+
+    /// Prints text of a format of its own on stdout, such as a script.
+    pub fn print(&mut self, text: &str) -> Result<()> {
+        match self.screen.print(text)? {
+            Shown::Whole | Shown::ReaderGone => Ok(()),
+        }
+    }
+
+    /// Says something beside the answer, on stderr.
+    pub fn note(&mut self, note: impl Into<text::Text>) {
+        self.screen.note(note);
+    }
+
+    /// Warns, on stderr.
+    pub fn warn(&mut self, warning: impl Into<text::Line>) {
+        self.screen.warn(warning);
+    }
+
+    /// Says what went wrong, on stderr.
+    pub fn error(&mut self, error: &crate::error::Error) {
+        self.screen.error(&error.message, &error.hints);
+    }
+
+    fn pass_on_warnings(&mut self) {
+        let warnings = self
+            .connected
+            .iter()
+            .flat_map(|c| c.warnings.take())
+            .collect::<Vec<_>>();
+        for warning in warnings {
+            self.screen.warn(warning.as_str());
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one clock")]
+pub fn now() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}

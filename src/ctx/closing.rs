@@ -1,0 +1,225 @@
+//! What came of a plan.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::preview::API_VERSION;
+use crate::apply::{Ended, Fate, Outcome, Tally, Verdict};
+use crate::error::Exit;
+use crate::plan::{Grade, Plan, Sign};
+use crate::view::text::{self, Label, Text};
+use crate::view::{NodeSet, Table, View, count};
+
+/// Rows of the table; the rest is counted.
+const MOST_ROWS: usize = 30;
+
+/// What came of a plan.
+pub struct Closing<'a> {
+    pub plan: &'a Plan,
+    pub outcome: &'a Outcome,
+    /// The journal that takes it back.
+    pub journal: Option<String>,
+    pub dry_run: bool,
+    /// What keeps it from coming about.
+    pub found: Option<&'a dyn View>,
+    /// What has come about of what was waited for, and what not.
+    pub reached: Option<String>,
+}
+
+impl Closing<'_> {
+    pub fn exit(&self) -> Exit {
+        match self.outcome.verdict() {
+            Verdict::Done => Exit::Done,
+            Verdict::Partly => Exit::Partly,
+            Verdict::Refused => Exit::Refused,
+            Verdict::Failed | Verdict::Lost => Exit::Failed,
+            Verdict::Hindered => Exit::Findings,
+            Verdict::Interrupted => Exit::Interrupted,
+            Verdict::TimedOut => Exit::TimedOut,
+        }
+    }
+
+    fn summary(&self) -> text::Line {
+        let tally = self.outcome.tally();
+        let mut parts = Vec::new();
+        let would = if self.dry_run { "would be " } else { "" };
+        for (number, what) in [
+            (tally.applied, format!("{would}changed")),
+            (tally.unchanged, "so already".to_owned()),
+            (tally.gone, "gone".to_owned()),
+            (tally.skipped, "skipped".to_owned()),
+            (tally.failed, "failed".to_owned()),
+            (tally.not_reached, "not reached".to_owned()),
+        ] {
+            if number > 0 {
+                parts.push(format!("{} {what}", count(number)));
+            }
+        }
+        let label = match self.outcome.verdict() {
+            Verdict::Done => Label::Good,
+            _ => Label::Error,
+        };
+        if parts.is_empty() {
+            parts.push("nothing to change".to_owned());
+        }
+        label.on(&self.plan.title) + ": " + parts.join(", ")
+    }
+
+    /// Why it ended before its end.
+    fn ended(&self) -> Option<String> {
+        Some(match &self.outcome.ended {
+            Ended::Finished => return None,
+            Ended::Interrupted => "interrupted; what was in flight was finished".to_owned(),
+            Ended::Halted => {
+                "stopped: the first step was not taken, and all others rely on it".to_owned()
+            }
+            Ended::TooManyFailures { failed } => {
+                format!("stopped by itself after {} failed", count(*failed))
+            }
+            Ended::NodesErroring { nodes } => format!(
+                "stopped by itself: nodes turned erroring: {}",
+                NodeSet::of(nodes.iter().map(String::as_str)).limited(6)
+            ),
+            Ended::TimedOut { waiting } => {
+                let mut untils = self.plan.stages.iter().filter_map(|s| s.until.as_ref());
+                let remedy = match untils.any(|until| until.sign == Sign::Paused) {
+                    true => "; is the operator running? --no-pause goes ahead without",
+                    false => "",
+                };
+                format!("waited in vain until {waiting}{remedy}")
+            }
+            Ended::Hindered { .. } => "stopped: it cannot go on by itself".to_owned(),
+            Ended::Lost { why } => format!("waited in vain: {why}"),
+        })
+    }
+
+    /// What to type next.
+    fn next(&self) -> Option<String> {
+        let tally = self.outcome.tally();
+        if self.dry_run || tally.applied == 0 {
+            return None;
+        }
+        let id = self.journal.as_ref()?;
+        let again = match self.outcome.verdict() {
+            Verdict::Done => "",
+            _ => "the same command again does the rest; ",
+        };
+        Some(format!("{again}to take it back: kubectl skyhook undo {id}"))
+    }
+}
+
+impl View for Closing<'_> {
+    fn blocks(&self, wide: bool) -> Text {
+        let mut table = Table::new(["object", "result", "why"]).prose();
+        let mut more = 0;
+        for (step, fate) in self.outcome.of(self.plan) {
+            let (label, result, why) = match fate {
+                Fate::Applied | Fate::Unchanged | Fate::Gone if !wide => continue,
+                Fate::NotReached if !wide => continue,
+                Fate::Applied => (Label::Good, "changed", ""),
+                Fate::Unchanged => (Label::Good, "so already", ""),
+                Fate::Gone => (Label::Warning, "gone", ""),
+                Fate::NotReached => (Label::Warning, "not reached", ""),
+                Fate::Skipped { why } => (Label::Warning, "skipped", why.as_str()),
+                Fate::Failed { why } => (Label::Error, "failed", why.as_str()),
+            };
+            if table.len() >= MOST_ROWS && !wide {
+                more += 1;
+                continue;
+            }
+            let object = text::name(&step.target).into();
+            table.row([object, label.on(result).into(), why.into()]);
+        }
+        let mut text = Text::new();
+        if let Some(found) = self.found {
+            text.append(found.blocks(wide)).blank();
+        }
+        text.append(table);
+        if more > 0 {
+            text.line(text::dim(format!(
+                "and {} more; -o wide lists all",
+                count(more)
+            )));
+        }
+        text.blank().line(self.summary());
+        if let Some(why) = self.ended() {
+            text.paragraph(Label::Warning.on(why));
+        }
+        if let Some(reached) = &self.reached {
+            text.paragraph(reached.as_str());
+        }
+        if let Some(next) = self.next() {
+            text.line(text::dim(next));
+        }
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        let done = self.outcome.of(self.plan);
+        done.filter(|(_, fate)| **fate == Fate::Applied)
+            .map(|(step, _)| step.target.to_string())
+            .collect()
+    }
+
+    fn document(&self) -> Value {
+        let steps = self.outcome.of(self.plan).map(|(step, fate)| Step {
+            target: step.target.to_string(),
+            changes: step.change.describe(),
+            fate: fate.clone(),
+        });
+        let document = Document {
+            api_version: API_VERSION,
+            kind: "Outcome",
+            title: self.plan.title.clone(),
+            grade: self.plan.grade(),
+            digest: self.plan.digest(),
+            dry_run: self.dry_run,
+            journal: self.journal.clone(),
+            counts: self.outcome.tally(),
+            steps: steps.collect(),
+            ended: self.outcome.ended.clone(),
+            reached: self.reached.clone(),
+            diagnosis: self.found.map(View::document),
+        };
+        serde_json::to_value(document).expect("a document is plain data")
+    }
+}
+
+/// What came of a plan.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document {
+    api_version: &'static str,
+    /// Always `Outcome`.
+    kind: &'static str,
+    title: String,
+    grade: Grade,
+    /// Names what the plan does, whatever the order of its steps.
+    digest: String,
+    /// Whether the server was only asked what it would do.
+    dry_run: bool,
+    /// The journal that takes it back.
+    journal: Option<String>,
+    counts: Tally,
+    steps: Vec<Step>,
+    #[serde(flatten)]
+    ended: Ended,
+    /// What has come about of what was waited for, and what not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reached: Option<String>,
+    /// The `Diagnosis` of what keeps it from coming about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diagnosis: Option<Value>,
+}
+
+/// One change of one object, and what became of it.
+#[derive(Serialize, JsonSchema)]
+struct Step {
+    /// `node/gpu-1`, `pod/skyhook/driver-apply`
+    target: String,
+    /// What changes, one line each.
+    changes: Vec<String>,
+    #[serde(flatten)]
+    fate: Fate,
+}

@@ -1,0 +1,177 @@
+//! What changes in each object, as text before and after.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use similar::{ChangeTag, TextDiff};
+
+use crate::plan::{Change, Field, Metadata, Plan, Step, Target};
+use crate::view::text::{self, Label, Text};
+
+/// Places of an object with what stands there, as text.
+type Side = Vec<(String, String)>;
+
+/// Every object before and after, as a unified diff of what changes in it.
+pub(super) fn diff(plan: &Plan) -> Text {
+    let mut text = Text::new();
+    for step in plan.steps() {
+        let (before, after) = sides(step);
+        let (before, after) = (whole(&before), whole(&after));
+        if before == after {
+            continue;
+        }
+        text.line(text::heading(format!("--- {} as it is", step.target)));
+        text.line(text::heading(format!("+++ {} as planned", step.target)));
+        let diff = TextDiff::from_lines(&before, &after);
+        for group in diff.grouped_ops(3) {
+            for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+                let (sign, label) = match change.tag() {
+                    ChangeTag::Delete => ("-", Label::Error),
+                    ChangeTag::Insert => ("+", Label::Good),
+                    ChangeTag::Equal => (" ", Label::Plain),
+                };
+                text.line(label.on(format!("{sign}{}", change.value().trim_end_matches('\n'))));
+            }
+        }
+    }
+    text
+}
+
+/// Each object that is another one in the end, as text before and after the whole plan.
+pub(super) fn objects(plan: &Plan) -> Vec<(&Target, String, String)> {
+    let mut objects: BTreeMap<&Target, Vec<Place>> = BTreeMap::new();
+    for step in plan.steps() {
+        let places = objects.entry(&step.target).or_default();
+        let (before, after) = sides(step);
+        for (key, text) in &before {
+            if !places.iter().any(|p| p.key == *key) {
+                places.push(Place::new(key, Some(text)));
+            }
+        }
+        for (key, _) in &after {
+            if !places.iter().any(|p| p.key == *key) {
+                places.push(Place::new(key, None));
+            }
+        }
+        for place in places {
+            let now = |side: &Side| side.iter().find(|(key, _)| *key == place.key).cloned();
+            match (now(&before), now(&after)) {
+                (None, None) => {}
+                (_, after) => place.after = after.map(|(_, text)| text),
+            }
+        }
+    }
+    let texts = objects.into_iter().map(|(target, mut places)| {
+        places.sort_by(|a, b| a.key.cmp(&b.key));
+        let before = places.iter().filter_map(|p| p.before.as_deref()).collect();
+        let after = places.iter().filter_map(|p| p.after.as_deref()).collect();
+        (target, before, after)
+    });
+    texts
+        .filter(|(_, before, after): &(_, String, String)| before != after)
+        .collect()
+}
+
+/// What stands at a place of an object before and after.
+struct Place {
+    key: String,
+    before: Option<String>,
+    after: Option<String>,
+}
+
+impl Place {
+    fn new(key: &str, before: Option<&String>) -> Place {
+        Place {
+            key: key.to_owned(),
+            before: before.cloned(),
+            after: None,
+        }
+    }
+}
+
+fn whole(side: &Side) -> String {
+    side.iter().map(|(_, text)| text.as_str()).collect()
+}
+
+/// What a step changes, before and after.
+fn sides(step: &Step) -> (Side, Side) {
+    match &step.change {
+        Change::Metadata(metadata) => metadata_sides(metadata),
+        Change::Spec(fields) | Change::Status(fields) => {
+            let side = |value: fn(&Field) -> &Option<Value>| {
+                let places = fields.iter().filter_map(|f| {
+                    let value = value(f).as_ref()?;
+                    Some(place(f.path.join("."), value.to_string()))
+                });
+                places.collect::<Side>()
+            };
+            (side(|f| &f.from), side(|f| &f.to))
+        }
+        Change::Finalizer { entry, .. } => {
+            let line = format!("metadata.finalizers: {entry}\n");
+            (vec![(line.clone(), line)], Vec::new())
+        }
+        Change::Taints { from, to } => (listed("spec.taints", from), listed("spec.taints", to)),
+        Change::Conditions { remove, restore } => {
+            let at = "status.conditions";
+            (listed(at, remove), listed(at, restore))
+        }
+        Change::Delete { was } => {
+            let was = was.as_deref().map_or("the object\n".into(), pretty);
+            (vec![(String::new(), was)], Vec::new())
+        }
+        Change::Create(object) => (Vec::new(), vec![(String::new(), pretty(object))]),
+    }
+}
+
+fn place(key: String, value: impl std::fmt::Display) -> (String, String) {
+    let line = format!("{key}: {value}\n");
+    (key, line)
+}
+
+fn metadata_sides(metadata: &Metadata) -> (Side, Side) {
+    let (mut before, mut after) = (Side::new(), Side::new());
+    for (map, edits) in [
+        ("annotations", &metadata.annotations),
+        ("labels", &metadata.labels),
+    ] {
+        for (key, edit) in edits {
+            let side = |value: &Option<String>| {
+                let value = value.as_ref()?;
+                Some(place(format!("metadata.{map}.{key}"), readable(value)))
+            };
+            before.extend(side(&edit.from));
+            after.extend(side(&edit.to));
+        }
+    }
+    if let Some(to) = metadata.unschedulable {
+        before.push(place("spec.unschedulable".to_owned(), !to));
+        after.push(place("spec.unschedulable".to_owned(), to));
+    }
+    (before, after)
+}
+
+/// A value; a map in JSON with one member a line.
+fn readable(value: &str) -> String {
+    match serde_json::from_str::<serde_json::Map<String, Value>>(value) {
+        Ok(map) => map.iter().fold(String::new(), |text, (key, entry)| {
+            format!("{text}\n  {key}: {entry}")
+        }),
+        Err(_) => value.to_owned(),
+    }
+}
+
+/// Members of a list, each under what tells it from the others.
+fn listed(at: &str, items: &[Value]) -> Side {
+    let lines = items.iter().map(|item| {
+        let line = format!("{at}: {item}\n");
+        let known_by = ["type", "key", "effect"].map(|member| item[member].to_string());
+        (format!("{at}.{}", known_by.join(".")), line)
+    });
+    lines.collect()
+}
+
+fn pretty(object: &Value) -> String {
+    let text = serde_json::to_string_pretty(object).expect("a value is JSON");
+    text + "\n"
+}

@@ -1,0 +1,147 @@
+//! (edge) The program of the user's own that shows what changes, as `kubectl diff` calls it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::Context;
+use tempfile::TempDir;
+
+use super::diff::objects;
+use crate::error::{Error, Result};
+use crate::plan::{Plan, Target};
+
+/// Where kubectl looks for the program, and what is put before its words.
+const VARIABLE: &str = "KUBECTL_EXTERNAL_DIFF";
+
+/// The program and its words, if the user has one.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct External {
+    program: String,
+    words: Vec<String>,
+}
+
+impl External {
+    /// What the environment names.
+    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Option<External> {
+        variable(VARIABLE).map(|text| External::parse(&text))
+    }
+
+    /// The first word is the program. Of the others, those stay that are of letters, digits, `-` and `=` alone.
+    fn parse(text: &str) -> External {
+        let mut words = text.split(' ');
+        let program = words.next().unwrap_or_default().to_owned();
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '=');
+        let words = words.filter(|w| !w.is_empty() && w.chars().all(plain));
+        External {
+            program,
+            words: words.map(str::to_owned).collect(),
+        }
+    }
+
+    /// Shows the plan: two folders with a file for each object, as it is and as it is planned. What the program
+    /// prints goes to standard output, or to standard error.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be started, or ends with more than 1, which says that there are differences.
+    pub fn show(&self, plan: &Plan, to_stderr: bool) -> Result<()> {
+        let objects = objects(plan);
+        let live = folder("LIVE-", objects.iter().map(|(t, before, _)| (*t, before)))?;
+        let merged = folder("MERGED-", objects.iter().map(|(t, _, after)| (*t, after)))?;
+        let mut command = Command::new(&self.program);
+        command
+            .arg(live.path())
+            .arg(merged.path())
+            .args(&self.words);
+        if to_stderr {
+            command.stdout(Stdio::from(std::io::stderr()));
+        }
+        let ended = command.status().map_err(|error| {
+            Error::failed(format!(
+                "cannot run {:?}: {error}; nothing was changed",
+                self.program
+            ))
+            .hint(format!(
+                "{VARIABLE} names the program that shows differences"
+            ))
+        })?;
+        match ended.code() {
+            Some(0 | 1) => Ok(()),
+            _ => Err(
+                Error::failed(format!("{:?}: {ended}; nothing was changed", self.program)).hint(
+                    format!("{VARIABLE} names the program that shows differences"),
+                ),
+            ),
+        }
+    }
+}
+
+/// A folder of its own, with a file for each object, also where nothing stands in it; it goes when it is dropped.
+fn folder<'a>(
+    prefix: &str,
+    objects: impl Iterator<Item = (&'a Target, &'a String)>,
+) -> anyhow::Result<TempDir> {
+    let folder = tempfile::Builder::new().prefix(prefix).tempdir();
+    let folder = folder.context("cannot make a folder for the diff")?;
+    for (target, text) in objects {
+        write(&folder.path().join(file_name(target)), text)?;
+    }
+    Ok(folder)
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Group, version, kind, namespace and name, as kubectl calls its files.
+fn file_name(target: &Target) -> String {
+    let (group, version, _) = target.kind.resource();
+    let group = match group {
+        "" => String::new(),
+        group => format!("{group}."),
+    };
+    let namespace = target.namespace.as_deref().unwrap_or_default();
+    format!(
+        "{group}{version}.{:?}.{namespace}.{}",
+        target.kind, target.name
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_kept_as_kubectl_keeps_them() {
+        for (text, program, words) in [
+            ("diff", "diff", &[][..]),
+            ("colordiff -N -u", "colordiff", &["-N", "-u"]),
+            (
+                "dyff between  --omit-header=true",
+                "dyff",
+                &["between", "--omit-header=true"],
+            ),
+            (
+                "/opt/my_diff -U5 a;b $(x) --color=always \"-u\" --a_b",
+                "/opt/my_diff",
+                &["-U5", "--color=always"],
+            ),
+        ] {
+            let external = External::parse(text);
+            assert_eq!(
+                (external.program.as_str(), external.words.as_slice()),
+                (
+                    program,
+                    words
+                        .iter()
+                        .map(|w| (*w).to_owned())
+                        .collect::<Vec<_>>()
+                        .as_slice()
+                ),
+                "{text}"
+            );
+        }
+        assert_eq!(External::of(|_| None), None);
+    }
+}

@@ -1,0 +1,191 @@
+//! A plan, shown before it is carried out.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::diff::diff;
+use crate::plan::{Consequences, Grade, Plan};
+use crate::view::text::{self, Label, Text};
+use crate::view::{NodeSet, View, count, plural};
+
+/// The `apiVersion` of the documents that this program prints.
+pub(super) const API_VERSION: &str = "kubectl-skyhook/v1";
+/// Groups of like changes that are shown; the rest is counted.
+const MOST_GROUPS: usize = 25;
+
+/// A plan before it is carried out.
+pub struct Preview<'a> {
+    pub plan: &'a Plan,
+    pub diff: bool,
+}
+
+/// What a command is about to do.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document {
+    api_version: &'static str,
+    /// Always `Plan`.
+    kind: &'static str,
+    title: String,
+    grade: Grade,
+    /// Names what the plan does, whatever the order of its steps.
+    digest: String,
+    consequences: Consequences,
+    steps: Vec<StepDocument>,
+}
+
+/// One change of one object.
+#[derive(Serialize, JsonSchema)]
+struct StepDocument {
+    /// `node/gpu-1`, `pod/skyhook/driver-apply`
+    target: String,
+    /// What changes, one line each.
+    changes: Vec<String>,
+    why: String,
+}
+
+impl View for Preview<'_> {
+    fn blocks(&self, _wide: bool) -> Text {
+        let plan = self.plan;
+        let mut text = Text::new();
+        let grade = plan.grade();
+        text.line(text::heading(&plan.title) + format!("  ({grade}: {})", grade.meaning()));
+        text.blank().append(changes(plan));
+        if self.diff {
+            text.blank().append(diff(plan));
+        }
+        text.blank().append(effects(plan));
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.plan.steps().map(|s| s.target.to_string()).collect()
+    }
+
+    fn document(&self) -> Value {
+        let plan = self.plan;
+        let steps = plan.steps().map(|step| StepDocument {
+            target: step.target.to_string(),
+            changes: step.change.describe(),
+            why: step.why.clone(),
+        });
+        let document = Document {
+            api_version: API_VERSION,
+            kind: "Plan",
+            title: plan.title.clone(),
+            grade: plan.grade(),
+            digest: plan.digest(),
+            consequences: plan.consequences.clone(),
+            steps: steps.collect(),
+        };
+        serde_json::to_value(document).expect("a document is plain data")
+    }
+}
+
+/// Objects of one kind that change alike in one stage.
+struct Group<'a> {
+    stage: usize,
+    kind: &'static str,
+    lines: Vec<String>,
+    names: Vec<&'a str>,
+}
+
+/// What changes where: objects with like changes in one row.
+fn changes(plan: &Plan) -> Text {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for (number, stage) in plan.stages.iter().enumerate() {
+        for step in &stage.steps {
+            let kind = step.target.kind.word();
+            let lines = step.change.describe();
+            let same = groups
+                .iter_mut()
+                .find(|g| g.stage == number && g.kind == kind && g.lines == lines);
+            match same {
+                Some(group) => group.names.push(&step.target.name),
+                None => groups.push(Group {
+                    stage: number,
+                    kind,
+                    lines,
+                    names: vec![&step.target.name],
+                }),
+            }
+        }
+    }
+    let mut text = Text::new();
+    for group in groups.iter().take(MOST_GROUPS) {
+        let set = NodeSet::of(group.names.iter().copied());
+        let who = text::name(format!("{}/{}", group.kind, set.limited(6)));
+        text.line(match set.len() {
+            1 => who.into(),
+            n => who + format!("  ({} objects)", count(n)),
+        });
+        let mut inner = Text::new();
+        for line in &group.lines {
+            inner.line(line.as_str());
+        }
+        if let Some(until) = &plan.stages[group.stage].until {
+            inner.line(text::dim(format!("then wait until {}", until.describe())));
+        }
+        text.indented(2, inner);
+    }
+    let more = groups.len().saturating_sub(MOST_GROUPS);
+    if more > 0 {
+        let rest = format!(
+            "and {}; -o json and --diff show all",
+            plural(more, "more such group")
+        );
+        text.line(text::dim(rest));
+    }
+    text
+}
+
+/// What it sets off.
+fn effects(plan: &Plan) -> Text {
+    let effects = &plan.consequences;
+    let mut text = Text::new();
+    if !effects.reruns.is_empty() {
+        let packages: Vec<String> = effects
+            .reruns
+            .iter()
+            .map(|(name, nodes)| format!("{name} on {}", plural(*nodes, "node")))
+            .collect();
+        text.item("- ", format!("runs again: {}", packages.join(", ")));
+    }
+    if effects.drains > 0 {
+        let mut line = format!(
+            "up to {} cordoned and drained",
+            plural(effects.drains, "node")
+        );
+        if effects.reboots > 0 {
+            line.push_str(&format!(", {} rebooted", count(effects.reboots)));
+        }
+        if effects.restarts > 0 {
+            line.push_str(&format!(
+                ", services restarted on {}",
+                count(effects.restarts)
+            ));
+        }
+        if effects.gpus > 0 {
+            line.push_str(&format!(
+                "; {} GPUs on the nodes concerned",
+                count(gpus(effects.gpus))
+            ));
+        }
+        text.item("- ", Label::Warning.on(line));
+    }
+    for note in &effects.notes {
+        text.item("- ", note.as_str());
+    }
+    for warning in &effects.warnings {
+        text.item("- ", text::warning("warning: ") + warning.as_str());
+    }
+    for lost in &effects.cannot_be_undone {
+        text.item("- ", format!("cannot be undone: {lost}"));
+    }
+    text
+}
+
+fn gpus(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,163 @@
+//! What a process answers with: exit codes, and errors that say what to type next.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The exit code, whatever `-o` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+pub enum Exit {
+    /// Done; or no finding at the threshold.
+    Done = 0,
+    /// Something went wrong: the cluster, a file, or a name that matches nothing.
+    Failed = 1,
+    /// Findings at or above `--fail-on`.
+    Findings = 2,
+    /// Refused: not confirmed, a guard did not hold, or a cap was exceeded.
+    Refused = 3,
+    /// Some objects were changed and some were not.
+    Partly = 4,
+    /// It took longer than `--timeout`.
+    TimedOut = 5,
+    /// The command line was not understood.
+    Usage = 64,
+    /// Interrupted by the user.
+    Interrupted = 130,
+}
+
+impl Exit {
+    /// Every code with its meaning, as the man page and the README print it.
+    pub const ALL: [(Exit, &str); 8] = [
+        (Exit::Done, "done, or no finding at the threshold"),
+        (
+            Exit::Failed,
+            "error: the cluster, a file, or a name that matches nothing",
+        ),
+        (Exit::Findings, "findings at or above --fail-on"),
+        (
+            Exit::Refused,
+            "refused: not confirmed, a guard did not hold, or a cap was exceeded",
+        ),
+        (
+            Exit::Partly,
+            "partly applied: some objects were changed and some were not",
+        ),
+        (Exit::TimedOut, "timed out"),
+        (Exit::Usage, "the command line was not understood"),
+        (Exit::Interrupted, "interrupted"),
+    ];
+
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+/// An error for the user: one line, and things to type.
+#[derive(Debug)]
+pub struct Error {
+    pub exit: Exit,
+    pub message: String,
+    pub hints: Vec<String>,
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Something went wrong. The message is lower-case and fits after `error: `.
+    pub fn failed(message: impl fmt::Display) -> Error {
+        Error {
+            exit: Exit::Failed,
+            message: message.to_string(),
+            hints: Vec::new(),
+        }
+    }
+
+    /// The command line asks for something that cannot be.
+    pub fn usage(message: impl fmt::Display) -> Error {
+        Error {
+            exit: Exit::Usage,
+            ..Error::failed(message)
+        }
+    }
+
+    /// Adds something to type.
+    pub fn hint(mut self, hint: impl Into<String>) -> Error {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// A name that matches nothing, with the near ones.
+    pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
+        let error = Error::failed(format!("{what} {name:?} not found"));
+        let near = near(name, known);
+        match near.as_slice() {
+            [] => error,
+            names => error.hint(format!("did you mean {}", names.join(", "))),
+        }
+    }
+}
+
+/// The names that are near to what was typed, nearest first, three at most.
+fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut near: Vec<(usize, &str)> = known
+        .into_iter()
+        .map(|k| {
+            (
+                strsim::damerau_levenshtein(&name.to_lowercase(), &k.to_lowercase()),
+                k,
+            )
+        })
+        .filter(|(distance, k)| {
+            let length = name.chars().count().max(k.chars().count());
+            *distance <= 1 + length / 4 || k.starts_with(name)
+        })
+        .collect();
+    near.sort_unstable();
+    near.dedup();
+    near.into_iter().take(3).map(|(_, k)| k).collect()
+}
+
+macro_rules! failed_from {
+    ($($error:ty),+ $(,)?) => {$(
+        impl From<$error> for Error {
+            fn from(error: $error) -> Error {
+                Error::failed(error)
+            }
+        }
+    )+};
+}
+
+failed_from!(
+    crate::cluster::dump::DumpError,
+    crate::cluster::live::LoadError,
+    crate::connect::Error,
+    crate::view::FormatError,
+);
+
+impl From<anyhow::Error> for Error {
+    fn from(error: anyhow::Error) -> Error {
+        Error::failed(format!("{error:#}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_every_code_once_and_in_order() {
+        let codes: Vec<u8> = Exit::ALL.iter().map(|(exit, _)| exit.code()).collect();
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 64, 130]);
+    }
+
+    #[test]
+    fn near_names_are_few_and_nearest_first() {
+        let known = ["gpu-tune", "gpu-tone", "kernel", "gpu-tuned", "gpu-t"];
+        assert_eq!(
+            near("gpu-tunr", known),
+            ["gpu-tune", "gpu-tone", "gpu-tuned"]
+        );
+        assert_eq!(near("zzz", known), Vec::<&str>::new());
+    }
+}

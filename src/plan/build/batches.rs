@@ -1,0 +1,100 @@
+//! The batch state of a rollout, put back to where it starts.
+
+use serde_json::{Value, json};
+
+use crate::api::Skyhook;
+use crate::plan::Field;
+
+/// The fields of the status that make a rollout start anew, every zero spelled out.
+///
+/// The operator leaves zeros out, and a patch that does so too changes nothing: `shouldStop` would
+/// stay. `None` if the operator has not written a status yet.
+pub fn reset(skyhook: &Skyhook) -> Option<Vec<Field>> {
+    skyhook.status.status.as_ref()?;
+    let mut fields = Vec::new();
+    for (name, compartment) in &skyhook.status.compartment_statuses {
+        let path = |field: &str| {
+            ["status", "compartmentStatuses", name, "batchState", field]
+                .map(str::to_owned)
+                .into_iter()
+        };
+        let Some(batch) = &compartment.batch_state else {
+            let fresh: serde_json::Map<String, Value> = FRESH
+                .iter()
+                .map(|(field, value)| ((*field).to_owned(), value()))
+                .collect();
+            let path = path("").take(4);
+            fields.push(Field::new(path, None, Some(fresh.into())).whatever_it_is());
+            continue;
+        };
+        let now = [
+            json!(batch.current_batch),
+            json!(batch.consecutive_failures),
+            json!(batch.completed_nodes),
+            json!(batch.failed_nodes),
+            json!(batch.should_stop),
+            json!(batch.last_batch_size),
+            json!(batch.last_batch_failed),
+        ];
+        for ((field, fresh), now) in FRESH.iter().zip(now) {
+            let zero = now == json!(0) || now == json!(false);
+            let field = Field::new(path(field), (!zero).then_some(now), Some(fresh()));
+            fields.push(field.whatever_it_is());
+        }
+    }
+    let offset = Some(skyhook.status.node_order_offset).filter(|n| *n != 0);
+    fields.push(
+        Field::new(
+            ["status", "nodeOrderOffset"],
+            offset.map(Value::from),
+            Some(json!(0)),
+        )
+        .whatever_it_is(),
+    );
+    let priority = &skyhook.status.node_priority;
+    if !priority.is_empty() {
+        let now: serde_json::Map<String, Value> = priority
+            .iter()
+            .map(|(node, since)| (node.clone(), json!(since.map(|s| s.to_string()))))
+            .collect();
+        let field = Field::new(["status", "nodePriority"], Some(now.into()), None);
+        fields.push(field.whatever_it_is());
+    }
+    Some(fields)
+}
+
+/// Whether a rollout is anywhere but at its start.
+pub fn begun(skyhook: &Skyhook) -> bool {
+    let status = &skyhook.status;
+    let moved = |b: &crate::api::skyhook::BatchState| {
+        b.current_batch > 1
+            || b.should_stop
+            || b.last_batch_failed
+            || [
+                b.consecutive_failures,
+                b.completed_nodes,
+                b.failed_nodes,
+                b.last_batch_size,
+            ]
+            .iter()
+            .any(|n| *n != 0)
+    };
+    let mut batches = status
+        .compartment_statuses
+        .values()
+        .filter_map(|c| c.batch_state.as_ref());
+    !status.node_priority.is_empty() || status.node_order_offset != 0 || batches.any(moved)
+}
+
+type Fresh = fn() -> Value;
+
+/// The seven fields of a batch state at the start of a rollout.
+const FRESH: [(&str, Fresh); 7] = [
+    ("currentBatch", || json!(1)),
+    ("consecutiveFailures", || json!(0)),
+    ("completedNodes", || json!(0)),
+    ("failedNodes", || json!(0)),
+    ("shouldStop", || json!(false)),
+    ("lastBatchSize", || json!(0)),
+    ("lastBatchFailed", || json!(false)),
+];

@@ -1,0 +1,286 @@
+//! What becomes of the operator's keys on a node.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use crate::api::{Generation, NodeState, Stage, State, keys};
+use crate::cluster::node::Taint;
+use crate::cluster::{Cluster, Node, OnNode};
+use crate::plan::{At, Change, Edit, Metadata, Move, Pin};
+
+/// Removes everything that one custom resource left on a node, in one patch.
+///
+/// The cordon stays where the custom resource still selects the node: its re-run releases it. Where
+/// the custom resource is gone, the node is uncordoned, unless something else holds it too. While
+/// the older keys are still there, they go as well, or the operator would adopt them again.
+pub fn forget(cluster: &Cluster, node: &Node, name: &str) -> Metadata {
+    let taken = Taken {
+        cordon: releases_cordon(cluster, node, name),
+        records: true,
+    };
+    take_off(cluster, node, &owned(cluster, name), taken)
+}
+
+/// Cleans a node as the operator does once a custom resource is deleted, in one patch.
+///
+/// Nobody is left to release the cordon, so it goes, unless something else holds the node too. A
+/// node state with packages in it stays, with its version: it says that files may still be on the
+/// host. With `purge` it goes as well.
+pub fn clean(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) -> Metadata {
+    let taken = Taken {
+        cordon: true,
+        records: purge,
+    };
+    take_off(cluster, node, owners, taken)
+}
+
+/// A custom resource, and the prefix under which it left something.
+pub type Owner<'a> = (Generation, &'a str);
+
+/// A custom resource under every prefix under which the operator may find its state: its own, and the
+/// older one that it adopts.
+pub fn owned<'a>(cluster: &Cluster, name: &'a str) -> Vec<Owner<'a>> {
+    let ruling = cluster.generation();
+    let older = (ruling == Generation::NodeWright).then_some(Generation::Skyhook);
+    let all = std::iter::once(ruling).chain(older);
+    all.map(|generation| (generation, name)).collect()
+}
+
+/// What is taken off a node beyond status and drain.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    /// The cordon, and its mark.
+    cordon: bool,
+    /// What is recorded of packages; what records none goes anyway.
+    records: bool,
+}
+
+fn take_off(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], taken: Taken) -> Metadata {
+    let ruling = cluster.generation();
+    let mut change = Metadata::default();
+    let mut holds = false;
+    for (generation, name) in owners {
+        if let Some(on) = node.keys(*generation).skyhooks.get(*name) {
+            // Older keys beside a living owner are a copy: it looks after its own, and its own cordon.
+            let copy = !owners.contains(&(ruling, name)) && cluster.skyhook(name).is_some();
+            let records = taken.records || copy;
+            change = take_keys(change, *generation, name, on, Taken { records, ..taken });
+            holds |= on.cordon && !copy;
+        }
+    }
+    let released = taken.cordon && holds && node.unschedulable;
+    if released && !cordoned_by_another(node, ruling, owners) {
+        change.unschedulable = Some(false);
+    }
+    change
+}
+
+/// The annotations that record packages of a custom resource; neither empty nor malformed ones do.
+fn records(on: &OnNode) -> BTreeSet<&str> {
+    let Some(state) = &on.state else {
+        return BTreeSet::new();
+    };
+    let entries = state.entries().iter();
+    let mut keys: BTreeSet<&str> = entries
+        .filter_map(|entry| Some(state.annotation_of(&entry.key)?.0))
+        .collect();
+    for malformed in state.malformed() {
+        keys.remove(malformed.annotation.as_str());
+    }
+    keys
+}
+
+/// Whether [`clean`] leaves the record of packages on a node.
+pub fn is_recorded(on: &OnNode) -> bool {
+    !records(on).is_empty()
+}
+
+/// The conditions of custom resources on a node, taken off; nothing if there are none.
+///
+/// They stand in the status, so they take a request of their own.
+pub fn without_conditions(node: &Node, owners: &[Owner<'_>]) -> Option<Change> {
+    let prefixes: Vec<String> = owners
+        .iter()
+        .map(|(generation, name)| format!("{}/", generation.key(name)))
+        .collect();
+    let ours = node
+        .conditions
+        .iter()
+        .filter(|c| prefixes.iter().any(|prefix| c.kind.starts_with(prefix)));
+    let remove: Vec<serde_json::Value> = ours
+        .map(|c| {
+            json!({
+                "type": c.kind,
+                "status": c.status,
+                "reason": c.reason,
+                "message": c.message,
+                "lastTransitionTime": c.last_transition_time.map(|t| t.to_string()),
+            })
+        })
+        .collect();
+    let restore = Vec::new();
+    (!remove.is_empty()).then_some(Change::Conditions { remove, restore })
+}
+
+fn take_keys(
+    mut change: Metadata,
+    generation: Generation,
+    name: &str,
+    on: &OnNode,
+    taken: Taken,
+) -> Metadata {
+    let kept = match taken.records {
+        true => BTreeSet::new(),
+        false => records(on),
+    };
+    if let Some(state) = &on.state {
+        for (key, text) in state.annotations().filter(|(key, _)| !kept.contains(key)) {
+            let unreadable = state.malformed().iter().any(|m| m.annotation == key);
+            let pin = if unreadable { Pin::Value } else { Pin::State };
+            change = change.annotation(key, Edit::new(Some(text), None).pin(pin));
+        }
+    }
+    let status = keys::status(generation, name);
+    let follows = |value: &str| Edit::new(Some(value), None).pin(Pin::Nothing);
+    if let Some(value) = &on.status {
+        change = change.annotation(&status, follows(value.as_str()));
+    }
+    if let Some(value) = &on.status_label {
+        change = change.label(&status, follows(value.as_str()));
+    }
+    let version = on.version.as_ref().filter(|_| kept.is_empty());
+    for (kind, value) in [
+        ("version", version),
+        ("drainStart", on.drain_start.as_ref()),
+        ("drainBlocked", on.drain_blocked.as_ref()),
+    ] {
+        if let Some(value) = value {
+            change = change.annotation(generation.key(&format!("{kind}_{name}")), follows(value));
+        }
+    }
+    if let Some(value) = on.cordon_value.as_ref().filter(|_| taken.cordon) {
+        change = change.annotation(keys::cordon(generation, name), follows(value));
+    }
+    change
+}
+
+/// Whether the cordon of a custom resource is an orphan: nobody is left to release it.
+pub fn releases_cordon(cluster: &Cluster, node: &Node, name: &str) -> bool {
+    match (cluster.skyhooks.ok(), cluster.skyhook(name)) {
+        // Unreadable is not gone.
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(_), Some(skyhook)) => !skyhook.spec.node_selectors.matches(&node.labels),
+    }
+}
+
+/// The runtime-required taint taken off a node, if it carries one.
+pub fn without_taint(cluster: &Cluster, node: &Node) -> Option<Change> {
+    let taint = cluster.runtime_required_taint(node)?;
+    let rest = node.taints.iter().filter(|t| *t != taint);
+    Some(Change::Taints {
+        from: node.taints.iter().map(Taint::document).collect(),
+        to: rest.map(Taint::document).collect(),
+    })
+}
+
+/// Whether another custom resource, or the runtime-required cordon, holds the node as well.
+pub fn cordoned_by_another(node: &Node, generation: Generation, owners: &[Owner<'_>]) -> bool {
+    let keys = node.keys(generation);
+    let ours = |name: &str| owners.iter().any(|(_, owner)| *owner == name);
+    let mut others = keys.skyhooks.iter().filter(|(other, _)| !ours(other));
+    keys.runtime_required_cordon || others.any(|(_, on)| on.cordon)
+}
+
+/// Takes entries out of a node state; all others stay as they are.
+pub fn without(state: &NodeState, entries: &[String]) -> Metadata {
+    edit(state, entries.iter().map(|entry| (entry.as_str(), None)))
+}
+
+/// Moves entries of a node state to a stage and state.
+pub fn moved(state: &NodeState, entries: &[String], stage: &Stage, to: &State) -> Metadata {
+    edit(
+        state,
+        entries
+            .iter()
+            .map(|entry| (entry.as_str(), Some((stage, to)))),
+    )
+}
+
+/// Adds an entry to a node state, which may not be there at all; `text` is its JSON.
+pub fn added(
+    state: Option<&NodeState>,
+    annotation: &str,
+    entry: &str,
+    stage: &Stage,
+    to: &State,
+    text: &str,
+) -> Metadata {
+    let now = state.and_then(|s| s.annotations().find(|(key, _)| *key == annotation));
+    let now = now.map(|(_, text)| text);
+    let one = Move {
+        entry: entry.to_owned(),
+        from: None,
+        to: Some(At {
+            stage: stage.clone(),
+            state: to.clone(),
+            text: text.to_owned(),
+        }),
+        onward: false,
+    };
+    let after = one.on(annotation, now);
+    let edit = Edit::new(now, after.as_deref()).pin(Pin::Entries(vec![one]));
+    Metadata::default().annotation(annotation, edit)
+}
+
+fn edit<'a>(
+    state: &NodeState,
+    wanted: impl Iterator<Item = (&'a str, Option<(&'a Stage, &'a State)>)>,
+) -> Metadata {
+    let mut change = Metadata::default();
+    for (key, to) in wanted {
+        let Some(entry) = state.entry(key) else {
+            continue;
+        };
+        let text = state.entry_text(key).expect("the entry is there");
+        let from = At {
+            stage: entry.stage.clone(),
+            state: entry.state.clone(),
+            text: text.to_owned(),
+        };
+        let to = to.map(|(stage, to)| At {
+            stage: stage.clone(),
+            state: to.clone(),
+            text: text.to_owned(),
+        });
+        // Two entries may stand in one annotation: the second goes onto what the first left.
+        let annotation = state.annotation_of(key).expect("the entry is there");
+        let (before, so_far) = match change.annotations.get(annotation.0) {
+            Some(edit) => (edit.from.clone(), edit.to.clone()),
+            None => (Some(annotation.1.to_owned()), Some(annotation.1.to_owned())),
+        };
+        let one = Move {
+            entry: key.to_owned(),
+            from: Some(from),
+            onward: to.is_none(),
+            to,
+        };
+        let mut moves = match change.annotations.remove(annotation.0) {
+            Some(Edit {
+                pin: Pin::Entries(moves),
+                ..
+            }) => moves,
+            _ => Vec::new(),
+        };
+        let left = one.on(annotation.0, so_far.as_deref());
+        moves.push(one);
+        let edit = Edit {
+            from: before,
+            to: left,
+            pin: Pin::Entries(moves),
+        };
+        change = change.annotation(annotation.0, edit);
+    }
+    change
+}

@@ -1,0 +1,290 @@
+//! All that plans may do to an object, as data: shown, sent, modelled and taken back.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::edit::Rebased;
+use super::fields::{self, Field};
+use super::guard::{Broken, check};
+use super::metadata::Metadata;
+use super::pointer::{lookup, normalise, pointer, test};
+use super::remake::is_as_made;
+use super::{Guard, Target, remake, taints};
+
+/// One change of one object, made by one request.
+///
+/// It holds the values that it replaces, so that it guards, shows and takes back itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Change {
+    /// Annotations and labels of any object, and the cordon of a node.
+    Metadata(Metadata),
+    /// Fields of a custom resource's spec.
+    Spec(Vec<Field>),
+    /// Fields of a custom resource's status.
+    Status(Vec<Field>),
+    /// One finalizer off a custom resource; all others stay.
+    Finalizer {
+        entry: String,
+        index: usize,
+        /// The object as it was right before, noted once it is read: with its last finalizer it goes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        was: Option<Box<Value>>,
+    },
+    /// The taints of a node, whole.
+    Taints { from: Vec<Value>, to: Vec<Value> },
+    /// Node conditions, whole, taken off or put back.
+    Conditions {
+        remove: Vec<Value>,
+        restore: Vec<Value>,
+    },
+    /// The object is deleted; `was` is the object to make again on undo, if that makes sense. It is filled in
+    /// when the object is looked at, right before it goes.
+    Delete { was: Option<Box<Value>> },
+    /// The object is made.
+    Create(Box<Value>),
+}
+
+/// What goes to the server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    pub verb: Verb,
+    pub subresource: Option<&'static str>,
+    pub content_type: &'static str,
+    pub body: Value,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verb {
+    Create,
+    Delete,
+    Patch,
+}
+
+const JSON: &str = "application/json";
+const JSON_PATCH: &str = "application/json-patch+json";
+/// Merges lists by key, and takes single members out of them. Custom resources do not know it.
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const UID: &str = "/metadata/uid";
+
+impl Change {
+    /// Preview lines: what changes.
+    pub fn describe(&self) -> Vec<String> {
+        match self {
+            Change::Metadata(metadata) => metadata.describe(),
+            Change::Spec(fields) | Change::Status(fields) => fields::describe(fields),
+            Change::Finalizer { entry, .. } => vec![format!("remove finalizer {entry}")],
+            Change::Conditions { remove, restore } => {
+                let line = |verb: &str, c: &Value| format!("{verb} condition {}", kind_of(c));
+                let removed = remove.iter().map(|c| line("remove", c));
+                removed
+                    .chain(restore.iter().map(|c| line("restore", c)))
+                    .collect()
+            }
+            Change::Taints { from, to } => taints::describe(from, to),
+            Change::Delete { .. } => vec!["delete".to_owned()],
+            Change::Create(_) => vec!["create".to_owned()],
+        }
+    }
+
+    /// What goes to the server, with everything that it must test.
+    pub fn request(&self, target: &Target, guard: &Guard) -> Request {
+        let patch = |subresource, operations: Vec<Value>| Request {
+            verb: Verb::Patch,
+            subresource,
+            content_type: JSON_PATCH,
+            body: guarded(target, guard, operations),
+        };
+        match self {
+            Change::Metadata(metadata) => patch(None, metadata.operations()),
+            Change::Spec(fields) => patch(None, fields::operations(fields)),
+            Change::Status(fields) => patch(Some("status"), fields::operations(fields)),
+            Change::Taints { from, to } => patch(None, taints::operations(from, to)),
+            Change::Finalizer { entry, index, .. } => {
+                let at = finalizer(*index);
+                let remove = json!({"op": "remove", "path": at});
+                patch(None, vec![test(&at, json!(entry)), remove])
+            }
+            Change::Conditions { remove, restore } => {
+                let gone = remove
+                    .iter()
+                    .map(|c| json!({"type": kind_of(c), "$patch": "delete"}));
+                let conditions: Vec<Value> = gone.chain(restore.iter().cloned()).collect();
+                let mut body = json!({"status": {"conditions": conditions}});
+                if let Some(uid) = &target.uid {
+                    // A server answers 409 where the uid is another one.
+                    body["metadata"] = json!({"uid": uid});
+                }
+                Request {
+                    verb: Verb::Patch,
+                    subresource: Some("status"),
+                    content_type: STRATEGIC,
+                    body,
+                }
+            }
+            Change::Delete { .. } => Request {
+                verb: Verb::Delete,
+                subresource: None,
+                content_type: JSON,
+                body: match &target.uid {
+                    Some(uid) => {
+                        json!({"preconditions": {"uid": uid}, "propagationPolicy": "Background"})
+                    }
+                    None => json!({"propagationPolicy": "Background"}),
+                },
+            },
+            Change::Create(object) => Request {
+                verb: Verb::Create,
+                subresource: None,
+                content_type: JSON,
+                body: (**object).clone(),
+            },
+        }
+    }
+
+    /// What the server will do to the object; null is no object.
+    ///
+    /// # Errors
+    ///
+    /// The first value that is not as the change expects. The object is untouched then.
+    pub fn apply_to(&self, object: &mut Value) -> Result<(), Broken> {
+        check(object, &self.tests())?;
+        match self {
+            Change::Metadata(metadata) => metadata.write(object),
+            Change::Spec(fields) | Change::Status(fields) => fields::write(fields, object),
+            Change::Finalizer { index, .. } => {
+                if let Some(list) = list_mut(object, "/metadata/finalizers") {
+                    list.remove(*index);
+                }
+                let last = lookup(object, "/metadata/finalizers")
+                    .and_then(Value::as_array)
+                    .is_none_or(Vec::is_empty);
+                if last && lookup(object, "/metadata/deletionTimestamp").is_some() {
+                    *object = Value::Null;
+                }
+            }
+            Change::Taints { to, .. } => taints::write(to, object),
+            Change::Conditions { remove, restore } => {
+                if let Some(list) = list_mut(object, "/status/conditions") {
+                    let named = |c: &Value, among: &[Value]| {
+                        among.iter().any(|other| kind_of(other) == kind_of(c))
+                    };
+                    list.retain(|c| !named(c, remove) && !named(c, restore));
+                    list.extend(restore.iter().cloned());
+                }
+            }
+            Change::Delete { .. } => *object = Value::Null,
+            Change::Create(made) => *object = (**made).clone(),
+        }
+        normalise(object);
+        Ok(())
+    }
+
+    /// The change that takes this one back; `None` where nothing can.
+    pub fn inverse(&self) -> Option<Change> {
+        Some(match self {
+            Change::Metadata(metadata) => Change::Metadata(metadata.inverse()),
+            Change::Spec(fields) => Change::Spec(fields::inverse(fields)),
+            Change::Status(fields) => Change::Status(fields::inverse(fields)),
+            Change::Conditions { remove, restore } => Change::Conditions {
+                remove: restore.clone(),
+                restore: remove.clone(),
+            },
+            Change::Taints { from, to } => Change::Taints {
+                from: to.clone(),
+                to: from.clone(),
+            },
+            // Where others hold it as well, it did not go with this one.
+            Change::Finalizer { was, .. } => {
+                let was = was.as_deref().filter(|was| remake::held_by_one(was))?;
+                Change::Create(Box::new(remake::anew(was)))
+            }
+            Change::Delete { was } => Change::Create(was.clone()?),
+            Change::Create(made) => Change::Delete {
+                was: Some(made.clone()),
+            },
+        })
+    }
+
+    /// The same change on the object as it is now; null is no object.
+    pub fn rebase(&self, object: &Value) -> Rebased<Change> {
+        fn wrap<T>(rebased: Rebased<T>, change: impl Fn(T) -> Change) -> Rebased<Change> {
+            match rebased {
+                Rebased::Same(inner) => Rebased::Same(change(inner)),
+                Rebased::Done => Rebased::Done,
+                Rebased::Moved(why) => Rebased::Moved(why),
+            }
+        }
+        match self {
+            Change::Delete { .. } if object.is_null() => Rebased::Done,
+            Change::Finalizer { .. } if object.is_null() => Rebased::Done,
+            Change::Create(_) if object.is_null() => Rebased::Same(self.clone()),
+            Change::Create(_) if lookup(object, "/metadata/deletionTimestamp").is_some() => {
+                Rebased::Moved("it is there still, and being deleted".to_owned())
+            }
+            Change::Create(made) if is_as_made(object, made) => Rebased::Done,
+            Change::Create(_) => Rebased::Moved("another one of that name exists".to_owned()),
+            _ if object.is_null() => Rebased::Moved("it no longer exists".to_owned()),
+            Change::Metadata(metadata) => wrap(metadata.rebase(object), Change::Metadata),
+            Change::Spec(fields) => wrap(fields::rebase(fields, object), Change::Spec),
+            Change::Status(fields) => wrap(fields::rebase(fields, object), Change::Status),
+            Change::Finalizer { entry, .. } => {
+                let list = lookup(object, "/metadata/finalizers").and_then(Value::as_array);
+                match list.and_then(|l| l.iter().position(|f| f == entry)) {
+                    Some(index) => Rebased::Same(Change::Finalizer {
+                        entry: entry.clone(),
+                        index,
+                        was: Some(Box::new(object.clone())),
+                    }),
+                    None => Rebased::Done,
+                }
+            }
+            Change::Taints { from, to } => wrap(taints::rebase(from, to, object), |(from, to)| {
+                Change::Taints { from, to }
+            }),
+            Change::Conditions { .. } => {
+                let mut after = object.clone();
+                match self.apply_to(&mut after) {
+                    Ok(()) if after == *object => Rebased::Done,
+                    _ => Rebased::Same(self.clone()),
+                }
+            }
+            Change::Delete { .. } => Rebased::Same(self.clone()),
+        }
+    }
+
+    /// The old values that the change relies on, by pointer; null for absent.
+    fn tests(&self) -> BTreeMap<String, Value> {
+        match self {
+            Change::Metadata(metadata) => metadata.tests(),
+            Change::Spec(fields) | Change::Status(fields) => fields::tests(fields),
+            Change::Taints { from, .. } => taints::tests(from),
+            Change::Finalizer { entry, index, .. } => {
+                BTreeMap::from([(finalizer(*index), json!(entry))])
+            }
+            Change::Conditions { .. } | Change::Delete { .. } => BTreeMap::new(),
+            Change::Create(_) => BTreeMap::from([(String::new(), Value::Null)]),
+        }
+    }
+}
+
+/// The operations behind the tests of the uid and of the guard.
+fn guarded(target: &Target, guard: &Guard, operations: Vec<Value>) -> Value {
+    let uid = target.uid.iter().map(|uid| test(UID, json!(uid)));
+    let guards = guard.values.iter().map(|(p, v)| test(p, v.clone()));
+    uid.chain(guards).chain(operations).collect()
+}
+
+fn finalizer(index: usize) -> String {
+    pointer(&["metadata", "finalizers", &index.to_string()])
+}
+
+fn kind_of(condition: &Value) -> &str {
+    condition["type"].as_str().unwrap_or_default()
+}
+
+fn list_mut<'a>(object: &'a mut Value, pointer: &str) -> Option<&'a mut Vec<Value>> {
+    object.pointer_mut(pointer).and_then(Value::as_array_mut)
+}

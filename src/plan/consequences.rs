@@ -1,0 +1,51 @@
+//! What a plan sets off, beyond the writes themselves.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Grade;
+
+/// What a plan sets off, and what cannot be taken back.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Consequences {
+    /// At worst; never below what the changes themselves are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grade: Option<Grade>,
+    /// Nodes on which something happens.
+    pub nodes: usize,
+    /// `nvidia.com/gpu` on those nodes.
+    pub gpus: u64,
+    /// How many nodes each package runs again on.
+    pub reruns: BTreeMap<String, usize>,
+    /// Nodes that are cordoned and drained for an interrupt.
+    pub drains: usize,
+    /// Nodes on which services restart.
+    pub restarts: usize,
+    /// Nodes that reboot.
+    pub reboots: usize,
+    /// What `undo` cannot bring back.
+    pub cannot_be_undone: Vec<String>,
+    /// What happens where, plainly.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// What one should know before saying yes.
+    pub warnings: Vec<String>,
+}
+
+impl Consequences {
+    /// Raises the grade to at least this one.
+    pub fn at_least(&mut self, grade: Grade) {
+        self.grade = self.grade.max(Some(grade));
+    }
+
+    /// Adds a warning, once.
+    pub fn warn(&mut self, warning: impl Into<String>) {
+        let warning = warning.into();
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! One annotation or label that is set or removed, and what else it may be by the time it is.
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::keys::NodeKey;
+use crate::api::{Entry, Generation, NodeState, Stage, State};
+
+/// One annotation or label: what it is, and what it shall be. `None` is absent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edit {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    #[serde(default, skip_serializing_if = "Pin::is_value")]
+    pub pin: Pin,
+}
+
+/// How much of the old value the edit relies on.
+///
+/// The server always tests the whole value. This decides whether an edit whose test failed still
+/// means the same on the value that is there now.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Pin {
+    /// On every byte.
+    #[default]
+    Value,
+    /// On nothing: the value follows from others.
+    Nothing,
+    /// On every byte; where it is another one by now, that one stays and all else goes ahead.
+    Yield,
+    /// On what failed in a node state still failing, and on nothing having gone or being uninstalled since.
+    ///
+    /// Packages that were under way go on until the operator is held; it is the same wish wherever they
+    /// have got to by then.
+    State,
+    /// On these entries of a node state being where they were; all others are kept as they are.
+    Entries(Vec<Move>),
+}
+
+/// What becomes of one entry of a node state. `None` is absent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    /// `name|version`
+    pub entry: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<At>,
+    /// Where the entry was under way and has only got further, the move is made from there: it is the
+    /// same wish wherever the package is by the time the operator is held.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub onward: bool,
+}
+
+/// Where a package stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct At {
+    pub stage: Stage,
+    pub state: State,
+    /// The whole entry as JSON.
+    pub text: String,
+}
+
+/// What becomes of an edit on a value that is not the planned one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rebased<T> {
+    /// It still means the same, so written.
+    Same(T),
+    /// The value is as wanted already.
+    Done,
+    /// It would mean something else; says what has changed.
+    Moved(String),
+}
+
+impl Move {
+    /// The annotation once the move is made; the entry is where the move begins.
+    pub(super) fn on(&self, key: &str, text: Option<&str>) -> Option<String> {
+        let state = state_of(key, text);
+        match &self.to {
+            None => state.without(&self.entry).and_then(|(_, text)| text),
+            Some(to) if self.from.is_some() => state
+                .with_stage(&self.entry, &to.stage, &to.state)
+                .map(|(_, text)| text),
+            Some(to) if holds_one_package(key) => Some(to.text.clone()),
+            Some(to) => state.with_entry(key, &self.entry, &to.text),
+        }
+    }
+}
+
+impl Edit {
+    /// An edit that relies on the value being what it was.
+    pub fn new(from: Option<&str>, to: Option<&str>) -> Edit {
+        Edit {
+            from: from.map(str::to_owned),
+            to: to.map(str::to_owned),
+            pin: Pin::Value,
+        }
+    }
+
+    pub fn pin(mut self, pin: Pin) -> Edit {
+        self.pin = pin;
+        self
+    }
+
+    /// The edit that takes this one back.
+    pub fn inverse(&self) -> Edit {
+        let pin = match &self.pin {
+            // What the operator wrote since is newer than what was there before.
+            Pin::Nothing => Pin::Yield,
+            Pin::Value | Pin::State | Pin::Yield => Pin::Value,
+            Pin::Entries(moves) => {
+                let back = |m: &Move| Move {
+                    entry: m.entry.clone(),
+                    from: m.to.clone(),
+                    to: m.from.clone(),
+                    // What the operator did since is not taken back.
+                    onward: false,
+                };
+                Pin::Entries(moves.iter().rev().map(back).collect())
+            }
+        };
+        Edit {
+            from: self.to.clone(),
+            to: self.from.clone(),
+            pin,
+        }
+    }
+
+    /// The edit on the value that is there now.
+    pub fn rebase(&self, key: &str, now: Option<&str>) -> Rebased<Edit> {
+        if now == self.from.as_deref() {
+            return Rebased::Same(self.clone());
+        }
+        if now == self.to.as_deref() {
+            return Rebased::Done;
+        }
+        let onto = |to: Option<String>| Edit {
+            from: now.map(str::to_owned),
+            to,
+            pin: self.pin.clone(),
+        };
+        match &self.pin {
+            Pin::Nothing => Rebased::Same(onto(self.to.clone())),
+            Pin::Yield => Rebased::Done,
+            Pin::State => match went_on(key, self.from.as_deref(), now) {
+                true => Rebased::Same(onto(self.to.clone())),
+                false => Rebased::Moved(changed(key, self.from.as_deref(), now)),
+            },
+            Pin::Entries(moves) => match replay(key, now, moves) {
+                Ok(None) => Rebased::Done,
+                Ok(Some((to, moves))) => Rebased::Same(onto(to).pin(Pin::Entries(moves))),
+                Err(why) => Rebased::Moved(why),
+            },
+            Pin::Value => Rebased::Moved(changed(key, self.from.as_deref(), now)),
+        }
+    }
+}
+
+impl Pin {
+    pub(super) fn is_value(&self) -> bool {
+        *self == Pin::Value
+    }
+}
+
+/// The node state that one annotation holds.
+fn state_of(key: &str, text: Option<&str>) -> NodeState {
+    let mut state = NodeState::default();
+    if let Some(text) = text {
+        state.add(key, package_of(key), text);
+    }
+    state
+}
+
+/// The package that the key is for, in the shape of one key per package.
+fn package_of(key: &str) -> Option<&str> {
+    let mut parsed = Generation::ALL.into_iter();
+    match parsed.find_map(|g| NodeKey::parse(g, key)) {
+        Some(NodeKey::NodeState { package, .. }) => package,
+        _ => None,
+    }
+}
+
+fn holds_one_package(key: &str) -> bool {
+    package_of(key).is_some()
+}
+
+/// Whether the operator has only gone on with what it was doing, if anything has changed at all.
+fn went_on(key: &str, before: Option<&str>, now: Option<&str>) -> bool {
+    let (before, now) = (state_of(key, before), state_of(key, now));
+    let at = |e: &Entry| (e.stage.clone(), e.state.clone());
+    let as_before = |was: &Entry| {
+        now.entry(&was.key)
+            .is_some_and(|is| at(was) == at(is) || was.state != State::Erroring)
+    };
+    let not_uninstalled_since = |is: &Entry| {
+        let was = before.entry(&is.key);
+        !is.stage.is_uninstall() || was.is_some_and(|was| at(was) == at(is))
+    };
+    before.malformed().is_empty()
+        && now.malformed().is_empty()
+        && before.entries().iter().all(as_before)
+        && now.entries().iter().all(not_uninstalled_since)
+}
+
+/// The entries that moved, in words.
+fn differences(before: &NodeState, now: &NodeState) -> Vec<String> {
+    let mut keys: Vec<&str> = before
+        .entries()
+        .iter()
+        .chain(now.entries())
+        .map(|e| e.key.as_str())
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let at = |state: &NodeState, key: &str| {
+        state
+            .entry(key)
+            .map_or("absent".to_owned(), |e| format!("{}/{}", e.stage, e.state))
+    };
+    keys.into_iter()
+        .filter(|key| at(before, key) != at(now, key))
+        .map(|key| {
+            let (was, is) = (at(before, key), at(now, key));
+            format!("{key} went from {was} to {is}")
+        })
+        .collect()
+}
+
+/// What has changed about a key, for people.
+fn changed(key: &str, before: Option<&str>, now: Option<&str>) -> String {
+    let (was, is) = (state_of(key, before), state_of(key, now));
+    let moved = differences(&was, &is);
+    if key.contains("nodeState_")
+        && was.malformed().is_empty()
+        && is.malformed().is_empty()
+        && !moved.is_empty()
+    {
+        return moved.join(", ");
+    }
+    match (before, now) {
+        (None, _) => format!("{key} is there now"),
+        (_, None) => format!("{key} is gone"),
+        _ => format!("{key} has changed"),
+    }
+}
+
+/// The moves on the text that is there now; `None` where all of them have been made already.
+fn replay(key: &str, now: Option<&str>, moves: &[Move]) -> Result<Option<Replayed>, String> {
+    let mut text = now.map(str::to_owned);
+    let mut made = 0;
+    let mut moves = moves.to_vec();
+    for one in &mut moves {
+        let state = state_of(key, text.as_deref());
+        if let Some(malformed) = state.malformed().first() {
+            return Err(format!("{key} cannot be read: {}", malformed.error));
+        }
+        let entry = state.entry(&one.entry);
+        let here = entry.map(|e| (&e.stage, &e.state));
+        if here == one.to.as_ref().map(|to| (&to.stage, &to.state)) {
+            made += 1;
+            continue;
+        }
+        if let (Some(entry), Some(from)) = (entry, &mut one.from)
+            && one.onward
+            && from.state != State::Erroring
+            && !entry.stage.is_uninstall()
+        {
+            // What takes it back has to know what was there.
+            *from = At {
+                stage: entry.stage.clone(),
+                state: entry.state.clone(),
+                text: state.entry_text(&entry.key).unwrap_or_default().to_owned(),
+            };
+        } else if here != one.from.as_ref().map(|from| (&from.stage, &from.state)) {
+            let is = entry.map_or("absent".to_owned(), |e| format!("{}/{}", e.stage, e.state));
+            let was = one
+                .from
+                .as_ref()
+                .map_or("absent".to_owned(), |f| format!("{}/{}", f.stage, f.state));
+            return Err(format!("{} went from {was} to {is}", one.entry));
+        }
+        text = one.on(key, text.as_deref());
+    }
+    Ok((made < moves.len()).then_some((text, moves)))
+}
+
+/// The annotation after the moves, and the moves as they were made.
+type Replayed = (Option<String>, Vec<Move>);
+
+#[cfg(test)]
+mod tests;

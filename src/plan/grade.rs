@@ -1,0 +1,42 @@
+//! The blast grade: what a command may do to the cluster at worst.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a command may do to the cluster at worst.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum Grade {
+    /// Reads only.
+    B0,
+    /// Changes the metadata or spec of one object.
+    B1,
+    /// Packages run again.
+    B2,
+    /// Services restart, or pods are evicted.
+    B3,
+    /// Nodes reboot, or the only record of what is installed is lost.
+    B4,
+}
+
+impl Grade {
+    /// What the grade means, in a few words.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Grade::B0 => "reads only",
+            Grade::B1 => "changes one object",
+            Grade::B2 => "packages run again",
+            Grade::B3 => "services restart, pods are evicted",
+            Grade::B4 => "reboots, or a record is lost for good",
+        }
+    }
+}
+
+impl fmt::Display for Grade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}

@@ -1,0 +1,222 @@
+//! Annotations and labels of one object, and the cordon of a node, changed in one patch.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::edit::{Edit, Rebased};
+use super::pointer::{change, lookup, pointer, set, test};
+
+/// What becomes of an object's annotations and labels, and of a node's cordon.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Metadata {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, Edit>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, Edit>,
+    /// `spec.unschedulable` as it shall be, where it now is the other way round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unschedulable: Option<bool>,
+    /// The object has no annotations at all: the patch makes the map, and guards its absence.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_annotations: bool,
+    /// The same for its labels.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_labels: bool,
+}
+
+const CORDON: [&str; 2] = ["spec", "unschedulable"];
+
+impl Metadata {
+    pub fn annotation(mut self, key: impl Into<String>, edit: Edit) -> Metadata {
+        self.annotations.insert(key.into(), edit);
+        self
+    }
+
+    pub fn label(mut self, key: impl Into<String>, edit: Edit) -> Metadata {
+        self.labels.insert(key.into(), edit);
+        self
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.annotations.is_empty() && self.labels.is_empty() && self.unschedulable.is_none()
+    }
+
+    /// Whether there are guards at most.
+    fn changes_nothing(&self) -> bool {
+        let mut edits = self.annotations.values().chain(self.labels.values());
+        self.unschedulable.is_none() && edits.all(|e| e.from == e.to)
+    }
+
+    fn maps(&self) -> [(&'static str, &BTreeMap<String, Edit>, bool); 2] {
+        [
+            ("annotations", &self.annotations, self.no_annotations),
+            ("labels", &self.labels, self.no_labels),
+        ]
+    }
+
+    /// The old values, by pointer; null for absent.
+    pub(super) fn tests(&self) -> BTreeMap<String, Value> {
+        let mut tests = BTreeMap::new();
+        for (map, edits, missing) in self.maps() {
+            if missing && !edits.is_empty() {
+                // A server fails a test below a map that is not there, so the map is tested.
+                tests.insert(pointer(&["metadata", map]), Value::Null);
+                continue;
+            }
+            for (key, edit) in edits {
+                tests.insert(pointer(&["metadata", map, key]), json!(edit.from));
+            }
+        }
+        if let Some(to) = self.unschedulable {
+            let old = if to { Value::Null } else { Value::Bool(true) };
+            tests.insert(pointer(&CORDON), old);
+        }
+        tests
+    }
+
+    pub(super) fn operations(&self) -> Vec<Value> {
+        let mut operations: Vec<Value> = self
+            .tests()
+            .iter()
+            .map(|(p, v)| test(p, v.clone()))
+            .collect();
+        for (map, edits, missing) in self.maps() {
+            if missing && edits.values().any(|e| e.to.is_some()) {
+                operations
+                    .push(json!({"op": "add", "path": pointer(&["metadata", map]), "value": {}}));
+            }
+            for (key, edit) in edits {
+                let (from, to) = (
+                    edit.from.clone().map(Value::from),
+                    edit.to.clone().map(Value::from),
+                );
+                operations.extend(change(
+                    &pointer(&["metadata", map, key]),
+                    from.as_ref(),
+                    to.as_ref(),
+                ));
+            }
+        }
+        if let Some(to) = self.unschedulable {
+            let (from, to) = ((!to).then_some(json!(true)), to.then_some(json!(true)));
+            operations.extend(change(&pointer(&CORDON), from.as_ref(), to.as_ref()));
+        }
+        operations
+    }
+
+    pub(super) fn write(&self, object: &mut Value) {
+        for (map, edits, _) in self.maps() {
+            for (key, edit) in edits {
+                let path = ["metadata", map, key.as_str()];
+                if edit.from != edit.to {
+                    set(object, &path, edit.to.clone().map(Value::from));
+                }
+            }
+        }
+        if let Some(to) = self.unschedulable {
+            set(object, &CORDON, to.then_some(Value::Bool(true)));
+        }
+    }
+
+    pub(super) fn inverse(&self) -> Metadata {
+        let back = |edits: &BTreeMap<String, Edit>| {
+            edits
+                .iter()
+                .map(|(key, edit)| (key.clone(), edit.inverse()))
+                .collect()
+        };
+        Metadata {
+            annotations: back(&self.annotations),
+            labels: back(&self.labels),
+            unschedulable: self.unschedulable.map(|to| !to),
+            no_annotations: false,
+            no_labels: false,
+        }
+    }
+
+    /// The change on the object that is there now; edits that are made already are left out.
+    pub(super) fn rebase(&self, object: &Value) -> Rebased<Metadata> {
+        let mut now = Metadata {
+            no_annotations: lookup(object, "/metadata/annotations").is_none(),
+            no_labels: lookup(object, "/metadata/labels").is_none(),
+            ..Metadata::default()
+        };
+        let mut moved = Vec::new();
+        for (map, edits, _) in self.maps() {
+            for (key, edit) in edits {
+                let here =
+                    lookup(object, &pointer(&["metadata", map, key])).and_then(Value::as_str);
+                match edit.rebase(key, here) {
+                    Rebased::Same(edit) if map == "labels" => {
+                        now.labels.insert(key.clone(), edit);
+                    }
+                    Rebased::Same(edit) => {
+                        now.annotations.insert(key.clone(), edit);
+                    }
+                    Rebased::Done => {}
+                    Rebased::Moved(why) => moved.push(why),
+                }
+            }
+        }
+        let cordoned = lookup(object, &pointer(&CORDON)) == Some(&Value::Bool(true));
+        now.unschedulable = self.unschedulable.filter(|to| *to != cordoned);
+        if !moved.is_empty() {
+            Rebased::Moved(moved.join("; "))
+        } else if now.changes_nothing() {
+            Rebased::Done
+        } else {
+            Rebased::Same(now)
+        }
+    }
+
+    /// One line a key: what it is, and what it will be.
+    pub(super) fn describe(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (map, edits, _) in self.maps() {
+            let kind = map.trim_end_matches('s');
+            for (key, edit) in edits {
+                lines.extend(describe_edit(kind, key, edit));
+            }
+        }
+        match self.unschedulable {
+            Some(true) => lines.push("cordon".to_owned()),
+            Some(false) => lines.push("uncordon".to_owned()),
+            None => {}
+        }
+        lines
+    }
+}
+
+/// Values longer than this are not shown in a preview line; the diff has them.
+const LONGEST_SHOWN: usize = 40;
+
+fn describe_edit(kind: &str, key: &str, edit: &Edit) -> Vec<String> {
+    if let super::edit::Pin::Entries(moves) = &edit.pin {
+        let at = |at: &Option<super::edit::At>| match at {
+            Some(at) => format!("{}/{}", at.stage, at.state),
+            None => "absent".to_owned(),
+        };
+        let line = |m: &super::edit::Move| match (&m.from, &m.to) {
+            (Some(_), None) => format!("remove entry {} ({})", m.entry, at(&m.from)),
+            (None, _) => format!("add entry {} ({})", m.entry, at(&m.to)),
+            _ => format!("entry {}: {} -> {}", m.entry, at(&m.from), at(&m.to)),
+        };
+        return moves.iter().map(line).collect();
+    }
+    let short = |text: &str| text.len() <= LONGEST_SHOWN;
+    vec![match (&edit.from, &edit.to) {
+        (from, to) if from == to => return Vec::new(),
+        // What follows from other values differs from node to node, and matters to nobody.
+        (Some(_), None) if edit.pin == super::edit::Pin::Nothing => format!("remove {kind} {key}"),
+        (None, Some(to)) if short(to) => format!("set {kind} {key}={to}"),
+        (Some(from), Some(to)) if short(from) && short(to) => {
+            format!("change {kind} {key}: {from} -> {to}")
+        }
+        (Some(from), None) if short(from) => format!("remove {kind} {key}={from}"),
+        (_, Some(_)) => format!("change {kind} {key}"),
+        (_, None) => format!("remove {kind} {key}"),
+    }]
+}

@@ -1,0 +1,59 @@
+//! Objects that are deleted, and made again.
+
+use serde_json::Value;
+
+use super::pointer::{lookup, normalise};
+
+/// What the server alone writes into an object's metadata.
+const OF_THE_SERVER: [&str; 8] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// The object as one would make it again: without status, and without what the server fills in.
+pub fn remade(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(members) = object.as_object_mut() {
+        members.shift_remove("status");
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|member, _| !OF_THE_SERVER.contains(&member.as_str()));
+    }
+    object
+}
+
+/// The object as one makes it again once it is gone: without the finalizers either, which their owners put there.
+pub fn anew(object: &Value) -> Value {
+    let mut object = remade(object);
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.shift_remove("finalizers");
+    }
+    normalise(&mut object);
+    object
+}
+
+/// Whether a single finalizer holds the object.
+pub fn held_by_one(object: &Value) -> bool {
+    let finalizers = lookup(object, "/metadata/finalizers").and_then(Value::as_array);
+    finalizers.is_none_or(|all| all.len() <= 1)
+}
+
+/// Whether the object is as it was made, whatever was added to it since.
+pub fn is_as_made(object: &Value, made: &Value) -> bool {
+    match (object, made) {
+        (Value::Object(object), Value::Object(made)) => made.iter().all(|(member, made)| {
+            let is = object.get(member).unwrap_or(&Value::Null);
+            is_as_made(is, made)
+        }),
+        // A server keeps no empty maps and lists in metadata.
+        (Value::Null, Value::Object(made)) => made.is_empty(),
+        (Value::Null, Value::Array(made)) => made.is_empty(),
+        (object, made) => object == made,
+    }
+}

@@ -1,0 +1,158 @@
+//! The object that a step changes, and where it stands on the server.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::Generation;
+
+/// One object.
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub struct Target {
+    pub kind: Kind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    pub name: String,
+    /// An object of the same name that was made later is not meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+}
+
+/// The kinds of objects that plans change.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum Kind {
+    Node,
+    Skyhook,
+    NodeWright,
+    /// A deployment policy of the older API.
+    SkyhookPolicy,
+    /// A deployment policy of the newer API.
+    NodeWrightPolicy,
+    Pod,
+    Job,
+    ConfigMap,
+}
+
+impl Target {
+    pub fn node(name: &str, uid: Option<&str>) -> Target {
+        Target {
+            kind: Kind::Node,
+            namespace: None,
+            name: name.to_owned(),
+            uid: uid.map(str::to_owned),
+        }
+    }
+
+    /// A custom resource.
+    pub fn skyhook(generation: Generation, name: &str, uid: Option<&str>) -> Target {
+        Target {
+            kind: generation.into(),
+            ..Target::node(name, uid)
+        }
+    }
+
+    /// A deployment policy.
+    pub fn policy(generation: Generation, name: &str, uid: Option<&str>) -> Target {
+        Target {
+            kind: match generation {
+                Generation::Skyhook => Kind::SkyhookPolicy,
+                Generation::NodeWright => Kind::NodeWrightPolicy,
+            },
+            ..Target::node(name, uid)
+        }
+    }
+
+    /// An object in a namespace.
+    pub fn inside(kind: Kind, namespace: &str, name: &str, uid: Option<&str>) -> Target {
+        Target {
+            kind,
+            namespace: Some(namespace.to_owned()),
+            ..Target::node(name, uid)
+        }
+    }
+
+    /// The URL path of the object.
+    pub fn path(&self) -> String {
+        format!("{}/{}", self.collection(), self.name)
+    }
+
+    /// The URL path of the collection that the object is in.
+    pub fn collection(&self) -> String {
+        let (group, version, plural) = self.kind.resource();
+        let root = match group {
+            "" => format!("/api/{version}"),
+            group => format!("/apis/{group}/{version}"),
+        };
+        match &self.namespace {
+            Some(namespace) => format!("{root}/namespaces/{namespace}/{plural}"),
+            None => format!("{root}/{plural}"),
+        }
+    }
+}
+
+impl Kind {
+    /// Group, version and plural.
+    pub fn resource(self) -> (&'static str, &'static str, &'static str) {
+        let custom = |g: Generation| (g.group(), Generation::VERSION, g.plural());
+        let policy = |g: Generation| (g.group(), Generation::VERSION, "deploymentpolicies");
+        match self {
+            Kind::Node => ("", "v1", "nodes"),
+            Kind::Pod => ("", "v1", "pods"),
+            Kind::Job => ("batch", "v1", "jobs"),
+            Kind::ConfigMap => ("", "v1", "configmaps"),
+            Kind::Skyhook => custom(Generation::Skyhook),
+            Kind::NodeWright => custom(Generation::NodeWright),
+            Kind::SkyhookPolicy => policy(Generation::Skyhook),
+            Kind::NodeWrightPolicy => policy(Generation::NodeWright),
+        }
+    }
+
+    /// Whether an object of the kind can be made again as it was. Pods and jobs cannot: whoever owns them makes
+    /// others; nor can nodes, which the kubelet registers.
+    pub fn comes_back(self) -> bool {
+        !matches!(self, Kind::Node | Kind::Pod | Kind::Job)
+    }
+
+    /// Whether it is one of the operator's custom resources.
+    pub fn is_custom(self) -> bool {
+        !matches!(self, Kind::Node | Kind::Pod | Kind::Job | Kind::ConfigMap)
+    }
+
+    /// The kind in a reference, as kubectl writes it: `node`, `deploymentpolicy`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Node => "node",
+            Kind::Pod => "pod",
+            Kind::Job => "job",
+            Kind::ConfigMap => "configmap",
+            Kind::Skyhook => Generation::Skyhook.name(),
+            Kind::NodeWright => Generation::NodeWright.name(),
+            Kind::SkyhookPolicy | Kind::NodeWrightPolicy => "deploymentpolicy",
+        }
+    }
+}
+
+impl From<Generation> for Kind {
+    fn from(generation: Generation) -> Kind {
+        match generation {
+            Generation::Skyhook => Kind::Skyhook,
+            Generation::NodeWright => Kind::NodeWright,
+        }
+    }
+}
+
+/// `node/gpu-1`, `pod/skyhook/driver-apply`.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/", self.kind.word())?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, "{namespace}/")?;
+        }
+        f.write_str(&self.name)
+    }
+}

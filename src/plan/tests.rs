@@ -1,0 +1,368 @@
+//! What holds for every change: modelled as the server does it, guarded, and taken back.
+
+mod remake;
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::pointer::{normalise, set};
+use super::*;
+
+mod taints;
+
+const KEYS: [&str; 4] = ["a/x", "b~y", "c", "d/1~2"];
+
+/// Applies a JSON Patch as the API server does: a `test` against null holds where nothing stands.
+fn on_server(object: &Value, patch: &Value) -> Option<Value> {
+    let mut after = object.clone();
+    for operation in patch.as_array().expect("a list") {
+        let path = operation["path"].as_str().expect("a path");
+        if operation["op"] == "test" && operation["value"].is_null() {
+            let (parent, _) = path.rsplit_once('/').expect("a pointer");
+            after.pointer(parent)?;
+            if after.pointer(path).is_some_and(|v| !v.is_null()) {
+                return None;
+            }
+            continue;
+        }
+        let one: json_patch::Patch =
+            serde_json::from_value(json!([operation])).expect("an operation");
+        json_patch::patch(&mut after, &one).ok()?;
+    }
+    normalise(&mut after);
+    Some(after)
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut members: Vec<_> = map.iter().map(|(k, v)| (k.clone(), sorted(v))).collect();
+            members.sort_by(|a, b| a.0.cmp(&b.0));
+            Value::Object(members.into_iter().collect())
+        }
+        Value::Array(list) => list.iter().map(sorted).collect(),
+        other => other.clone(),
+    }
+}
+
+fn map() -> impl Strategy<Value = Map<String, Value>> {
+    prop::collection::btree_map(prop::sample::select(KEYS.to_vec()), "[a-c]{0,2}", 0..4).prop_map(
+        |m| {
+            m.into_iter()
+                .map(|(k, v)| (k.to_owned(), Value::from(v)))
+                .collect()
+        },
+    )
+}
+
+fn node() -> impl Strategy<Value = Value> {
+    (map(), map(), any::<bool>()).prop_map(|(annotations, labels, cordoned)| {
+        let mut node = json!({
+            "metadata": {"name": "n", "uid": "u-1", "annotations": annotations, "labels": labels},
+            "spec": {},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "x", "status": "False"}]},
+        });
+        if cordoned {
+            node["spec"]["unschedulable"] = json!(true);
+        }
+        normalise(&mut node);
+        node
+    })
+}
+
+/// What a key shall become: left alone, removed or set.
+fn wish() -> impl Strategy<Value = Option<Option<String>>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(None)),
+        "[a-c]{0,2}".prop_map(|v| Some(Some(v))),
+    ]
+}
+
+fn wishes() -> impl Strategy<Value = Vec<Option<Option<String>>>> {
+    prop::collection::vec(wish(), KEYS.len())
+}
+
+/// A change that fits the node.
+fn metadata(
+    node: &Value,
+    annotations: &[Option<Option<String>>],
+    labels: &[Option<Option<String>>],
+    cordon: bool,
+) -> Metadata {
+    let mut change = Metadata {
+        no_annotations: node.pointer("/metadata/annotations").is_none(),
+        no_labels: node.pointer("/metadata/labels").is_none(),
+        ..Metadata::default()
+    };
+    let edit = |map: &str, key: &str, to: &Option<String>| {
+        let from = node["metadata"][map].get(key).and_then(Value::as_str);
+        Edit::new(from, to.as_deref())
+    };
+    for (key, wish) in KEYS.iter().zip(annotations) {
+        if let Some(to) = wish {
+            change = change.annotation(*key, edit("annotations", key, to));
+        }
+    }
+    for (key, wish) in KEYS.iter().zip(labels) {
+        if let Some(to) = wish {
+            change = change.label(*key, edit("labels", key, to));
+        }
+    }
+    if cordon {
+        change.unschedulable = Some(node["spec"].get("unschedulable").is_none());
+    }
+    change
+}
+
+fn step(change: Change) -> Step {
+    Step::new(Target::node("n", Some("u-1")), change, "a test")
+}
+
+/// Everything that a step promises about an object that it fits.
+fn keeps_its_promises(step: &Step, object: &Value) {
+    let mut after = object.clone();
+    step.apply_to(&mut after).expect("the step fits the object");
+    let request = step.request();
+    if request.content_type.contains("json-patch") {
+        let on_server = on_server(object, &request.body).expect("the patch fits the object");
+        assert_eq!(sorted(&on_server), sorted(&after), "patch and model differ");
+    }
+    assert_eq!(
+        step.rebase(object),
+        rebased_onto_itself(step, object, &after)
+    );
+    if after != *object {
+        assert!(
+            matches!(step.rebase(&after), Rebased::Done),
+            "what is done is not done again: {step:?} on {after}"
+        );
+    }
+    let mut back = after.clone();
+    let inverse = step.inverse().expect("an inverse");
+    // Maps may have vanished with their last key.
+    match inverse.rebase(&after) {
+        Rebased::Same(inverse) => inverse.apply_to(&mut back).expect("the inverse fits"),
+        Rebased::Done => {}
+        Rebased::Moved(why) => panic!("{why}"),
+    }
+    assert_eq!(
+        sorted(&back),
+        sorted(object),
+        "the inverse does not lead back"
+    );
+}
+
+/// A step that fits changes nothing about itself, but for edits that have nothing to do.
+fn rebased_onto_itself(step: &Step, before: &Value, after: &Value) -> Rebased<Step> {
+    if before == after && !matches!(step.rebase(before), Rebased::Same(_)) {
+        return Rebased::Done;
+    }
+    match step.rebase(before) {
+        Rebased::Same(again) => {
+            let mut same = before.clone();
+            again.apply_to(&mut same).expect("it fits");
+            assert_eq!(sorted(&same), sorted(after));
+            Rebased::Same(again)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A step that does not fit leaves the object alone, in the model and on the server.
+fn leaves_alone(step: &Step, object: &Value) {
+    let mut after = object.clone();
+    step.apply_to(&mut after)
+        .expect_err("the guard must not hold");
+    assert_eq!(after, *object);
+    let request = step.request();
+    if request.content_type.contains("json-patch") {
+        assert_eq!(on_server(object, &request.body), None);
+    }
+}
+
+proptest! {
+    #[test]
+    fn metadata_is_modelled_guarded_and_taken_back(
+        node in node(), annotations in wishes(), labels in wishes(), cordon in any::<bool>(),
+    ) {
+        let step = step(Change::Metadata(metadata(&node, &annotations, &labels, cordon)));
+        keeps_its_promises(&step, &node);
+    }
+
+    #[test]
+    fn metadata_does_not_touch_what_has_changed(
+        node in node(), annotations in wishes(), pick in 0usize..4, value in "[x-z]{1,2}",
+    ) {
+        let change = metadata(&node, &annotations, &[], false);
+        prop_assume!(change.annotations.contains_key(KEYS[pick]));
+        let step = step(Change::Metadata(change));
+        let mut moved = node.clone();
+        set(&mut moved, &["metadata", "annotations", KEYS[pick]], Some(json!(value)));
+        leaves_alone(&step, &moved);
+        let mut recreated = node.clone();
+        recreated["metadata"]["uid"] = json!("u-2");
+        leaves_alone(&step, &recreated);
+        prop_assert!(matches!(step.rebase(&recreated), Rebased::Moved(_)));
+    }
+
+    #[test]
+    fn fields_are_modelled_guarded_and_taken_back(
+        from in prop::option::of(0i64..3), to in prop::option::of(0i64..3), status in any::<bool>(),
+    ) {
+        let part = if status { "status" } else { "spec" };
+        let mut object = json!({"metadata": {"uid": "u-1"}, part: {"compartments": {"__default__": {"other": 1}}}});
+        let path = [part, "compartments", "__default__", "batch"];
+        set(&mut object, &path, from.map(Value::from));
+        let field = vec![Field::new(path, from.map(Value::from), to.map(Value::from))];
+        let step = step(if status { Change::Status(field) } else { Change::Spec(field) });
+        keeps_its_promises(&step, &object);
+        set(&mut object, &path, Some(json!(7)));
+        leaves_alone(&step, &object);
+    }
+
+    #[test]
+    fn a_guard_that_does_not_hold_stops_everything(node in node(), annotations in wishes()) {
+        let change = Change::Metadata(metadata(&node, &annotations, &[], false));
+        let guarded = step(change).guard(Guard::none().deleting_since("2026-01-01T00:00:00Z"));
+        leaves_alone(&guarded, &node);
+    }
+}
+
+#[test]
+fn a_zero_is_written_and_not_left_out() {
+    let path = ["status", "nodeOrderOffset"];
+    let step = step(Change::Status(vec![Field::new(path, None, Some(json!(0)))]));
+    let mut object = json!({"metadata": {"uid": "u-1"}, "status": {}});
+    keeps_its_promises(&step, &object);
+    step.apply_to(&mut object).expect("it fits");
+    assert_eq!(object["status"], json!({"nodeOrderOffset": 0}));
+}
+
+#[test]
+fn one_finalizer_goes_and_the_others_stay() {
+    let object = json!({"metadata": {"uid": "u-1", "finalizers": ["other/a", "ours/b"]}});
+    let change = Change::Finalizer {
+        entry: "ours/b".into(),
+        index: 1,
+        was: None,
+    };
+    let step = step(change);
+    assert_eq!(
+        step.request().body,
+        json!([
+            {"op": "test", "path": "/metadata/uid", "value": "u-1"},
+            {"op": "test", "path": "/metadata/finalizers/1", "value": "ours/b"},
+            {"op": "remove", "path": "/metadata/finalizers/1"},
+        ])
+    );
+    let mut after = object.clone();
+    step.apply_to(&mut after).expect("it fits");
+    assert_eq!(after["metadata"]["finalizers"], json!(["other/a"]));
+    assert_eq!(
+        on_server(&object, &step.request().body),
+        Some(after.clone())
+    );
+    assert_eq!(step.rebase(&after), Rebased::Done);
+    assert_eq!(step.inverse(), None);
+
+    let moved =
+        json!({"metadata": {"uid": "u-1", "finalizers": ["ours/b"], "deletionTimestamp": "t"}});
+    leaves_alone(&step, &moved);
+    let Rebased::Same(step) = step.rebase(&moved) else {
+        panic!("it means the same");
+    };
+    let mut gone = moved;
+    step.apply_to(&mut gone).expect("it fits");
+    assert_eq!(gone, Value::Null);
+    assert_eq!(step.rebase(&gone), Rebased::Done);
+}
+
+#[test]
+fn conditions_go_and_come_back() {
+    let node = json!({"metadata": {"uid": "u-1"}, "status": {"conditions": [
+        {"type": "Ready", "status": "True"}, {"type": "x", "status": "False"}]}});
+    let step = step(Change::Conditions {
+        remove: vec![json!({"type": "x", "status": "False"})],
+        restore: Vec::new(),
+    });
+    keeps_its_promises(&step, &node);
+    let request = step.request();
+    assert_eq!(
+        (request.subresource, request.content_type),
+        (Some("status"), "application/strategic-merge-patch+json")
+    );
+    assert_eq!(
+        request.body,
+        json!({"status": {"conditions": [{"type": "x", "$patch": "delete"}]}, "metadata": {"uid": "u-1"}})
+    );
+}
+
+fn plan() -> Plan {
+    let label = |value: &str| {
+        Change::Metadata(Metadata::default().label("k", Edit::new(None, Some(value))))
+    };
+    Plan {
+        title: "set labels".into(),
+        subject: "gpu".into(),
+        stages: vec![Stage::of(vec![step(label("1")), step(label("2"))])],
+        ..Plan::default()
+    }
+}
+
+#[test]
+fn a_plan_is_read_back_as_it_was_saved() {
+    let plan = plan();
+    assert_eq!(Plan::load(&plan.save()).expect("a plan"), plan);
+    let edited = plan.save().replace(r#""to": "2""#, r#""to": "3""#);
+    assert_eq!(
+        Plan::load(&edited).expect_err("it was edited").to_string(),
+        "its changes do not fit its digest: it was edited or cut short"
+    );
+    let newer = plan.save().replace("plan/v1", "plan/v9");
+    assert!(
+        matches!(Plan::load(&newer), Err(SavedError::Format(f)) if f == "kubectl-skyhook/plan/v9")
+    );
+    assert!(matches!(Plan::load("{}"), Err(SavedError::Syntax(_))));
+}
+
+#[test]
+fn the_digest_binds_what_is_done_and_not_how_it_is_called() {
+    let mut other = plan();
+    other.title = "something else".into();
+    other.stages[0].steps.reverse();
+    assert_eq!(other.digest(), plan().digest());
+    other.stages[0].steps.pop();
+    assert_ne!(other.digest(), plan().digest());
+    assert_eq!(plan().digest().len(), 24);
+}
+
+#[test]
+fn a_plan_asks_for_just_what_it_needs() {
+    let mut plan = plan();
+    let status = Change::Status(vec![Field::new(["status", "a"], None, Some(json!(0)))]);
+    let target = Target::skyhook(crate::api::Generation::NodeWright, "gpu", None);
+    plan.stages
+        .push(Stage::of(vec![Step::new(target, status, "a test")]));
+    let spelled: Vec<String> = plan
+        .permissions()
+        .iter()
+        .map(|p| {
+            format!(
+                "{} {}{}",
+                p.verb,
+                p.resource,
+                p.subresource.map(|s| format!("/{s}")).unwrap_or_default()
+            )
+        })
+        .collect();
+    assert_eq!(
+        spelled,
+        [
+            "get nodes",
+            "get nodewrights",
+            "patch nodes",
+            "patch nodewrights/status"
+        ]
+    );
+}

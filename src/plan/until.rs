@@ -1,0 +1,132 @@
+//! What a stage waits for before the next one begins.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Target;
+use super::pointer::lookup;
+
+/// Something that the operator or the server brings about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Until {
+    /// The object to look at.
+    pub target: Target,
+    pub sign: Sign,
+    /// Seconds to wait at most; 0 is for ever.
+    pub at_most: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Sign {
+    /// The operator has seen that the custom resource is paused.
+    Paused,
+    /// The operator has seen the custom resource, and said how it stands.
+    Seen,
+    /// The object is gone.
+    Gone,
+    /// The operator has uninstalled a version of a package everywhere; the object is the custom resource.
+    Uninstalled { package: String, version: String },
+    /// The object is gone, or this finalizer does not hold it any more.
+    Released(String),
+}
+
+impl Until {
+    /// Whether it has come about; null is no object.
+    pub fn holds(&self, object: &Value) -> bool {
+        match &self.sign {
+            // A custom resource that is gone is not worked on either.
+            Sign::Paused => {
+                let status = lookup(object, "/status/status").and_then(Value::as_str);
+                object.is_null() || matches!(status, Some("paused" | "disabled"))
+            }
+            Sign::Seen => lookup(object, "/status/status").is_some(),
+            Sign::Gone => object.is_null(),
+            // The operator's mirror of all node states, which is what its webhook asks too.
+            Sign::Uninstalled { package, version } => {
+                let key = format!("{package}|{version}");
+                let nodes = lookup(object, "/status/nodeState").and_then(Value::as_object);
+                nodes.is_none_or(|nodes| nodes.values().all(|state| state.get(&key).is_none()))
+            }
+            Sign::Released(entry) => {
+                let all = lookup(object, "/metadata/finalizers").and_then(Value::as_array);
+                all.is_none_or(|all| all.iter().all(|f| f.as_str() != Some(entry)))
+            }
+        }
+    }
+
+    /// Whether it is waited for again when the plan is taken back.
+    ///
+    /// Taking an uninstall back installs the package again: it will not be gone then.
+    pub fn counts_for_the_way_back(&self) -> bool {
+        !matches!(self.sign, Sign::Uninstalled { .. })
+    }
+
+    /// What is waited for, in words that follow "waiting until".
+    pub fn describe(&self) -> String {
+        match &self.sign {
+            Sign::Paused => format!("the operator has paused {}", self.target),
+            Sign::Seen => format!("the operator has seen {}", self.target),
+            Sign::Gone => format!("{} is gone", self.target),
+            Sign::Uninstalled { package, version } => {
+                format!("{package} {version} is gone from all nodes")
+            }
+            Sign::Released(entry) => format!("{} no longer holds {}", entry, self.target),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::Generation;
+    use crate::plan::{Change, Metadata, Plan, Stage, Step};
+
+    fn released() -> Until {
+        Until {
+            target: Target::skyhook(Generation::NodeWright, "gpu", None),
+            sign: Sign::Released("ours".to_owned()),
+            at_most: 1,
+        }
+    }
+
+    #[test]
+    fn an_object_is_released_once_the_finalizer_or_the_object_is_gone() {
+        let held = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
+        for (object, holds) in [
+            (held(json!(["other", "ours"])), false),
+            (held(json!(["other"])), true),
+            (json!({"metadata": {}}), true),
+            (Value::Null, true),
+        ] {
+            assert_eq!(released().holds(&object), holds, "{object}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_taken_back_is_not_waited_for_again() {
+        let entry = "ours".to_owned();
+        let strip = Change::Finalizer {
+            entry,
+            index: 0,
+            was: None,
+        };
+        let clean = Change::Metadata(Metadata {
+            unschedulable: Some(false),
+            ..Metadata::default()
+        });
+        let mut first = Stage::of(vec![Step::new(released().target, strip, "a test")]);
+        first.until = Some(released());
+        let node = Target::node("gpu-1", None);
+        let plan = Plan {
+            stages: vec![first, Stage::of(vec![Step::new(node, clean, "a test")])],
+            ..Plan::default()
+        };
+        let (back, lost) = plan.inverse();
+        assert_eq!((back.len(), lost.len()), (1, 1));
+        assert_eq!(back[0].until, None);
+    }
+}

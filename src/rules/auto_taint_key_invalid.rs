@@ -1,0 +1,120 @@
+use super::{Findings, Grade, Severity, Subject};
+use crate::cluster::{Cluster, Deployment};
+
+rule! {
+    /// The key of the runtime-required taint cannot be recorded on nodes.
+    ///
+    /// # What it means
+    ///
+    /// Tainting new nodes writes the annotation `autoTaint_KEY`. With this key the API server
+    /// rejects the annotation, and as it is one of the first things in a pass the operator does
+    /// nothing else any more. From v0.20.0 on it refuses to start instead.
+    ///
+    /// # How it comes about
+    ///
+    /// The key in the operator's `RUNTIME_REQUIRED_TAINT` holds a `/` or is longer than 53
+    /// characters.
+    ///
+    /// # How to confirm
+    ///
+    /// The variable in the operator's Deployment, and a custom resource with `runtimeRequired` and
+    /// `autoTaintNewNodes` that selects a new node.
+    ///
+    /// # How to fix
+    ///
+    /// Configure a key without prefix, or turn `autoTaintNewNodes` off.
+    ///
+    /// # Since
+    ///
+    /// Operators with `autoTaintNewNodes` (v0.13.0).
+    SKY503 "auto-taint-key-invalid" Error needs Skyhooks Nodes Operator
+}
+
+const LONGEST: usize = 53;
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let Some((key, _)) = cluster.configured_taint() else {
+        return;
+    };
+    if !key.contains('/') && key.len() <= LONGEST {
+        return;
+    }
+    let generation = cluster.generation();
+    if cluster.operator_since(0, 20) {
+        let running = |d: &Deployment| d.status.available_replicas > 0;
+        let operators = cluster.operators.items();
+        if let Some(operator) = operators.first().filter(|_| !operators.iter().any(running)) {
+            refuses_to_start(findings, operator, &key);
+        }
+        return;
+    }
+    for skyhook in cluster.skyhooks.items() {
+        if !skyhook.spec.runtime_required || !skyhook.spec.auto_taint_new_nodes {
+            continue;
+        }
+        let new = cluster.selected(skyhook).find(|n| {
+            let keys = n.keys(generation);
+            keys.skyhooks.is_empty()
+                && keys.auto_taints.is_empty()
+                && n.taints.iter().all(|t| t.key != key)
+        });
+        let finding = findings.report(
+            Subject::skyhook(skyhook),
+            match new {
+                Some(_) => format!(
+                    "a new node cannot be tainted with {key}, which stops the operator for all"
+                ),
+                None => format!(
+                    "the next new node cannot be tainted with {key}, which will stop the operator"
+                ),
+            },
+        );
+        finding
+            .evidence("operator", "RUNTIME_REQUIRED_TAINT key", &key)
+            .evidence(skyhook.reference(), "spec.autoTaintNewNodes", "true");
+        match new {
+            Some(node) => {
+                finding.stops_all().evidence(
+                    format!("node/{}", node.name),
+                    "new",
+                    "no key of the operator yet",
+                );
+            }
+            None => {
+                finding.severity(Severity::Warning);
+            }
+        }
+        finding
+            .kubectl(
+                Grade::B1,
+                "Turn autoTaintNewNodes off until the operator has another key",
+                ["edit", &generation.resource(), skyhook.name()],
+            )
+            .caveat("new nodes are then not tainted");
+    }
+}
+
+fn refuses_to_start(findings: &mut Findings, operator: &Deployment, key: &str) {
+    let meta = &operator.metadata;
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    findings
+        .report(
+            Subject {
+                kind: "Deployment".to_owned(),
+                name: meta.name.clone(),
+                ..Subject::default()
+            },
+            format!("the operator refuses to start with the runtime-required taint key {key}"),
+        )
+        .evidence(
+            format!("deployment/{namespace}/{}", meta.name),
+            "RUNTIME_REQUIRED_TAINT key",
+            key,
+        )
+        .kubectl(
+            Grade::B2,
+            "Configure another key; better so in the values of its chart",
+            ["edit", "deployment", "-n", namespace, &meta.name],
+        )
+        .caveat("nodes that carry the taint with the present key are then not released by it");
+}

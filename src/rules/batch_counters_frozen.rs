@@ -1,0 +1,119 @@
+use super::{Findings, Grade, Subject};
+use crate::api::{Skyhook, Status};
+use crate::cluster::{Absence, Cluster, Node};
+
+rule! {
+    /// The counters of a batch run ahead of the nodes.
+    ///
+    /// # What it means
+    ///
+    /// The batch state records more complete or failed nodes than there are. The operator corrects
+    /// that only in memory, so batches are no longer evaluated: the batch size stays as it is, and a
+    /// limit on failures has no effect.
+    ///
+    /// # How it comes about
+    ///
+    /// Nodes left the selection, or complete nodes got new work, without the batch state being
+    /// reset.
+    ///
+    /// # How to confirm
+    ///
+    /// `batchState.completedNodes` or `failedNodes` is higher than the number of nodes of the
+    /// compartment with that status, with no node in progress and the operator up to date.
+    ///
+    /// # How to fix
+    ///
+    /// Reset the batch state.
+    ///
+    /// # Since
+    ///
+    /// v0.15.0 to v0.19.1 (upstream issue 588).
+    SKY310 "batch-counters-frozen" Warning needs Skyhooks Nodes Pods, also Policies Jobs
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let absence = cluster.absence_of_executions();
+    if !cluster.operator_before(0, 20) || absence == Absence::Unknown {
+        return;
+    }
+    let executions = cluster.executions();
+    for skyhook in cluster
+        .skyhooks
+        .items()
+        .iter()
+        .filter(|s| s.runs() && !s.deleting())
+    {
+        let status = |node: &Node| {
+            let on = cluster.on_node(node, skyhook.name());
+            on.map_or(Status::Unknown, |on| on.operator_status())
+        };
+        let at_work = cluster
+            .selected(skyhook)
+            .any(|n| status(n) == Status::InProgress)
+            || executions
+                .all()
+                .iter()
+                .any(|e| e.skyhook == skyhook.name() && e.alive());
+        let open = cluster.open_nodes(skyhook);
+        if at_work || open.is_empty() || !is_observed(skyhook) {
+            continue;
+        }
+        for (name, compartment) in &skyhook.status.compartment_statuses {
+            let Some(batch) = compartment.batch_state.as_ref().filter(|b| !b.should_stop) else {
+                continue;
+            };
+            let of: Vec<&Node> = cluster
+                .selected(skyhook)
+                .filter(|n| cluster.compartment_of(skyhook, n) == Some(name))
+                .collect();
+            let count = |wanted: Status| -> i64 {
+                let nodes = of.iter().filter(|n| status(n) == wanted).count();
+                i64::try_from(nodes).unwrap_or(i64::MAX)
+            };
+            let (complete, failed) = (count(Status::Complete), count(Status::Erroring));
+            let ahead = batch.completed_nodes > complete || batch.failed_nodes > failed;
+            let here = open
+                .iter()
+                .any(|n| cluster.compartment_of(skyhook, n) == Some(name));
+            if !ahead || !here || i64::try_from(of.len()) != Ok(compartment.matched) {
+                continue;
+            }
+            findings
+                .report(
+                    Subject::skyhook(skyhook),
+                    format!(
+                        "the batch counters of compartment {name} are ahead of its nodes, so \
+                         batches are no longer evaluated"
+                    ),
+                )
+                .evidence(
+                    skyhook.reference(),
+                    format!("compartment {name} batchState"),
+                    format!(
+                        "completedNodes {}, failedNodes {}",
+                        batch.completed_nodes, batch.failed_nodes
+                    ),
+                )
+                .evidence(
+                    "nodes",
+                    "of the compartment",
+                    format!("{complete} complete, {failed} erroring, of {}", of.len()),
+                )
+                .remedy(
+                    Grade::B2,
+                    "Reset the batch state",
+                    ["deployment-policy", "reset", skyhook.name()],
+                )
+                .caveat("the rollout begins again with its first batch size");
+        }
+    }
+}
+
+/// Whether the operator has seen the present spec, as far as it says.
+fn is_observed(skyhook: &Skyhook) -> bool {
+    let conditions = skyhook.status.conditions.iter();
+    conditions
+        .filter_map(|c| c.observed_generation)
+        .max()
+        .is_some_and(|seen| seen >= skyhook.metadata.generation)
+}

@@ -1,0 +1,98 @@
+use super::{Findings, Grade, Subject};
+use crate::api::Stage;
+use crate::cluster::{Cluster, Execution};
+
+rule! {
+    /// An uninstall was cancelled, and still runs on a node.
+    ///
+    /// # What it means
+    ///
+    /// `uninstall.apply` was set back to false, but an uninstall pod or Job of the package is still
+    /// at work. If it finishes, the package is uninstalled and then installed again from the start.
+    /// An interrupt that follows an uninstall cannot be cancelled at all.
+    ///
+    /// # How it comes about
+    ///
+    /// Cancelling resets the node state and leaves the running pod alone; whichever ends first,
+    /// the pod or the operator's next look at it, decides. Where the operator deletes the pod first
+    /// and the pod does not go, every node of the custom resource waits for it.
+    ///
+    /// # How to confirm
+    ///
+    /// `apply: false` in the spec, and an entry, or an unfinished pod or Job, of the package at stage
+    /// `uninstall` or `uninstall-interrupt`.
+    ///
+    /// # How to fix
+    ///
+    /// Wait: the package ends up installed either way. If it cannot stand an uninstall and install
+    /// in a row, look at the node afterwards.
+    ///
+    /// # Since
+    ///
+    /// Operators with explicit uninstall (v0.16.0).
+    SKY105 "cancelled-uninstall-still-running" Warning needs Skyhooks Nodes Pods Jobs
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let executions = cluster.executions();
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
+        for node in cluster.nodes.items() {
+            for (name, package) in skyhook.packages().filter(|(_, p)| !p.uninstall().apply) {
+                // A version that has left the spec has its own way out.
+                let entry = cluster
+                    .on_node(node, skyhook.name())
+                    .and_then(|on| on.entry(&package.entry_key(name)))
+                    .filter(|e| e.stage.is_uninstall());
+                let execution = executions.on(skyhook.name(), &node.name).find(|e| {
+                    let same = e.package == name && e.version == package.version;
+                    same && e.stage.is_uninstall() && !e.finished()
+                });
+                let Some(stage) = entry.map(|e| &e.stage).or(execution.map(|e| &e.stage)) else {
+                    continue;
+                };
+                let finding = findings.report(
+                    Subject::node(&node.name, Some(skyhook.name())).package(name),
+                    format!(
+                        "uninstall of package {name} was cancelled and is still under way: {}",
+                        outcome(stage, execution)
+                    ),
+                );
+                let field = format!("spec.packages.{name}.uninstall.apply");
+                finding.evidence(skyhook.reference(), field, "false");
+                if let Some(entry) = entry {
+                    finding.entry(&node.name, entry);
+                }
+                if let Some(execution) = execution {
+                    let going = if execution.alive() {
+                        "at work"
+                    } else {
+                        "terminating"
+                    };
+                    finding.since(execution.created()).evidence(
+                        execution.reference(),
+                        format!("stage {}", execution.stage),
+                        going,
+                    );
+                }
+                finding.remedy(
+                    Grade::B0,
+                    "Watch it; the package ends up installed either way",
+                    ["uninstall", "status", skyhook.name(), name],
+                );
+            }
+        }
+    }
+}
+
+fn outcome(stage: &Stage, execution: Option<&Execution<'_>>) -> &'static str {
+    match execution {
+        _ if *stage == Stage::UninstallInterrupt => {
+            "its interrupt cannot be cancelled any more, and the package is installed again afterwards"
+        }
+        Some(execution) if !execution.alive() => {
+            "nothing else happens until its pod has terminated"
+        }
+        Some(_) => "if it finishes first, the package is installed again from the start",
+        None => "the operator has not taken it back yet",
+    }
+}

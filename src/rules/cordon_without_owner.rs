@@ -1,0 +1,126 @@
+use super::{Findings, Grade, Severity, Subject};
+use crate::cluster::{Absence, Cluster};
+
+rule! {
+    /// A node stays cordoned for a custom resource that no longer works on it.
+    ///
+    /// # What it means
+    ///
+    /// The node is unschedulable and carries the mark that a custom resource cordoned it. That
+    /// custom resource is gone or does not select the node any more, so the operator never comes
+    /// back to release it.
+    ///
+    /// # How it comes about
+    ///
+    /// The finalizer was stripped in the middle of an interrupt, or the node's labels or the
+    /// selector were changed while the node was cordoned.
+    ///
+    /// # How to confirm
+    ///
+    /// `spec.unschedulable: true` and an annotation `cordon_NAME` whose NAME does not exist or does
+    /// not select the node.
+    ///
+    /// # How to fix
+    ///
+    /// Release the cordon: this removes the annotation, and makes the node schedulable if nothing
+    /// else holds it. Or let the custom resource select the node again, so that it finishes there.
+    ///
+    /// # Since
+    ///
+    /// All operators.
+    SKY402 "cordon-without-owner" Error needs Skyhooks Nodes
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let generation = cluster.generation();
+    let absence = cluster.skyhooks.absence();
+    if absence == Absence::Unknown {
+        return;
+    }
+    for node in cluster.nodes.items().iter().filter(|n| n.unschedulable) {
+        let keys = node.keys(generation);
+        let (kept, lost): (Vec<_>, Vec<_>) = keys
+            .skyhooks
+            .iter()
+            .filter(|(_, on)| on.cordon)
+            .map(|(name, _)| name.as_str())
+            .partition(|name| {
+                let owner = cluster.skyhook(name);
+                owner.is_some_and(|s| s.spec.node_selectors.matches(&node.labels))
+            });
+        for name in lost {
+            let owner = cluster.skyhook(name);
+            let finding = findings.report(
+                Subject::node(&node.name, Some(name)),
+                match owner {
+                    None if absence == Absence::Presumed => format!(
+                        "is cordoned for {name}, which the files do not hold: if it is gone, \
+                         nothing will release the node"
+                    ),
+                    None => format!(
+                        "stays cordoned for {name}, which is gone: nothing will release the node"
+                    ),
+                    Some(skyhook) => format!(
+                        "stays cordoned for {}, which no longer selects it: nothing will release \
+                         the node",
+                        skyhook.reference()
+                    ),
+                },
+            );
+            let key = crate::api::keys::cordon(generation, name);
+            finding
+                .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
+                .evidence(format!("node/{}", node.name), key, "set");
+            match owner {
+                Some(skyhook) => {
+                    finding.evidence(skyhook.reference(), "spec.nodeSelectors", "does not match");
+                }
+                None if absence == Absence::Presumed => {
+                    finding.severity(Severity::Warning).evidence(
+                        "files",
+                        "custom resources",
+                        "none in the files given",
+                    );
+                }
+                None => {
+                    finding.evidence(generation.resource(), name, "does not exist");
+                }
+            }
+            for other in &kept {
+                let key = crate::api::keys::cordon(generation, other);
+                finding.severity(Severity::Warning).evidence(
+                    format!("node/{}", node.name),
+                    key,
+                    "set; cordoned for that one as well",
+                );
+            }
+            if keys.runtime_required_cordon {
+                let key = generation.key("runtimeRequiredCordon");
+                finding.evidence(
+                    format!("node/{}", node.name),
+                    key,
+                    "set; cordoned for that, too",
+                );
+            }
+            if owner.is_none() && absence == Absence::Presumed {
+                finding.kubectl(
+                    Grade::B0,
+                    "Make sure that it is gone",
+                    ["get", &generation.resource(), name],
+                );
+            }
+            finding
+                .remedy(
+                    Grade::B1,
+                    "Release the cordon",
+                    ["cordon", "release", &node.name],
+                )
+                .caveat(if kept.is_empty() {
+                    "pods are scheduled on the node again; make sure that a half-done interrupt \
+                     left it in order"
+                } else {
+                    "the node stays cordoned for the others"
+                });
+        }
+    }
+}

@@ -1,0 +1,91 @@
+use super::{Findings, Grade, Subject};
+use crate::cluster::Cluster;
+
+rule! {
+    /// Deletion is blocked by a node state that cannot be read.
+    ///
+    /// # What it means
+    ///
+    /// The custom resource is being deleted, some package declares an uninstall, and the node-state
+    /// annotation of a node is not valid. The operator cannot tell whether anything is left to
+    /// uninstall, so it stops (`DeletionBlocked`, reason `MalformedNodeState`). It also stops the
+    /// work on every custom resource that comes after this one.
+    ///
+    /// # How it comes about
+    ///
+    /// The annotation was edited by hand, or cut off by a tool.
+    ///
+    /// # How to confirm
+    ///
+    /// The annotation does not parse; the condition names only the first nodes, and cuts their
+    /// names off.
+    ///
+    /// # How to fix
+    ///
+    /// Repair the JSON if you know what stood there. Else reset the node: the record of what is
+    /// installed on it is lost, and its uninstall scripts do not run.
+    ///
+    /// # Since
+    ///
+    /// Operators with explicit uninstall (v0.16.0).
+    SKY108 "deletion-blocked-by-malformed-state" Error needs Skyhooks Nodes
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.deleting()) {
+        let blocked = skyhook
+            .true_condition("DeletionBlocked")
+            .filter(|c| c.reason == "MalformedNodeState");
+        let uninstalls = skyhook.packages().any(|(_, p)| p.uninstall().enabled);
+        let mut computed = false;
+        for node in cluster.selected(skyhook).filter(|_| uninstalls) {
+            let Some(on) = cluster.on_node(node, skyhook.name()) else {
+                continue;
+            };
+            for malformed in on.state.iter().flat_map(|s| s.malformed()) {
+                computed = true;
+                let finding = findings.report(
+                    Subject::node(&node.name, Some(skyhook.name())),
+                    format!(
+                        "deletion of {} is blocked: the node state cannot be read",
+                        skyhook.reference()
+                    ),
+                );
+                finding
+                    .stops_all()
+                    .since(skyhook.metadata.deletion_timestamp)
+                    .evidence(
+                        format!("node/{}", node.name),
+                        &malformed.annotation,
+                        &malformed.error,
+                    );
+                if let Some(condition) = blocked {
+                    finding.evidence(
+                        skyhook.reference(),
+                        "condition DeletionBlocked",
+                        &condition.reason,
+                    );
+                }
+                super::evidence::repair_node_state(finding, skyhook.name(), &node.name);
+            }
+        }
+        if let Some(condition) = blocked.filter(|_| !computed) {
+            findings
+                .report(
+                    Subject::skyhook(skyhook),
+                    format!(
+                        "the operator says that deletion of {} is blocked by a node state it cannot read",
+                        skyhook.reference()
+                    ),
+                )
+                .since(condition.last_transition_time)
+                .evidence(skyhook.reference(), "condition DeletionBlocked", &condition.message)
+                .evidence("nodes", "nodeState", "none of the nodes read has a malformed one")
+                .remedy(
+                    Grade::B0,
+                    "Look for the node",
+                    ["node", "status", "--skyhook", skyhook.name()],
+                );
+        }
+    }
+}

@@ -1,0 +1,123 @@
+use super::evidence::{no_execution, operator_log, pending_deletion};
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::{Skyhook, Stage, State};
+use crate::cluster::deletion::Pending;
+use crate::cluster::{Absence, Cluster};
+
+rule! {
+    /// A deletion makes no progress, and no other rule of deletions says why.
+    ///
+    /// # What it means
+    ///
+    /// The custom resource has been on its way out for more than ten minutes and is still there.
+    /// Either packages are left to be uninstalled and nothing is at work on any node, or nothing is
+    /// left and the finalizer is there all the same.
+    ///
+    /// # How it comes about
+    ///
+    /// Uninstalls pass the same gates as installations: an earlier custom resource, the budget of
+    /// the rollout, a node that is ignored or tainted, a drain that does not end. If nothing is left
+    /// to uninstall, the operator does not run, or admission rejects the removal of the finalizer;
+    /// or the finalizer that is left belongs to somebody else.
+    ///
+    /// # How to confirm
+    ///
+    /// The deletion timestamp is old, there is no pod or Job of it, and `managedFields` say that
+    /// nobody has written to it for as long. Where they are fresh or missing this is a warning.
+    ///
+    /// # How to fix
+    ///
+    /// See the other findings about the custom resource and its nodes first, then the operator's
+    /// log. Stripping the finalizer is the last resort: uninstall scripts do not run, and what is on
+    /// the nodes stays.
+    ///
+    /// # Since
+    ///
+    /// Operators with explicit uninstall (v0.16.0).
+    SKY113 "deletion-not-progressing" Error needs Skyhooks Nodes Pods Jobs
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    if cluster.absence_of_executions() == Absence::Unknown {
+        return;
+    }
+    let executions = cluster.executions();
+    let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
+    for skyhook in deleting.filter(|s| cluster.long_ago(s.metadata.deletion_timestamp)) {
+        let at_work = executions
+            .all()
+            .iter()
+            .any(|e| e.skyhook == skyhook.name() && e.alive());
+        let pending = cluster.pending_uninstalls(skyhook);
+        if at_work || explained(cluster, skyhook, &pending) {
+            continue;
+        }
+        let finalizers = skyhook.metadata.finalizers.join(", ");
+        let what = match (pending.is_empty(), skyhook.has_finalizer()) {
+            (false, _) => "nothing is at work on any node",
+            (true, true) => "nothing is left to uninstall, and the finalizer is not removed",
+            (true, false) => "the operator is done with it, and another finalizer holds it",
+        };
+        let finding = findings.report(
+            Subject::skyhook(skyhook),
+            format!(
+                "deletion of {} makes no progress: {what}",
+                skyhook.reference()
+            ),
+        );
+        if pending.is_empty() {
+            finding.since(skyhook.metadata.deletion_timestamp).evidence(
+                skyhook.reference(),
+                "deletionTimestamp",
+                "set",
+            );
+        } else {
+            pending_deletion(cluster, finding, skyhook);
+        }
+        finding.evidence(skyhook.reference(), "metadata.finalizers", finalizers);
+        // The operator writes down each step, so a fresh write means that it may just be between two.
+        let written = skyhook
+            .metadata
+            .managed_fields
+            .iter()
+            .filter_map(|m| m.time);
+        match written.max() {
+            Some(at) => {
+                finding.evidence(skyhook.reference(), "last written", at.to_string());
+                if !cluster.long_ago(Some(at)) {
+                    finding.severity(Severity::Warning);
+                }
+            }
+            None => {
+                finding.severity(Severity::Warning);
+            }
+        }
+        no_execution(finding, cluster, "package pods and jobs");
+        operator_log(finding, cluster, "Read what the operator says of it");
+        if !skyhook.has_finalizer() {
+            continue;
+        }
+        finding
+            .remedy(
+                Grade::B4,
+                "Strip the finalizer",
+                ["finalizer", "strip", skyhook.name(), "--force"],
+            )
+            .caveat("uninstall.sh does not run on any node");
+    }
+}
+
+/// Whether another rule about deletions or uninstalls tells why.
+fn explained(cluster: &Cluster, skyhook: &Skyhook, pending: &[Pending<'_>]) -> bool {
+    let malformed = cluster
+        .tracked(skyhook.name())
+        .any(|(_, on)| on.is_malformed());
+    let stopped = !pending.is_empty() && !skyhook.runs();
+    malformed
+        || stopped
+        || pending.iter().any(|p| {
+            let stranded = p.entry.stage == Stage::UninstallInterrupt
+                && skyhook.pending_interrupt(p.name, p.package).is_none();
+            p.entry.state == State::Erroring || stranded
+        })
+}

@@ -1,0 +1,114 @@
+use super::evidence::{forget, no_execution, some_of, take_up};
+use super::{Findings, Grade, Subject};
+use crate::api::{Executor, Skyhook, State, Status};
+use crate::cluster::deletion::Pending;
+use crate::cluster::{Absence, Cluster};
+
+rule! {
+    /// A deletion passes over a node on which a package has yet to be uninstalled.
+    ///
+    /// # What it means
+    ///
+    /// Other nodes are uninstalled already. They stay `in_progress` until the custom resource is
+    /// gone, and while any node is in progress the operator works on no other one. So this node is
+    /// never taken up, and the deletion waits for it.
+    ///
+    /// # How it comes about
+    ///
+    /// The node was held up when the deletion was asked for: it was ignored, tainted, or waited for
+    /// an earlier custom resource. What held it up is over, too late.
+    ///
+    /// # How to confirm
+    ///
+    /// The node's status is not `in_progress`, a package that declares an uninstall is recorded on
+    /// it, other nodes are in progress with nothing left to uninstall, and no pod is at work.
+    ///
+    /// # How to fix
+    ///
+    /// Set the node's status to `in_progress`: the operator takes it up within seconds, and the
+    /// uninstall runs. Or reset the package on the node, which forgets it without an uninstall.
+    ///
+    /// # Since
+    ///
+    /// Operators that clean up in the finalizer (v0.16.0); seen with v0.17.0.
+    SKY114 "deletion-passes-over-node" Error needs Skyhooks Nodes Pods, also Policies Operator
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    // What the newer operator does is not known.
+    if cluster.generation().executor() != Executor::Pod
+        || cluster.absence_of_executions() == Absence::Unknown
+    {
+        return;
+    }
+    let executions = cluster.executions();
+    let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
+    for skyhook in deleting.filter(|s| s.runs() && !cluster.policy_missing(s)) {
+        let pending = cluster.pending_uninstalls(skyhook);
+        let busy = done_and_in_progress(cluster, skyhook, &pending);
+        let mut all = executions.all().iter();
+        let at_work = all.any(|e| e.skyhook == skyhook.name() && e.alive());
+        if busy.is_empty() || at_work {
+            continue;
+        }
+        for p in pending.iter().filter(|p| passed_over(cluster, skyhook, p)) {
+            let finding = findings.report(
+                Subject::node(&p.node.name, Some(skyhook.name())).package(p.name),
+                format!(
+                    "deletion of {} passes over the node: package {} is still to be uninstalled, and the operator \
+                     works on nodes in progress only, which are done",
+                    skyhook.reference(),
+                    p.name
+                ),
+            );
+            finding
+                .since(skyhook.metadata.deletion_timestamp)
+                .entry(&p.node.name, p.entry)
+                .evidence(
+                    format!("node/{}", p.node.name),
+                    "operator's status",
+                    p.on.operator_status().as_str(),
+                )
+                .evidence("nodes", "in progress, and uninstalled", some_of(&busy));
+            no_execution(finding, cluster, "package pods");
+            take_up(
+                finding,
+                cluster,
+                skyhook,
+                &p.node.name,
+                "Let the operator take the node up",
+            );
+            forget(finding, Grade::B4, skyhook.name(), &p.node.name, p.entry)
+                .caveat("uninstall.sh does not run: what the package changed on the host stays");
+        }
+    }
+}
+
+/// The nodes that the operator goes on calling in progress though nothing is left to do on them.
+fn done_and_in_progress<'a>(
+    cluster: &'a Cluster,
+    skyhook: &'a Skyhook,
+    pending: &[Pending<'_>],
+) -> Vec<&'a str> {
+    cluster
+        .selected(skyhook)
+        .filter(|n| pending.iter().all(|p| p.node.name != n.name))
+        .filter(|n| {
+            let on = cluster.on_node(n, skyhook.name());
+            on.is_some_and(|on| on.operator_status() == Status::InProgress)
+        })
+        .map(|n| n.name.as_str())
+        .collect()
+}
+
+/// Whether nothing else keeps the operator from the node.
+fn passed_over(cluster: &Cluster, skyhook: &Skyhook, p: &Pending<'_>) -> bool {
+    p.on.operator_status() != Status::InProgress
+        && p.entry.state != State::Erroring
+        && !p.on.is_malformed()
+        && !p.node.ignored(cluster.generation())
+        && cluster.untolerated_by(skyhook, p.node).is_empty()
+        && !cluster.compartment_stopped(skyhook, p.node)
+        && cluster.gate_everywhere(skyhook).is_none()
+        && cluster.gate_on(skyhook, p.node).is_none()
+}

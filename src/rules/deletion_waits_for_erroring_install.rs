@@ -1,0 +1,89 @@
+use super::evidence::{
+    failing_execution, forget, newest_execution, operator_retries, read_logs, take_up,
+};
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::State;
+use crate::cluster::Cluster;
+
+rule! {
+    /// Deletion waits for a package whose installation fails.
+    ///
+    /// # What it means
+    ///
+    /// The custom resource is being deleted and its finalizer waits for the uninstall of a package
+    /// with `uninstall.enabled: true`. The operator starts an uninstall only once the installation
+    /// has reached `complete`, and this one is erroring. Neither can go first, so the deletion
+    /// hangs for good and no uninstall pod or Job ever appears.
+    ///
+    /// # How it comes about
+    ///
+    /// A package crash-loops, or its Job has given up, in an installing stage (apply, upgrade,
+    /// config, interrupt or post-interrupt) on a node, and then the custom resource is deleted.
+    ///
+    /// # How to confirm
+    ///
+    /// The custom resource has a deletion timestamp, and the node state of the package says
+    /// `erroring` at a stage that is not an uninstall stage.
+    ///
+    /// # How to fix
+    ///
+    /// Repair the installation, and the deletion goes on by itself, unless other nodes have been
+    /// uninstalled already: then the operator works only on nodes whose status is `in_progress`, and
+    /// the failing one has to be given that status by hand. If a repair is out of reach, reset the
+    /// package on the node: the operator then no longer waits for it, but its uninstall script never
+    /// runs and what it changed on the host stays. Stripping the finalizer is the last resort: it
+    /// leaves cordons, labels, annotations and conditions on the nodes, too.
+    ///
+    /// # Since
+    ///
+    /// Operators with explicit uninstall (v0.16.0); not fixed as of v0.20.0. While a Job has
+    /// attempts left this is a warning.
+    SKY101 "deletion-waits-for-erroring-install" Error needs Skyhooks Nodes, also Pods Jobs
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let executions = cluster.executions();
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.deleting()) {
+        for pending in cluster.pending_uninstalls(skyhook) {
+            let (entry, node) = (pending.entry, pending.node.name.as_str());
+            if entry.state != State::Erroring || entry.stage.is_uninstall() {
+                continue;
+            }
+            let finding = findings.report(
+                Subject::node(node, Some(skyhook.name())).package(pending.name),
+                format!(
+                    "deletion of {} waits for package {}, whose installation fails at stage {}",
+                    skyhook.reference(),
+                    pending.name,
+                    entry.stage
+                ),
+            );
+            finding
+                .since(skyhook.metadata.deletion_timestamp)
+                .evidence(skyhook.reference(), "deletionTimestamp", "set")
+                .entry(node, entry);
+            let execution = newest_execution(&executions, skyhook.name(), node, pending.name);
+            if operator_retries(cluster, execution, pending.on) {
+                finding.severity(Severity::Warning);
+            }
+            failing_execution(finding, &executions, skyhook.name(), node, pending.name);
+            read_logs(finding, skyhook.name(), node, pending.name, &entry.stage);
+            finding.caveat("once the installation completes, the deletion goes on");
+            take_up(
+                finding,
+                cluster,
+                skyhook,
+                node,
+                "If it is passed over after the repair, let the operator take the node up",
+            );
+            forget(finding, Grade::B4, skyhook.name(), node, entry)
+                .caveat("uninstall.sh does not run: what the package changed on the host stays")
+                .remedy(
+                    Grade::B4,
+                    "Strip the finalizer",
+                    ["finalizer", "strip", skyhook.name(), "--force"],
+                )
+                .caveat("uninstall.sh does not run on any node");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+use std::collections::BTreeSet;
+
+use super::evidence::some_of;
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::Skyhook;
+use crate::cluster::Cluster;
+
+rule! {
+    /// Packages depend on each other in a circle.
+    ///
+    /// # What it means
+    ///
+    /// Each package of the circle waits for the next, so none of them ever runs. The status stays
+    /// `waiting`, and nothing says why.
+    ///
+    /// # How it comes about
+    ///
+    /// The webhook only checks that the packages in `dependsOn` exist, not that they form no circle.
+    ///
+    /// # How to confirm
+    ///
+    /// Following `dependsOn` from a package leads back to it.
+    ///
+    /// # How to fix
+    ///
+    /// Remove one of the dependencies.
+    ///
+    /// # Since
+    ///
+    /// All operators.
+    SKY207 "dependency-cycle" Error needs Skyhooks Nodes
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
+        let mut seen = BTreeSet::new();
+        for (name, _) in skyhook.packages() {
+            if seen.contains(name) {
+                continue;
+            }
+            let Some(circle) = circle_from(skyhook, name) else {
+                continue;
+            };
+            seen.extend(circle.iter().copied());
+            let held: Vec<&str> = cluster
+                .selected(skyhook)
+                .filter(|node| {
+                    let on = cluster.on_node(node, skyhook.name());
+                    let done = |name: &str| {
+                        let key = skyhook.package(name).map(|p| p.entry_key(name));
+                        let entry = key.and_then(|key| on.and_then(|on| on.entry(&key)));
+                        entry.is_some_and(|e| skyhook.is_package_complete(name, e))
+                    };
+                    !circle.iter().all(|name| done(name))
+                })
+                .map(|n| n.name.as_str())
+                .collect();
+            let path = format!("{} -> {}", circle.join(" -> "), circle[0]);
+            let finding = findings.report(
+                Subject::skyhook(skyhook),
+                format!("packages depend on each other in a circle and never run: {path}"),
+            );
+            if held.is_empty() || !skyhook.runs() {
+                finding.severity(Severity::Warning);
+            }
+            finding.evidence(skyhook.reference(), "dependsOn", path);
+            if !held.is_empty() {
+                finding.evidence("nodes", "waiting", some_of(&held));
+            }
+            finding
+                .kubectl(
+                    Grade::B2,
+                    "Remove one of the dependencies",
+                    ["edit", &cluster.generation().resource(), skyhook.name()],
+                )
+                .caveat("the packages then run on every selected node");
+        }
+    }
+}
+
+/// The shortest way along `dependsOn` from a package back to itself.
+fn circle_from<'a>(skyhook: &'a Skyhook, start: &'a str) -> Option<Vec<&'a str>> {
+    let mut seen = BTreeSet::new();
+    let mut ways = std::collections::VecDeque::from([vec![start]]);
+    while let Some(way) = ways.pop_front() {
+        let package = skyhook.package(way[way.len() - 1])?;
+        for next in package.depends_on.keys().map(String::as_str) {
+            if next == start {
+                return Some(way);
+            }
+            if skyhook.package(next).is_some() && seen.insert(next) {
+                let mut longer = way.clone();
+                longer.push(next);
+                ways.push_back(longer);
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,106 @@
+use super::{Findings, Grade, Subject};
+use crate::api::Skyhook;
+use crate::cluster::{Cluster, Node};
+
+rule! {
+    /// A package waits for one that is uninstalled.
+    ///
+    /// # What it means
+    ///
+    /// A package still has work to do, and depends on a package whose uninstall was asked for. The
+    /// dependency will not complete, so the package cannot run. Uninstalls do not cascade.
+    ///
+    /// # How it comes about
+    ///
+    /// `uninstall.apply: true` is set on a package that others depend on, and one of these is
+    /// upgraded, or has not reached every node.
+    ///
+    /// # How to confirm
+    ///
+    /// The condition `Blocked`, reason `DependencyUninstalled`; or `dependsOn` names a package with
+    /// `apply: true` that is absent from a node, or at an uninstall stage there, where the package
+    /// itself is not complete.
+    ///
+    /// # How to fix
+    ///
+    /// Take the uninstall of the dependency back, or remove it from `dependsOn`.
+    ///
+    /// # Since
+    ///
+    /// Operators with explicit uninstall (v0.16.0).
+    SKY111 "dependency-uninstalled" Error needs Skyhooks Nodes
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
+        for (name, package) in skyhook.packages().filter(|(_, p)| !p.uninstall().apply) {
+            for dependency in package.depends_on.keys() {
+                let Some(on) = skyhook.package(dependency) else {
+                    continue;
+                };
+                if !(on.uninstall().enabled && on.uninstall().apply) {
+                    continue;
+                }
+                let held: Vec<&str> = cluster
+                    .selected(skyhook)
+                    .filter(|node| waits(cluster, skyhook, node, name, dependency))
+                    .map(|node| node.name.as_str())
+                    .collect();
+                if held.is_empty() {
+                    continue;
+                }
+                let finding = findings.report(
+                    Subject::skyhook(skyhook).package(name),
+                    format!("package {name} cannot run: it depends on {dependency}, which is uninstalled"),
+                );
+                finding
+                    .evidence(
+                        skyhook.reference(),
+                        format!("spec.packages.{name}.dependsOn"),
+                        dependency,
+                    )
+                    .evidence(
+                        skyhook.reference(),
+                        format!("spec.packages.{dependency}.uninstall.apply"),
+                        "true",
+                    )
+                    .evidence("nodes", "waiting", super::evidence::some_of(&held));
+                if let Some(condition) = skyhook.true_condition("Blocked") {
+                    finding.since(condition.last_transition_time).evidence(
+                        skyhook.reference(),
+                        "condition Blocked",
+                        &condition.message,
+                    );
+                }
+                finding
+                    .remedy(
+                        Grade::B2,
+                        format!("Take the uninstall of {dependency} back"),
+                        ["uninstall", skyhook.name(), dependency, "--cancel"],
+                    )
+                    .caveat("it is then installed on every selected node")
+                    .kubectl(
+                        Grade::B2,
+                        format!("Or remove {dependency} from dependsOn"),
+                        ["edit", &cluster.generation().resource(), skyhook.name()],
+                    )
+                    .caveat("the package then runs without it");
+            }
+        }
+    }
+}
+
+/// Whether the package has work left on a node that its dependency is gone from.
+fn waits(cluster: &Cluster, skyhook: &Skyhook, node: &Node, name: &str, dependency: &str) -> bool {
+    let on = cluster.on_node(node, skyhook.name());
+    if on.is_some_and(|on| on.is_malformed()) {
+        return false;
+    }
+    let entry = |name: &str| {
+        let key = skyhook.package(name)?.entry_key(name);
+        on.and_then(|on| on.entry(&key))
+    };
+    let done = entry(name).is_some_and(|e| skyhook.is_package_complete(name, e));
+    let gone = entry(dependency).is_none_or(|e| e.stage.is_uninstall());
+    !done && gone
+}

@@ -1,0 +1,71 @@
+use super::{Findings, Grade, Subject};
+use crate::cluster::Cluster;
+
+rule! {
+    /// The deployment policy that a custom resource names does not exist.
+    ///
+    /// # What it means
+    ///
+    /// Without its policy the custom resource has no compartments and no node is chosen: its status
+    /// is `blocked`, even if it was complete. The webhook also rejects every change of it, be it a
+    /// pause or the removal of its finalizer, as long as the policy is missing.
+    ///
+    /// # How it comes about
+    ///
+    /// The policy was never made, has another name, or was deleted while the webhooks were off.
+    ///
+    /// # How to confirm
+    ///
+    /// `spec.deploymentPolicy` names an object that is not there; the condition
+    /// `DeploymentPolicyNotFound` is true.
+    ///
+    /// # How to fix
+    ///
+    /// Make a policy of that name, or name one that exists.
+    ///
+    /// # Since
+    ///
+    /// Operators with deployment policies (v0.10.0).
+    SKY303 "deployment-policy-missing" Error needs Skyhooks, also Policies
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    for skyhook in cluster.skyhooks.items() {
+        if !cluster.policy_missing(skyhook) {
+            continue;
+        }
+        let policy = &skyhook.spec.deployment_policy;
+        let generation = cluster.generation();
+        let finding = findings.report(
+            Subject::skyhook(skyhook),
+            format!(
+                "deployment policy {policy} does not exist, so no node is chosen for {}",
+                skyhook.reference()
+            ),
+        );
+        finding.evidence(skyhook.reference(), "spec.deploymentPolicy", policy);
+        if cluster.policies.ok().is_some() {
+            finding.evidence(format!("deploymentpolicy/{policy}"), "exists", "no");
+        }
+        if let Some(condition) = skyhook.true_condition("DeploymentPolicyNotFound") {
+            finding.since(condition.last_transition_time).evidence(
+                skyhook.reference(),
+                "condition DeploymentPolicyNotFound",
+                &condition.message,
+            );
+        }
+        let policies = format!("deploymentpolicies.{}", generation.group());
+        finding
+            .kubectl(
+                Grade::B0,
+                "See which policies there are; make the missing one, or name one of these",
+                ["get", &policies],
+            )
+            .kubectl(
+                Grade::B2,
+                "Name another policy",
+                ["edit", &generation.resource(), skyhook.name()],
+            )
+            .caveat("the rollout goes on at once, with the budget of that policy");
+    }
+}

@@ -1,0 +1,57 @@
+use super::{Findings, Grade, Subject};
+use crate::cluster::Cluster;
+
+rule! {
+    /// A custom resource is disabled.
+    ///
+    /// # What it means
+    ///
+    /// Nothing new is started for it on any node, and later custom resources do not wait for it.
+    /// What runs already goes on to its end. It keeps the runtime-required taint of nodes on which
+    /// it is not complete.
+    ///
+    /// # How it comes about
+    ///
+    /// Someone set the disable annotation, with this command or with another.
+    ///
+    /// # How to confirm
+    ///
+    /// The annotation `disable` on the custom resource is exactly `true`.
+    ///
+    /// # How to fix
+    ///
+    /// Enable it when it may go on. If it is meant to rest there is nothing to do.
+    ///
+    /// # Since
+    ///
+    /// Operators v0.8.0 and later.
+    SKY309 "disabled" Info needs Skyhooks
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let skyhooks = cluster.skyhooks.items().iter();
+    for skyhook in skyhooks.filter(|s| s.disabled() && !s.deleting()) {
+        let Some(generation) = skyhook.generation() else {
+            continue;
+        };
+        let finding = findings.report(
+            Subject::skyhook(skyhook),
+            format!(
+                "{} is disabled: nothing new is started for it",
+                skyhook.reference()
+            ),
+        );
+        finding.evidence(skyhook.reference(), generation.key("disable"), "true");
+        if let Some((manager, time)) = skyhook.annotated_by("disable") {
+            finding
+                .since(time)
+                .evidence(skyhook.reference(), "set by", manager);
+        }
+        if let Some((key, reason)) = skyhook.annotated_reason("disable") {
+            finding.evidence(skyhook.reference(), key, reason);
+        }
+        finding
+            .remedy(Grade::B3, "Enable it", ["enable", skyhook.name()])
+            .caveat("its packages run, with the interrupts that they have");
+    }
+}

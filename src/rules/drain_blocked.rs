@@ -1,0 +1,187 @@
+use std::collections::BTreeMap;
+
+use super::evidence::some_of;
+use super::{Findings, Grade, Severity, Subject};
+use crate::cluster::drain::{Drain, is_evicted};
+use crate::cluster::pod::{DisruptionBudget, Pod};
+use crate::cluster::{Absence, Cluster};
+
+rule! {
+    /// A node cannot be drained for an interrupt.
+    ///
+    /// # What it means
+    ///
+    /// Before a package interrupts a node the operator evicts the pods there, and a disruption
+    /// budget, or a pod that nobody would make again, refuses. Up to v0.19.1 the refusal aborts the
+    /// operator's whole pass: the node is often not even cordoned, later nodes wait too, and nothing
+    /// but the operator's log says why.
+    ///
+    /// # How it comes about
+    ///
+    /// A disruption budget allows no disruption though all its pods are well (`minAvailable` equal
+    /// to the number of replicas, or a single replica).
+    ///
+    /// # How to confirm
+    ///
+    /// The package with the interrupt is not complete and runs nothing on the node, and a budget
+    /// with `disruptionsAllowed: 0` covers a pod there. Newer operators set the condition
+    /// `DrainBlocked` and the node annotation `drainBlocked_NAME`.
+    ///
+    /// # How to fix
+    ///
+    /// Scale the workload up or move it, or relax its budget until the node is drained. The operator
+    /// tries again by itself. Ignoring the node lets the others go first.
+    ///
+    /// # Since
+    ///
+    /// All operators; the condition since v0.20.0.
+    SKY401 "drain-blocked" Error needs Skyhooks Nodes Workloads DisruptionBudgets, also Pods Jobs
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let known = cluster.workloads.ok().is_some()
+        && cluster.disruption_budgets.ok().is_some()
+        && cluster.absence_of_executions() != Absence::Unknown;
+    let workloads = cluster.workloads_by_node();
+    for drain in cluster.drains() {
+        let name = drain.skyhook.name();
+        let on = cluster.on_node(drain.node, name);
+        let annotation = on.and_then(|on| on.drain_blocked.as_deref());
+        let evicts = drain.skyhook.spec.drain_config.disable_eviction != Some(true);
+        let pods = workloads.get(drain.node.name.as_str());
+        let held = pods
+            .filter(|_| known && evicts)
+            .map_or_else(BTreeMap::new, |pods| by_budget(cluster, pods));
+        let condition = drain
+            .skyhook
+            .true_condition("DrainBlocked")
+            .filter(|_| annotation.is_some() || on.is_some_and(|on| on.drain_start.is_some()));
+        let said = annotation.is_some() || condition.is_some();
+        if held.is_empty() && !said {
+            continue;
+        }
+        let for_good = held.values().any(|(budget, _)| budget.refuses_for_good());
+        let sure = for_good || (said && held.is_empty());
+        // A budget that will let pods go again, on a node whose turn has not come, is nothing yet.
+        if !sure && !drain.begun {
+            continue;
+        }
+        let finding = findings.report(
+            Subject::node(&drain.node.name, Some(name)).package(drain.package),
+            message(&drain, &held, sure),
+        );
+        if !(sure && drain.begun) {
+            finding.severity(Severity::Warning);
+        }
+        for (path, (budget, pods)) in &held {
+            let status = &budget.status;
+            finding.evidence(
+                format!("poddisruptionbudget/{path}"),
+                "disruptionsAllowed",
+                format!(
+                    "{}; {} healthy, {} required",
+                    status.disruptions_allowed, status.current_healthy, status.desired_healthy
+                ),
+            );
+            finding.evidence(
+                format!("poddisruptionbudget/{path}"),
+                "holds pods",
+                some_of(&pods.iter().map(String::as_str).collect::<Vec<_>>()),
+            );
+        }
+        if let Some(text) = annotation {
+            let key = cluster.generation().key(&format!("drainBlocked_{name}"));
+            finding.evidence(format!("node/{}", drain.node.name), key, text);
+        }
+        if let Some(condition) = condition {
+            finding.since(condition.last_transition_time).evidence(
+                drain.skyhook.reference(),
+                "condition DrainBlocked",
+                format!("{}: {}", condition.reason, condition.message),
+            );
+        }
+        remedies(finding, &drain, &held);
+    }
+}
+
+type Held<'a> = BTreeMap<String, (&'a DisruptionBudget, Vec<String>)>;
+
+/// The pods that a drain would evict and may not, by the budget that refuses.
+fn by_budget<'a>(cluster: &'a Cluster, pods: &[&Pod]) -> Held<'a> {
+    let mut held = Held::new();
+    for pod in pods.iter().filter(|p| is_evicted(p)) {
+        for budget in cluster.disruption_budgets.items() {
+            if budget.holds(pod) {
+                let entry = held.entry(budget.path()).or_insert((budget, Vec::new()));
+                entry.1.push(pod.path());
+            }
+        }
+    }
+    held
+}
+
+fn message(drain: &Drain<'_>, held: &Held<'_>, sure: bool) -> String {
+    let package = drain.package;
+    let what = match held.keys().next() {
+        Some(path) if held.len() == 1 => {
+            format!("disruption budget {path} lets no pod go")
+        }
+        Some(_) => format!("{} disruption budgets let no pod go", held.len()),
+        None => "the operator says that its drain is blocked".to_owned(),
+    };
+    match (sure, drain.begun) {
+        (true, true) => {
+            format!("{what}, so the node cannot be drained for the interrupt of package {package}")
+        }
+        (true, false) => {
+            format!("{what}: the drain for the interrupt of package {package} will be refused here")
+        }
+        (false, _) => format!(
+            "{what} while some of its pods are not healthy, and the interrupt of package \
+             {package} waits for the drain"
+        ),
+    }
+}
+
+fn remedies(finding: &mut super::Finding, drain: &Drain<'_>, held: &Held<'_>) {
+    let selector = format!("spec.nodeName={}", drain.node.name);
+    finding.kubectl(
+        Grade::B0,
+        "See what runs on the node",
+        [
+            "get",
+            "pods",
+            "-A",
+            "-o",
+            "wide",
+            "--field-selector",
+            &selector,
+        ],
+    );
+    // A deletion waits for the node, be it left out or not.
+    if !drain.skyhook.deleting() {
+        finding
+            .remedy(
+                Grade::B1,
+                "Leave the node out for now, so that the others go on",
+                ["node", "ignore", &drain.node.name],
+            )
+            .caveat("every custom resource leaves the node alone until it is unignored");
+    }
+    if let Some((budget, _)) = held.values().next() {
+        let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
+        finding
+            .kubectl(
+                Grade::B3,
+                "Or relax the budget until the node is drained, or scale its workload up",
+                [
+                    "edit",
+                    "poddisruptionbudget",
+                    "-n",
+                    namespace,
+                    &budget.metadata.name,
+                ],
+            )
+            .caveat("the pods are then evicted as soon as the operator tries again");
+    }
+}

@@ -1,0 +1,284 @@
+//! Evidence and remedies that several rules share.
+
+use super::{Finding, Grade};
+use crate::api::{Entry, Executor, Skyhook, Stage, State, Status, keys};
+use crate::cluster::execution::Execution;
+use crate::cluster::pod::Trouble;
+use crate::cluster::{Absence, Cluster, Executions, OnNode};
+
+/// Adds what went wrong in the newest execution of a package on a node, if it is still there.
+pub fn failing_execution<'a>(
+    finding: &mut Finding,
+    executions: &Executions<'a>,
+    skyhook: &str,
+    node: &'a str,
+    package: &str,
+) {
+    if let Some(execution) = newest_execution(executions, skyhook, node, package) {
+        execution_trouble(finding, execution);
+    }
+}
+
+/// The newest execution of a package on a node; an interrupt may be of several packages.
+pub fn newest_execution<'s, 'a>(
+    executions: &'s Executions<'a>,
+    skyhook: &str,
+    node: &'a str,
+    package: &str,
+) -> Option<&'s Execution<'a>> {
+    executions
+        .on(skyhook, node)
+        .filter(|e| e.package == package || e.interrupt)
+        .max_by_key(|e| e.created())
+}
+
+/// Whether the newer operator itself does not call the node erroring yet: then its Job tries again.
+///
+/// It says so on the node once the Job has given up, whether we see the Job or not.
+pub fn operator_retries(cluster: &Cluster, execution: Option<&Execution<'_>>, on: &OnNode) -> bool {
+    cluster.generation().executor() == Executor::Job
+        && on.status != Some(Status::Erroring)
+        && execution.is_none_or(Execution::alive)
+}
+
+/// Adds why a Job gave up and what went wrong in the newest attempt.
+pub fn execution_trouble(finding: &mut Finding, execution: &Execution<'_>) {
+    if let Some(failed) = execution.job.and_then(|j| j.failed()) {
+        finding.evidence(execution.reference(), "condition Failed", reason(failed));
+    }
+    if let Some((pod, trouble)) = execution.trouble() {
+        let field = format!("container {}", trouble.container);
+        finding.evidence(format!("pod/{}", pod.name()), field, describe(&trouble));
+    }
+}
+
+fn reason(condition: &crate::api::Condition) -> String {
+    match condition.message.as_str() {
+        "" => condition.reason.clone(),
+        message => format!("{}: {message}", condition.reason),
+    }
+}
+
+/// `CrashLoopBackOff, exit code 3, 3 restarts`
+pub fn describe(trouble: &Trouble<'_>) -> String {
+    let mut text = trouble.reason.to_owned();
+    if let Some(code) = trouble.exit_code {
+        text.push_str(&format!(", exit code {code}"));
+    }
+    match trouble.restarts {
+        0 => {}
+        1 => text.push_str(", 1 restart"),
+        n => text.push_str(&format!(", {n} restarts")),
+    }
+    text
+}
+
+/// Adds the command that shows why a stage fails.
+pub fn read_logs(finding: &mut Finding, skyhook: &str, node: &str, package: &str, stage: &Stage) {
+    finding.remedy(
+        Grade::B0,
+        "Read why it fails, then repair the package",
+        [
+            "package",
+            "logs",
+            package,
+            "--skyhook",
+            skyhook,
+            "--node",
+            node,
+            "--stage",
+            stage.as_str(),
+        ],
+    );
+}
+
+/// Adds that an execution is missing, and what the absence is worth.
+pub fn no_execution(finding: &mut Finding, cluster: &Cluster, what: &str) {
+    let (field, value) = match cluster.absence_of_executions() {
+        Absence::Proven => (what, "none"),
+        Absence::Presumed => (
+            what,
+            "none in the files given, which hold no such objects at all",
+        ),
+        Absence::Unknown => (what, "could not be read"),
+    };
+    finding.evidence("cluster", field, value);
+}
+
+/// The packages whose uninstall is asked for, in custom resources that are not being deleted.
+pub fn uninstall_requested(cluster: &Cluster) -> impl Iterator<Item = (&Skyhook, &str)> {
+    cluster
+        .skyhooks
+        .items()
+        .iter()
+        .filter(|s| !s.deleting())
+        .flat_map(|skyhook| {
+            let asked = skyhook
+                .packages()
+                .filter(|(_, p)| p.uninstall().enabled && p.uninstall().apply);
+            asked.map(move |(name, _)| (skyhook, name))
+        })
+}
+
+/// Those of them that stand in no node state, at whatever version.
+///
+/// A node whose state cannot be read might hold the package, so it rules the package out, and
+/// where no node is selected there is nothing to be absent from.
+pub fn absent_everywhere(cluster: &Cluster) -> impl Iterator<Item = (&Skyhook, &str)> {
+    uninstall_requested(cluster).filter(|(skyhook, name)| {
+        let mut selected = cluster.selected(skyhook).peekable();
+        selected.peek().is_some()
+            && selected.all(|node| {
+                cluster.on_node(node, skyhook.name()).is_none_or(|on| {
+                    !on.is_malformed() && on.entries().iter().all(|e| e.name != *name)
+                })
+            })
+    })
+}
+
+/// Adds the command that shows the operator's log.
+pub fn operator_log(finding: &mut Finding, cluster: &Cluster, title: &str) {
+    let operator = cluster.operators.items().first();
+    let namespace = operator
+        .and_then(|d| d.metadata.namespace.as_deref())
+        .unwrap_or(cluster.generation().default_namespace());
+    let label = "control-plane=controller-manager";
+    finding.kubectl(
+        Grade::B0,
+        title,
+        ["logs", "-n", namespace, "-l", label, "--tail=200"],
+    );
+}
+
+/// Adds the command that removes one package from a node state, and leaves its neighbours alone.
+pub fn forget<'f>(
+    finding: &'f mut Finding,
+    grade: Grade,
+    skyhook: &str,
+    node: &str,
+    entry: &Entry,
+) -> &'f mut Finding {
+    let package = format!("{}:{}", entry.name, entry.version);
+    finding.remedy(
+        grade,
+        "Reset the package on the node",
+        ["reset", skyhook, "--node", node, "--package", &package],
+    )
+}
+
+/// Adds the two ways out of a node state that cannot be read.
+pub fn repair_node_state(finding: &mut Finding, skyhook: &str, node: &str) {
+    finding
+        .kubectl(
+            Grade::B1,
+            "Repair the annotation by hand",
+            ["edit", "node", node],
+        )
+        .remedy(
+            Grade::B4,
+            "Reset the node",
+            ["reset", skyhook, "--node", node],
+        )
+        .caveat(
+            "the record of what is installed is lost: packages install again, and what a deletion \
+             would have uninstalled stays on the host",
+        );
+}
+
+/// Adds what a deletion waits for, and how the operator puts it.
+pub fn pending_deletion(cluster: &Cluster, finding: &mut Finding, skyhook: &Skyhook) {
+    let pending = cluster.pending_uninstalls(skyhook);
+    let mut packages: Vec<&str> = pending.iter().map(|p| p.name).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    let mut nodes: Vec<&str> = pending.iter().map(|p| p.node.name.as_str()).collect();
+    nodes.dedup();
+    finding.since(skyhook.metadata.deletion_timestamp).evidence(
+        skyhook.reference(),
+        "waits for the uninstall of",
+        format!("{} on {} nodes", packages.join(", "), nodes.len()),
+    );
+    if let Some(condition) = skyhook.true_condition("DeletionBlocked") {
+        finding.evidence(
+            skyhook.reference(),
+            "condition DeletionBlocked",
+            &condition.reason,
+        );
+    }
+}
+
+/// Whether an erroring interrupt is just what a reboot looks like.
+///
+/// The container that reboots the node is killed by the reboot and runs once more afterwards, so
+/// one restart of a reboot interrupt is part of every healthy rollout.
+pub fn restarted_by_its_own_reboot(skyhook: &Skyhook, entry: &Entry) -> bool {
+    let reboots = skyhook
+        .package(&entry.name)
+        .and_then(|p| skyhook.pending_interrupt(&entry.name, p))
+        .is_some_and(|kind| kind == "reboot");
+    entry.stage.is_interrupt() && reboots && entry.restarts <= 1
+}
+
+/// Whether a node fails for a custom resource, and is not just in the middle of a reboot.
+pub fn fails_for_real(skyhook: &Skyhook, on: &OnNode) -> bool {
+    let mut entries = on.entries().iter();
+    on.drain_start.is_some() && on.operator_status() == Status::Erroring
+        || entries.any(|e| {
+            e.state == State::Erroring
+                && skyhook.package(&e.name).is_some()
+                && !restarted_by_its_own_reboot(skyhook, e)
+        })
+}
+
+/// The first names, and how many more there are.
+pub fn some_of(names: &[&str]) -> String {
+    const SHOWN: usize = 5;
+    let shown = names
+        .iter()
+        .take(SHOWN)
+        .copied()
+        .collect::<Vec<_>>()
+        .join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// The custom resources that are being deleted while they rest, with packages left to uninstall.
+///
+/// The operator's own word counts too: it may see nodes that we do not.
+pub fn deletions_at_rest<'a>(
+    cluster: &'a Cluster,
+    rests: fn(&Skyhook) -> bool,
+    reason: &'static str,
+) -> impl Iterator<Item = &'a Skyhook> {
+    let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
+    deleting.filter(move |s| rests(s)).filter(move |skyhook| {
+        let said = skyhook.true_condition("DeletionBlocked");
+        said.is_some_and(|c| c.reason == reason) || !cluster.pending_uninstalls(skyhook).is_empty()
+    })
+}
+
+/// What to mind where a node is freed for a deletion: see `deletion-passes-over-node`.
+pub const LOOK_AGAIN: &str = "the uninstall runs; where other nodes are done, the operator may pass this one over: look again (SKY114)";
+
+/// Adds the command that makes the operator work on a node of a deletion: once other nodes are uninstalled, it works
+/// only on those in progress.
+pub fn take_up<'f>(
+    finding: &'f mut Finding,
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    node: &str,
+    title: &str,
+) -> &'f mut Finding {
+    let status = keys::status(cluster.generation(), skyhook.name());
+    let taken_up = format!("{status}={}", Status::InProgress);
+    finding
+        .kubectl(
+            Grade::B2,
+            title,
+            ["annotate", "node", node, &taken_up, "--overwrite"],
+        )
+        .caveat("once other nodes are uninstalled, it works only on nodes in progress")
+}

@@ -1,0 +1,67 @@
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::Generation;
+use crate::cluster::Cluster;
+
+rule! {
+    /// The operator will release a cordon that someone else made.
+    ///
+    /// # What it means
+    ///
+    /// The node was cordoned by someone else, and a package with an interrupt is to run there. The
+    /// operator takes the cordon for its own, and makes the node schedulable when it is done.
+    ///
+    /// # How it comes about
+    ///
+    /// An administrator, an autoscaler or another operator cordoned the node. The cordon itself does
+    /// not keep this operator off.
+    ///
+    /// # How to confirm
+    ///
+    /// `spec.unschedulable: true` and no `cordon_NAME` annotation, with a package there that has an
+    /// interrupt before it.
+    ///
+    /// # How to fix
+    ///
+    /// Ignore the node if it must stay cordoned, or cordon it again afterwards.
+    ///
+    /// # Since
+    ///
+    /// Up to v0.19.1; from v0.20.0 on a foreign cordon is kept.
+    SKY406 "foreign-cordon" Warning needs Skyhooks Nodes, also Operator
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    if !cluster.operator_before(0, 20) {
+        return;
+    }
+    for drain in cluster.drains() {
+        let node = drain.node;
+        let own = Generation::ALL.iter().any(|g| {
+            let keys = node.keys(*g);
+            keys.runtime_required_cordon || keys.skyhooks.values().any(|on| on.cordon)
+        });
+        if !node.unschedulable || own {
+            continue;
+        }
+        let finding = findings.report(
+            Subject::node(&node.name, Some(drain.skyhook.name())).package(drain.package),
+            format!(
+                "was cordoned by someone else, and is released when the interrupt of package {} is \
+                 done",
+                drain.package
+            ),
+        );
+        if !drain.begun {
+            finding.severity(Severity::Info);
+        }
+        finding
+            .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
+            .evidence(format!("node/{}", node.name), "cordon annotations", "none")
+            .remedy(
+                Grade::B1,
+                "Keep the operator off, if the node must stay cordoned",
+                ["node", "ignore", &node.name],
+            )
+            .caveat("every custom resource leaves the node alone until it is unignored");
+    }
+}

@@ -1,0 +1,112 @@
+use super::evidence::no_execution;
+use super::{Findings, Grade, Subject};
+use crate::api::{Skyhook, Stage, Status};
+use crate::cluster::{Absence, Cluster, Node};
+
+rule! {
+    /// A package without dependencies is passed over for good.
+    ///
+    /// # What it means
+    ///
+    /// Older operators walk the dependency graph in a way that passes over a package without
+    /// dependencies once more packages are complete on the node than there are packages without
+    /// dependencies. Nothing runs for it any more, and the status stays `waiting`.
+    ///
+    /// # How it comes about
+    ///
+    /// A package without dependencies is added to a custom resource that has finished; or such a
+    /// package is upgraded or run again while more of the others are complete.
+    ///
+    /// # How to confirm
+    ///
+    /// The package is not complete on the node and has no pod there; its `dependsOn` is empty; and
+    /// more packages are complete than have an empty `dependsOn`.
+    ///
+    /// # How to fix
+    ///
+    /// Upgrade the operator. Or make the package depend on one that is complete. Or reset the node,
+    /// so that everything runs again.
+    ///
+    /// # Since
+    ///
+    /// Up to v0.17 (upstream issue 387).
+    SKY209 "independent-package-never-offered" Error needs Skyhooks Nodes Pods
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let absence = cluster.absence_of_executions();
+    if !cluster.operator_before(0, 18) || absence == Absence::Unknown {
+        return;
+    }
+    let executions = cluster.executions();
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
+        let independent = skyhook.packages().filter(|(_, p)| p.depends_on.is_empty());
+        let independent: Vec<&str> = independent.map(|(name, _)| name).collect();
+        for node in cluster.open_nodes(skyhook) {
+            let on = cluster.on_node(node, skyhook.name());
+            let at_work = on.is_some_and(|on| on.operator_status() == Status::InProgress);
+            if on.is_some_and(|on| on.is_malformed()) || (absence != Absence::Proven && at_work) {
+                continue;
+            }
+            let done = |name: &str| {
+                let key = skyhook.package(name).map(|p| p.entry_key(name));
+                let entry = key.and_then(|key| on.and_then(|on| on.entry(&key)));
+                entry.is_some_and(|e| skyhook.is_package_complete(name, e))
+            };
+            let complete = skyhook.packages().filter(|(name, _)| done(name)).count();
+            if complete <= independent.len() {
+                continue;
+            }
+            for name in independent.iter().copied().filter(|name| !done(name)) {
+                let runs = executions
+                    .on(skyhook.name(), &node.name)
+                    .any(|e| e.alive() && (e.package == name || e.interrupt));
+                if runs || !is_to_start(cluster, skyhook, node, name) {
+                    continue;
+                }
+                let finding = findings.report(
+                    Subject::node(&node.name, Some(skyhook.name())).package(name),
+                    format!(
+                        "package {name} is passed over: more packages are complete here than have \
+                         no dependencies, and this operator then never comes to it"
+                    ),
+                );
+                finding
+                    .evidence(
+                        skyhook.reference(),
+                        "packages without dependencies",
+                        independent.join(", "),
+                    )
+                    .evidence(
+                        format!("node/{}", node.name),
+                        "packages complete",
+                        complete.to_string(),
+                    );
+                no_execution(finding, cluster, "pods of it");
+                finding
+                    .kubectl(
+                        Grade::B2,
+                        "Upgrade the operator, or give the package a dependency that is complete",
+                        ["edit", &cluster.generation().resource(), skyhook.name()],
+                    )
+                    .remedy(
+                        Grade::B4,
+                        "Or reset the node",
+                        ["reset", skyhook.name(), "--node", &node.name],
+                    )
+                    .caveat("every package runs again, with the interrupts that they have");
+            }
+        }
+    }
+}
+
+/// Whether the package is at its very beginning; later stages are entered in another way.
+fn is_to_start(cluster: &Cluster, skyhook: &Skyhook, node: &Node, name: &str) -> bool {
+    let Some(package) = skyhook.package(name) else {
+        return false;
+    };
+    let on = cluster.on_node(node, skyhook.name());
+    let entry = on.and_then(|on| on.entry(&package.entry_key(name)));
+    !package.uninstall().apply
+        && entry.is_none_or(|e| matches!(e.stage, Stage::Apply | Stage::Upgrade))
+}

@@ -1,0 +1,115 @@
+use super::{Findings, Grade, Subject};
+use crate::api::{Entry, Skyhook, Stage, State, Status};
+use crate::cluster::{Absence, Cluster, OnNode};
+
+rule! {
+    /// A package waits for an interrupt that another package was to bring.
+    ///
+    /// # What it means
+    ///
+    /// Several packages that need an interrupt share one: the strongest runs, the others are set to
+    /// `skipped` and follow when it has succeeded. Here the one that was to run is no longer there,
+    /// so the package stays at `skipped`, and the node stays cordoned.
+    ///
+    /// # How it comes about
+    ///
+    /// The package that was chosen for the interrupt was removed, changed or reset in between.
+    ///
+    /// # How to confirm
+    ///
+    /// The entry is at `interrupt` and `skipped`, no interrupt pod is on the node, and no other
+    /// package of the custom resource there waits for or runs an interrupt.
+    ///
+    /// # How to fix
+    ///
+    /// If the node has been interrupted since, set the entry to `interrupt/complete`: the package
+    /// then goes on. Otherwise run the package again, with its own interrupt.
+    ///
+    /// # Since
+    ///
+    /// Up to v0.16 (upstream issue 270).
+    SKY210 "interrupt-skipped-for-good" Error needs Skyhooks Nodes Pods
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let absence = cluster.absence_of_executions();
+    if !cluster.operator_before(0, 17) || absence == Absence::Unknown {
+        return;
+    }
+    let executions = cluster.executions();
+    for skyhook in cluster.skyhooks.items() {
+        for node in cluster.open_nodes(skyhook) {
+            let Some(on) = cluster.on_node(node, skyhook.name()) else {
+                continue;
+            };
+            let interrupts = executions
+                .on(skyhook.name(), &node.name)
+                .any(|e| e.interrupt || e.stage.is_interrupt());
+            let unsure = absence != Absence::Proven && on.operator_status() == Status::InProgress;
+            if interrupts || unsure || someone_else_interrupts(skyhook, on) {
+                continue;
+            }
+            let skipped = on.entries().iter().filter(|e| is_skipped(e));
+            for entry in skipped.filter(|e| skyhook.package(&e.name).is_some()) {
+                let finding = findings.report(
+                    Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
+                    format!(
+                        "package {} waits for an interrupt that no other package brings any more",
+                        entry.name
+                    ),
+                );
+                finding.entry(&node.name, entry).evidence(
+                    format!("node/{}", node.name),
+                    "interrupt pods",
+                    "none",
+                );
+                finding
+                    .remedy(
+                        Grade::B2,
+                        "If the node has been interrupted since, let the package go on",
+                        [
+                            "update-state",
+                            skyhook.name(),
+                            &entry.name,
+                            &entry.version,
+                            "interrupt",
+                            "complete",
+                            "--node",
+                            &node.name,
+                        ],
+                    )
+                    .caveat("the interrupt does not run for it")
+                    .remedy(
+                        Grade::B4,
+                        "Otherwise run the package again",
+                        [
+                            "package",
+                            "rerun",
+                            &entry.name,
+                            "--skyhook",
+                            skyhook.name(),
+                            "--node",
+                            &node.name,
+                        ],
+                    )
+                    .caveat("its interrupt runs: services restart or the node reboots");
+            }
+        }
+    }
+}
+
+fn is_skipped(entry: &Entry) -> bool {
+    entry.stage == Stage::Interrupt && entry.state == State::Skipped
+}
+
+/// Whether another package still has the shared interrupt before it, or runs it.
+fn someone_else_interrupts(skyhook: &Skyhook, on: &OnNode) -> bool {
+    on.entries().iter().any(|e| match (&e.stage, &e.state) {
+        (Stage::Interrupt, State::Skipped) => false,
+        (Stage::Interrupt, _) => e.state != State::Complete,
+        (Stage::Config, State::Complete) => skyhook
+            .package(&e.name)
+            .is_some_and(|p| skyhook.pending_interrupt(&e.name, p).is_some()),
+        _ => false,
+    })
+}

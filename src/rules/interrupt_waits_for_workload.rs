@@ -1,0 +1,93 @@
+use super::evidence::some_of;
+use super::{Findings, Grade, Subject};
+use crate::cluster::{Absence, Cluster};
+
+rule! {
+    /// An interrupt waits for a workload that must not be disturbed.
+    ///
+    /// # What it means
+    ///
+    /// `podNonInterruptLabels` matches pods that run or are pending on the node. The operator waits,
+    /// without limit, until they are gone, before it drains the node for a package's interrupt. The
+    /// node may be cordoned meanwhile.
+    ///
+    /// # How it comes about
+    ///
+    /// This is what the setting is for. It becomes a hold-up where the workload never ends, such as
+    /// a service instead of a batch job, or a pod that is pending for good.
+    ///
+    /// # How to confirm
+    ///
+    /// Pods with these labels on the node, in any namespace, and nothing of the package running
+    /// there. From v0.20.0 on the condition `Blocked` has the reason `NonInterruptPodsRunning`.
+    ///
+    /// # How to fix
+    ///
+    /// Wait for the workload, or move it off the node.
+    ///
+    /// # Since
+    ///
+    /// All operators; up to v0.19 no condition says so.
+    SKY404 "interrupt-waits-for-workload" Warning needs Skyhooks Nodes Workloads, also Pods Jobs
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    if cluster.workloads.ok().is_none() || cluster.absence_of_executions() == Absence::Unknown {
+        return;
+    }
+    let workloads = cluster.workloads_by_node();
+    for drain in cluster.drains().iter().filter(|d| d.begun) {
+        let selector = &drain.skyhook.spec.pod_non_interrupt_labels;
+        let Some(pods) = workloads
+            .get(drain.node.name.as_str())
+            .filter(|_| !selector.is_empty())
+        else {
+            continue;
+        };
+        let protected: Vec<String> = pods
+            .iter()
+            .filter(|p| selector.matches(&p.metadata.labels))
+            .map(|p| p.path())
+            .collect();
+        if protected.is_empty() {
+            continue;
+        }
+        let names: Vec<&str> = protected.iter().map(String::as_str).collect();
+        let finding = findings.report(
+            Subject::node(&drain.node.name, Some(drain.skyhook.name())).package(drain.package),
+            format!(
+                "the interrupt of package {} waits until protected workloads leave the node",
+                drain.package
+            ),
+        );
+        finding
+            .evidence(
+                drain.skyhook.reference(),
+                "spec.podNonInterruptLabels",
+                "match pods here",
+            )
+            .evidence(format!("node/{}", drain.node.name), "pods", some_of(&names));
+        let blocked = drain.skyhook.true_condition("Blocked");
+        if let Some(condition) = blocked.filter(|c| c.reason == "NonInterruptPodsRunning") {
+            finding.since(condition.last_transition_time).evidence(
+                drain.skyhook.reference(),
+                "condition Blocked",
+                &condition.reason,
+            );
+        }
+        let field = format!("spec.nodeName={}", drain.node.name);
+        finding.kubectl(
+            Grade::B0,
+            "See what they are; the interrupt follows once they are gone",
+            [
+                "get",
+                "pods",
+                "-A",
+                "-o",
+                "wide",
+                "--field-selector",
+                &field,
+            ],
+        );
+    }
+}

@@ -1,0 +1,107 @@
+use super::{Findings, Grade, Severity, Subject};
+use crate::cluster::{Absence, Cluster};
+
+rule! {
+    /// A node carries keys of a custom resource that is gone.
+    ///
+    /// # What it means
+    ///
+    /// Annotations or labels of the operator name a custom resource that does not exist. They are
+    /// no longer looked after, and a custom resource of the same name would take them for its own.
+    /// A node that carries any such key no longer counts as new, so it is not tainted automatically.
+    ///
+    /// # How it comes about
+    ///
+    /// The finalizer was stripped by hand; or the node had left the selection before the deletion;
+    /// or the operator is older than v0.16.0, whose finalizer removes no keys. Where packages were
+    /// not uninstalled, newer operators leave node state and version on purpose, as a marker that
+    /// their files are still on the host: that is worth knowing, and nothing more.
+    ///
+    /// # How to confirm
+    ///
+    /// Keys such as `status_NAME` or `nodeState_NAME` on the node, and no custom resource NAME. The
+    /// node conditions of a deleted custom resource always stay and do not count.
+    ///
+    /// # How to fix
+    ///
+    /// Look at what is left, then clean it up.
+    ///
+    /// # Since
+    ///
+    /// All operators.
+    SKY701 "leftovers-of-deleted-skyhook" Warning needs Skyhooks Nodes, also Pods Jobs
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let absence = cluster.skyhooks.absence();
+    if absence == Absence::Unknown {
+        return;
+    }
+    let executions = cluster.executions();
+    for name in cluster.names_on_nodes() {
+        if cluster.skyhook(name).is_some() {
+            continue;
+        }
+        // Files without any custom resource may just not hold them: something else has to be odd.
+        let cordons = cluster
+            .tracked(name)
+            .any(|(node, on)| on.cordon && node.unschedulable);
+        let runs = executions
+            .all()
+            .iter()
+            .any(|e| e.skyhook == name && e.alive());
+        if absence == Absence::Presumed && !cordons && !runs {
+            continue;
+        }
+        for (node, on) in cluster.tracked(name).filter(|(_, on)| on.has_keys()) {
+            let marker = on.is_marker();
+            let finding = findings.report(
+                Subject::node(&node.name, Some(name)),
+                match (absence, marker) {
+                    (Absence::Presumed, _) => {
+                        format!("carries keys of {name}, which the files do not hold")
+                    }
+                    (_, true) => format!(
+                        "records packages of {name}, which is gone: their files are still on the host"
+                    ),
+                    (_, false) => {
+                        format!("carries keys of {name}, which is gone; nothing will remove them")
+                    }
+                },
+            );
+            if marker {
+                finding.severity(Severity::Info);
+            }
+            finding.evidence(format!("node/{}", node.name), "keys", on.left().join(", "));
+            for entry in on.entries() {
+                finding.entry(&node.name, entry);
+            }
+            if absence == Absence::Presumed {
+                finding
+                    .evidence("files", "custom resources", "none in the files given")
+                    .kubectl(
+                        Grade::B0,
+                        "Make sure that it is gone",
+                        ["get", &cluster.generation().resource(), name],
+                    );
+            }
+            finding.remedy(Grade::B0, "See everything that is left", ["leftovers"]);
+            if marker {
+                finding
+                    .remedy(
+                        Grade::B4,
+                        "Remove the record, once the files are gone from the host",
+                        ["leftovers", "--clean", "--purge-state"],
+                    )
+                    .caveat(
+                        "the record of which packages are on the host is lost; nothing on the \
+                         host itself is changed",
+                    );
+            } else {
+                finding
+                    .remedy(Grade::B2, "Clean it up", ["leftovers", "--clean"])
+                    .caveat("what is recorded of packages stays: their files are on the host");
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+use super::{Findings, Grade, Subject};
+use crate::api::Generation;
+use crate::cluster::{Absence, Cluster};
+
+rule! {
+    /// A node still carries keys of the old operator.
+    ///
+    /// # What it means
+    ///
+    /// The new operator copied the old keys of the node and removes them a day later, but only on
+    /// nodes that are still selected then. These stay, and do nothing, unless the old operator is
+    /// brought back.
+    ///
+    /// # How it comes about
+    ///
+    /// The node left the selection, or the custom resource was deleted, before the old keys were
+    /// removed.
+    ///
+    /// # How to confirm
+    ///
+    /// Keys with the old prefix for a custom resource whose migration is over.
+    ///
+    /// # How to fix
+    ///
+    /// Clean them up once no rollback is planned.
+    ///
+    /// # Since
+    ///
+    /// Operators v0.18.0 and later.
+    SKY606 "legacy-keys-left" Info needs Skyhooks Nodes, also Legacy
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let old = Generation::Skyhook;
+    if cluster.generation() == old || cluster.skyhooks.absence() != Absence::Proven {
+        return;
+    }
+    for node in cluster.nodes.items() {
+        for (name, on) in &node.keys(old).skyhooks {
+            if !on.has_keys() {
+                continue;
+            }
+            let Some(why) = cluster.old_keys_left(node, name, old) else {
+                continue;
+            };
+            findings
+                .report(
+                    Subject::node(&node.name, Some(name)),
+                    format!("carries keys of the old operator for {name}, which stay: {why}"),
+                )
+                .evidence(
+                    format!("node/{}", node.name),
+                    format!("keys of {}", old.group()),
+                    name,
+                )
+                .remedy(Grade::B0, "See everything that is left", ["leftovers"])
+                .remedy(Grade::B1, "Clean it up", ["leftovers", "--clean"])
+                .caveat("an old operator that is brought back would not know what is installed");
+        }
+    }
+}

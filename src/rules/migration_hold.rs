@@ -1,0 +1,94 @@
+use super::{Findings, Grade, Severity, Subject};
+use crate::cluster::{Absence, Cluster};
+
+rule! {
+    /// An unfinished object of the old API stops the whole new operator.
+    ///
+    /// # What it means
+    ///
+    /// The new operator does nothing for any NodeWright as long as some Skyhook says that it is
+    /// still being rolled out. Nobody advances that Skyhook any more, so this never ends by itself.
+    /// No condition and no event says so, only a line in the operator's log.
+    ///
+    /// # How it comes about
+    ///
+    /// The operator was upgraded to v0.18 or later while a rollout was under way or failing.
+    ///
+    /// # How to confirm
+    ///
+    /// A Skyhook has a status other than `complete`, `paused` or `disabled`, and the operator logs
+    /// "holding NodeWright reconcile".
+    ///
+    /// # How to fix
+    ///
+    /// Delete the Skyhook: the NodeWright of the same name stays and takes over. Or roll back to
+    /// the old operator and let it finish first.
+    ///
+    /// # Since
+    ///
+    /// Operators v0.18.0 to v0.20.x.
+    SKY601 "migration-hold" Error needs Skyhooks Legacy
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    for old in cluster.holding() {
+        let Some(status) = &old.status.status else {
+            continue;
+        };
+        let finding = findings.report(
+            Subject::skyhook(old),
+            format!(
+                "{} is unfinished ({status}), which stops the operator for every NodeWright",
+                old.reference()
+            ),
+        );
+        finding
+            .stops_all()
+            .evidence(old.reference(), "status.status", status.as_str());
+        match &cluster.ruling.operator_version {
+            Some(version) => finding.evidence("operator", "version", version.to_string()),
+            // It may have been rolled back, and then the old object is not a leftover.
+            None => {
+                finding
+                    .severity(Severity::Warning)
+                    .evidence("operator", "version", "not known")
+            }
+        };
+        let resource = cluster.generation().other().resource();
+        finding
+            .kubectl(
+                Grade::B0,
+                "See which operator runs; rolled back, it would finish by itself",
+                [
+                    "get",
+                    "deployments",
+                    "-A",
+                    "-l",
+                    "control-plane=controller-manager",
+                ],
+            )
+            .caveat("`helm rollback` brings the old operator back");
+        match (cluster.skyhook(old.name()), cluster.skyhooks.absence()) {
+            (Some(new), _) => {
+                finding
+                    .evidence(new.reference(), "exists", "yes; it takes over")
+                    .kubectl(
+                        Grade::B2,
+                        "Or delete the old object; the new one takes over",
+                        ["delete", &resource, old.name()],
+                    )
+                    .caveat("what was under way runs again under the new operator");
+            }
+            (None, Absence::Proven | Absence::Presumed) => {
+                finding.evidence(
+                    "nodewrights",
+                    "of that name",
+                    "none yet: do not delete the old one",
+                );
+            }
+            (None, Absence::Unknown) => {
+                finding.evidence("nodewrights", "of that name", "could not be read");
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The rules: each knows one way to get stuck, and says how to get out.
+//!
+//! To add a rule: write `src/rules/NAME.rs` with its documentation, code and `detect`; list it
+//! twice below, in the order of codes; write `tests/rules/NAME.yaml` with the bad and the good
+//! side by side, marked `# expect: CODE`. The tests tell what is missing.
+
+mod finding;
+mod report;
+
+pub use crate::plan::Grade;
+pub use finding::{Evidence, Finding, Findings, Remedy, Severity, Subject};
+pub use report::{Counts, NotChecked, Report, Scope, Verdict, diagnose};
+
+use crate::cluster::{Cluster, Source};
+
+/// One known way to get stuck.
+#[derive(Debug)]
+pub struct Rule {
+    /// `SKY101`: for life, never renumbered or used again.
+    pub code: &'static str,
+    /// The bad thing in a few words, `deletion-waits-for-erroring-install`.
+    pub name: &'static str,
+    /// How bad it is where the rule is sure of it.
+    pub severity: Severity,
+    /// What has to be read for the rule to say that all is well.
+    pub needs: &'static [Source],
+    /// What makes its findings surer or better explained.
+    pub also: &'static [Source],
+    /// The full text: what it means, how it comes about, how to confirm, how to fix, since when.
+    pub docs: &'static str,
+    pub detect: fn(&Cluster, &mut Findings),
+}
+
+impl Rule {
+    /// The first line of the documentation.
+    pub fn summary(&self) -> &'static str {
+        self.docs.lines().next().unwrap_or_default().trim()
+    }
+}
+
+/// Declares a rule: its documentation, then code, name, severity and sources.
+macro_rules! rule {
+    ($(#[doc = $doc:literal])+ $code:ident $name:literal $severity:ident
+     needs $($need:ident)+ $(, also $($also:ident)+)?) => {
+        $(#[doc = $doc])+
+        pub static RULE: $crate::rules::Rule = $crate::rules::Rule {
+            code: stringify!($code),
+            name: $name,
+            severity: $crate::rules::Severity::$severity,
+            needs: &[$($crate::cluster::Source::$need),+],
+            also: &[$($($crate::cluster::Source::$also),+)?],
+            docs: concat!($($doc, "\n"),+),
+            detect,
+        };
+    };
+}
+
+mod evidence;
+
+mod auto_taint_key_invalid;
+mod batch_counters_frozen;
+mod batch_held_by_node;
+mod cancelled_uninstall_still_running;
+mod container_not_created;
+mod cordon_without_owner;
+mod deletion_blocked_by_malformed_state;
+mod deletion_blocked_while_disabled;
+mod deletion_blocked_while_paused;
+mod deletion_not_progressing;
+mod deletion_passes_over_node;
+mod deletion_waits_for_erroring_install;
+mod dependency_cycle;
+mod dependency_uninstalled;
+mod deployment_policy_missing;
+mod disabled;
+mod drain_blocked;
+mod ended_pod_blocks_stage;
+mod foreign_cordon;
+mod image_not_pulled;
+mod image_reference_mangled;
+mod independent_package_never_offered;
+mod interrupt_skipped_for_good;
+mod interrupt_waits_for_workload;
+mod job_suspended_after_pause;
+mod leftovers_of_deleted_skyhook;
+mod legacy_keys_left;
+mod migration_hold;
+mod name_equals_taint_key;
+mod name_too_long;
+mod no_node_selected;
+mod node_ignored;
+mod node_state_malformed;
+mod not_migrated_yet;
+mod old_pods_under_paused_nodewright;
+mod operator_not_running;
+mod orphaned_executions;
+mod orphaned_uninstall_complete;
+mod package_erroring;
+mod paused;
+mod persistent_runtime_required_cordon;
+mod pod_changed_by_admission;
+mod pod_not_acknowledged;
+mod pod_stuck_terminating;
+mod pod_without_package_note;
+mod rollout_stopped;
+mod runtime_required_deadlock;
+mod runtime_required_taint_kept;
+mod serial_loses_state;
+mod spec_rejected_by_operator;
+mod stale_erroring_after_reboot;
+mod stale_nodewrights_after_rollback;
+mod two_owners;
+mod uninstall_failing;
+mod uninstall_interrupt_without_interrupt;
+mod uninstall_requested_but_never_installed;
+mod untolerated_taint;
+mod version_changed_while_uninstalling;
+mod waits_for_earlier;
+mod webhook_unreachable;
+
+/// Every rule, in the order of codes.
+pub static ALL: &[&Rule] = &[
+    &deletion_waits_for_erroring_install::RULE,
+    &uninstall_interrupt_without_interrupt::RULE,
+    &uninstall_requested_but_never_installed::RULE,
+    &version_changed_while_uninstalling::RULE,
+    &cancelled_uninstall_still_running::RULE,
+    &name_equals_taint_key::RULE,
+    &orphaned_uninstall_complete::RULE,
+    &deletion_blocked_by_malformed_state::RULE,
+    &deletion_blocked_while_paused::RULE,
+    &deletion_blocked_while_disabled::RULE,
+    &dependency_uninstalled::RULE,
+    &uninstall_failing::RULE,
+    &deletion_not_progressing::RULE,
+    &deletion_passes_over_node::RULE,
+    &package_erroring::RULE,
+    &image_not_pulled::RULE,
+    &container_not_created::RULE,
+    &ended_pod_blocks_stage::RULE,
+    &pod_not_acknowledged::RULE,
+    &node_state_malformed::RULE,
+    &dependency_cycle::RULE,
+    &job_suspended_after_pause::RULE,
+    &independent_package_never_offered::RULE,
+    &interrupt_skipped_for_good::RULE,
+    &pod_stuck_terminating::RULE,
+    &spec_rejected_by_operator::RULE,
+    &image_reference_mangled::RULE,
+    &serial_loses_state::RULE,
+    &pod_changed_by_admission::RULE,
+    &rollout_stopped::RULE,
+    &waits_for_earlier::RULE,
+    &deployment_policy_missing::RULE,
+    &node_ignored::RULE,
+    &batch_held_by_node::RULE,
+    &stale_erroring_after_reboot::RULE,
+    &no_node_selected::RULE,
+    &paused::RULE,
+    &disabled::RULE,
+    &batch_counters_frozen::RULE,
+    &drain_blocked::RULE,
+    &cordon_without_owner::RULE,
+    &untolerated_taint::RULE,
+    &interrupt_waits_for_workload::RULE,
+    &runtime_required_taint_kept::RULE,
+    &foreign_cordon::RULE,
+    &runtime_required_deadlock::RULE,
+    &persistent_runtime_required_cordon::RULE,
+    &operator_not_running::RULE,
+    &name_too_long::RULE,
+    &auto_taint_key_invalid::RULE,
+    &pod_without_package_note::RULE,
+    &webhook_unreachable::RULE,
+    &migration_hold::RULE,
+    &not_migrated_yet::RULE,
+    &two_owners::RULE,
+    &old_pods_under_paused_nodewright::RULE,
+    &stale_nodewrights_after_rollback::RULE,
+    &legacy_keys_left::RULE,
+    &leftovers_of_deleted_skyhook::RULE,
+    &orphaned_executions::RULE,
+];
+
+/// Codes that are no longer used, each with the one that took its place.
+pub static RETIRED: &[(&str, &str)] = &[];
+
+/// Finds a rule by code or name, in any case.
+pub fn find(code_or_name: &str) -> Option<&'static Rule> {
+    ALL.iter().copied().find(|r| {
+        r.code.eq_ignore_ascii_case(code_or_name) || r.name.eq_ignore_ascii_case(code_or_name)
+    })
+}

@@ -1,0 +1,69 @@
+use super::{Findings, Grade, Subject};
+use crate::cluster::Cluster;
+
+rule! {
+    /// The name of a custom resource is too long for its keys on nodes.
+    ///
+    /// # What it means
+    ///
+    /// The operator keeps its record in node annotations whose keys end in the name, and a key may
+    /// have 63 characters. The API server rejects the operator's writes to nodes, its pass ends
+    /// there, and custom resources that come later wait as well.
+    ///
+    /// # How it comes about
+    ///
+    /// Nothing checks the length of the name when the custom resource is made.
+    ///
+    /// # How to confirm
+    ///
+    /// The name has more than 53 characters; with 54 to 56 it fails after the first pod, beyond that
+    /// at once.
+    ///
+    /// # How to fix
+    ///
+    /// Make it again under a shorter name, and delete this one.
+    ///
+    /// # Since
+    ///
+    /// All operators.
+    SKY502 "name-too-long" Error needs Skyhooks
+}
+
+/// What is left of 63 characters beside `nodeState_`.
+const LONGEST: usize = 53;
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    for skyhook in cluster.skyhooks.items() {
+        let length = skyhook.name().len();
+        if length <= LONGEST {
+            continue;
+        }
+        let resource = cluster.generation().resource();
+        findings
+            .report(
+                Subject::skyhook(skyhook),
+                format!(
+                    "the name has {length} characters, and more than {LONGEST} do not fit into the \
+                     keys on nodes: its progress cannot be recorded"
+                ),
+            )
+            .stops_all()
+            .since(skyhook.metadata.creation_timestamp)
+            .evidence(
+                skyhook.reference(),
+                "metadata.name",
+                format!("{length} characters"),
+            )
+            .kubectl(
+                Grade::B0,
+                "Save it, to make it again under a shorter name",
+                ["get", &resource, skyhook.name(), "-o", "yaml"],
+            )
+            .kubectl(
+                Grade::B3,
+                "Then delete this one",
+                ["delete", &resource, skyhook.name()],
+            )
+            .caveat("packages that declare an uninstall are uninstalled");
+    }
+}

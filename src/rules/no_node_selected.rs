@@ -1,0 +1,78 @@
+use super::{Findings, Grade, Subject};
+use crate::cluster::Cluster;
+
+rule! {
+    /// A custom resource selects no node.
+    ///
+    /// # What it means
+    ///
+    /// No node has the labels that it asks for. The operator calls that complete and Ready, so it
+    /// looks fine although nothing is installed anywhere.
+    ///
+    /// # How it comes about
+    ///
+    /// A selector with a typing error, labels that were renamed, or a node pool scaled to zero.
+    ///
+    /// # How to confirm
+    ///
+    /// `status.completeNodes` is `0/0`; no node matches `spec.nodeSelectors`.
+    ///
+    /// # How to fix
+    ///
+    /// Correct the selector or label the nodes. If the pool is meant to be empty there is nothing to
+    /// do.
+    ///
+    /// # Since
+    ///
+    /// All operators.
+    SKY307 "no-node-selected" Warning needs Skyhooks Nodes
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    if cluster.nodes.items().is_empty() {
+        return;
+    }
+    let skyhooks = cluster.skyhooks.items().iter();
+    for skyhook in skyhooks.filter(|s| !s.deleting() && !s.disabled()) {
+        if skyhook.spec.packages.is_empty() || cluster.selected(skyhook).next().is_some() {
+            continue;
+        }
+        let selector = &skyhook.spec.node_selectors;
+        let finding = findings.report(
+            Subject::skyhook(skyhook),
+            format!(
+                "{} selects none of the nodes, and so installs nothing anywhere",
+                skyhook.reference()
+            ),
+        );
+        let mut asked: Vec<String> = selector
+            .match_labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        asked.extend(
+            selector
+                .match_expressions
+                .iter()
+                .map(|r| format!("{} {} ({})", r.key, r.operator, r.values.join(", "))),
+        );
+        finding
+            .evidence(skyhook.reference(), "spec.nodeSelectors", asked.join(", "))
+            .evidence(
+                "nodes",
+                "that match",
+                format!("0 of {}", cluster.nodes.items().len()),
+            )
+            .kubectl(
+                Grade::B0,
+                "See the labels of the nodes",
+                ["get", "nodes", "--show-labels"],
+            )
+            .kubectl(
+                Grade::B2,
+                "Correct the selector",
+                ["edit", &cluster.generation().resource(), skyhook.name()],
+            )
+            .caveat("packages then run on the nodes that match");
+    }
+}

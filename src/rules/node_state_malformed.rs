@@ -1,0 +1,79 @@
+use super::evidence::repair_node_state;
+use super::{Findings, Grade, Subject};
+use crate::cluster::Cluster;
+
+rule! {
+    /// The node state of a custom resource cannot be read.
+    ///
+    /// # What it means
+    ///
+    /// The annotation that holds the state of every package on the node is not what the operator
+    /// writes. The operator then stops its pass: this custom resource, and all that come after it
+    /// in order of priority, make no progress on any node.
+    ///
+    /// # How it comes about
+    ///
+    /// The annotation was edited by hand, or cut off by a tool.
+    ///
+    /// # How to confirm
+    ///
+    /// The annotation does not parse; the condition `NodeStateMalformed` is true.
+    ///
+    /// # How to fix
+    ///
+    /// Repair the JSON, or reset the node, after which its packages are installed again. Until then,
+    /// pause the custom resource: the operator leaves it out and goes on with the others.
+    ///
+    /// # Since
+    ///
+    /// All operators; the condition since v0.16.0.
+    SKY206 "node-state-malformed" Error needs Skyhooks Nodes
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    for skyhook in cluster.skyhooks.items() {
+        let blocks_deletion =
+            skyhook.deleting() && skyhook.packages().any(|(_, p)| p.uninstall().enabled);
+        for (node, on) in cluster.tracked(skyhook.name()) {
+            let selected = skyhook.spec.node_selectors.matches(&node.labels);
+            if blocks_deletion && selected {
+                continue;
+            }
+            for malformed in on.state.iter().flat_map(|s| s.malformed()) {
+                let finding = findings.report(
+                    Subject::node(&node.name, Some(skyhook.name())),
+                    format!(
+                        "the node state of {} cannot be read, which stops the operator",
+                        skyhook.reference()
+                    ),
+                );
+                // The operator leaves out what is paused.
+                if !skyhook.paused() {
+                    finding.stops_all();
+                }
+                finding.evidence(
+                    format!("node/{}", node.name),
+                    &malformed.annotation,
+                    &malformed.error,
+                );
+                if let Some(condition) = skyhook.true_condition("NodeStateMalformed") {
+                    finding.since(condition.last_transition_time).evidence(
+                        skyhook.reference(),
+                        "condition NodeStateMalformed",
+                        &condition.reason,
+                    );
+                }
+                if !skyhook.paused() {
+                    finding
+                        .remedy(
+                            Grade::B1,
+                            "Pause it meanwhile, so that the others go on",
+                            ["pause", skyhook.name()],
+                        )
+                        .caveat("it makes no progress on any node while it is paused");
+                }
+                repair_node_state(finding, skyhook.name(), &node.name);
+            }
+        }
+    }
+}

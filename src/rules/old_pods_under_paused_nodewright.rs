@@ -1,0 +1,75 @@
+use super::evidence::some_of;
+use super::{Findings, Grade, Subject};
+use crate::cluster::Cluster;
+
+rule! {
+    /// Pods of the old operator still run for a NodeWright that rests.
+    ///
+    /// # What it means
+    ///
+    /// The NodeWright was taken over while paused or disabled, and pods that the old operator
+    /// started are still there. The new operator does not know them. Once it is resumed, a job would
+    /// run beside such a pod on the same files of the host.
+    ///
+    /// # How it comes about
+    ///
+    /// The operator was upgraded to v0.18 or later while the custom resource was paused or disabled
+    /// with pods at work.
+    ///
+    /// # How to confirm
+    ///
+    /// Pods with the old label `name` that have not ended, and a paused or disabled NodeWright with
+    /// the annotation `mirrored-from`.
+    ///
+    /// # How to fix
+    ///
+    /// Let the pods end, or delete them, before resuming or enabling the NodeWright.
+    ///
+    /// # Since
+    ///
+    /// Operators v0.18.0 and later.
+    SKY604 "old-pods-under-paused-nodewright" Warning needs Skyhooks Pods
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let (new, old) = (cluster.generation(), cluster.generation().other());
+    if new.executor() != crate::api::Executor::Job {
+        return;
+    }
+    let label = old.key("name");
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.runs()) {
+        if skyhook.mirrored_from().is_none() {
+            continue;
+        }
+        let of_it = |p: &&crate::cluster::Pod| {
+            p.metadata.labels.get(&label).map(String::as_str) == Some(skyhook.name())
+        };
+        let pods = cluster.pods.items().iter().filter(of_it);
+        let paths: Vec<String> = pods.filter(|p| !p.ended()).map(|p| p.path()).collect();
+        if paths.is_empty() {
+            continue;
+        }
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let selector = format!("{label}={}", skyhook.name());
+        findings
+            .report(
+                Subject::skyhook(skyhook),
+                format!(
+                    "{} pods of the old operator still run: resuming {} would start jobs beside them",
+                    paths.len(),
+                    skyhook.reference()
+                ),
+            )
+            .evidence("pods", format!("with {selector}"), some_of(&paths))
+            .evidence(
+                skyhook.reference(),
+                "at rest",
+                if skyhook.paused() { "paused" } else { "disabled" },
+            )
+            .kubectl(
+                Grade::B0,
+                "Watch them end before resuming it",
+                ["get", "pods", "-A", "-l", &selector],
+            );
+    }
+}

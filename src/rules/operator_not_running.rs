@@ -1,0 +1,115 @@
+use super::{Findings, Grade, Severity, Subject};
+use crate::cluster::{Absence, Cluster};
+
+rule! {
+    /// The operator does not run.
+    ///
+    /// # What it means
+    ///
+    /// No pod of the operator is available. Nothing changes on any node, deletions hang in their
+    /// finalizer, and where the webhooks are installed every change of a custom resource is
+    /// rejected, be it a pause or the removal of a finalizer.
+    ///
+    /// # How it comes about
+    ///
+    /// Its image cannot be pulled, it runs out of memory on a large cluster, it refuses its
+    /// configuration, it was scaled to zero, or it was uninstalled before its custom resources.
+    ///
+    /// # How to confirm
+    ///
+    /// The operator's Deployment has no available replica.
+    ///
+    /// # How to fix
+    ///
+    /// Look at its pods and repair what they say. All other findings may clear up by themselves
+    /// once it runs.
+    ///
+    /// # Since
+    ///
+    /// All operators.
+    SKY501 "operator-not-running" Error needs Skyhooks Operator
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    if cluster.skyhooks.items().is_empty() || cluster.operators.absence() != Absence::Proven {
+        return;
+    }
+    let operators = cluster.operators.items();
+    if operators.is_empty() {
+        findings
+            .report(
+                Subject {
+                    kind: "Deployment".to_owned(),
+                    name: "operator".to_owned(),
+                    ..Subject::default()
+                },
+                "no deployment of the operator was found, so nothing acts on the custom resources",
+            )
+            .severity(Severity::Warning)
+            .evidence("deployments", "that run the operator", "none")
+            .kubectl(
+                Grade::B0,
+                "See which managers there are, and install the operator if it is none of them",
+                [
+                    "get",
+                    "deployments",
+                    "-A",
+                    "-l",
+                    "control-plane=controller-manager",
+                ],
+            );
+        return;
+    }
+    // One that no controller has looked at says nothing about itself.
+    let down = |d: &&crate::cluster::Deployment| {
+        d.status.observed_generation.is_some() && d.status.available_replicas == 0
+    };
+    if !operators.iter().all(|d| down(&d)) {
+        return;
+    }
+    for deployment in operators {
+        let meta = &deployment.metadata;
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let zero = deployment.spec.replicas == Some(0);
+        let finding = findings.report(
+            Subject {
+                kind: "Deployment".to_owned(),
+                name: meta.name.clone(),
+                ..Subject::default()
+            },
+            if zero {
+                "the operator is scaled to zero, so nothing acts on the custom resources"
+            } else {
+                "no replica of the operator is available, so nothing acts on the custom resources"
+            },
+        );
+        let wanted = deployment.spec.replicas.unwrap_or(1);
+        finding.evidence(
+            format!("deployment/{namespace}/{}", meta.name),
+            "available",
+            format!("0 of {wanted}"),
+        );
+        if zero {
+            finding
+                .kubectl(
+                    Grade::B2,
+                    "Scale it up",
+                    [
+                        "scale",
+                        "deployment",
+                        "-n",
+                        namespace,
+                        &meta.name,
+                        "--replicas=1",
+                    ],
+                )
+                .caveat("rollouts that were under way go on at once");
+        } else {
+            finding.kubectl(
+                Grade::B0,
+                "See why",
+                ["describe", "deployment,pods", "-n", namespace],
+            );
+        }
+    }
+}

@@ -1,0 +1,90 @@
+use super::{Findings, Grade, Severity, Subject};
+use crate::cluster::{Absence, Cluster};
+
+rule! {
+    /// A package still runs for a custom resource that is gone.
+    ///
+    /// # What it means
+    ///
+    /// A pod or job of a package is there, and the custom resource that it belongs to is not. Nobody
+    /// waits for its outcome, and if it ends it leaves a record that belongs to nothing.
+    ///
+    /// # How it comes about
+    ///
+    /// The finalizer was stripped while the stage ran. Kubernetes normally removes what such an
+    /// object owned soon after.
+    ///
+    /// # How to confirm
+    ///
+    /// The pod or job names a custom resource that does not exist.
+    ///
+    /// # How to fix
+    ///
+    /// Let it finish if what it does to the host is wanted; otherwise delete it. Then clean up what
+    /// is left on the node.
+    ///
+    /// # Since
+    ///
+    /// All operators.
+    SKY702 "orphaned-executions" Warning needs Skyhooks Pods Jobs
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let absence = cluster.skyhooks.absence();
+    if absence == Absence::Unknown {
+        return;
+    }
+    for execution in cluster.executions().all().iter().filter(|e| e.alive()) {
+        if cluster.skyhook(&execution.skyhook).is_some() {
+            continue;
+        }
+        let reference = execution.reference();
+        let presumed = absence == Absence::Presumed;
+        let finding = findings.report(
+            Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
+            format!(
+                "stage {} of package {} still runs for {}, which {}",
+                execution.stage,
+                execution.package,
+                execution.skyhook,
+                if presumed {
+                    "the files do not hold"
+                } else {
+                    "is gone"
+                }
+            ),
+        );
+        finding
+            .since(execution.created())
+            .evidence(&reference, "belongs to", &execution.skyhook);
+        if presumed {
+            finding
+                .severity(Severity::Info)
+                .evidence("files", "custom resources", "none in the files given")
+                .kubectl(
+                    Grade::B0,
+                    "Make sure that it is gone",
+                    ["get", &cluster.generation().resource(), &execution.skyhook],
+                );
+        } else {
+            finding.evidence(
+                cluster.generation().resource(),
+                &execution.skyhook,
+                "does not exist",
+            );
+        }
+        let (kind, name) = reference.split_once('/').unwrap_or_default();
+        finding
+            .kubectl(
+                Grade::B0,
+                "See what it does",
+                ["describe", kind, "-n", execution.namespace(), name],
+            )
+            .kubectl(
+                Grade::B2,
+                "Delete it, if what it does is not wanted",
+                ["delete", kind, "-n", execution.namespace(), name],
+            )
+            .caveat("the script is cut off, which may leave the host half done");
+    }
+}

@@ -1,0 +1,75 @@
+use super::evidence::forget;
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::{Stage, State};
+use crate::cluster::{Absence, Cluster};
+
+rule! {
+    /// A node still records a finished uninstall of a custom resource that is gone.
+    ///
+    /// # What it means
+    ///
+    /// The node state says `uninstall/complete`, which the operator normally removes at once. If a
+    /// custom resource of that name is made again, the operator takes the entry for a finished
+    /// stage and runs one unwanted installation before it uninstalls.
+    ///
+    /// # How it comes about
+    ///
+    /// The finalizer was stripped while an uninstall pod ran. When the pod ended there was no
+    /// custom resource to look up, and the operator recorded the bare outcome.
+    ///
+    /// # How to confirm
+    ///
+    /// The entry is at `uninstall` and `complete`.
+    ///
+    /// # How to fix
+    ///
+    /// Reset the package on the node before making the custom resource again. If it has been made
+    /// again already it sorts itself out after the unwanted installation.
+    ///
+    /// # Since
+    ///
+    /// Operators with explicit uninstall (v0.16.0).
+    SKY107 "orphaned-uninstall-complete" Error needs Skyhooks Nodes
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    if cluster.skyhooks.absence() == Absence::Unknown {
+        return;
+    }
+    for name in cluster.names_on_nodes() {
+        let skyhook = cluster.skyhook(name);
+        for (node, on) in cluster.tracked(name) {
+            let orphans = on
+                .entries()
+                .iter()
+                .filter(|e| e.stage == Stage::Uninstall && e.state == State::Complete);
+            for entry in orphans {
+                let subject = Subject::node(&node.name, Some(name)).package(&entry.name);
+                let finding = findings.report(
+                    subject,
+                    match skyhook {
+                        None => format!(
+                            "uninstall of package {} is recorded as finished, and {name} is gone: \
+                             made again it would first install the package",
+                            entry.name
+                        ),
+                        Some(_) => format!(
+                            "uninstall of package {} was left as finished by a former {name}: the \
+                             package is installed once before it is uninstalled",
+                            entry.name
+                        ),
+                    },
+                );
+                if skyhook.is_some() {
+                    finding.severity(Severity::Warning);
+                }
+                finding.entry(&node.name, entry);
+                if cluster.skyhooks.absence() == Absence::Presumed {
+                    finding.evidence("files", "custom resources", "none in the files given");
+                }
+                forget(finding, Grade::B1, name, &node.name, entry)
+                    .caveat("removes the record of this package, which was already uninstalled");
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+use super::{Findings, Grade, Subject};
+use crate::cluster::Cluster;
+
+rule! {
+    /// A custom resource is paused.
+    ///
+    /// # What it means
+    ///
+    /// Nothing new is started for it on any node. Older operators let running pods finish; newer
+    /// ones suspend the jobs. Custom resources that come later still wait on nodes where this one
+    /// is not complete, and it keeps the runtime-required taint of its nodes.
+    ///
+    /// # How it comes about
+    ///
+    /// Someone set the pause annotation, with this command or with another.
+    ///
+    /// # How to confirm
+    ///
+    /// The annotation `pause` on the custom resource is exactly `true`.
+    ///
+    /// # How to fix
+    ///
+    /// Resume it when it may go on. If it is meant to rest there is nothing to do.
+    ///
+    /// # Since
+    ///
+    /// Operators v0.8.0 and later.
+    SKY308 "paused" Info needs Skyhooks
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let skyhooks = cluster.skyhooks.items().iter();
+    for skyhook in skyhooks.filter(|s| s.paused() && !s.deleting()) {
+        let Some(generation) = skyhook.generation() else {
+            continue;
+        };
+        let finding = findings.report(
+            Subject::skyhook(skyhook),
+            format!(
+                "{} is paused: nothing new is started for it",
+                skyhook.reference()
+            ),
+        );
+        finding.evidence(skyhook.reference(), generation.key("pause"), "true");
+        if let Some((manager, time)) = skyhook.annotated_by("pause") {
+            finding
+                .since(time)
+                .evidence(skyhook.reference(), "set by", manager);
+        }
+        if let Some((key, reason)) = skyhook.annotated_reason("pause") {
+            finding.evidence(skyhook.reference(), key, reason);
+        }
+        finding
+            .remedy(Grade::B3, "Resume it", ["resume", skyhook.name()])
+            .caveat("its packages run, with the interrupts that they have");
+    }
+}

@@ -1,0 +1,55 @@
+use super::{Findings, Grade, Subject};
+use crate::cluster::Cluster;
+
+rule! {
+    /// A node is cordoned until someone outside the operator releases it.
+    ///
+    /// # What it means
+    ///
+    /// The operator cordoned the node when it lifted the runtime-required taint, and leaves it to
+    /// someone else to release it, such as a validation that runs afterwards. This is a setting, not
+    /// a fault. Neither a reset nor the deletion of the custom resource releases the node.
+    ///
+    /// # How it comes about
+    ///
+    /// `runtimeRequiredCordonAfter` is set on a custom resource.
+    ///
+    /// # How to confirm
+    ///
+    /// `spec.unschedulable: true` and the annotation `runtimeRequiredCordon`.
+    ///
+    /// # How to fix
+    ///
+    /// If nobody is going to release the node, release it by hand.
+    ///
+    /// # Since
+    ///
+    /// Operators v0.18.0 and later.
+    SKY408 "persistent-runtime-required-cordon" Info needs Nodes
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let generation = cluster.generation();
+    for node in cluster.nodes.items() {
+        if !node.unschedulable || !node.keys(generation).runtime_required_cordon {
+            continue;
+        }
+        findings
+            .report(
+                Subject::node(&node.name, None),
+                "is cordoned after its runtime was installed, and waits for someone to release it",
+            )
+            .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
+            .evidence(
+                format!("node/{}", node.name),
+                generation.key("runtimeRequiredCordon"),
+                "set",
+            )
+            .remedy(
+                Grade::B1,
+                "Release it, if nobody else will",
+                ["cordon", "release", &node.name],
+            )
+            .caveat("pods are scheduled on the node at once");
+    }
+}

@@ -1,0 +1,148 @@
+use super::{Findings, Grade, Subject};
+use crate::api::Skyhook;
+use crate::cluster::pod::{Container, Pod};
+use crate::cluster::{Cluster, Execution};
+
+rule! {
+    /// A pod of a package is changed on its way in, so the operator replaces it for ever.
+    ///
+    /// # What it means
+    ///
+    /// The operator compares the pods of packages with what it would make: the image, the
+    /// environment and the resources of their containers. A pod that differs is deleted and made
+    /// again. Where something changes every pod as it is created, it is never done: pods come and go
+    /// every few seconds, and no package gets on.
+    ///
+    /// # How it comes about
+    ///
+    /// A mutating webhook or admission policy rewrites images to a mirror, adds containers or
+    /// variables, or gives default resources to pods in the operator's namespace. A LimitRange does
+    /// no harm: the operator knows its mark.
+    ///
+    /// # How to confirm
+    ///
+    /// The container's image is not the one in the pod's `package` annotation; or its first
+    /// container is not the package's; or it has resources that the spec of the same generation does
+    /// not ask for.
+    ///
+    /// # How to fix
+    ///
+    /// Exempt the operator's namespace from whatever changes the pods. Or ask for the same in the
+    /// spec: the mirrored image, the same resources.
+    ///
+    /// # Since
+    ///
+    /// Up to v0.17, which run bare pods.
+    SKY215 "pod-changed-by-admission" Error needs Skyhooks Pods
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    if !cluster.operator_before(0, 18) {
+        return;
+    }
+    // A pod that is being deleted for it says the same as one that is yet to be.
+    for execution in cluster.executions().all().iter().filter(|e| !e.interrupt) {
+        let skyhook = cluster.skyhook(&execution.skyhook);
+        let Some(skyhook) = skyhook.filter(|s| !s.paused() && !s.disabled()) else {
+            continue;
+        };
+        let pods = execution.pods.iter().filter(|pod| !pod.ended());
+        let Some(change) = pods
+            .filter_map(|pod| change(skyhook, execution, pod))
+            .next()
+        else {
+            continue;
+        };
+        findings
+            .report(
+                Subject::node(execution.node, Some(skyhook.name())).package(&execution.package),
+                format!(
+                    "the pod for stage {} of package {} is replaced again and again: {} of it was \
+                     changed as it was created",
+                    execution.stage, execution.package, change.what
+                ),
+            )
+            .evidence(execution.reference(), change.field, change.is)
+            .evidence("operator", "asked for", change.asked)
+            .kubectl(
+                Grade::B0,
+                "See what changes pods, and exempt the operator's namespace from it",
+                ["get", "mutatingwebhookconfigurations"],
+            )
+            .kubectl(
+                Grade::B2,
+                "Or ask for the same in the spec",
+                ["edit", &cluster.generation().resource(), skyhook.name()],
+            )
+            .caveat("its packages then run on the nodes, with the interrupts that they have");
+    }
+}
+
+/// What differs from what the operator asked for.
+struct Change {
+    what: &'static str,
+    field: String,
+    is: String,
+    asked: String,
+}
+
+fn change(skyhook: &Skyhook, execution: &Execution<'_>, pod: &Pod) -> Option<Change> {
+    let image = execution.image.as_ref()?;
+    let first = pod.spec.init_containers.first()?;
+    let own = format!("{}-init", execution.package);
+    if first.name != own {
+        return Some(Change {
+            what: "the list of containers",
+            field: "spec.initContainers[0].name".to_owned(),
+            is: first.name.clone(),
+            asked: own,
+        });
+    }
+    if first.image != *image {
+        return Some(Change {
+            what: "the image",
+            field: format!("image of container {own}"),
+            is: first.image.clone(),
+            asked: image.clone(),
+        });
+    }
+    let package = skyhook.package(&execution.package)?;
+    let ours = package.resources.is_none()
+        && !pod
+            .metadata
+            .annotations
+            .contains_key("kubernetes.io/limit-ranger")
+        && is_of_generation(first, skyhook.metadata.generation);
+    let limits = &first.resources.limits;
+    let (of, given) = match first.resources.requests.is_empty() {
+        true => ("limits", limits),
+        false => ("requests", &first.resources.requests),
+    };
+    if !ours || given.is_empty() {
+        return None;
+    }
+    let given: Vec<String> = given
+        .iter()
+        .map(|(name, quantity)| {
+            let quantity = quantity
+                .as_str()
+                .map_or_else(|| quantity.to_string(), str::to_owned);
+            format!("{name} {quantity}")
+        })
+        .collect();
+    Some(Change {
+        what: "the resources",
+        field: format!("{of} of container {own}"),
+        is: given.join(", "),
+        asked: "none".to_owned(),
+    })
+}
+
+/// Whether the operator made it from this generation of the spec, as the directory it copies to says.
+fn is_of_generation(container: &Container, generation: i64) -> bool {
+    let suffix = format!("-{generation}");
+    container
+        .env
+        .iter()
+        .any(|env| env.name == "SKYHOOK_DIR" && env.value.ends_with(&suffix))
+}

@@ -1,0 +1,107 @@
+use super::evidence::forget;
+use super::{Findings, Grade, Severity, Subject};
+use crate::cluster::deletion::Pending;
+use crate::cluster::{Cluster, Node, Pod};
+
+rule! {
+    /// A node does not take up the pod of a package.
+    ///
+    /// # What it means
+    ///
+    /// The pod is assigned to the node, and the kubelet there has not even acknowledged it. No
+    /// timeout of the operator covers this: the node state goes on saying `in_progress`.
+    ///
+    /// # How it comes about
+    ///
+    /// The node is down or cut off, or its kubelet hangs. Package pods bypass the scheduler, so a
+    /// lack of room is not the cause.
+    ///
+    /// # How to confirm
+    ///
+    /// The pod is pending with a node name and without a start time or container statuses.
+    ///
+    /// # How to fix
+    ///
+    /// Repair the node; the pod starts by itself. Ignore the node if it will not come back soon. A deletion waits
+    /// for an ignored node as well: reset the package there, if the node will not come back at all.
+    ///
+    /// # Since
+    ///
+    /// All operators.
+    SKY205 "pod-not-acknowledged" Error needs Nodes Pods, also Skyhooks Jobs
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let executions = cluster.executions();
+    for execution in executions.all().iter().filter(|e| e.alive()) {
+        let Some(pod) = execution.pods.iter().find(|p| is_unacknowledged(p)) else {
+            continue;
+        };
+        let Some(node) = cluster.node(execution.node) else {
+            continue;
+        };
+        // A reboot takes the node away for a while, too.
+        let down = !node.ready() && ready_since(node).is_none_or(|at| cluster.long_ago(Some(at)));
+        if !down && !cluster.long_ago(pod.metadata.creation_timestamp) {
+            continue;
+        }
+        let finding = findings.report(
+            Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
+            format!(
+                "the node{} does not take up the pod for stage {} of package {}",
+                if down { " is not ready and" } else { "" },
+                execution.stage,
+                execution.package
+            ),
+        );
+        if !down {
+            finding.severity(Severity::Warning);
+        }
+        finding
+            .since(pod.metadata.creation_timestamp)
+            .evidence(format!("pod/{}", pod.name()), "status.startTime", "absent")
+            .evidence(
+                format!("node/{}", node.name),
+                "condition Ready",
+                if node.ready() { "True" } else { "not True" },
+            )
+            .kubectl(
+                Grade::B0,
+                "See how the node is, and repair it",
+                ["describe", "node", &node.name],
+            );
+        // A deletion waits for every node that it has to uninstall something on, be it left out or not.
+        let skyhook = cluster.skyhook(&execution.skyhook).filter(|s| s.deleting());
+        let pending = skyhook.map_or_else(Vec::new, |s| cluster.pending_uninstalls(s));
+        let here = |p: &&Pending<'_>| p.node.name == node.name && p.name == execution.package;
+        if let Some(pending) = pending.iter().find(here) {
+            forget(finding, Grade::B4, &execution.skyhook, &node.name, pending.entry).caveat(
+                "uninstall.sh does not run: what the package changed on the host stays; for a node that will not \
+                 come back",
+            );
+            continue;
+        }
+        finding
+            .remedy(
+                Grade::B1,
+                "Or leave the node out until it is back",
+                ["node", "ignore", &node.name],
+            )
+            .caveat("every custom resource leaves the node alone until it is unignored");
+    }
+}
+
+fn is_unacknowledged(pod: &Pod) -> bool {
+    let status = &pod.status;
+    status.phase == "Pending"
+        && !pod.spec.node_name.is_empty()
+        && status.start_time.is_none()
+        && status.init_container_statuses.is_empty()
+        && status.container_statuses.is_empty()
+        && !pod.metadata.deleting()
+}
+
+fn ready_since(node: &Node) -> Option<jiff::Timestamp> {
+    let ready = node.conditions.iter().find(|c| c.kind == "Ready")?;
+    ready.last_transition_time
+}

@@ -1,0 +1,101 @@
+use super::{Findings, Grade, Severity, Subject};
+use crate::cluster::{Absence, Cluster};
+
+rule! {
+    /// The pod of a package does not go away.
+    ///
+    /// # What it means
+    ///
+    /// The pod should have ended some time ago and is still there. Its name stays taken, so the
+    /// operator cannot start the stage again, and interrupts on the node wait for it.
+    ///
+    /// # How it comes about
+    ///
+    /// The node went away or is cut off, so no kubelet confirms the end; or a finalizer holds the
+    /// pod; or the script ignores the signal to stop.
+    ///
+    /// # How to confirm
+    ///
+    /// The pod's deletion timestamp, which includes the grace period, lies well in the past.
+    ///
+    /// # How to fix
+    ///
+    /// Repair the node. If the node is gone for good, delete the pod by force.
+    ///
+    /// # Since
+    ///
+    /// All operators.
+    SKY211 "pod-stuck-terminating" Error needs Nodes Pods, also Jobs
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    if cluster.nodes.absence() == Absence::Unknown {
+        return;
+    }
+    for execution in cluster.executions().all() {
+        let overdue =
+            |pod: &&&crate::cluster::Pod| cluster.long_ago(pod.metadata.deletion_timestamp);
+        let Some(pod) = execution.pods.iter().find(overdue) else {
+            continue;
+        };
+        let node = cluster.node(execution.node);
+        let why = match node {
+            Some(node) if node.ready() => None,
+            Some(_) => Some("is not ready"),
+            None if cluster.nodes.absence() == Absence::Proven => Some("is gone"),
+            None => None,
+        };
+        let finding = findings.report(
+            Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
+            match why {
+                Some(why) => format!(
+                    "the pod for stage {} of package {} cannot end, as its node {why}; its name \
+                     stays taken",
+                    execution.stage, execution.package
+                ),
+                None => format!(
+                    "the pod for stage {} of package {} is long overdue to end; its name stays taken",
+                    execution.stage, execution.package
+                ),
+            },
+        );
+        if why.is_none() {
+            finding.severity(Severity::Warning);
+        }
+        let reference = format!("pod/{}", pod.name());
+        finding.since(pod.metadata.deletion_timestamp).evidence(
+            &reference,
+            "deletionTimestamp",
+            pod.metadata
+                .deletion_timestamp
+                .map(|at| at.to_string())
+                .unwrap_or_default(),
+        );
+        if let Some(why) = why {
+            finding.evidence(format!("node/{}", execution.node), "node", why);
+        }
+        if !pod.metadata.finalizers.is_empty() {
+            finding.evidence(&reference, "finalizers", pod.metadata.finalizers.join(", "));
+        }
+        finding
+            .kubectl(
+                Grade::B0,
+                "See what holds it",
+                ["describe", "pod", "-n", execution.namespace(), pod.name()],
+            )
+            .kubectl(
+                Grade::B2,
+                "Delete it by force, if the node is gone for good",
+                [
+                    "delete",
+                    "pod",
+                    "-n",
+                    execution.namespace(),
+                    pod.name(),
+                    "--force",
+                    "--grace-period=0",
+                ],
+            )
+            .caveat("if the node is alive after all, the script may still run there beside its successor");
+    }
+}

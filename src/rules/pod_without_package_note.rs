@@ -1,0 +1,90 @@
+use super::{Findings, Grade, Subject};
+use crate::api::Generation;
+use crate::cluster::Cluster;
+
+rule! {
+    /// A pod that looks like a package's crashes the operator's pass.
+    ///
+    /// # What it means
+    ///
+    /// The pod carries the label that marks package pods, but not the annotation that says what it
+    /// is for. Older operators take the annotation for granted, fail over it in every pass, and do
+    /// nothing for this custom resource and those that come after it.
+    ///
+    /// # How it comes about
+    ///
+    /// Labels were copied onto another pod or its template, by hand or by a tool.
+    ///
+    /// # How to confirm
+    ///
+    /// A pod in any namespace with the label `name` of a custom resource, on a node that it selects,
+    /// and without the annotation `package`. The operator's log shows a recovered panic.
+    ///
+    /// # How to fix
+    ///
+    /// Remove the label from the pod, or delete the pod.
+    ///
+    /// # Since
+    ///
+    /// Operators up to v0.17.
+    SKY504 "pod-without-package-note" Error needs Skyhooks Nodes Pods
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let generation = cluster.generation();
+    if generation != Generation::Skyhook {
+        return;
+    }
+    let (label, note) = (generation.key("name"), generation.key("package"));
+    for pod in cluster.pods.items() {
+        let meta = &pod.metadata;
+        let Some(skyhook) = meta
+            .labels
+            .get(&label)
+            .and_then(|name| cluster.skyhook(name))
+        else {
+            continue;
+        };
+        if meta.annotations.contains_key(&note) || skyhook.paused() {
+            continue;
+        }
+        let selected = cluster
+            .node(&pod.spec.node_name)
+            .is_some_and(|n| skyhook.spec.node_selectors.matches(&n.labels));
+        if !selected {
+            continue;
+        }
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        findings
+            .report(
+                Subject::node(&pod.spec.node_name, Some(skyhook.name())),
+                format!(
+                    "pod {} is labelled as one of {} without saying for what, which stops the \
+                     operator",
+                    pod.path(),
+                    skyhook.reference()
+                ),
+            )
+            .stops_all()
+            .since(meta.creation_timestamp)
+            .evidence(format!("pod/{}", pod.name()), &label, skyhook.name())
+            .evidence(
+                format!("pod/{}", pod.name()),
+                format!("annotation {note}"),
+                "absent",
+            )
+            .kubectl(
+                Grade::B1,
+                "Remove the label",
+                [
+                    "label",
+                    "pod",
+                    "-n",
+                    namespace,
+                    pod.name(),
+                    &format!("{label}-"),
+                ],
+            )
+            .caveat("a template that carries the label makes such pods again");
+    }
+}

@@ -1,0 +1,198 @@
+//! All rules over a cluster, and the verdict.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{ALL, Finding, Findings, Rule, Severity};
+use crate::cluster::{Cluster, Read, Source};
+
+/// What to look at. Empty lists look at everything.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    /// Names of custom resources.
+    pub skyhooks: Vec<String>,
+    pub nodes: Vec<String>,
+    /// The rules to run.
+    pub rules: Vec<&'static Rule>,
+}
+
+/// A rule whose sources could not be read, and which found no error in the rest.
+#[derive(Debug, Clone)]
+pub struct NotChecked {
+    pub rule: &'static Rule,
+    pub why: String,
+}
+
+/// What was looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    /// Rules that were run.
+    pub rules: usize,
+    pub skyhooks: usize,
+    pub nodes: usize,
+    pub pods: usize,
+    pub jobs: usize,
+    pub errors: usize,
+    pub warnings: usize,
+    pub infos: usize,
+}
+
+/// The answer in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// At least one finding is an error.
+    Stuck,
+    /// No error, and every rule could be checked.
+    Healthy,
+    /// No error, but not every rule could be checked.
+    Incomplete,
+}
+
+/// All that the rules say of a cluster.
+#[derive(Debug, Clone)]
+pub struct Report {
+    pub verdict: Verdict,
+    /// The worst first, then by code and subject.
+    pub findings: Vec<Finding>,
+    pub not_checked: Vec<NotChecked>,
+    pub counts: Counts,
+}
+
+/// Runs the rules in scope over a cluster.
+pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
+    let rules: &[&'static Rule] = if scope.rules.is_empty() {
+        ALL
+    } else {
+        &scope.rules
+    };
+    let run = |rule: &'static Rule| {
+        let mut found = Findings::of(rule);
+        (rule.detect)(cluster, &mut found);
+        (rule, found.into_inner())
+    };
+    let found: Vec<(&'static Rule, Vec<Finding>)> = rules.iter().copied().map(run).collect();
+    let scope = scope.with_causes(found.iter().flat_map(|(_, found)| found));
+    let mut findings = Vec::new();
+    let mut not_checked = Vec::new();
+    for (rule, mut found) in found {
+        found.retain(|f| scope.covers(f));
+        // Once it is stuck anyway, what could not be read makes it no better.
+        if found.iter().all(|f| f.severity < Severity::Error)
+            && let Some(why) = unread(cluster, rule)
+        {
+            not_checked.push(NotChecked { rule, why });
+        }
+        findings.extend(found);
+    }
+    findings.sort_by(|a, b| {
+        b.severity
+            .cmp(&a.severity)
+            .then_with(|| a.rule.code.cmp(b.rule.code))
+            .then_with(|| a.subject.cmp(&b.subject))
+            .then_with(|| a.message.cmp(&b.message))
+    });
+    let of = |severity| findings.iter().filter(|f| f.severity == severity).count();
+    let counts = Counts {
+        rules: rules.len(),
+        skyhooks: cluster.skyhooks.items().len(),
+        nodes: cluster.nodes.items().len(),
+        pods: cluster.pods.items().len(),
+        jobs: cluster.jobs.items().len(),
+        errors: of(Severity::Error),
+        warnings: of(Severity::Warning),
+        infos: of(Severity::Info),
+    };
+    let verdict = match (counts.errors, not_checked.is_empty()) {
+        (0, true) => Verdict::Healthy,
+        (0, false) => Verdict::Incomplete,
+        _ => Verdict::Stuck,
+    };
+    Report {
+        verdict,
+        findings,
+        not_checked,
+        counts,
+    }
+}
+
+/// Why a rule cannot say that all is well: the sources that were not read.
+///
+/// A source that only makes findings surer counts when the cluster withholds it, and not when the
+/// files given just have none of it.
+fn unread(cluster: &Cluster, rule: &Rule) -> Option<String> {
+    let withheld = |s: &&Source| matches!(cluster.source(**s), Read::Unreadable(_));
+    let why: Vec<String> = rule
+        .needs
+        .iter()
+        .chain(rule.also.iter().filter(withheld))
+        .filter(|source| cluster.has(**source))
+        .filter_map(|source| match cluster.source(*source) {
+            Read::Ok(_) => None,
+            Read::Unreadable(why) => Some(format!("{source}: {why}")),
+            Read::NotAsked if cluster.from_files => Some(match source {
+                Source::Skyhooks => format!(
+                    "the files given hold no {} objects",
+                    cluster.generation().kind()
+                ),
+                _ => format!("the files given hold no {source}"),
+            }),
+            Read::NotAsked => Some(format!("{source} were not read")),
+        })
+        .collect();
+    (!why.is_empty()).then(|| why.join("; "))
+}
+
+impl Scope {
+    /// Whether a finding is about something in scope.
+    ///
+    /// A finding that concerns no custom resource or node in particular concerns all of them, and
+    /// so does one that stops the operator.
+    fn covers(&self, finding: &Finding) -> bool {
+        let within = |wanted: &[String], subject: &Option<String>| {
+            wanted.is_empty() || subject.as_ref().is_none_or(|name| wanted.contains(name))
+        };
+        finding.stops_all
+            || within(&self.skyhooks, &finding.subject.skyhook)
+                && within(&self.nodes, &finding.subject.node)
+    }
+
+    /// The scope with the custom resources added that those in it wait for.
+    fn with_causes<'a>(&self, found: impl Iterator<Item = &'a Finding> + Clone) -> Scope {
+        let mut scope = self.clone();
+        while !scope.skyhooks.is_empty() {
+            let mut covered = found.clone().filter(|f| scope.covers(f));
+            let Some(cause) = covered.find_map(|f| {
+                let cause = f.waits_for.as_ref()?;
+                (!scope.skyhooks.contains(cause)).then(|| cause.clone())
+            }) else {
+                break;
+            };
+            scope.skyhooks.push(cause);
+        }
+        scope
+    }
+
+    /// Whether it leaves anything out.
+    pub fn is_narrow(&self) -> bool {
+        !(self.skyhooks.is_empty() && self.nodes.is_empty() && self.rules.is_empty())
+    }
+
+    /// The sources that the rules in scope need.
+    pub fn needs(&self) -> Vec<Source> {
+        let rules: &[&'static Rule] = if self.rules.is_empty() {
+            ALL
+        } else {
+            &self.rules
+        };
+        let mut needs: Vec<Source> = rules
+            .iter()
+            .flat_map(|r| r.needs.iter().chain(r.also))
+            .copied()
+            .collect();
+        needs.sort_unstable();
+        needs.dedup();
+        needs
+    }
+}

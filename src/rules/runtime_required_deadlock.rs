@@ -1,0 +1,84 @@
+use super::{Findings, Grade, Subject};
+use crate::cluster::Cluster;
+
+rule! {
+    /// Two custom resources wait for each other over the runtime-required taint.
+    ///
+    /// # What it means
+    ///
+    /// The node carries the runtime-required taint. The custom resource that goes first does not
+    /// tolerate it, as it has no `runtimeRequired`, and so does not run; the one whose completion
+    /// would lift the taint has to wait for the first. The node never becomes usable.
+    ///
+    /// # How it comes about
+    ///
+    /// The priorities put a custom resource without `runtimeRequired` before one with it.
+    ///
+    /// # How to confirm
+    ///
+    /// Both select the node and are incomplete there, the node has the taint, and the earlier one
+    /// has neither `runtimeRequired` nor a toleration for it.
+    ///
+    /// # How to fix
+    ///
+    /// Give the earlier one `runtimeRequired: true` or a toleration, or let it run after the other.
+    ///
+    /// # Since
+    ///
+    /// All operators.
+    SKY407 "runtime-required-deadlock" Error needs Skyhooks Nodes, also Operator
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    for node in cluster.nodes.items() {
+        let Some(taint) = cluster.runtime_required_taint(node) else {
+            continue;
+        };
+        let waiting: Vec<_> = cluster
+            .skyhooks
+            .items()
+            .iter()
+            .filter(|s| s.spec.node_selectors.matches(&node.labels) && s.runs())
+            .filter(|s| !cluster.is_complete_on(s, node))
+            .collect();
+        let Some(later) = waiting.iter().rev().find(|s| s.spec.runtime_required) else {
+            continue;
+        };
+        for first in waiting.iter().filter(|s| s.order() < later.order()) {
+            let kept_off = cluster
+                .untolerated_by(first, node)
+                .iter()
+                .any(|t| t.key == taint.key);
+            if first.spec.runtime_required || !kept_off {
+                continue;
+            }
+            findings
+                .report(
+                    Subject::node(&node.name, Some(first.name())),
+                    format!(
+                        "{} does not tolerate the runtime-required taint, which only {} would lift, \
+                         and that one waits for it",
+                        first.reference(),
+                        later.reference()
+                    ),
+                )
+                .evidence(format!("node/{}", node.name), "taint", taint.spelled())
+                .evidence(
+                    first.reference(),
+                    "order",
+                    format!("priority {}, without runtimeRequired", first.order().0),
+                )
+                .evidence(
+                    later.reference(),
+                    "order",
+                    format!("priority {}, with runtimeRequired", later.order().0),
+                )
+                .kubectl(
+                    Grade::B2,
+                    "Set runtimeRequired on the earlier one, or move it behind the other",
+                    ["edit", &cluster.generation().resource(), first.name()],
+                )
+                .caveat("it then runs on tainted nodes, with the interrupts that it has");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+use super::evidence::some_of;
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::Skyhook;
+use crate::cluster::{Absence, Cluster};
+
+rule! {
+    /// Nothing will lift the runtime-required taint of a node.
+    ///
+    /// # What it means
+    ///
+    /// The node carries the taint that keeps workloads away until its packages are installed. The
+    /// operator lifts it once every custom resource with `runtimeRequired` that selects the node is
+    /// complete there. Either none selects it, or those that do are paused, disabled or being
+    /// deleted, so the node stays unusable.
+    ///
+    /// # How it comes about
+    ///
+    /// The node pool taints its nodes, and no selector covers them, or the custom resource was
+    /// deleted, which never lifts the taint.
+    ///
+    /// # How to confirm
+    ///
+    /// The taint on the node, and the selectors of the custom resources with `runtimeRequired: true`.
+    ///
+    /// # How to fix
+    ///
+    /// Let a custom resource with `runtimeRequired` select the node, or resume the one that does. If
+    /// nothing has to be installed there, remove the taint.
+    ///
+    /// # Since
+    ///
+    /// All operators. From v0.18.0 on the older default key counts as well.
+    SKY405 "runtime-required-taint-kept" Error needs Skyhooks Nodes, also Operator
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    if cluster.skyhooks.absence() != Absence::Proven {
+        return;
+    }
+    for node in cluster.nodes.items() {
+        let Some(taint) = cluster.runtime_required_taint(node) else {
+            continue;
+        };
+        let keepers = cluster
+            .skyhooks
+            .items()
+            .iter()
+            .filter(|s| s.spec.runtime_required && s.spec.node_selectors.matches(&node.labels));
+        let spelled = taint.spelled();
+        if keepers.clone().next().is_none() {
+            // A new node may not have all of its labels yet.
+            if node.created.is_some() && !cluster.long_ago(node.created) {
+                continue;
+            }
+            findings
+                .report(
+                    Subject::node(&node.name, None),
+                    "keeps its runtime-required taint for good: no custom resource with \
+                     runtimeRequired selects it",
+                )
+                .since(node.created)
+                .evidence(format!("node/{}", node.name), "taint", &spelled)
+                .evidence(
+                    cluster.generation().resource(),
+                    "with runtimeRequired that select it",
+                    "none",
+                )
+                .remedy(
+                    Grade::B0,
+                    "See which custom resources there are for it",
+                    ["node", "status", &node.name],
+                )
+                .kubectl(
+                    Grade::B1,
+                    "Remove the taint, if nothing has to be installed first",
+                    ["taint", "node", &node.name, &format!("{spelled}-")],
+                )
+                .caveat("workloads are scheduled on the node at once");
+            continue;
+        }
+        let holding: Vec<&Skyhook> = keepers
+            .filter(|s| s.paused() || s.deleting() || !cluster.is_complete_on(s, node))
+            .collect();
+        // One that still works, or waits its turn, is what the taint is for.
+        if holding.is_empty() || holding.iter().any(|s| s.runs() && !s.deleting()) {
+            continue;
+        }
+        let holder = holding[0];
+        let references: Vec<String> = holding.iter().map(|s| s.reference()).collect();
+        let references: Vec<&str> = references.iter().map(String::as_str).collect();
+        let finding = findings.report(
+            Subject::node(&node.name, Some(holder.name())),
+            format!(
+                "keeps its runtime-required taint as long as {} is {}",
+                holder.reference(),
+                standing(holder)
+            ),
+        );
+        finding
+            .severity(Severity::Warning)
+            .evidence(format!("node/{}", node.name), "taint", &spelled)
+            .evidence("custom resources", "keep it", some_of(&references));
+        if holder.paused() {
+            finding
+                .remedy(Grade::B3, "Resume it", ["resume", holder.name()])
+                .caveat("its packages run, with the interrupts that they have");
+        } else if holder.disabled() {
+            finding
+                .remedy(Grade::B3, "Enable it", ["enable", holder.name()])
+                .caveat("its packages run, with the interrupts that they have");
+        } else {
+            finding.remedy(
+                Grade::B0,
+                "See what its deletion waits for; the taint does not go with it",
+                ["finalizer", "status", holder.name()],
+            );
+        }
+    }
+}
+
+fn standing(skyhook: &Skyhook) -> &'static str {
+    if skyhook.deleting() {
+        "being deleted"
+    } else if skyhook.paused() {
+        "paused"
+    } else {
+        "disabled"
+    }
+}

@@ -1,0 +1,104 @@
+use super::{Findings, Grade, Subject};
+use crate::api::{Entry, Skyhook, Stage, State, Status};
+use crate::cluster::{Absence, Cluster};
+
+rule! {
+    /// A node counts as failed although its reboot succeeded.
+    ///
+    /// # What it means
+    ///
+    /// The reboot killed the container that asked for it, which looks like a failure. After the
+    /// reboot the package went on, but the node's status still says `erroring`: the node counts as
+    /// failed, and under a deployment policy this stops the rollout.
+    ///
+    /// # How it comes about
+    ///
+    /// Operators up to v0.19.1 mark the node as failed at the first failed attempt, and clear the
+    /// mark only when they start something new there, which a stopped rollout never does.
+    ///
+    /// # How to confirm
+    ///
+    /// The status annotation says `erroring`, the node is Ready, no entry of the node state is
+    /// erroring or unknown, some entry is past its interrupt, and the rollout has stopped. While it
+    /// goes on, the operator clears the mark itself at the next stage.
+    ///
+    /// # How to fix
+    ///
+    /// Set the node's status annotation and label to `waiting`, then reset the batch state. A reset
+    /// of the batch state alone is undone at once, as the node is counted again.
+    ///
+    /// # Since
+    ///
+    /// Up to v0.19.1 (upstream issue 633); v0.20.0 no longer causes it, and does not heal it.
+    SKY306 "stale-erroring-after-reboot" Error needs Skyhooks Nodes Pods Jobs
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    if cluster.absence_of_executions() == Absence::Unknown {
+        return;
+    }
+    let executions = cluster.executions();
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
+        for node in cluster.selected(skyhook).filter(|n| n.ready()) {
+            let Some(on) = cluster.on_node(node, skyhook.name()) else {
+                continue;
+            };
+            let failed = |e: &Entry| matches!(e.state, State::Erroring | State::Unknown);
+            let Some(entry) = on.entries().iter().find(|e| is_past_interrupt(skyhook, e)) else {
+                continue;
+            };
+            let stale = on.status == Some(Status::Erroring)
+                && !on.entries().iter().any(failed)
+                && on.drain_start.is_none()
+                && !on.is_malformed()
+                && !cluster.is_complete_on(skyhook, node);
+            let at_work = executions.on(skyhook.name(), &node.name).any(|e| e.alive());
+            // Elsewhere the operator clears the mark itself when it comes to the next stage.
+            let stopped = cluster.compartment_stopped(skyhook, node);
+            if !stale || at_work || !stopped {
+                continue;
+            }
+            let key = crate::api::keys::status(cluster.generation(), skyhook.name());
+            let finding = findings.report(
+                Subject::node(&node.name, Some(skyhook.name())),
+                format!(
+                    "counts as failed for {} although its interrupt succeeded, which keeps the \
+                     rollout stopped",
+                    skyhook.reference()
+                ),
+            );
+            finding
+                .evidence(format!("node/{}", node.name), &key, "erroring")
+                .entry(&node.name, entry)
+                .evidence(format!("node/{}", node.name), "condition Ready", "True")
+                .evidence(skyhook.reference(), "shouldStop", "true");
+            let waiting = format!("{key}=waiting");
+            finding
+                .kubectl(
+                    Grade::B1,
+                    "Set the status annotation to waiting",
+                    ["annotate", "--overwrite", "node", &node.name, &waiting],
+                )
+                .kubectl(
+                    Grade::B1,
+                    "And the label of the same name",
+                    ["label", "--overwrite", "node", &node.name, &waiting],
+                )
+                .remedy(
+                    Grade::B2,
+                    "Then reset the batch state",
+                    ["deployment-policy", "reset", skyhook.name()],
+                )
+                .caveat("the rollout goes on, on other nodes as well");
+        }
+    }
+}
+
+fn is_past_interrupt(skyhook: &Skyhook, entry: &Entry) -> bool {
+    let interrupts = skyhook
+        .package(&entry.name)
+        .is_some_and(|p| p.version == entry.version && p.interrupt.is_some());
+    interrupts
+        && entry.state == State::Complete
+        && matches!(entry.stage, Stage::Interrupt | Stage::PostInterrupt)
+}

@@ -1,0 +1,77 @@
+use super::{Findings, Grade, Subject};
+use crate::cluster::Cluster;
+
+rule! {
+    /// Two objects of one name, in both APIs, are not a copy of each other.
+    ///
+    /// # What it means
+    ///
+    /// The operator copies a Skyhook to a NodeWright of the same name, unless one is there that
+    /// someone else made. Then the NodeWright counts, and changes of the Skyhook reach nobody.
+    ///
+    /// # How it comes about
+    ///
+    /// The NodeWright was applied from a repository of manifests while the Skyhook was still there,
+    /// or its `mirrored-from` annotation was removed.
+    ///
+    /// # How to confirm
+    ///
+    /// Both exist, and the NodeWright's annotation `mirrored-from` is missing or names another one.
+    ///
+    /// # How to fix
+    ///
+    /// Compare the two specs. If the NodeWright is what is wanted, delete the Skyhook.
+    ///
+    /// # Since
+    ///
+    /// Operators v0.18.0 to v0.20.x.
+    SKY603 "two-owners" Warning needs Skyhooks Legacy
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    if !cluster.ruling.migrating() {
+        return;
+    }
+    let (new, old) = (cluster.generation(), cluster.generation().other());
+    let key = new.key("mirrored-from");
+    for skyhook in cluster.skyhooks.items() {
+        let Some(legacy) = cluster
+            .legacy
+            .items()
+            .iter()
+            .find(|l| l.name() == skyhook.name() && !l.deleting())
+        else {
+            continue;
+        };
+        let mirrored = skyhook.mirrored_from();
+        if mirrored == Some(legacy.name()) {
+            continue;
+        }
+        findings
+            .report(
+                Subject::skyhook(skyhook),
+                format!(
+                    "{} was not made from {}: both exist, and changes of the older one reach nobody",
+                    skyhook.reference(),
+                    legacy.reference()
+                ),
+            )
+            .evidence(
+                skyhook.reference(),
+                &key,
+                mirrored.unwrap_or("absent"),
+            )
+            .evidence(legacy.reference(), "exists", "yes")
+            .kubectl(
+                Grade::B0,
+                "Compare the two",
+                ["get", &new.resource(), skyhook.name(), "-o", "yaml"],
+            )
+            .kubectl(
+                Grade::B1,
+                "Delete the older one",
+                ["delete", &old.resource(), legacy.name()],
+            )
+            .caveat("what stands only in its spec is lost");
+    }
+}

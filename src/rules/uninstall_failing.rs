@@ -1,0 +1,84 @@
+use super::evidence::{failing_execution, forget, newest_execution, operator_retries, read_logs};
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::State;
+use crate::cluster::Cluster;
+
+rule! {
+    /// The uninstall of a package fails on a node.
+    ///
+    /// # What it means
+    ///
+    /// `uninstall.sh`, its check, or the interrupt that follows ends with an error. The package
+    /// stays on the node, it cannot be removed from the spec, and a deletion waits for it.
+    ///
+    /// # How it comes about
+    ///
+    /// The script fails on this host, or its container is killed. Older operators retry for ever;
+    /// newer ones give up after a few attempts.
+    ///
+    /// # How to confirm
+    ///
+    /// The entry is at `uninstall` or `uninstall-interrupt` and `erroring`; the condition
+    /// `UninstallFailed` is true.
+    ///
+    /// # How to fix
+    ///
+    /// Read the logs and repair the host or the package. A change of environment, image or
+    /// resources starts the uninstall anew; a change of the configMap alone does not. If it cannot
+    /// be repaired, reset the package on the node: the operator then takes the package for uninstalled.
+    ///
+    /// # Since
+    ///
+    /// Operators with explicit uninstall (v0.16.0). From v0.18.0 on, while a Job has attempts left,
+    /// this is a warning.
+    SKY112 "uninstall-failing" Error needs Skyhooks Nodes, also Pods Jobs
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let executions = cluster.executions();
+    for skyhook in cluster.skyhooks.items() {
+        for (node, on) in cluster.tracked(skyhook.name()) {
+            for entry in on.entries() {
+                let failing = entry.stage.is_uninstall() && entry.state == State::Erroring;
+                if !failing || super::evidence::restarted_by_its_own_reboot(skyhook, entry) {
+                    continue;
+                }
+                let consequence = if skyhook.deleting() {
+                    ", and the deletion waits for it"
+                } else {
+                    ""
+                };
+                let finding = findings.report(
+                    Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
+                    format!(
+                        "uninstall of package {} fails at stage {}{consequence}",
+                        entry.name, entry.stage
+                    ),
+                );
+                let execution =
+                    newest_execution(&executions, skyhook.name(), &node.name, &entry.name);
+                if operator_retries(cluster, execution, on) {
+                    finding.severity(Severity::Warning);
+                }
+                finding.entry(&node.name, entry);
+                failing_execution(
+                    finding,
+                    &executions,
+                    skyhook.name(),
+                    &node.name,
+                    &entry.name,
+                );
+                read_logs(
+                    finding,
+                    skyhook.name(),
+                    &node.name,
+                    &entry.name,
+                    &entry.stage,
+                );
+                forget(finding, Grade::B4, skyhook.name(), &node.name, entry).caveat(
+                    "the package then counts as uninstalled, though its files stay on the host",
+                );
+            }
+        }
+    }
+}

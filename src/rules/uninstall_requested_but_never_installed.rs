@@ -1,0 +1,74 @@
+use super::evidence::absent_everywhere;
+use super::{Findings, Grade, Severity, Subject};
+use crate::cluster::Cluster;
+use crate::cluster::history::History;
+
+rule! {
+    /// A package is to be uninstalled that was never installed.
+    ///
+    /// # What it means
+    ///
+    /// The spec says `uninstall.apply: true` for a package that stands in no node state. The
+    /// operator takes "absent" for "uninstalled", so it neither installs nor uninstalls the
+    /// package, and reports the custom resource as complete. Nothing says why nothing happens.
+    ///
+    /// # How it comes about
+    ///
+    /// A manifest from another cluster, where the package was being uninstalled, is applied here
+    /// with `apply: true` still in it; or a package is added to a spec with `apply: true`.
+    ///
+    /// # How to confirm
+    ///
+    /// A finished uninstall looks just the same on the nodes. What tells them apart is the past:
+    /// the generation of the custom resource, the manifest that was applied, events, and leftover
+    /// pods or Jobs. Where these have expired the rule says so at info level.
+    ///
+    /// # How to fix
+    ///
+    /// If the package is wanted, set `uninstall.apply: false`: the operator installs it. If it is
+    /// not, remove it from the spec.
+    ///
+    /// # Since
+    ///
+    /// Operators with explicit uninstall (v0.16.0).
+    SKY103 "uninstall-requested-but-never-installed" Error needs Skyhooks Nodes, also Pods Jobs Events
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    for (skyhook, name) in absent_everywhere(cluster) {
+        let (why, sure) = match cluster.history(skyhook, name) {
+            History::Never(why) => (why, true),
+            History::Unknown(why) => (why, false),
+            History::Present(_) | History::OnlyOther(_) => continue,
+        };
+        let message = if sure {
+            format!(
+                "package {name} is to be uninstalled but was never installed: nothing will happen to it"
+            )
+        } else {
+            format!(
+                "package {name} is to be uninstalled and is on no node: either the uninstall has \
+                 finished, or this version was never installed and never will be"
+            )
+        };
+        let finding = findings.report(Subject::skyhook(skyhook).package(name), message);
+        if !sure {
+            finding.severity(Severity::Info);
+        }
+        let field = format!("spec.packages.{name}.uninstall");
+        finding
+            .evidence(skyhook.reference(), field, "enabled: true, apply: true")
+            .evidence(
+                "nodes",
+                format!("nodeState of {name}"),
+                "absent on every selected node",
+            )
+            .evidence(skyhook.reference(), "history", why)
+            .remedy(
+                Grade::B2,
+                "If the package is wanted, take the request back",
+                ["uninstall", skyhook.name(), name, "--cancel"],
+            )
+            .caveat("the package is then installed on every selected node");
+    }
+}

@@ -1,0 +1,104 @@
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::Status;
+use crate::cluster::Cluster;
+use crate::cluster::node::Taint;
+
+rule! {
+    /// A taint keeps the operator off a node.
+    ///
+    /// # What it means
+    ///
+    /// The operator only chooses nodes whose taints the custom resource tolerates, whatever the
+    /// effect of the taint, `PreferNoSchedule` included. Nothing runs on the node until then.
+    ///
+    /// # How it comes about
+    ///
+    /// A taint was added, or `additionalTolerations` does not list it. Taints that Kubernetes itself
+    /// sets, such as `node.kubernetes.io/not-ready`, say that the node is in trouble; they go when
+    /// it recovers, and are only a warning here.
+    ///
+    /// # How to confirm
+    ///
+    /// The node's status is `blocked`, and the condition `TaintNotTolerable` is true. The condition
+    /// may be out of date; the node's taints are not.
+    ///
+    /// # How to fix
+    ///
+    /// Tolerate the taint in the spec, or remove it. If Kubernetes set it, look after the node.
+    ///
+    /// # Since
+    ///
+    /// All operators.
+    SKY403 "untolerated-taint" Error needs Skyhooks Nodes, also Operator Pods Jobs
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let executions = cluster.executions();
+    let runtime_keys = cluster.runtime_required_taints();
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
+        for node in cluster.selected(skyhook) {
+            if node.taints.is_empty() || cluster.is_complete_on(skyhook, node) {
+                continue;
+            }
+            // What becomes of the runtime-required taint is a question of its own.
+            let taints: Vec<&Taint> = cluster
+                .untolerated_by(skyhook, node)
+                .into_iter()
+                .filter(|t| runtime_keys.iter().all(|(key, _)| t.key != *key))
+                .collect();
+            if taints.is_empty() {
+                continue;
+            }
+            let on = cluster.on_node(node, skyhook.name());
+            // An ignored node is called blocked as well.
+            let blocked = on.is_some_and(|on| on.operator_status() == Status::Blocked)
+                && !node.ignored(cluster.generation());
+            let passing = taints.iter().all(|t| t.of_lifecycle());
+            let at_work = executions.on(skyhook.name(), &node.name).any(|e| e.alive());
+            // A node that reboots for its interrupt is not ready for a while.
+            if passing && (at_work || !blocked) {
+                continue;
+            }
+            let spelled: Vec<String> = taints.iter().map(|t| t.spelled()).collect();
+            let spelled = spelled.join(", ");
+            let finding = findings.report(
+                Subject::node(&node.name, Some(skyhook.name())),
+                format!(
+                    "{} does not tolerate {spelled}, so nothing runs for it here",
+                    skyhook.reference()
+                ),
+            );
+            if passing || !blocked {
+                finding.severity(Severity::Warning);
+            }
+            finding.evidence(format!("node/{}", node.name), "taints", &spelled);
+            if let Some(on) = on {
+                finding.evidence(
+                    format!("node/{}", node.name),
+                    "operator's status",
+                    on.operator_status().as_str(),
+                );
+            }
+            if let Some(condition) = skyhook.true_condition("TaintNotTolerable") {
+                finding.since(condition.last_transition_time);
+            }
+            finding.kubectl(
+                Grade::B0,
+                "See how the node is",
+                ["describe", "node", &node.name],
+            );
+            if !passing {
+                finding
+                    .kubectl(
+                        Grade::B2,
+                        "Tolerate the taint in additionalTolerations",
+                        ["edit", &cluster.generation().resource(), skyhook.name()],
+                    )
+                    .caveat(match skyhook.deleting() {
+                        true => super::evidence::LOOK_AGAIN,
+                        false => "packages then run on every node with this taint",
+                    });
+            }
+        }
+    }
+}

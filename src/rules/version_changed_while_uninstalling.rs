@@ -1,0 +1,102 @@
+use super::evidence::{absent_everywhere, uninstall_requested};
+use super::{Findings, Grade, Severity, Subject};
+use crate::cluster::Cluster;
+use crate::cluster::history::History;
+
+rule! {
+    /// The version of a package was changed while it was being uninstalled.
+    ///
+    /// # What it means
+    ///
+    /// The spec asks for a new version with `uninstall.apply: true`. The old version is gone from
+    /// the nodes, the new one is absent, and the operator takes that for a finished uninstall: the
+    /// new version is never installed.
+    ///
+    /// # How it comes about
+    ///
+    /// While the uninstall runs, someone raises the version. The webhook refuses only downgrades.
+    /// If the operator sees the change before the uninstall has finished it first upgrades and then
+    /// uninstalls the new version; if it sees it afterwards the package is stranded.
+    ///
+    /// # How to confirm
+    ///
+    /// No node state holds the version of the spec, `apply` is still true, and every sign of the
+    /// package's past is of another version.
+    ///
+    /// # How to fix
+    ///
+    /// Set `uninstall.apply: false`: the new version is installed. Ask for the uninstall again
+    /// afterwards if that is what was meant.
+    ///
+    /// # Since
+    ///
+    /// Operators with explicit uninstall (v0.16.0).
+    SKY104 "version-changed-while-uninstalling" Error needs Skyhooks Nodes, also Pods Jobs Events
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    for (skyhook, name) in absent_everywhere(cluster) {
+        let History::OnlyOther(traces) = cluster.history(skyhook, name) else {
+            continue;
+        };
+        let version = &skyhook.spec.packages[name].version;
+        let old = &traces[0].version;
+        let finding = findings.report(
+            Subject::skyhook(skyhook).package(name),
+            format!(
+                "package {name} was changed from {old} to {version} while it was being \
+                 uninstalled: {version} will not be installed"
+            ),
+        );
+        finding
+            .evidence(
+                skyhook.reference(),
+                format!("spec.packages.{name}"),
+                format!("version {version}, apply: true"),
+            )
+            .evidence(
+                "nodes",
+                format!("nodeState of {name}"),
+                "absent on every selected node",
+            );
+        for trace in traces.iter().take(3) {
+            finding.evidence(&trace.object, trace.field, &trace.says);
+        }
+        take_back(finding, skyhook.name(), name);
+    }
+    for (skyhook, name) in uninstall_requested(cluster) {
+        let package = &skyhook.spec.packages[name];
+        let old = cluster.selected(skyhook).find_map(|node| {
+            let on = cluster.on_node(node, skyhook.name())?;
+            let current = on.entry(&package.entry_key(name)).is_some();
+            let old = on
+                .entries()
+                .iter()
+                .find(|e| e.name == name && e.stage.is_uninstall());
+            old.filter(|e| !current && e.version != package.version)
+                .map(|e| (node, e))
+        });
+        if let Some((node, entry)) = old {
+            let finding = findings.report(
+                Subject::skyhook(skyhook).package(name),
+                format!(
+                    "package {name} was changed from {} to {} while it is being uninstalled: it \
+                     will be upgraded and then uninstalled, or stranded",
+                    entry.version, package.version
+                ),
+            );
+            finding.severity(Severity::Warning).entry(&node.name, entry);
+            take_back(finding, skyhook.name(), name);
+        }
+    }
+}
+
+fn take_back(finding: &mut super::Finding, skyhook: &str, package: &str) {
+    finding
+        .remedy(
+            Grade::B2,
+            "Take the uninstall back",
+            ["uninstall", skyhook, package, "--cancel"],
+        )
+        .caveat("the version in the spec is then installed on every selected node");
+}

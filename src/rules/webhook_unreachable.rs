@@ -1,0 +1,113 @@
+use serde_json::json;
+
+use super::{Findings, Grade, Subject};
+use crate::cluster::admission::{Operation, Unreachable};
+use crate::cluster::{Absence, Cluster};
+
+rule! {
+    /// Nothing answers a webhook that has to agree to every change of a custom resource.
+    ///
+    /// # What it means
+    ///
+    /// An admission webhook with `failurePolicy: Fail` sees every change of custom resources, and
+    /// the service behind it is missing or has no ready endpoint. The server turns down every such
+    /// change: a pause, a new version, and the removal of a finalizer, whoever asks for it. Changes
+    /// of nodes and of the status go through, so rollouts seem to go on.
+    ///
+    /// # How it comes about
+    ///
+    /// The operator serves the webhook itself. It is down, it was scaled to zero, or it was removed
+    /// and its webhook configurations were left behind.
+    ///
+    /// # How to confirm
+    ///
+    /// The service that the configuration names, and its EndpointSlices. A change that is only tried
+    /// (`--dry-run=server`) says "failed calling webhook".
+    ///
+    /// # How to fix
+    ///
+    /// Start the operator. Where it is gone for good, delete what it left. To get a change through
+    /// while it cannot be started, let the webhook be ignored, and take that back afterwards.
+    ///
+    /// # Since
+    ///
+    /// All operators that were installed with webhooks.
+    SKY505 "webhook-unreachable" Error needs Skyhooks, also Webhooks Operator
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    if cluster.skyhooks.items().is_empty() {
+        return;
+    }
+    let dead = cluster.unreachable_webhooks(Operation::Update, None);
+    let mut configurations: Vec<&Unreachable<'_>> = Vec::new();
+    for one in &dead {
+        let known = |u: &&Unreachable<'_>| std::ptr::eq(u.configuration, one.configuration);
+        if !configurations.iter().any(known) {
+            configurations.push(one);
+        }
+    }
+    for first in configurations {
+        let configuration = first.configuration;
+        let name = &configuration.metadata.name;
+        let resource = configuration.resource();
+        let finding = findings.report(
+            Subject {
+                kind: configuration.kind.clone(),
+                name: name.clone(),
+                ..Subject::default()
+            },
+            format!(
+                "every change of a custom resource is turned down: {}, and webhook {} must answer",
+                first.why, first.webhook.name
+            ),
+        );
+        let reference = format!("{}/{name}", configuration.kind.to_lowercase());
+        let policy = first.webhook.failure_policy.as_deref();
+        finding
+            .evidence(
+                &reference,
+                "failurePolicy",
+                policy.unwrap_or("Fail (by default)"),
+            )
+            .evidence(&reference, "clientConfig.service", &first.why);
+        let operators = cluster.operators.items();
+        let zero = operators.iter().find(|d| d.spec.replicas == Some(0));
+        let absent = operators.is_empty() && cluster.operators.absence() == Absence::Proven;
+        if let Some(deployment) = zero.filter(|_| configuration.is_operators()) {
+            let namespace = deployment.metadata.namespace.as_deref().unwrap_or_default();
+            let scale = ["scale", "deployment", "-n", namespace];
+            let rest = [deployment.metadata.name.as_str(), "--replicas=1"];
+            finding
+                .kubectl(Grade::B2, "Start the operator", scale.iter().chain(&rest))
+                .caveat("rollouts that were under way go on at once");
+        }
+        if absent && configuration.is_operators() {
+            finding
+                .kubectl(
+                    Grade::B1,
+                    "Delete what the operator left",
+                    ["delete", resource, name],
+                )
+                .caveat("an operator that is installed later brings its own");
+            continue;
+        }
+        let of_it = dead
+            .iter()
+            .filter(|u| std::ptr::eq(u.configuration, configuration));
+        let patch: Vec<_> = of_it
+            .map(|u| {
+                let at = format!("/webhooks/{}/failurePolicy", u.index);
+                json!({"op": "add", "path": at, "value": "Ignore"})
+            })
+            .collect();
+        let patch = json!(patch).to_string();
+        finding
+            .kubectl(
+                Grade::B1,
+                "Let it be ignored",
+                ["patch", resource, name, "--type=json", "-p", &patch],
+            )
+            .caveat("until it is set back to Fail, nothing checks the changes that it is for");
+    }
+}

@@ -1,0 +1,217 @@
+//! The terminal: the one place that writes to stdout and stderr, and the one that knows colours.
+//!
+//! stdout is what was asked for, everything else goes to stderr.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod colour;
+
+use std::io::{self, IsTerminal, Write};
+
+use anyhow::Context;
+
+use self::colour::{Wish, coloured};
+use crate::args::output::{ColorChoice, Output};
+use crate::view::format::Rendered;
+use crate::view::text::{self, Line, Text};
+use crate::view::{Layout, View, harmless_lines};
+
+/// Where a command says things.
+pub struct Screen<O = Box<dyn Write + Send>, E = Box<dyn Write + Send>> {
+    pub out: Stream<O>,
+    pub err: Stream<E>,
+}
+
+/// One of the two streams, and what is known of the other end.
+pub struct Stream<W> {
+    pub writer: W,
+    /// Columns, if it is a terminal.
+    pub width: Option<usize>,
+    pub terminal: bool,
+    pub colour: bool,
+}
+
+/// What became of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Shown {
+    Whole,
+    /// The reader has closed the pipe, as `head` does: it has what it wants, and that is no error.
+    ReaderGone,
+}
+
+/// Says a line on stderr at once, whatever else is being said: for what happens while a command runs.
+pub fn trace(line: &str) {
+    let mut stderr = io::stderr().lock();
+    // When stderr cannot be written to, there is no one left to tell.
+    let _ = match stderr.is_terminal() {
+        true => writeln!(stderr, "{}", harmless_lines(line)),
+        false => writeln!(stderr, "{line}"),
+    };
+}
+
+impl Screen {
+    /// The terminal, the pipes or the files that the process was started with.
+    pub fn new(choice: ColorChoice) -> Screen {
+        let wish = Wish::of(|name| std::env::var(name).ok());
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let out_terminal = stdout.is_terminal();
+        let err_terminal = stderr.is_terminal();
+        let columns = |size: Option<(terminal_size::Width, terminal_size::Height)>| {
+            size.map(|(width, _)| usize::from(width.0))
+                .filter(|w| *w > 0)
+        };
+        Screen {
+            out: Stream {
+                width: columns(terminal_size::terminal_size_of(&stdout)),
+                terminal: out_terminal,
+                colour: wish.colour(choice, out_terminal),
+                writer: Box::new(stdout),
+            },
+            err: Stream {
+                width: columns(terminal_size::terminal_size_of(&stderr)),
+                terminal: err_terminal,
+                colour: wish.colour(choice, err_terminal),
+                writer: Box::new(stderr),
+            },
+        }
+    }
+}
+
+impl Screen<Vec<u8>, Vec<u8>> {
+    /// Two pipes into memory, for tests.
+    pub fn captured() -> Self {
+        Screen {
+            out: Stream::pipe(Vec::new()),
+            err: Stream::pipe(Vec::new()),
+        }
+    }
+
+    /// What was written to stdout and to stderr.
+    pub fn texts(&self) -> (String, String) {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (text(&self.out.writer), text(&self.err.writer))
+    }
+}
+
+impl<O: Write, E: Write> Screen<O, E> {
+    /// Prints a view on stdout, in the format that was asked for.
+    pub fn show(&mut self, view: &dyn View, output: &Output) -> anyhow::Result<Shown> {
+        match output.format.render(view)? {
+            Rendered::Text(text) => self.out.text(&text, !output.no_headers),
+            Rendered::Data(data) => self.print(&data),
+        }
+    }
+
+    /// Prints data on stdout: as it is where a program reads it, harmless on a terminal.
+    pub fn print(&mut self, data: &str) -> anyhow::Result<Shown> {
+        match self.out.terminal {
+            true => self.out.write(&harmless_lines(data)),
+            false => self.out.write(data),
+        }
+    }
+
+    /// Prints a piece of a log behind a prefix: byte for byte where a program reads it, harmless on a terminal.
+    pub fn log(&mut self, prefix: &Line, bytes: &[u8]) -> anyhow::Result<Shown> {
+        let mut out = Vec::with_capacity(bytes.len() + 32);
+        match self.out.colour {
+            true => out.extend_from_slice(coloured(prefix).as_bytes()),
+            false => out.extend_from_slice(prefix.plain().as_bytes()),
+        }
+        match self.out.terminal {
+            true => {
+                let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
+                out.extend_from_slice(harmless_lines(&text).as_bytes());
+            }
+            false => out.extend_from_slice(bytes),
+        }
+        self.out.write_bytes(&out)
+    }
+
+    /// Says something beside the answer, on stderr.
+    pub fn note(&mut self, note: impl Into<Text>) {
+        self.aside(&note.into());
+    }
+
+    /// Warns, on stderr.
+    pub fn warn(&mut self, warning: impl Into<Line>) {
+        let mut text = Text::new();
+        text.paragraph(text::warning("warning:") + " " + warning.into());
+        self.aside(&text);
+    }
+
+    /// Says what went wrong, and what to do about it, on stderr.
+    ///
+    /// Lines of the message after the first are indented: a message from a server cannot pose as ours.
+    pub fn error<S: AsRef<str>>(&mut self, message: &str, hints: &[S]) {
+        let mut text = Text::new();
+        let mut lines = message.lines();
+        text.paragraph(text::error("error:") + " " + lines.next().unwrap_or_default());
+        for line in lines {
+            text.indented(2, line);
+        }
+        for hint in hints {
+            text.item("hint: ", hint.as_ref());
+        }
+        self.aside(&text);
+    }
+
+    /// A text as stderr shows it, for what draws it there over and over.
+    pub fn drawn(&self, text: &Text) -> String {
+        let drawn = self.err.render(text, true);
+        drawn.trim_end_matches('\n').to_owned()
+    }
+
+    /// When stderr cannot be written to, there is no one left to tell.
+    fn aside(&mut self, text: &Text) {
+        let _ = self.err.text(text, true);
+    }
+}
+
+impl<W: Write> Stream<W> {
+    /// Not a terminal: no width, no colours.
+    pub fn pipe(writer: W) -> Stream<W> {
+        Stream {
+            writer,
+            width: None,
+            terminal: false,
+            colour: false,
+        }
+    }
+
+    fn text(&mut self, text: &Text, headers: bool) -> anyhow::Result<Shown> {
+        let out = self.render(text, headers);
+        self.write(&out)
+    }
+
+    fn render(&self, text: &Text, headers: bool) -> String {
+        let layout = Layout {
+            width: self.width,
+            headers,
+        };
+        let mut out = String::new();
+        for line in text.lines(layout) {
+            match self.colour {
+                true => out.push_str(&coloured(&line)),
+                false => line.spans.iter().for_each(|s| out.push_str(&s.text)),
+            }
+            out.push('\n');
+        }
+        out
+    }
+
+    fn write(&mut self, text: &str) -> anyhow::Result<Shown> {
+        self.write_bytes(text.as_bytes())
+    }
+
+    fn write_bytes(&mut self, bytes: &[u8]) -> anyhow::Result<Shown> {
+        let written = self.writer.write_all(bytes);
+        match written.and_then(|()| self.writer.flush()) {
+            Ok(()) => Ok(Shown::Whole),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Shown::ReaderGone),
+            Err(error) => Err(error).context("cannot write the output"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! Whether there are colours, and which.
+
+use owo_colors::Style;
+
+use crate::args::output::ColorChoice;
+use crate::view::text::{Label, Line};
+
+/// What the environment wishes with regard to colours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Wish {
+    pub never: bool,
+    pub always: bool,
+    pub dumb: bool,
+}
+
+impl Wish {
+    /// See <https://no-color.org>, <https://bixense.com/clicolors> and <https://force-color.org>.
+    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Wish {
+        let set = |name| variable(name).is_some_and(|value| !value.is_empty());
+        let on = |name| set(name) && variable(name).as_deref() != Some("0");
+        Wish {
+            never: set("NO_COLOR"),
+            always: on("CLICOLOR_FORCE") || on("FORCE_COLOR"),
+            dumb: variable("TERM").as_deref() == Some("dumb"),
+        }
+    }
+
+    pub fn colour(self, choice: ColorChoice, terminal: bool) -> bool {
+        match choice {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto if self.never => false,
+            ColorChoice::Auto => self.always || (terminal && !self.dumb),
+        }
+    }
+}
+
+pub(super) fn coloured(line: &Line) -> String {
+    let spans = line.spans.iter();
+    spans
+        .map(|span| style(span.label).style(&span.text).to_string())
+        .collect()
+}
+
+/// The only table from what a word means to how it looks.
+fn style(label: Label) -> Style {
+    let style = Style::new();
+    match label {
+        Label::Plain => style,
+        Label::Error => style.red().bold(),
+        Label::Warning => style.yellow(),
+        Label::Info => style.blue(),
+        Label::Good => style.green(),
+        Label::Heading => style.bold(),
+        Label::Dim => style.dimmed(),
+        Label::Command => style.bold(),
+        Label::Name => style.cyan(),
+        Label::Tint(which) => match which % 6 {
+            0 => style.cyan(),
+            1 => style.green(),
+            2 => style.magenta(),
+            3 => style.yellow(),
+            4 => style.blue(),
+            _ => style.bright_black(),
+        },
+    }
+}

@@ -1,0 +1,188 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::view::{OutputFormat, Table, cells};
+
+struct Status;
+
+impl View for Status {
+    fn blocks(&self, _wide: bool) -> Text {
+        let mut table = Table::new(["node", "status"]);
+        table.row(cells!["gpu-1", text::error("erroring\x1b[2J")]);
+        table.into()
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["node/gpu-1".to_owned()]
+    }
+
+    fn document(&self) -> Value {
+        json!({"text": "\u{9b}31m"})
+    }
+}
+
+fn terminal() -> Screen<Vec<u8>, Vec<u8>> {
+    let mut screen = Screen::captured();
+    screen.out.terminal = true;
+    screen.out.colour = true;
+    screen.out.width = Some(80);
+    screen.err.colour = true;
+    screen.err.width = Some(40);
+    screen
+}
+
+#[test]
+fn shows_a_view_on_stdout() {
+    let mut screen = Screen::captured();
+    let shown = screen.show(&Status, &Output::default());
+    assert_eq!(shown.expect("it is shown"), Shown::Whole);
+    let output = Output {
+        no_headers: true,
+        ..Output::default()
+    };
+    let _ = screen.show(&Status, &output).expect("it is shown");
+    let output = Output {
+        format: OutputFormat::Json,
+        ..Output::default()
+    };
+    let _ = screen.show(&Status, &output).expect("it is shown");
+    assert_eq!(
+        screen.texts(),
+        (
+            "NODE   STATUS\ngpu-1  erroring^[[2J\n\
+             gpu-1  erroring^[[2J\n\
+             {\n    \"text\": \"\\u009b31m\"\n}\n"
+                .to_owned(),
+            String::new()
+        )
+    );
+}
+
+#[test]
+fn colours_meanings_only() {
+    let mut screen = terminal();
+    let _ = screen
+        .show(&Status, &Output::default())
+        .expect("it is shown");
+    screen.warn("the API server says: " + text::name("x"));
+    assert_eq!(
+        screen.texts(),
+        (
+            "\x1b[1mNODE\x1b[0m   \x1b[1mSTATUS\x1b[0m\n\
+             gpu-1  \x1b[31;1merroring^[[2J\x1b[0m\n"
+                .to_owned(),
+            "\x1b[33mwarning:\x1b[0m the API server says: \x1b[36mx\x1b[0m\n".to_owned()
+        )
+    );
+}
+
+#[test]
+fn data_is_harmless_on_a_terminal_and_untouched_in_a_pipe() {
+    let data = "a\tb\n\x1b[31m";
+    let mut screen = terminal();
+    let _ = screen.print(data).expect("it is shown");
+    assert_eq!(screen.texts().0, "a\tb\n^[[31m");
+    let mut screen = Screen::captured();
+    let _ = screen.print(data).expect("it is shown");
+    assert_eq!(screen.texts().0, data);
+}
+
+#[test]
+fn talk_goes_to_stderr() {
+    let mut screen = Screen::captured();
+    screen.err.width = Some(44);
+    screen.note("No resources found.");
+    screen.error(
+        "the server could not find the requested resource, as it seems\nhint: rm -rf /",
+        &["kubectl skyhook version", "or look elsewhere"],
+    );
+    assert_eq!(
+        screen.texts(),
+        (
+            String::new(),
+            "No resources found.\n\
+             error: the server could not find the\n\
+             requested resource, as it seems\n\
+            \x20 hint: rm -rf /\n\
+             hint: kubectl skyhook version\n\
+             hint: or look elsewhere\n"
+                .to_owned()
+        )
+    );
+}
+
+struct Broken(io::ErrorKind);
+
+impl Write for Broken {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(self.0.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let screen = |kind| Screen {
+        out: Stream::pipe(Broken(kind)),
+        err: Stream::pipe(Broken(kind)),
+    };
+    let mut gone = screen(io::ErrorKind::BrokenPipe);
+    gone.note("nobody hears this");
+    assert_eq!(gone.print("x").expect("no error"), Shown::ReaderGone);
+    let full = screen(io::ErrorKind::StorageFull).print("x");
+    assert_eq!(
+        format!("{:#}", full.expect_err("the disk is full")),
+        "cannot write the output: no storage space"
+    );
+}
+
+#[test]
+fn the_environment_decides_on_colours_where_the_flag_does_not() {
+    let wish = |variables: &[(&str, &str)]| {
+        Wish::of(|name| {
+            let found = variables.iter().find(|(n, _)| *n == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    };
+    // The variables, then: colours on a terminal, colours in a pipe.
+    type Case = (&'static [(&'static str, &'static str)], bool, bool);
+    let cases: [Case; 9] = [
+        (&[], true, false),
+        (&[("NO_COLOR", "1")], false, false),
+        (&[("NO_COLOR", "")], true, false),
+        (&[("TERM", "dumb")], false, false),
+        (&[("CLICOLOR_FORCE", "1")], true, true),
+        (&[("FORCE_COLOR", "true"), ("TERM", "dumb")], true, true),
+        (&[("FORCE_COLOR", "0")], true, false),
+        (&[("FORCE_COLOR", "")], true, false),
+        (&[("FORCE_COLOR", "1"), ("NO_COLOR", "1")], false, false),
+    ];
+    for (variables, terminal, pipe) in cases {
+        let wish = wish(variables);
+        let auto = |on| wish.colour(ColorChoice::Auto, on);
+        assert_eq!((auto(true), auto(false)), (terminal, pipe), "{variables:?}");
+        assert!(wish.colour(ColorChoice::Always, false));
+        assert!(!wish.colour(ColorChoice::Never, true));
+    }
+}
+
+#[test]
+fn logs_are_exact_in_pipes_and_harmless_on_terminals() {
+    let prefix = text::Label::Tint(1).on("node-1 apply") + " │ ";
+    let line = b"\xffred \x1b[31m\x1b[2J\r\n";
+    let mut pipe = Screen::captured();
+    let _ = pipe.log(&prefix, line).expect("it is shown");
+    assert_eq!(
+        pipe.out.writer,
+        ["node-1 apply │ ".as_bytes(), line].concat()
+    );
+    let mut screen = terminal();
+    let _ = screen.log(&prefix, line).expect("it is shown");
+    assert_eq!(
+        screen.texts().0,
+        "\x1b[32mnode-1 apply\x1b[0m │ \u{fffd}red ^[[31m^[[2J\n"
+    );
+}

@@ -1,0 +1,94 @@
+//! Ages, spelled as kubectl spells them.
+
+use jiff::{SignedDuration, Timestamp};
+
+/// How long ago something was: `45s`, `12m`, `5d3h`; `<unknown>` when it is not known since when.
+pub fn age(since: Option<Timestamp>, now: Timestamp) -> String {
+    since.map_or_else(
+        || "<unknown>".to_owned(),
+        |since| human(now.duration_since(since)),
+    )
+}
+
+/// A span of time in two or three significant figures.
+///
+/// The steps are those of `HumanDuration` in `k8s.io/apimachinery/pkg/util/duration`: a reader
+/// who compares with `kubectl get` must see the same text.
+pub fn human(span: SignedDuration) -> String {
+    let seconds = span.as_secs();
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    let (days, years) = (hours / 24, hours / 24 / 365);
+    let two = |big: i64, unit: char, small: i64, part: char| match small {
+        0 => format!("{big}{unit}"),
+        _ => format!("{big}{unit}{small}{part}"),
+    };
+    match seconds {
+        // Clocks of two machines may disagree by a second; by more, something is wrong.
+        ..-1 => "<invalid>".to_owned(),
+        -1 => "0s".to_owned(),
+        0..120 => format!("{seconds}s"),
+        _ if minutes < 10 => two(minutes, 'm', seconds % 60, 's'),
+        _ if minutes < 3 * 60 => format!("{minutes}m"),
+        _ if hours < 8 => two(hours, 'h', minutes % 60, 'm'),
+        _ if hours < 48 => format!("{hours}h"),
+        _ if days < 8 => two(days, 'd', hours % 24, 'h'),
+        _ if years < 2 => format!("{days}d"),
+        _ if years < 8 => two(years, 'y', days % 365, 'd'),
+        _ => format!("{years}y"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spells_ages_as_kubectl_does() {
+        const MINUTE: i64 = 60;
+        const HOUR: i64 = 60 * MINUTE;
+        const DAY: i64 = 24 * HOUR;
+        const YEAR: i64 = 365 * DAY;
+        let cases = [
+            (-2, "<invalid>"),
+            (-1, "0s"),
+            (0, "0s"),
+            (1, "1s"),
+            (119, "119s"),
+            (2 * MINUTE, "2m"),
+            (2 * MINUTE + 1, "2m1s"),
+            (10 * MINUTE - 1, "9m59s"),
+            (10 * MINUTE, "10m"),
+            (3 * HOUR - 1, "179m"),
+            (3 * HOUR, "3h"),
+            (3 * HOUR + MINUTE, "3h1m"),
+            (8 * HOUR - 1, "7h59m"),
+            (8 * HOUR, "8h"),
+            (48 * HOUR - 1, "47h"),
+            (2 * DAY, "2d"),
+            (5 * DAY + 3 * HOUR, "5d3h"),
+            (8 * DAY - 1, "7d23h"),
+            (8 * DAY, "8d"),
+            (2 * YEAR - 1, "729d"),
+            (2 * YEAR, "2y"),
+            (2 * YEAR + DAY, "2y1d"),
+            (8 * YEAR - 1, "7y364d"),
+            (8 * YEAR, "8y"),
+            (20 * YEAR + 100 * DAY, "20y"),
+        ];
+        for (seconds, expected) in cases {
+            assert_eq!(
+                human(SignedDuration::from_secs(seconds)),
+                expected,
+                "{seconds} seconds"
+            );
+        }
+    }
+
+    #[test]
+    fn says_when_it_is_not_known_since_when() {
+        let now: Timestamp = "2026-05-01T12:00:00Z".parse().expect("a timestamp");
+        let since = "2026-05-01T11:48:00Z".parse().expect("a timestamp");
+        assert_eq!(age(None, now), "<unknown>");
+        assert_eq!(age(Some(since), now), "12m");
+    }
+}

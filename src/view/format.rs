@@ -1,0 +1,376 @@
+//! The formats of `-o`.
+
+use std::str::FromStr;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::columns::Columns;
+use super::jsonpath::{JsonPath, Misfit};
+use super::text::Text;
+use super::{View, harmless_json};
+
+/// What `-o` asks for.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum OutputFormat {
+    /// For people.
+    #[default]
+    Table,
+    /// For people with wide terminals: more columns.
+    Wide,
+    Json,
+    Yaml,
+    /// One `resource/name` a line.
+    Name,
+    JsonPath(JsonPath),
+    JsonPathAsJson(JsonPath),
+    CustomColumns(Columns),
+}
+
+/// What is printed, and how much may be done to it on the way.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Rendered {
+    /// Laid out for the terminal.
+    Text(Text),
+    /// Printed byte for byte where a program reads it.
+    Data(String),
+}
+
+/// An `-o` that cannot be understood, or that does not fit the data.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct FormatError(pub String);
+
+impl From<Misfit> for FormatError {
+    fn from(misfit: Misfit) -> FormatError {
+        FormatError(format!("the template does not fit the data: {misfit}"))
+    }
+}
+
+const ALLOWED: &str = "table, wide, json, yaml, name, jsonpath=TEMPLATE, jsonpath-file=FILE, \
+     jsonpath-as-json=TEMPLATE, custom-columns=HEADING:PATH,…, custom-columns-file=FILE";
+
+impl OutputFormat {
+    /// Whether a program is going to read it: such output stays whole and parsable, also when it is empty.
+    pub fn is_data(&self) -> bool {
+        !matches!(self, OutputFormat::Table | OutputFormat::Wide)
+    }
+
+    /// A view in this format.
+    pub fn render(&self, view: &dyn View) -> Result<Rendered, FormatError> {
+        Ok(match self {
+            OutputFormat::Table => Rendered::Text(view.blocks(false)),
+            OutputFormat::Wide => Rendered::Text(view.blocks(true)),
+            OutputFormat::Name => {
+                let mut text = Text::new();
+                for name in view.names() {
+                    text.line(name);
+                }
+                Rendered::Text(text)
+            }
+            OutputFormat::Json => Rendered::Data(json(&view.document())),
+            OutputFormat::Yaml => Rendered::Data(yaml(&view.document())?),
+            OutputFormat::JsonPath(path) => Rendered::Data(path.text(&view.document())?),
+            OutputFormat::JsonPathAsJson(path) => Rendered::Data(path.json(&view.document())?),
+            OutputFormat::CustomColumns(columns) => {
+                Rendered::Text(columns.table(&view.document())?.into())
+            }
+        })
+    }
+}
+
+impl OutputFormat {
+    /// The file that `jsonpath-file=FILE` or `custom-columns-file=FILE` names, if it is one of these.
+    pub fn file(text: &str) -> Option<&str> {
+        let (word, file) = text.split_once('=')?;
+        let word = word.to_ascii_lowercase();
+        let named = matches!(word.as_str(), "jsonpath-file" | "custom-columns-file");
+        (named && !file.is_empty()).then_some(file)
+    }
+
+    /// The format that [`OutputFormat::file`] names, from what stands in the file.
+    ///
+    /// # Errors
+    ///
+    /// A file that holds no template, or no columns.
+    pub fn of_file(text: &str, content: &str) -> Result<OutputFormat, FormatError> {
+        match text.to_ascii_lowercase().starts_with("jsonpath") {
+            true => Ok(OutputFormat::JsonPath(json_path(content)?)),
+            false => Columns::parse_file(content).map(OutputFormat::CustomColumns),
+        }
+    }
+}
+
+impl FromStr for OutputFormat {
+    type Err = FormatError;
+
+    fn from_str(text: &str) -> Result<OutputFormat, FormatError> {
+        let (word, argument) = match text.split_once('=') {
+            Some((word, argument)) => (word, Some(argument)),
+            None => (text, None),
+        };
+        let word = word.to_ascii_lowercase();
+        match (word.as_str(), argument) {
+            ("table", None) => Ok(OutputFormat::Table),
+            ("wide", None) => Ok(OutputFormat::Wide),
+            ("json", None) => Ok(OutputFormat::Json),
+            ("yaml", None) => Ok(OutputFormat::Yaml),
+            ("name", None) => Ok(OutputFormat::Name),
+            ("jsonpath" | "jsonpath-as-json", None | Some("")) => Err(FormatError(format!(
+                "it needs a template, as in {word}='{{.items[*].metadata.name}}'"
+            ))),
+            ("jsonpath", Some(template)) => Ok(OutputFormat::JsonPath(json_path(template)?)),
+            ("jsonpath-as-json", Some(template)) => {
+                Ok(OutputFormat::JsonPathAsJson(json_path(template)?))
+            }
+            ("custom-columns", Some(spec)) => Columns::parse(spec).map(OutputFormat::CustomColumns),
+            ("custom-columns", None) => Err(FormatError(
+                "it needs columns, as in custom-columns=NAME:.metadata.name".to_owned(),
+            )),
+            ("jsonpath-file" | "custom-columns-file", None | Some("")) => Err(FormatError(
+                format!("it needs the path of a file, as in {word}=FILE"),
+            )),
+            ("go-template" | "go-template-file" | "template" | "templatefile", _) => {
+                Err(FormatError(
+                    "Go templates are not supported: use jsonpath=TEMPLATE, \
+                     as in jsonpath='{.items[*].metadata.name}'"
+                        .to_owned(),
+                ))
+            }
+            _ => Err(FormatError(format!("allowed are {ALLOWED}"))),
+        }
+    }
+}
+
+fn json_path(template: &str) -> Result<JsonPath, FormatError> {
+    JsonPath::parse(template).map_err(|error| FormatError(error.to_string()))
+}
+
+/// JSON as kubectl indents it.
+pub fn json(document: &Value) -> String {
+    let mut json = Vec::new();
+    let pretty = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let mut serializer = serde_json::Serializer::with_formatter(&mut json, pretty);
+    let written = document.serialize(&mut serializer);
+    written.expect("a JSON value can always be written to memory");
+    let json = String::from_utf8(json).expect("JSON is UTF-8");
+    harmless_json(&json).into_owned() + "\n"
+}
+
+/// YAML with every string on one line, and quoted where another reader could take it for something else.
+pub fn yaml(document: &Value) -> Result<String, FormatError> {
+    let options = serde_saphyr::ser_options! {
+        prefer_block_scalars: false,
+    };
+    let yaml = serde_saphyr::to_string_with_options(document, options)
+        .map_err(|error| FormatError(format!("cannot write YAML: {error}")))?;
+    Ok(match yaml.ends_with('\n') {
+        true => yaml,
+        false => yaml + "\n",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::view::{Table, cells};
+
+    struct Nodes;
+
+    impl View for Nodes {
+        fn blocks(&self, wide: bool) -> Text {
+            let mut table = match wide {
+                true => Table::new(["name", "zone"]),
+                false => Table::new(["name"]),
+            };
+            match wide {
+                true => table.row(cells!["gpu-1", "a"]),
+                false => table.row(cells!["gpu-1"]),
+            };
+            table.into()
+        }
+
+        fn names(&self) -> Vec<String> {
+            vec!["node/gpu-1".to_owned()]
+        }
+
+        fn document(&self) -> Value {
+            json!({"zone": "a", "name": "gpu-1", "tags": [], "more": {"count": 1, "x": null, "list": ["a", {"b": 2, "c": "d"}]}})
+        }
+    }
+
+    fn rendered(format: &str) -> String {
+        let format: OutputFormat = format.parse().expect("a format");
+        match format.render(&Nodes).expect("it renders") {
+            Rendered::Text(text) => text.plain(),
+            Rendered::Data(data) => data,
+        }
+    }
+
+    #[test]
+    fn a_view_has_every_format() {
+        assert_eq!(rendered("Table"), "NAME\ngpu-1\n");
+        assert_eq!(rendered("wide"), "NAME   ZONE\ngpu-1  a\n");
+        assert_eq!(rendered("NAME"), "node/gpu-1\n");
+        assert_eq!(
+            rendered("json"),
+            r#"{
+    "zone": "a",
+    "name": "gpu-1",
+    "tags": [],
+    "more": {
+        "count": 1,
+        "x": null,
+        "list": [
+            "a",
+            {
+                "b": 2,
+                "c": "d"
+            }
+        ]
+    }
+}
+"#
+        );
+        assert_eq!(
+            rendered("jsonpath={.more.list[*]}"),
+            "a {\"b\":2,\"c\":\"d\"}"
+        );
+        assert_eq!(rendered("JSONPath=.name"), "gpu-1");
+        assert_eq!(rendered("jsonpath-as-json={.zone}"), "[\n    \"a\"\n]\n");
+        assert_eq!(
+            rendered("custom-columns=Name:.name,ZONE:zone"),
+            "Name   ZONE\ngpu-1  a\n"
+        );
+        assert_eq!(
+            rendered("yaml"),
+            "zone: a\nname: gpu-1\ntags: []\nmore:\n  count: 1\n  x: null\n  list:\n  - a\n  - b: 2\n    c: d\n"
+        );
+    }
+
+    #[test]
+    fn yaml_strings_stay_strings_and_stay_readable() {
+        let long = "a sentence that is far longer than eighty columns, with `quotes`, and goes on and on and on";
+        let strings = [
+            "=",
+            "<<",
+            "yes",
+            "No",
+            "null",
+            "~",
+            "on",
+            "y",
+            "1e3",
+            "0x10",
+            "012",
+            "1_000",
+            "12:30:45",
+            "2026-01-01",
+            ".5",
+            "",
+            " a ",
+            "a: b",
+            "- a",
+            "#a",
+            "a #b",
+            "@a",
+            "`a`",
+            "%a",
+            "!a",
+            "&a",
+            "*a",
+            "?",
+            "{a}",
+            "[a]",
+            "'a'",
+            "\"a\"",
+            "two\nlines\n",
+            "tab\there",
+            "\u{1b}[31m",
+            long,
+            "{\"a|1.0\":{\"state\":\"complete\"}}",
+        ];
+        let document = json!({ "list": strings.to_vec(), "<<": 1, "yes": 2, "a: b": 3 });
+        let yaml = yaml(&document).expect("it renders");
+        assert_eq!(
+            yaml,
+            r##"list:
+- "="
+- "<<"
+- "yes"
+- "No"
+- "null"
+- "~"
+- "on"
+- "y"
+- "1e3"
+- "0x10"
+- "012"
+- "1_000"
+- "12:30:45"
+- "2026-01-01"
+- ".5"
+- ""
+- " a "
+- "a: b"
+- "- a"
+- "#a"
+- "a #b"
+- "@a"
+- "`a`"
+- "%a"
+- "!a"
+- "&a"
+- "*a"
+- "?"
+- "{a}"
+- "[a]"
+- "'a'"
+- "\"a\""
+- "two\nlines\n"
+- "tab\there"
+- "\e[31m"
+- a sentence that is far longer than eighty columns, with `quotes`, and goes on and on and on
+- "{\"a|1.0\":{\"state\":\"complete\"}}"
+"<<": 1
+"yes": 2
+"a: b": 3
+"##
+        );
+        let read: Value = serde_saphyr::from_str(&yaml).expect("YAML");
+        assert_eq!(read, document);
+    }
+
+    #[test]
+    fn says_what_is_allowed() {
+        let error = |format: &str| {
+            format
+                .parse::<OutputFormat>()
+                .expect_err(format)
+                .to_string()
+        };
+        let allowed = "allowed are table, wide, json, yaml, name, jsonpath=TEMPLATE, \
+                       jsonpath-file=FILE, jsonpath-as-json=TEMPLATE, \
+                       custom-columns=HEADING:PATH,…, custom-columns-file=FILE";
+        assert_eq!(error("kyaml"), allowed);
+        assert_eq!(error("json="), allowed);
+        assert_eq!(
+            error("go-template={{.items}}"),
+            "Go templates are not supported: use jsonpath=TEMPLATE, as in jsonpath='{.items[*].metadata.name}'"
+        );
+        assert_eq!(
+            error("jsonpath"),
+            "it needs a template, as in jsonpath='{.items[*].metadata.name}'"
+        );
+        assert_eq!(
+            error("custom-columns-file="),
+            "it needs the path of a file, as in custom-columns-file=FILE"
+        );
+        assert_eq!(
+            error("jsonpath={.items[0"),
+            "a [ that is never closed at character 8, after {.items"
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! Foreign text made safe to print.
+//!
+//! Annotations, events and messages are written by whoever may write to the cluster. An escape sequence in
+//! them could repaint the terminal, a bidirectional override could make one command read as another.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Text for one line: every control character and everything invisible is spelled out.
+///
+/// ESC becomes `^[` as in kubectl, a newline `\n`, a tab `\t`, other controls `^A`, the rest `<U+202E>`.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    replaced(text, |_| false, spell)
+}
+
+/// Text of several lines: as [`harmless`], but newlines and tabs stay.
+pub fn harmless_lines(text: &str) -> Cow<'_, str> {
+    replaced(text, |c| matches!(c, '\n' | '\t'), spell)
+}
+
+/// JSON text with what is harmful written as `\u202e`.
+///
+/// Such characters occur only inside of JSON strings, where the escape means the same character, so a
+/// reader gets exactly the same data. Newlines and tabs are layout: within strings JSON escapes them anyway.
+pub fn harmless_json(json: &str) -> Cow<'_, str> {
+    replaced(
+        json,
+        |c| matches!(c, '\n' | '\t' | '\r'),
+        |out, c| {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        },
+    )
+}
+
+fn replaced(text: &str, keep: fn(char) -> bool, write: fn(&mut String, char)) -> Cow<'_, str> {
+    let harm = |c: char| is_harmful(c) && !keep(c);
+    if !text.contains(harm) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if harm(c) {
+            write(&mut out, c);
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn spell(out: &mut String, c: char) {
+    let _ = match c {
+        '\n' => write!(out, "\\n"),
+        '\r' => write!(out, "\\r"),
+        '\t' => write!(out, "\\t"),
+        '\0'..='\x1f' => write!(out, "^{}", char::from(c as u8 + 0x40)),
+        '\x7f' => write!(out, "^?"),
+        _ => write!(out, "<U+{:04X}>", u32::from(c)),
+    };
+}
+
+/// Whether a character moves the cursor, changes the direction of reading, or hides.
+fn is_harmful(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
+    matches!(c,
+        // C1 controls: U+009B alone starts an escape sequence.
+        '\u{80}'..='\u{9f}'
+        // Soft hyphen, Arabic letter mark, Mongolian vowel separator.
+        | '\u{ad}' | '\u{61c}' | '\u{180e}'
+        // Zero widths, marks, line and paragraph separators, embeddings, overrides, isolates.
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        // Byte order mark, interlinear annotations, tags.
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn spells_out_what_could_do_harm() {
+        assert_eq!(
+            harmless("gpu-0001: ok, naïve 日本"),
+            "gpu-0001: ok, naïve 日本"
+        );
+        assert_eq!(
+            harmless("\x1b[31mred\x1b[0m\r\n\ta\x07\x7f"),
+            "^[[31mred^[[0m\\r\\n\\ta^G^?"
+        );
+        assert_eq!(
+            harmless("a\u{9b}31m\u{202e}b\u{200b}\u{feff}\u{e0041}"),
+            "a<U+009B>31m<U+202E>b<U+200B><U+FEFF><U+E0041>"
+        );
+        assert_eq!(harmless_lines("a\tb\r\nc\x1b[2J"), "a\tb\\r\nc^[[2J");
+    }
+
+    #[test]
+    fn json_means_the_same_afterwards() {
+        let value = serde_json::json!({"a\u{202e}": ["\u{9b}31m\x1b\u{e0041}", "日本\n\u{7f}"]});
+        let json = serde_json::to_string_pretty(&value).expect("a value");
+        let safe = harmless_json(&json);
+        assert_eq!(
+            safe,
+            "{\n  \"a\\u202e\": [\n    \"\\u009b31m\\u001b\\udb40\\udc41\",\n    \"日本\\n\\u007f\"\n  ]\n}"
+        );
+        let read: serde_json::Value = serde_json::from_str(&safe).expect("still JSON");
+        assert_eq!(read, value);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_harmful_is_left(text in any::<String>()) {
+            prop_assert!(!harmless(&text).chars().any(is_harmful));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Values as Go prints them, which is what kubectl's users compare with.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+/// The document with the keys of all objects in order, as kubectl prints them and goes through them.
+pub(super) fn sorted(document: &Value) -> Value {
+    match document {
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_unstable_by_key(|(key, _)| *key);
+            let members = members.into_iter();
+            Value::Object(Map::from_iter(
+                members.map(|(key, value)| (key.clone(), sorted(value))),
+            ))
+        }
+        plain => plain.clone(),
+    }
+}
+
+/// A value in text: strings bare, floats in Go's shortest form, all else as JSON.
+pub(in crate::view) fn printed(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => float(number.as_f64().unwrap_or_default()),
+        other => escaped(&whole(other).to_string()).into_owned(),
+    }
+}
+
+/// JSON of Go has no fraction where there is none: `2.0` is `2`.
+pub(super) fn whole(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(whole).collect(),
+        Value::Object(members) => {
+            let members = members
+                .iter()
+                .map(|(key, value)| (key.clone(), whole(value)));
+            Value::Object(members.collect())
+        }
+        Value::Number(number) => {
+            let float = number.as_f64().filter(|_| number.is_f64());
+            let text = float
+                .map(|f| format!("{f:.0}"))
+                .filter(|t| t.parse().ok() == float);
+            text.and_then(|t| t.parse::<i64>().ok())
+                .map_or_else(|| value.clone(), Value::from)
+        }
+        plain => plain.clone(),
+    }
+}
+
+/// JSON with the characters escaped that Go escapes for the sake of HTML. They stand in strings alone.
+pub(super) fn escaped(json: &str) -> Cow<'_, str> {
+    match json.contains(['<', '>', '&']) {
+        false => json.into(),
+        true => json
+            .replace('<', "\\u003c")
+            .replace('>', "\\u003e")
+            .replace('&', "\\u0026")
+            .into(),
+    }
+}
+
+/// Go's `%v`: the fewest digits that say it, with an exponent below 1e-4 and from 1e6 on.
+fn float(number: f64) -> String {
+    let spelled = format!("{number:e}");
+    let Some((digits, exponent)) = spelled.split_once('e') else {
+        return spelled;
+    };
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    match exponent {
+        -4..6 => format!("{number}"),
+        _ => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.abs())
+        }
+    }
+}

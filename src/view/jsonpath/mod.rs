@@ -1,0 +1,161 @@
+//! kubectl's JSONPath, evaluated by the RFC 9535 engine of `jsonpath-rust`.
+//!
+//! kubectl speaks a dialect of its own: templates of text and `{paths}`, `{range}…{end}`, names with escaped dots.
+//! It is parsed here and translated to the engine's own query model, so that nothing has to be quoted twice.
+//!
+//! It is a superset. Beyond kubectl: a template without braces is a path (`.metadata.name`), filters know `&&`,
+//! `||`, `!` and parentheses and compare integers with floats, keys in brackets may hold dots and double quotes,
+//! `[*]` and filters work on objects, `{.}` is the whole. Where the data is at fault kubectl is followed: a key that
+//! is missing prints nothing, an index out of range and a comparison of a string with a number fail.
+
+mod filter;
+mod go;
+mod parse;
+mod refuse;
+mod scan;
+
+use jsonpath_rust::parser::model::{JpQuery, Segment};
+use jsonpath_rust::query::js_path_process;
+use serde_json::Value;
+
+pub(super) use go::printed;
+pub use refuse::Misfit;
+pub use scan::PathError;
+
+/// A template, such as `{range .items[*]}{.metadata.name}{"\n"}{end}`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JsonPath {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Part {
+    /// Text between the braces of two paths.
+    Text(Value),
+    Path(Path),
+    /// The parts up to `{end}`, once for each result of the path.
+    Range(Path, Vec<Part>),
+}
+
+/// One path, from whatever is the current object.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Path {
+    steps: Vec<Step>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Step {
+    Query(JpQuery),
+    /// The second is asked where the first finds nothing: `['a.b']` is a key, or as in kubectl a path of two.
+    Either(JpQuery, JpQuery),
+    /// Text or a number inside of braces: `{"\n"}`.
+    Literal(Value),
+}
+
+impl JsonPath {
+    pub fn parse(text: &str) -> Result<JsonPath, PathError> {
+        parse::template(text).map(|parts| JsonPath { parts })
+    }
+
+    /// As `-o jsonpath`: the results of one path have blanks between them, objects and lists are JSON.
+    ///
+    /// # Errors
+    ///
+    /// Data that the template does not fit.
+    pub fn text(&self, document: &Value) -> Result<String, Misfit> {
+        let mut out = String::new();
+        visit(&self.parts, &go::sorted(document), &mut |found| {
+            let found: Vec<String> = found.iter().map(|value| printed(value)).collect();
+            out.push_str(&found.join(" "));
+        })?;
+        Ok(out)
+    }
+
+    /// As `-o jsonpath-as-json`: one JSON list for each path and each text.
+    ///
+    /// # Errors
+    ///
+    /// Data that the template does not fit.
+    pub fn json(&self, document: &Value) -> Result<String, Misfit> {
+        let mut out = String::new();
+        visit(&self.parts, &go::sorted(document), &mut |found| {
+            let list = Value::Array(found.iter().map(|value| go::whole(value)).collect());
+            out.push_str(&go::escaped(&super::format::json(&list)));
+        })?;
+        Ok(out)
+    }
+}
+
+/// Hands out the results of each part, in the order of printing.
+fn visit<'a>(
+    parts: &'a [Part],
+    current: &'a Value,
+    print: &mut dyn FnMut(&[&'a Value]),
+) -> Result<(), Misfit> {
+    for part in parts {
+        match part {
+            Part::Text(text) => print(&[text]),
+            Part::Path(path) => print(&path.find(current)?),
+            Part::Range(path, body) => {
+                for each in path.find(current)? {
+                    visit(body, each, print)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Path {
+    /// A path on its own, with or without braces and leading dot.
+    pub(super) fn parse(text: &str) -> Result<Path, PathError> {
+        parse::lone_path(text)
+    }
+
+    pub(super) fn find<'a>(&'a self, current: &'a Value) -> Result<Vec<&'a Value>, Misfit> {
+        let mut from = vec![current];
+        for step in &self.steps {
+            from = match step {
+                Step::Query(query) => find(query, from)?,
+                Step::Either(first, second) => match find(first, from.clone())? {
+                    found if found.is_empty() => find(second, from)?,
+                    found => found,
+                },
+                Step::Literal(value) => vec![value],
+            };
+        }
+        Ok(from)
+    }
+}
+
+/// Goes on from each value, segment by segment, as a list that is too short has to be seen on the way.
+fn find<'a>(query: &JpQuery, mut from: Vec<&'a Value>) -> Result<Vec<&'a Value>, Misfit> {
+    for segment in &query.segments {
+        from.iter()
+            .try_for_each(|value| refuse::check(segment, value))?;
+        let one = JpQuery::new(vec![segment.clone()]);
+        from = match segment {
+            // kubectl takes each member of a union of all values in turn.
+            Segment::Selectors(members) => members
+                .iter()
+                .map(|member| JpQuery::new(vec![Segment::Selector(member.clone())]))
+                .flat_map(|member| {
+                    from.iter()
+                        .flat_map(|v| run(&member, v))
+                        .collect::<Vec<_>>()
+                })
+                .collect(),
+            _ => from.iter().flat_map(|value| run(&one, value)).collect(),
+        };
+    }
+    Ok(from)
+}
+
+/// The engine fails only for functions, which the dialect does not have.
+fn run<'a>(query: &JpQuery, value: &'a Value) -> Vec<&'a Value> {
+    let found = js_path_process(query, value).unwrap_or_default();
+    found.into_iter().map(|found| found.val).collect()
+}
+
+#[cfg(test)]
+mod tests;

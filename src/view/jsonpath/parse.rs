@@ -1,0 +1,344 @@
+//! Templates and paths.
+
+use jsonpath_rust::parser::model::{JpQuery, Segment, Selector};
+use serde_json::Value;
+
+use super::scan::{PathError, Scanner};
+use super::{Part, Path, Step, filter};
+
+/// Ranges and filters nest this deep; nobody needs more, and the stack is finite.
+pub(super) const DEEPEST: usize = 32;
+
+/// Text with paths in braces; without any brace, a path.
+pub(super) fn template(text: &str) -> Result<Vec<Part>, PathError> {
+    if !text.contains('{') && !text.is_empty() {
+        return lone_path(text).map(|path| vec![Part::Path(path)]);
+    }
+    let mut scanner = Scanner::new(text);
+    parts(&mut scanner, 0)
+}
+
+/// `{.a.b}`, `{a.b}`, `.a.b` or `a.b`, and nothing else.
+pub(super) fn lone_path(text: &str) -> Result<Path, PathError> {
+    let mut scanner = Scanner::new(text);
+    let braced = scanner.eat("{");
+    let path = path(&mut scanner, Place::Template)?;
+    if braced && !scanner.eat("}") {
+        return Err(scanner.unexpected("}"));
+    }
+    match scanner.rest() {
+        "" => Ok(path),
+        _ => Err(scanner.unexpected("the end")),
+    }
+}
+
+/// Parts up to the `{end}` that closes them. As in kubectl the end of the template closes everything.
+fn parts(scanner: &mut Scanner<'_>, depth: usize) -> Result<Vec<Part>, PathError> {
+    let mut parts = Vec::new();
+    loop {
+        let text = scanner.take_while(|c| c != '{');
+        if !text.is_empty() {
+            parts.push(Part::Text(text.into()));
+        }
+        let start = *scanner;
+        if !scanner.eat("{") {
+            return Ok(parts);
+        }
+        scanner.blanks();
+        let inside = *scanner;
+        let word = scanner.take_while(|c| !ends_name(c, Place::Template));
+        match word {
+            "end" if depth == 0 => return Err(start.error("{end} without {range}")),
+            "end" => {
+                close(scanner, &start)?;
+                return Ok(parts);
+            }
+            "range" if depth == DEEPEST => return Err(start.error("{range} is nested too deep")),
+            "range" => {
+                let path = path(scanner, Place::Template)?;
+                close(scanner, &start)?;
+                let body = self::parts(scanner, depth + 1)?;
+                parts.push(Part::Range(path, body));
+            }
+            _ => {
+                *scanner = inside;
+                let path = path(scanner, Place::Template)?;
+                close(scanner, &start)?;
+                parts.push(Part::Path(path));
+            }
+        }
+    }
+}
+
+fn close(scanner: &mut Scanner<'_>, start: &Scanner<'_>) -> Result<(), PathError> {
+    scanner.blanks();
+    match scanner.peek() {
+        Some('}') => {
+            scanner.next();
+            Ok(())
+        }
+        None => Err(start.error("a { that is never closed")),
+        Some(_) => Err(scanner.unexpected("}")),
+    }
+}
+
+/// Where a path stands: in a filter an operator ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Template,
+    Filter(usize),
+}
+
+fn ends_name(c: char, place: Place) -> bool {
+    let filter =
+        place != Place::Template && matches!(c, '=' | '!' | '<' | '>' | '&' | '|' | '(' | ')');
+    filter || c.is_whitespace() || matches!(c, '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}')
+}
+
+/// A path, up to what cannot belong to it.
+pub(super) fn path(scanner: &mut Scanner<'_>, place: Place) -> Result<Path, PathError> {
+    let mut path = Path::default();
+    scanner.blanks();
+    // The root and the current object are the same thing to kubectl.
+    let _ = scanner.eat("$") || scanner.eat("@");
+    let mut first = true;
+    loop {
+        scanner.blanks();
+        if scanner.eat("..") {
+            let _ = scanner.eat(".");
+            let segment = match scanner.peek() {
+                Some('[') => match bracket(scanner, place)? {
+                    Bracket::Segment(segment) | Bracket::Dotted(segment, _) => segment,
+                },
+                _ => Segment::Selector(name(scanner, place)?),
+            };
+            path.push(Segment::Descendant(Box::new(segment)));
+        } else if scanner.eat(".") {
+            let alone = scanner.peek().is_none_or(|c| c == '}' || c.is_whitespace());
+            if scanner.peek() == Some('[') || (first && alone) {
+                first = false;
+                continue;
+            }
+            path.push(Segment::Selector(name(scanner, place)?));
+        } else {
+            match scanner.peek() {
+                Some('[') => match bracket(scanner, place)? {
+                    Bracket::Segment(segment) => path.push(segment),
+                    Bracket::Dotted(exact, _) if place != Place::Template => path.push(exact),
+                    Bracket::Dotted(exact, split) => path
+                        .steps
+                        .push(Step::Either(JpQuery::new(vec![exact]), JpQuery::new(split))),
+                },
+                Some('"' | '\'') if place == Place::Template => {
+                    let text = scanner.quoted()?;
+                    path.steps.push(Step::Literal(text.into()));
+                }
+                Some(c) if first && place == Place::Template && starts_word(c) => {
+                    path.push_word(scanner)?;
+                }
+                _ => return Ok(path),
+            }
+        }
+        first = false;
+    }
+}
+
+fn starts_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '+' | '-')
+}
+
+impl Path {
+    fn push(&mut self, segment: Segment) {
+        match self.steps.last_mut() {
+            Some(Step::Query(query)) => query.segments.push(segment),
+            _ => self.steps.push(Step::Query(JpQuery::new(vec![segment]))),
+        }
+    }
+
+    /// A word at the start of a path: a number, a boolean, or a name without its dot.
+    fn push_word(&mut self, scanner: &mut Scanner<'_>) -> Result<(), PathError> {
+        let start = *scanner;
+        let number = scanner.take_while(|c| c.is_ascii_digit() || matches!(c, '.' | '-' | '+'));
+        let alone = scanner.peek().is_none_or(|c| c == '}' || c.is_whitespace());
+        let literal = match (alone, number.parse::<i64>(), number.parse::<f64>()) {
+            (true, Ok(integer), _) => Some(integer.into()),
+            (true, Err(_), Ok(float)) => Some(float.into()),
+            _ => {
+                *scanner = start;
+                None
+            }
+        };
+        let literal: Option<Value> = literal.or_else(|| {
+            let word = scanner.take_while(|c| !ends_name(c, Place::Template));
+            word.parse::<bool>().ok().map(Value::from)
+        });
+        match literal {
+            Some(value) => self.steps.push(Step::Literal(value)),
+            None => {
+                *scanner = start;
+                let selector = name(scanner, Place::Template)?;
+                self.push(Segment::Selector(selector));
+            }
+        }
+        Ok(())
+    }
+
+    /// The path as one query, if it is nothing but keys, indices and filters.
+    pub(super) fn segments(self) -> Option<Vec<Segment>> {
+        let mut steps = self.steps.into_iter();
+        match (steps.next(), steps.next()) {
+            (None, _) => Some(Vec::new()),
+            (Some(Step::Query(query)), None) => Some(query.segments),
+            _ => None,
+        }
+    }
+}
+
+/// A key after a dot: `name`, `a\.b`, `*`.
+fn name(scanner: &mut Scanner<'_>, place: Place) -> Result<Selector, PathError> {
+    let start = *scanner;
+    let mut name = String::new();
+    let mut escaped = false;
+    while let Some(c) = scanner.peek() {
+        if c == '\\' {
+            scanner.next();
+            escaped = true;
+            name.extend(scanner.next());
+        } else if ends_name(c, place) {
+            break;
+        } else {
+            scanner.next();
+            name.push(c);
+        }
+    }
+    match name.as_str() {
+        "" => Err(start.unexpected("a key")),
+        "*" if !escaped => Ok(Selector::Wildcard),
+        _ => Ok(Selector::Name(name)),
+    }
+}
+
+enum Bracket {
+    Segment(Segment),
+    /// A key with dots in it, and the path that kubectl would read.
+    Dotted(Segment, Vec<Segment>),
+}
+
+/// What stands in brackets; the opening one is next.
+fn bracket(scanner: &mut Scanner<'_>, place: Place) -> Result<Bracket, PathError> {
+    let start = *scanner;
+    scanner.next();
+    scanner.blanks();
+    if scanner.eat("?") {
+        let depth = match place {
+            Place::Template => 0,
+            Place::Filter(depth) => depth + 1,
+        };
+        let filter = filter::filter(scanner, depth)?;
+        scanner.blanks();
+        return match scanner.eat("]") {
+            true => Ok(Bracket::Segment(Segment::Selector(Selector::Filter(
+                filter,
+            )))),
+            false => Err(scanner.unexpected("]")),
+        };
+    }
+    let mut selectors = Vec::new();
+    let mut split = Vec::new();
+    loop {
+        scanner.blanks();
+        let selector = match scanner.peek() {
+            None => return Err(start.error("a [ that is never closed")),
+            Some('*') => {
+                scanner.next();
+                Selector::Wildcard
+            }
+            Some('"' | '\'') => {
+                let (key, parts) = key(scanner)?;
+                split = parts;
+                Selector::Name(key)
+            }
+            Some(_) => index_or_slice(scanner)?,
+        };
+        selectors.push(selector);
+        scanner.blanks();
+        if scanner.eat("]") {
+            break;
+        }
+        if !scanner.eat(",") {
+            return match scanner.peek() {
+                None => Err(start.error("a [ that is never closed")),
+                Some(_) => Err(scanner.unexpected(", or ]")),
+            };
+        }
+    }
+    if selectors.len() > 1 {
+        return Ok(Bracket::Segment(Segment::Selectors(selectors)));
+    }
+    let only = selectors.pop().expect("the loop pushes before it breaks");
+    let only = Segment::Selector(only);
+    Ok(match split.len() {
+        0 | 1 => Bracket::Segment(only),
+        _ => Bracket::Dotted(only, split.iter().map(|name| Segment::name(name)).collect()),
+    })
+}
+
+/// A quoted key, whole and taken apart at its dots; a backslash keeps a dot from being one of those.
+fn key(scanner: &mut Scanner<'_>) -> Result<(String, Vec<String>), PathError> {
+    let start = *scanner;
+    let quote = scanner.next();
+    let mut key = String::new();
+    let mut parts = vec![String::new()];
+    loop {
+        let next = scanner.next();
+        let (c, escaped) = match next {
+            None => return Err(start.error("a quote is never closed")),
+            _ if next == quote => return Ok((key, parts)),
+            Some('\\') => (scanner.next(), true),
+            Some(_) => (next, false),
+        };
+        key.extend(c);
+        match (c, parts.last_mut()) {
+            (Some('.'), _) if !escaped => parts.push(String::new()),
+            (c, Some(part)) => part.extend(c),
+            (_, None) => {}
+        }
+    }
+}
+
+/// `1`, `-1`, `1:3`, `::2`.
+fn index_or_slice(scanner: &mut Scanner<'_>) -> Result<Selector, PathError> {
+    let start = *scanner;
+    let first = number(scanner)?;
+    scanner.blanks();
+    if !scanner.eat(":") {
+        let index = first.map(Selector::Index);
+        return index
+            .ok_or_else(|| start.unexpected("an index, a slice, a key in quotes, * or ?(filter)"));
+    }
+    scanner.blanks();
+    let second = number(scanner)?;
+    scanner.blanks();
+    let third = match scanner.eat(":") {
+        true => {
+            scanner.blanks();
+            number(scanner)?
+        }
+        false => None,
+    };
+    match third {
+        Some(..=0) => Err(start.error("a slice with a step that is not above 0")),
+        step => Ok(Selector::Slice(first, second, step)),
+    }
+}
+
+fn number(scanner: &mut Scanner<'_>) -> Result<Option<i64>, PathError> {
+    let start = *scanner;
+    let digits = scanner.take_while(|c| c.is_ascii_digit() || c == '-');
+    if digits.is_empty() {
+        return Ok(None);
+    }
+    // No list is longer, and sums of such numbers do not overflow.
+    let number = digits.parse::<i32>().map(|number| Some(number.into()));
+    number.map_err(|_| start.error("a number that is no index"))
+}

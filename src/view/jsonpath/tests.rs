@@ -1,0 +1,246 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn node() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "annotations": {"a.b/c": "dotted", "json": "{\"x\":1}", "quote": "it's \"so\"", "zz": "1"},
+            "labels": {"rank": "2", "zone": "a"},
+            "name": "gpu-1",
+        },
+        "spec": {
+            "podCIDRs": ["10.0.0.0/24", "10.0.1.0/24", "10.0.2.0/24"],
+            "taints": [
+                {"effect": "NoSchedule", "key": "k1", "value": "v1"},
+                {"effect": "NoExecute", "key": "k2"},
+                {"effect": "NoSchedule", "key": "k3", "value": "v3"},
+            ],
+            "unschedulable": true,
+        },
+        "status": {
+            "conditions": [
+                {"reason": "KubeletReady", "status": "True", "type": "Ready"},
+                {"status": "False", "type": "DiskPressure"},
+            ],
+            "images": [
+                {"names": ["a", "b"], "sizeBytes": 100},
+                {"names": ["c"], "sizeBytes": 2_500_000},
+            ],
+        },
+    })
+}
+
+fn text(template: &str) -> String {
+    let path = JsonPath::parse(template).unwrap_or_else(|error| panic!("{template}: {error}"));
+    path.text(&node()).expect(template)
+}
+
+fn check(cases: &[(&str, &str)]) {
+    for (template, expected) in cases {
+        assert_eq!(text(template), *expected, "{template}");
+    }
+}
+
+/// kubectl refuses these, or prints nothing.
+#[test]
+fn goes_beyond_kubectl() {
+    check(&[
+        (".metadata.name", "gpu-1"),
+        ("metadata.name", "gpu-1"),
+        ("{metadata.name}", "gpu-1"),
+        ("['metadata'].name", "gpu-1"),
+        ("$.spec.taints[*].key", "k1 k2 k3"),
+        ("{.metadata.annotations['a.b/c']}", "dotted"),
+        (r#"{.metadata["annotations"]["a.b/c"]}"#, "dotted"),
+        ("{.metadata.labels[*]}", "2 a"),
+        ("{.spec.taints[ 0 ].key}", "k1"),
+        ("{.metadata.name.*}", ""),
+        ("{.status.images[?(@.names[1])].sizeBytes}", "100"),
+        ("{.status.images[?(@.sizeBytes>1000.5)].names}", r#"["c"]"#),
+        ("{.status.images[?(@.nope==null)].names}", ""),
+        (
+            r#"{.spec.taints[?(@.key=="k1" && @.value=="v1")].key}"#,
+            "k1",
+        ),
+        (
+            r#"{.spec.taints[?(@.key=="k1"||@.key=="k2")].key}"#,
+            "k1 k2",
+        ),
+        (
+            r#"{.spec.taints[?((@.key=="k1" || @.key=="k2") && !@.value)].key}"#,
+            "k2",
+        ),
+        (r#"{.spec.taints[?(!(@.key=="k1"))].key}"#, "k2 k3"),
+        (
+            r#"{.status[?(@[0].type=="Ready")][1].type}{.status.images[?(@.names[?(@=="b")])].sizeBytes}"#,
+            "DiskPressure100",
+        ),
+    ]);
+    assert_eq!(text("{.}"), node().to_string());
+    assert_eq!(text("{}"), node().to_string());
+}
+
+#[test]
+fn errors_point_at_the_place() {
+    let cases = [
+        ("{.metadata.name", "a { that is never closed at character 1"),
+        (
+            "{.spec.taints[0}",
+            "expected , or ], found } at character 16, after {.spec.taints[0",
+        ),
+        ("{.a[", "a [ that is never closed at character 4, after {.a"),
+        ("x{end}", "{end} without {range} at character 2, after x"),
+        ("{.a,.b}", "expected }, found , at character 4, after {.a"),
+        ("{{.a}}", "expected }, found { at character 2, after {"),
+        (
+            "{.a.}",
+            "expected a key, found } at character 5, after {.a.",
+        ),
+        (
+            "{.a..}",
+            "expected a key, found } at character 6, after {.a..",
+        ),
+        ("{\"a}", "a quote is never closed at character 2, after {"),
+        (
+            "{\"bad\\q\"}",
+            "an escape that does not exist at character 7, after {\"bad\\",
+        ),
+        (
+            "{.a['b}",
+            "a quote is never closed at character 5, after {.a[",
+        ),
+        (
+            "{.metadata[name]}",
+            "expected an index, a slice, a key in quotes, * or ?(filter), found n at character 12, after {.metadata[",
+        ),
+        (
+            "{.a[1.5]}",
+            "expected , or ], found . at character 6, after {.a[1",
+        ),
+        (
+            "{.a[99999999999]}",
+            "a number that is no index at character 5, after {.a[",
+        ),
+        (
+            "{.a[::0]}",
+            "a slice with a step that is not above 0 at character 5, after {.a[",
+        ),
+        (
+            "{.a[?(@.b==\"c\"]}",
+            "expected ), && or ||, found ] at character 15, after {.a[?(@.b==\"c\"",
+        ),
+        (
+            "{.a[?(@.b==\"c\")}",
+            "expected ], found } at character 16, after {.a[?(@.b==\"c\")",
+        ),
+        (
+            "{.a[?(@.b=~\"c\")]}",
+            "=~ is not one of == != < <= > >= at character 7, after {.a[?(",
+        ),
+        (
+            "{.a[?(@.b==c)]}",
+            "c needs quotes, \"c\", at character 12, after {.a[?(@.b==",
+        ),
+        (
+            "{.a[?(\"b\")]}",
+            "expected a comparison, found ) at character 10, after {.a[?(\"b\"",
+        ),
+        (
+            "{.a[?(@.b[*]==\"c\")]}",
+            "a path that may find more than one value to compare at character 7, after {.a[?(",
+        ),
+        (
+            "{.a}, {.b} and {.c} and {.d} and {.e",
+            "a { that is never closed at character 34, after …} and {.c} and {.d} and ",
+        ),
+    ];
+    for (template, expected) in cases {
+        let error = JsonPath::parse(template).expect_err(template);
+        assert_eq!(error.to_string(), expected, "{template}");
+    }
+    let deep = "{range .a}".repeat(100_000);
+    let error = JsonPath::parse(&deep).expect_err("too deep");
+    assert_eq!(
+        error.to_string(),
+        "{range} is nested too deep at character 321, after … .a}{range .a}{range .a}"
+    );
+    let deep = format!("{{.a[?({}", "(".repeat(100_000));
+    assert!(JsonPath::parse(&deep).is_err());
+    let deep = "{.a[?(@".to_owned() + &"[?(@".repeat(100_000);
+    assert!(JsonPath::parse(&deep).is_err());
+}
+
+fn templates() -> impl Strategy<Value = String> {
+    let pieces = prop::sample::select(vec![
+        "{",
+        "}",
+        "[",
+        "]",
+        "(",
+        ")",
+        "?(",
+        "[?(",
+        ")]",
+        ".",
+        "..",
+        "*",
+        "@",
+        "$",
+        ",",
+        ":",
+        "-1",
+        "0",
+        "2",
+        "-",
+        "'",
+        "\"",
+        "\\",
+        " ",
+        "key",
+        "spec",
+        "taints",
+        "range",
+        "end",
+        "{end}",
+        "{range ",
+        "==",
+        "!=",
+        "<",
+        "&&",
+        "||",
+        "!",
+        "true",
+        "null",
+        "é",
+        "\n",
+        "{.spec.taints",
+        "status",
+        "images",
+        "names",
+        "\\u",
+        "1.5",
+        "99999999999999999999",
+    ]);
+    prop_oneof![
+        prop::collection::vec(pieces, 0..24).prop_map(|pieces| pieces.concat()),
+        any::<String>(),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn no_template_panics(template in templates()) {
+        if let Ok(path) = JsonPath::parse(&template) {
+            let _ = path.text(&node());
+            let _ = path.json(&node());
+        }
+        let columns = super::super::columns::Columns::parse(&template);
+        let _ = columns.map(|c| c.table(&node()).map(|table| table.len()));
+    }
+}

@@ -1,0 +1,42 @@
+//! Data to text: what a command says, in every format, with no terminal in sight.
+//!
+//! A command builds a [`View`]; [`OutputFormat`] picks the form of it that was asked for; `screen` prints it.
+//! Words carry the label of what they mean ([`Label`]), never a colour.
+
+mod age;
+mod columns;
+pub mod format;
+mod harmless;
+mod jsonpath;
+mod layout;
+mod manual;
+mod nodeset;
+pub mod schema;
+mod sort;
+mod table;
+pub mod text;
+mod words;
+
+pub use age::{age, human};
+pub use format::{FormatError, OutputFormat};
+pub use harmless::{harmless, harmless_json, harmless_lines};
+pub use layout::Layout;
+pub use nodeset::{NodeSet, natural};
+pub use sort::SortBy;
+pub use table::{Table, cells};
+pub use text::{Label, Line, Span, Text};
+pub use words::{count, list, plural};
+
+/// The answer of a command, printable in every format.
+///
+/// Every view has all three forms: one without JSON or names does not compile.
+pub trait View {
+    /// For people: what `-o table` prints, and with `wide` what `-o wide` prints.
+    fn blocks(&self, wide: bool) -> Text;
+
+    /// For `-o name`: one `resource/name` a line.
+    fn names(&self) -> Vec<String>;
+
+    /// For machines: what `-o json`, `yaml`, `jsonpath` and `custom-columns` print.
+    fn document(&self) -> serde_json::Value;
+}

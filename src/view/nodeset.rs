@@ -1,0 +1,383 @@
+//! Many names on one line: `gpu-[0001-0870,0901]`.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use super::count;
+
+/// Names, folded where they differ in one number only.
+///
+/// ```
+/// use kubectl_skyhook::view::NodeSet;
+///
+/// let set = NodeSet::of(["gpu-0002", "gpu-0001", "gpu-0007", "cpu-9", "cpu-10"]);
+/// assert_eq!(set.to_string(), "cpu-[9-10],gpu-[0001-0002,0007]");
+/// assert_eq!(set.limited(2), "cpu-[9-10],gpu-[0001-0002] and 1 more");
+/// assert_eq!(set.len(), 5);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeSet {
+    groups: Vec<Group>,
+    len: usize,
+}
+
+/// Names that share all but one number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Group {
+    prefix: String,
+    /// None if nothing is folded, and the prefix is the name.
+    runs: Vec<Run>,
+    suffix: String,
+}
+
+/// Numbers without a gap, `first` and `last` spelled as in the names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Run {
+    first: String,
+    last: String,
+    len: usize,
+}
+
+impl NodeSet {
+    /// Folds names; one that is there twice counts once. The order of what is given does not matter.
+    pub fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> NodeSet {
+        let names: BTreeSet<&str> = names.into_iter().collect();
+        let len = names.len();
+        let mut shapes: BTreeMap<String, Vec<Vec<&str>>> = BTreeMap::new();
+        for name in names {
+            let tokens = tokens(name);
+            shapes.entry(shape(&tokens)).or_default().push(tokens);
+        }
+        let mut groups: Vec<Group> = shapes
+            .into_values()
+            .flat_map(|names| fold(&names))
+            .collect();
+        groups.sort_by(|a, b| natural(&a.sample(), &b.sample()));
+        NodeSet { groups, len }
+    }
+
+    /// How many names it holds.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// As text with at most so many runs of numbers, and how many names are not shown: `gpu-[1-9] and 12 more`.
+    pub fn limited(&self, runs: usize) -> String {
+        let mut left = runs.max(1);
+        let mut shown = 0;
+        let mut pieces = Vec::new();
+        for group in &self.groups {
+            if left == 0 {
+                break;
+            }
+            let runs = &group.runs[..group.runs.len().min(left)];
+            left = left.saturating_sub(runs.len().max(1));
+            shown += runs.iter().map(|run| run.len).sum::<usize>().max(1);
+            pieces.push(group.text(runs));
+        }
+        let text = pieces.join(",");
+        match self.len - shown.min(self.len) {
+            0 => text,
+            more => format!("{text} and {} more", count(more)),
+        }
+    }
+}
+
+impl fmt::Display for NodeSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.limited(usize::MAX))
+    }
+}
+
+impl Group {
+    fn text(&self, runs: &[Run]) -> String {
+        let spelled = runs.iter().map(|run| match run.len {
+            1 => run.first.clone(),
+            _ => format!("{}-{}", run.first, run.last),
+        });
+        let spelled: Vec<String> = spelled.collect();
+        match runs {
+            [run] if run.len == 1 => format!("{}{}{}", self.prefix, run.first, self.suffix),
+            [] => self.prefix.clone(),
+            _ => format!("{}[{}]{}", self.prefix, spelled.join(","), self.suffix),
+        }
+    }
+
+    /// The first name, by which groups are sorted.
+    fn sample(&self) -> String {
+        let first = self.runs.first().map_or("", |run| run.first.as_str());
+        format!("{}{first}{}", self.prefix, self.suffix)
+    }
+}
+
+/// A name as text, number, text, number … Numbers too long to count with are text.
+fn tokens(name: &str) -> Vec<&str> {
+    let mut tokens = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let text = rest
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let digits = rest[text..].find(|c: char| !c.is_ascii_digit());
+        let digits = digits.unwrap_or(rest.len() - text);
+        tokens.push(&rest[..text]);
+        tokens.push(&rest[text..text + digits]);
+        rest = &rest[text + digits..];
+    }
+    tokens
+}
+
+/// What names must have in common to be folded: all but their numbers.
+fn shape(tokens: &[&str]) -> String {
+    let texts = tokens.iter().step_by(2);
+    texts.flat_map(|text| [*text, "\0"]).collect()
+}
+
+/// Folds names of one shape at the number that makes for the fewest groups; of several, at the last one.
+fn fold(names: &[Vec<&str>]) -> Vec<Group> {
+    let places = (1..names.first().map_or(0, Vec::len)).step_by(2);
+    let places = places.filter(|at| names.iter().all(|name| is_number(name[*at])));
+    // Without the number at that place, how many different names are left?
+    let left = |at: usize| {
+        let without = names.iter().map(|name| (&name[..at], &name[at + 1..]));
+        without.collect::<BTreeSet<_>>().len()
+    };
+    let place = match names {
+        [_] => None,
+        _ => places.rev().min_by_key(|at| left(*at)),
+    };
+    let Some(place) = place else {
+        let alone = names.iter().map(|name| Group {
+            prefix: name.concat(),
+            runs: Vec::new(),
+            suffix: String::new(),
+        });
+        return alone.collect();
+    };
+    let mut groups: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
+    for name in names {
+        let key = (name[..place].concat(), name[place + 1..].concat());
+        groups.entry(key).or_default().push(name[place]);
+    }
+    let groups = groups.into_iter().map(|((prefix, suffix), numbers)| Group {
+        prefix,
+        runs: runs(numbers),
+        suffix,
+    });
+    groups.collect()
+}
+
+fn is_number(digits: &str) -> bool {
+    (1..=18).contains(&digits.len())
+}
+
+/// Numbers to runs. A run is either padded, all of one width, or has no zeros in front at all.
+fn runs(mut numbers: Vec<&str>) -> Vec<Run> {
+    let padded: BTreeSet<usize> = numbers
+        .iter()
+        .filter(|digits| digits.len() > 1 && digits.starts_with('0'))
+        .map(|digits| digits.len())
+        .collect();
+    // Of one width where that width is padded, else 0.
+    let width = |digits: &str| match padded.contains(&digits.len()) {
+        true => digits.len(),
+        false => 0,
+    };
+    let value = |digits: &str| digits.parse::<u64>().unwrap_or_default();
+    numbers.sort_by_key(|digits| (width(digits), value(digits)));
+    let mut runs: Vec<Run> = Vec::new();
+    for digits in numbers {
+        match runs.last_mut() {
+            Some(run)
+                if width(&run.last) == width(digits) && value(&run.last) + 1 == value(digits) =>
+            {
+                run.last = digits.to_owned();
+                run.len += 1;
+            }
+            _ => runs.push(Run {
+                first: digits.to_owned(),
+                last: digits.to_owned(),
+                len: 1,
+            }),
+        }
+    }
+    runs
+}
+
+/// Numbers within names by their value: `gpu-9` before `gpu-10`. For sorting whatever has names.
+pub fn natural(a: &str, b: &str) -> Ordering {
+    let (left, right) = (tokens(a), tokens(b));
+    // Texts and numbers alternate. Of two numbers without zeros in front the longer one is greater.
+    let by_token = left
+        .iter()
+        .zip(&right)
+        .enumerate()
+        .map(|(i, (a, b))| match i % 2 {
+            0 => a.cmp(b),
+            _ => {
+                let (a, b) = (a.trim_start_matches('0'), b.trim_start_matches('0'));
+                a.len().cmp(&b.len()).then(a.cmp(b))
+            }
+        });
+    by_token
+        .fold(Ordering::Equal, Ordering::then)
+        .then(left.len().cmp(&right.len()))
+        .then(a.cmp(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn folded(names: &[&str]) -> String {
+        NodeSet::of(names.iter().copied()).to_string()
+    }
+
+    /// The names that a text stands for.
+    fn unfold(text: &str) -> BTreeSet<String> {
+        let (mut names, mut rest) = (BTreeSet::new(), text);
+        while !rest.is_empty() {
+            let comma = |text: &str| text.find(',').unwrap_or(text.len());
+            let (end, bracket) = match rest.find('[') {
+                Some(open) if open < comma(rest) => {
+                    let close = open + rest[open..].find(']').expect("it is closed");
+                    (close + comma(&rest[close..]), Some((open, close)))
+                }
+                _ => (comma(rest), None),
+            };
+            match bracket {
+                None => {
+                    names.insert(rest[..end].to_owned());
+                }
+                Some((open, close)) => {
+                    for run in rest[open + 1..close].split(',') {
+                        let (first, last) = run.split_once('-').unwrap_or((run, run));
+                        let width = first.len();
+                        let value = |digits: &str| digits.parse::<u64>().expect("a number");
+                        for n in value(first)..=value(last) {
+                            let digits = match first.starts_with('0') {
+                                true => format!("{n:0width$}"),
+                                false => n.to_string(),
+                            };
+                            let (prefix, suffix) = (&rest[..open], &rest[close + 1..end]);
+                            names.insert(format!("{prefix}{digits}{suffix}"));
+                        }
+                    }
+                }
+            }
+            rest = rest[end..].strip_prefix(',').unwrap_or_default();
+        }
+        names
+    }
+
+    #[test]
+    fn folds_what_differs_in_one_number() {
+        assert_eq!(folded(&[]), "");
+        assert_eq!(folded(&["gpu-0001"]), "gpu-0001");
+        assert_eq!(
+            folded(&["control-plane", "gpu-2", "gpu-2"]),
+            "control-plane,gpu-2"
+        );
+        assert_eq!(
+            folded(&["gpu-3", "gpu-10", "gpu-9", "gpu-1"]),
+            "gpu-[1,3,9-10]"
+        );
+        assert_eq!(
+            folded(&["gpu-099", "gpu-100", "gpu-98"]),
+            "gpu-[98,099-100]"
+        );
+        assert_eq!(
+            folded(&["n0", "n00", "n1", "n01", "n10"]),
+            "n[0-1,00-01,10]"
+        );
+        assert_eq!(
+            folded(&[
+                "gpu-0001",
+                "gpu-0002",
+                "cpu-0001",
+                "gpu-0002-b",
+                "gpu-0003-b"
+            ]),
+            "cpu-0001,gpu-[0001-0002],gpu-[0002-0003]-b"
+        );
+        let ips: Vec<String> = (1..=9)
+            .map(|i| format!("ip-10-0-0-{i}.ec2.internal"))
+            .collect();
+        let ips: Vec<&str> = ips.iter().map(String::as_str).collect();
+        assert_eq!(folded(&ips), "ip-10-0-0-[1-9].ec2.internal");
+        assert_eq!(
+            folded(&["r1-n1", "r1-n2", "r2-n1", "r2-n2", "r10-n1"]),
+            "r[1-2,10]-n1,r[1-2]-n2"
+        );
+        assert_eq!(folded(&["r1-a", "r2-a", "r3-a"]), "r[1-3]-a");
+        assert_eq!(
+            folded(&["x99999999999999999999", "x99999999999999999998"]),
+            "x99999999999999999998,x99999999999999999999"
+        );
+    }
+
+    #[test]
+    fn says_how_many_more_there_are() {
+        let names: Vec<String> = (0..1500)
+            .map(|i| format!("gpu-{:04}", i * 2 + i / 1000))
+            .collect();
+        let set = NodeSet::of(names.iter().map(String::as_str).chain(["a"]));
+        assert_eq!(set.len(), 1501);
+        assert_eq!(set.limited(3), "a,gpu-[0000,0002] and 1,498 more");
+        assert_eq!(set.limited(0), "a and 1,500 more");
+        assert_eq!(NodeSet::of(["a", "b"]).limited(2), "a,b");
+        assert_eq!(NodeSet::default().limited(2), "");
+    }
+
+    #[test]
+    fn sorts_as_people_do() {
+        let mut names = ["gpu-10", "gpu-9", "cpu", "gpu", "gpu-9-b", "gpu-09"];
+        names.sort_by(|a, b| natural(a, b));
+        assert_eq!(
+            names,
+            ["cpu", "gpu", "gpu-09", "gpu-9", "gpu-9-b", "gpu-10"]
+        );
+    }
+
+    /// Optimised it takes some ten milliseconds; here is what a debug build may take.
+    #[test]
+    fn is_quick_with_a_large_cluster() {
+        let names: Vec<String> = (0..15_000)
+            .map(|i| format!("ip-10-{}-{}-{}.ec2.internal", i % 7, i / 250, i % 250))
+            .collect();
+        let start = Instant::now();
+        assert_eq!(NodeSet::of(names.iter().map(String::as_str)).len(), 15_000);
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(2), "{took:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_and_nothing_made_up(
+            names in prop::collection::vec("[a-c]{0,2}(-?0{0,2}[0-9]{0,3}){0,3}(\\.[a-b])?", 0..60)
+        ) {
+            let names: BTreeSet<String> = names.into_iter().filter(|name| !name.is_empty()).collect();
+            let set = NodeSet::of(names.iter().map(String::as_str));
+            prop_assert_eq!(unfold(&set.to_string()), names, "{}", set);
+        }
+
+        #[test]
+        fn the_order_is_total(mut names in prop::collection::vec("[a-b0-2]{0,4}", 3)) {
+            names.sort_by(|a, b| natural(a, b));
+            for pair in names.windows(2) {
+                prop_assert_ne!(natural(&pair[0], &pair[1]), Ordering::Greater);
+                prop_assert_eq!(natural(&pair[0], &pair[1]), natural(&pair[1], &pair[0]).reverse());
+            }
+            prop_assert_ne!(natural(&names[0], &names[2]), Ordering::Greater);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `--sort-by=.metadata.name`.
+
+use std::cmp::Ordering;
+use std::str::FromStr;
+
+use serde_json::Value;
+
+use super::jsonpath::Path;
+use super::{FormatError, natural};
+
+/// A path by whose value the items of a list are put in order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SortBy {
+    spelled: String,
+    path: Path,
+}
+
+impl FromStr for SortBy {
+    type Err = FormatError;
+
+    fn from_str(text: &str) -> Result<SortBy, FormatError> {
+        let path = Path::parse(text).map_err(|error| FormatError(error.to_string()))?;
+        Ok(SortBy {
+            spelled: text.to_owned(),
+            path,
+        })
+    }
+}
+
+impl SortBy {
+    /// Puts items in order by the first value that the path finds in each; `document` is an item as `-o json` has it.
+    ///
+    /// As in kubectl, numbers within texts count by their value, and items without the value come first. Items that
+    /// are alike stay in their order.
+    ///
+    /// # Errors
+    ///
+    /// A path that finds nothing in any item, and values that have no order among each other.
+    pub fn sort<T>(
+        &self,
+        items: &mut Vec<T>,
+        document: impl Fn(&T) -> Value,
+    ) -> Result<(), FormatError> {
+        let mut keyed = Vec::with_capacity(items.len());
+        for item in items.drain(..) {
+            let document = document(&item);
+            let found = self.path.find(&document)?.into_iter().next();
+            keyed.push((found.filter(|v| !v.is_null()).cloned(), item));
+        }
+        let result = self.comparable(keyed.iter().map(|(key, _)| key.as_ref()));
+        if result.is_ok() {
+            keyed.sort_by(|(a, _), (b, _)| order(a.as_ref(), b.as_ref()));
+        }
+        items.extend(keyed.into_iter().map(|(_, item)| item));
+        result
+    }
+
+    fn comparable<'a>(
+        &self,
+        keys: impl ExactSizeIterator<Item = Option<&'a Value>>,
+    ) -> Result<(), FormatError> {
+        let none = keys.len() == 0;
+        let mut kinds: Vec<&str> = keys.flatten().map(kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let spelled = &self.spelled;
+        match kinds.as_slice() {
+            [] if none => Ok(()),
+            [] => Err(FormatError(format!(
+                "--sort-by {spelled} finds nothing in any item; -o json shows what there is"
+            ))),
+            [one @ ("lists" | "objects")] => Err(FormatError(format!(
+                "--sort-by {spelled} finds {one}, which have no order"
+            ))),
+            [_] => Ok(()),
+            several => Err(FormatError(format!(
+                "--sort-by {spelled} finds {}, which have no order among each other",
+                several.join(" and ")
+            ))),
+        }
+    }
+}
+
+fn order(a: Option<&Value>, b: Option<&Value>) -> Ordering {
+    match (a, b) {
+        (Some(Value::String(a)), Some(Value::String(b))) => natural(a, b),
+        (Some(Value::Number(a)), Some(Value::Number(b))) => match (a.as_i64(), b.as_i64()) {
+            (Some(a), Some(b)) => a.cmp(&b),
+            _ => a
+                .as_f64()
+                .unwrap_or_default()
+                .total_cmp(&b.as_f64().unwrap_or_default()),
+        },
+        (Some(Value::Bool(a)), Some(Value::Bool(b))) => a.cmp(b),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "texts",
+        Value::Number(_) => "numbers",
+        Value::Bool(_) | Value::Null => "booleans",
+        Value::Array(_) => "lists",
+        Value::Object(_) => "objects",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn sorted(by: &str, items: Value) -> Result<Vec<Value>, String> {
+        let by: SortBy = by.parse().expect("a path");
+        let mut items = items.as_array().expect("a list").clone();
+        let result = by.sort(&mut items, Clone::clone);
+        result.map(|()| items).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn numbers_count_by_their_value_and_what_is_missing_comes_first() {
+        let names = json!([{"n": "gpu-10"}, {"n": "gpu-9"}, {"x": 1}, {"n": null}, {"n": "a"}]);
+        for path in [".n", "n", "{.n}", "{n}"] {
+            assert_eq!(
+                sorted(path, names.clone()),
+                Ok(vec![
+                    json!({"x": 1}),
+                    json!({"n": null}),
+                    json!({"n": "a"}),
+                    json!({"n": "gpu-9"}),
+                    json!({"n": "gpu-10"})
+                ]),
+                "{path}"
+            );
+        }
+        assert_eq!(
+            sorted(".n", json!([{"n": 10}, {"n": 9.5}, {"n": -1}])),
+            Ok(vec![json!({"n": -1}), json!({"n": 9.5}), json!({"n": 10})])
+        );
+        assert_eq!(
+            sorted(".list[0]", json!([{"list": ["b"]}, {"list": ["a"]}])),
+            Ok(vec![json!({"list": ["a"]}), json!({"list": ["b"]})])
+        );
+        assert_eq!(sorted(".n", json!([])), Ok(vec![]));
+    }
+
+    #[test]
+    fn what_cannot_be_ordered_is_said() {
+        let error = |items| sorted(".n", items).expect_err("no order");
+        assert_eq!(
+            error(json!([{"m": 1}])),
+            "--sort-by .n finds nothing in any item; -o json shows what there is"
+        );
+        assert_eq!(
+            error(json!([{"n": []}])),
+            "--sort-by .n finds lists, which have no order"
+        );
+        assert_eq!(
+            error(json!([{"n": "a"}, {"n": 1}])),
+            "--sort-by .n finds numbers and texts, which have no order among each other"
+        );
+    }
+}

@@ -1,0 +1,160 @@
+//! The API server, spoken to in paths and JSON: a test wants to say what it sends, not to be typed.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use http::{Method, Request};
+use kube::{Client, Config, config::AuthInfo};
+use serde_json::Value;
+use tokio::runtime::{Builder, Runtime};
+
+/// One user's way in. Each has its own runtime, so that it works from any thread without colouring the callers.
+pub struct Api {
+    runtime: Runtime,
+    client: Client,
+}
+
+#[derive(Clone)]
+pub struct Access {
+    pub url: String,
+    pub ca: Vec<u8>,
+    pub token: String,
+}
+
+#[derive(Debug)]
+pub struct Refused {
+    pub code: u16,
+    pub message: String,
+}
+
+impl Api {
+    pub fn new(access: &Access) -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let mut config = Config::new(access.url.parse()?);
+        config.root_cert = Some(vec![access.ca.clone()]);
+        config.auth_info = AuthInfo {
+            token: Some(access.token.clone().into()),
+            ..AuthInfo::default()
+        };
+        config.default_retry = false;
+        config.read_timeout = Some(Duration::from_secs(20));
+        let client = {
+            let _inside = runtime.enter();
+            Client::try_from(config)?
+        };
+        Ok(Self { runtime, client })
+    }
+
+    pub fn get(&self, path: &str) -> Result<Value, Refused> {
+        self.send(Method::GET, path, "application/json", None)
+    }
+
+    /// `None` when it is not there; anything else that goes wrong is an error of the test.
+    pub fn find(&self, path: &str) -> Result<Option<Value>> {
+        match self.get(path) {
+            Ok(value) => Ok(Some(value)),
+            Err(refused) if refused.code == 404 => Ok(None),
+            Err(refused) => Err(anyhow!("GET {path}: {} {}", refused.code, refused.message)),
+        }
+    }
+
+    pub fn items(&self, path: &str) -> Result<Vec<Value>> {
+        let list = self
+            .get(path)
+            .map_err(|refused| anyhow!("GET {path}: {} {}", refused.code, refused.message))?;
+        Ok(list["items"].as_array().cloned().unwrap_or_default())
+    }
+
+    pub fn post(&self, path: &str, body: &Value) -> Result<Value, Refused> {
+        self.send(Method::POST, path, "application/json", Some(body))
+    }
+
+    pub fn merge(&self, path: &str, patch: &Value) -> Result<Value, Refused> {
+        self.send(
+            Method::PATCH,
+            path,
+            "application/merge-patch+json",
+            Some(patch),
+        )
+    }
+
+    pub fn delete(&self, path: &str, options: &Value) -> Result<Value, Refused> {
+        self.send(Method::DELETE, path, "application/json", Some(options))
+    }
+
+    /// A merge patch, and what the server warns of when it accepts it.
+    pub fn merge_warned(&self, path: &str, patch: &Value) -> Result<Vec<String>> {
+        let request = Request::patch(path)
+            .header("content-type", "application/merge-patch+json")
+            .body(patch.to_string().into_bytes().into())?;
+        let response = self.runtime.block_on(self.client.send(request))?;
+        anyhow::ensure!(
+            response.status().is_success(),
+            "{path}: {}",
+            response.status()
+        );
+        let warnings = response.headers().get_all("warning").iter();
+        Ok(warnings
+            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+            .collect())
+    }
+
+    /// Waits until the server says it is ready.
+    pub fn await_ready(&self, limit: Duration) -> Result<()> {
+        let path = Request::get("/readyz").body(Vec::new())?;
+        let begun = Instant::now();
+        loop {
+            match self
+                .runtime
+                .block_on(self.client.request_text(path.clone()))
+            {
+                Ok(_) => return Ok(()),
+                Err(error) if begun.elapsed() > limit => {
+                    return Err(error).context("the API server is not ready");
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(25)),
+            }
+        }
+    }
+
+    fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Refused> {
+        let bytes = body
+            .map(|value| value.to_string().into_bytes())
+            .unwrap_or_default();
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", content)
+            .body(bytes)
+            .map_err(|error| Refused {
+                code: 0,
+                message: error.to_string(),
+            })?;
+        self.runtime
+            .block_on(self.client.request(request))
+            .map_err(|error| match error {
+                kube::Error::Api(status) => Refused {
+                    code: status.code,
+                    message: status.message.clone(),
+                },
+                other => Refused {
+                    code: 0,
+                    message: format!("{other:#}"),
+                },
+            })
+    }
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.code, self.message)
+    }
+}
+
+impl std::error::Error for Refused {}

@@ -1,0 +1,97 @@
+//! Writes a moment of a cluster down as `kubectl get -o json` would, for the hermetic tests to keep.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use crate::api::Api;
+
+const CLUSTER: [(&str, &str, &str); 9] = [
+    ("/api/v1/nodes", "v1", "Node"),
+    (
+        "/apis/skyhook.nvidia.com/v1alpha1/skyhooks",
+        "skyhook.nvidia.com/v1alpha1",
+        "Skyhook",
+    ),
+    (
+        "/apis/skyhook.nvidia.com/v1alpha1/deploymentpolicies",
+        "skyhook.nvidia.com/v1alpha1",
+        "DeploymentPolicy",
+    ),
+    (
+        "/apis/nodewright.nvidia.com/v1alpha1/nodewrights",
+        "nodewright.nvidia.com/v1alpha1",
+        "NodeWright",
+    ),
+    (
+        "/apis/nodewright.nvidia.com/v1alpha1/deploymentpolicies",
+        "nodewright.nvidia.com/v1alpha1",
+        "DeploymentPolicy",
+    ),
+    ("/api/v1/pods", "v1", "Pod"),
+    ("/apis/batch/v1/jobs", "batch/v1", "Job"),
+    ("/apis/apps/v1/deployments", "apps/v1", "Deployment"),
+    (
+        "/apis/policy/v1/poddisruptionbudgets",
+        "policy/v1",
+        "PodDisruptionBudget",
+    ),
+];
+
+const EXTRA: [(&str, &str, &str); 5] = [
+    ("/api/v1/events", "v1", "Event"),
+    ("/api/v1/configmaps", "v1", "ConfigMap"),
+    ("/api/v1/namespaces", "v1", "Namespace"),
+    (
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+        "admissionregistration.k8s.io/v1",
+        "ValidatingWebhookConfiguration",
+    ),
+    (
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+        "admissionregistration.k8s.io/v1",
+        "MutatingWebhookConfiguration",
+    ),
+];
+
+/// Where captures go; without it none is taken.
+pub const ASKED_FOR: &str = "KUBECTL_SKYHOOK_E2E_CAPTURE";
+
+pub fn write(api: &Api, name: &str) -> Result<()> {
+    let Some(dir) = std::env::var_os(ASKED_FOR) else {
+        return Ok(());
+    };
+    let dir = Path::new(&dir).join(name);
+    std::fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
+    for (file, kinds) in [("cluster.json", &CLUSTER[..]), ("extra.json", &EXTRA[..])] {
+        let path = dir.join(file);
+        let text = serde_json::to_string_pretty(&list(api, kinds)?)? + "\n";
+        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn list(api: &Api, kinds: &[(&str, &str, &str)]) -> Result<Value> {
+    let mut items = Vec::new();
+    for (path, version, kind) in kinds {
+        // A group that is not served has nothing to write down.
+        let Some(list) = api.find(path)? else {
+            continue;
+        };
+        for item in list["items"].as_array().into_iter().flatten() {
+            let mut whole = json!({"apiVersion": version, "kind": kind});
+            for (key, value) in item.as_object().into_iter().flatten() {
+                whole[key] = value.clone();
+            }
+            // As kubectl: who wrote which field is left out.
+            whole["metadata"]
+                .as_object_mut()
+                .map(|metadata| metadata.remove("managedFields"));
+            items.push(whole);
+        }
+    }
+    Ok(
+        json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items}),
+    )
+}

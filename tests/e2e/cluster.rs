@@ -1,0 +1,379 @@
+//! A cluster of its own for one scenario, and the words a scenario is written in.
+
+use std::{
+    cell::RefCell,
+    path::PathBuf,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::{
+    api::{Api, Refused},
+    capture,
+    control_plane::ControlPlane,
+    kubelet::{Fate, Kubelet, Target},
+    manifest::Skyhook,
+    model, operator, ours,
+    rollout::Rollout,
+    tools::Tools,
+    view::PREFIX,
+};
+
+pub const SKYHOOKS: &str = "/apis/skyhook.nvidia.com/v1alpha1/skyhooks";
+/// The operator looks again after a minute at what it heard nothing of, such as a node whose taint went away between
+/// two of its reads.
+pub const PATIENCE: Duration = Duration::from_secs(150);
+
+pub struct Cluster {
+    pub api: Api,
+    pub kubelet: Kubelet,
+    // Last, so that whoever talks to the servers has stopped when they are ended.
+    plane: RefCell<ControlPlane>,
+    tools: Tools,
+    webhooks: bool,
+}
+
+impl Cluster {
+    /// The old generation: operator v0.17.0, without its webhooks.
+    pub fn old(tools: &Tools) -> Result<Self> {
+        let cluster = Self::kubernetes(tools, false)?;
+        cluster.install_operator()?;
+        cluster.start_operator();
+        Ok(cluster)
+    }
+
+    /// The same with its webhooks, which all clusters of a machine or network namespace share one port for.
+    pub fn old_with_webhooks(tools: &Tools) -> Result<Self> {
+        let cluster = Self::kubernetes(tools, true)?;
+        cluster.install_operator()?;
+        operator::prepare_webhooks(&cluster.api)?;
+        cluster.start_operator();
+        Ok(cluster)
+    }
+
+    /// The new generation, played.
+    pub fn new(tools: &Tools) -> Result<Self> {
+        let cluster = Self::kubernetes(tools, false)?;
+        model::install_crds(tools, &cluster.api)?;
+        model::announce(&cluster.api)?;
+        Ok(cluster)
+    }
+
+    /// Kubernetes, and nothing of ours or theirs.
+    pub fn bare(tools: &Tools) -> Result<Self> {
+        Self::kubernetes(tools, false)
+    }
+
+    fn kubernetes(tools: &Tools, webhooks: bool) -> Result<Self> {
+        let plane = ControlPlane::start(tools)?;
+        let api = plane.user("admin")?;
+        let kubelet = Kubelet::start(&plane.access("admin"))?;
+        Ok(Self {
+            api,
+            kubelet,
+            plane: RefCell::new(plane),
+            tools: tools.clone(),
+            webhooks,
+        })
+    }
+
+    /// node-1, node-2 and so on, Ready and free of the taint that admission puts on new ones.
+    #[must_use]
+    pub fn with_nodes(self, count: usize) -> Self {
+        for number in 1..=count {
+            self.add_node(&format!("node-{number}"), json!({}));
+        }
+        self
+    }
+
+    pub fn add_node(&self, name: &str, labels: Value) {
+        let node = json!({
+            "metadata": {"name": name, "labels": labels},
+            "status": {
+                "nodeInfo": {
+                    "bootID": "b", "machineID": name, "systemUUID": name, "kernelVersion": "6.8.0", "osImage": "Ubuntu 24.04",
+                    "containerRuntimeVersion": "containerd://2.1.0", "kubeletVersion": "v1.36.0", "kubeProxyVersion": "",
+                    "operatingSystem": "linux", "architecture": "amd64",
+                },
+                "capacity": {"cpu": "8", "memory": "32Gi", "pods": "110"},
+                "allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"},
+                "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}],
+            },
+        });
+        self.api
+            .post("/api/v1/nodes", &node)
+            .expect("a node can be created");
+    }
+
+    pub fn node(&self, name: &str) -> Value {
+        self.api
+            .get(&format!("/api/v1/nodes/{name}"))
+            .expect("the node is there")
+    }
+
+    pub fn patch_node(&self, name: &str, patch: Value) {
+        self.api
+            .merge(&format!("/api/v1/nodes/{name}"), &patch)
+            .expect("a node can be changed");
+    }
+
+    /// Sets or, with null, removes one of the operator's annotations.
+    pub fn annotate_node(&self, name: &str, key: &str, value: Value) {
+        self.patch_node(
+            name,
+            json!({"metadata": {"annotations": {format!("{PREFIX}/{key}"): value}}}),
+        );
+    }
+
+    /// Lets the operator write events. The role that this version is released with does not; later ones do.
+    pub fn allow_events(&self) {
+        let rbac = "/apis/rbac.authorization.k8s.io/v1";
+        let role = json!({
+            "metadata": {"name": "events"},
+            "rules": [{"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}],
+        });
+        let binding = json!({
+            "metadata": {"name": "events"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "events"},
+            "subjects": [{"kind": "User", "name": "operator", "apiGroup": "rbac.authorization.k8s.io"}],
+        });
+        for (plural, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
+            self.api
+                .post(&format!("{rbac}/{plural}"), &object)
+                .expect("a role can be given");
+        }
+    }
+
+    #[track_caller]
+    pub fn apply(&self, skyhook: &Skyhook) -> Rollout<'_> {
+        self.try_apply(skyhook)
+            .unwrap_or_else(|refused| panic!("{} is accepted: {refused}", skyhook.name))
+    }
+
+    pub fn try_apply(&self, skyhook: &Skyhook) -> Result<Rollout<'_>, Refused> {
+        self.api.post(SKYHOOKS, &skyhook.body())?;
+        Ok(self.rollout(&skyhook.name))
+    }
+
+    pub fn rollout(&self, name: &str) -> Rollout<'_> {
+        Rollout {
+            cluster: self,
+            name: name.to_owned(),
+        }
+    }
+
+    /// An ordinary workload's pod, which a drain evicts.
+    pub fn run_pod(&self, name: &str, node: &str, labels: Value) {
+        let _ = self.api.post(
+            "/api/v1/namespaces/default/serviceaccounts",
+            &json!({"metadata": {"name": "default"}}),
+        );
+        let pod = json!({
+            "metadata": {"name": name, "labels": labels},
+            "spec": {
+                "nodeName": node, "automountServiceAccountToken": false,
+                "containers": [{"name": "work", "image": "example.com/work:1"}],
+            },
+        });
+        self.api
+            .post("/api/v1/namespaces/default/pods", &pod)
+            .expect("a pod can be created");
+        let path = format!("/api/v1/namespaces/default/pods/{name}");
+        self.await_that("the pod runs", || {
+            self.api
+                .get(&path)
+                .is_ok_and(|pod| pod["status"]["phase"] == "Running")
+        });
+    }
+
+    /// From now on, pods like this meet this fate.
+    pub fn fate(&self, target: Target, fate: Fate) {
+        self.kubelet.rule(target, fate);
+    }
+
+    pub fn heal(&self) {
+        self.kubelet.forget_rules();
+    }
+
+    fn install_operator(&self) -> Result<()> {
+        operator::install(&self.tools, &self.api).map_err(|error| {
+            let plane = self.plane.borrow();
+            error.context(plane.servers.log_tail("kube-controller-manager", 20))
+        })
+    }
+
+    pub fn start_operator(&self) {
+        operator::start(&mut self.plane.borrow_mut(), &self.tools, self.webhooks)
+            .expect("the operator starts");
+    }
+
+    /// As `helm uninstall` does: with its Deployment.
+    pub fn remove_operator(&self) {
+        self.stop_operator();
+        let deployments = format!(
+            "/apis/apps/v1/namespaces/{}/deployments",
+            operator::NAMESPACE
+        );
+        for deployment in self.api.items(&deployments).expect("they can be read") {
+            let name = deployment["metadata"]["name"].as_str().unwrap_or_default();
+            self.api
+                .delete(&format!("{deployments}/{name}"), &json!({}))
+                .expect("it can be deleted");
+        }
+    }
+
+    pub fn stop_operator(&self) {
+        self.stop("operator");
+    }
+
+    pub fn stop(&self, server: &str) {
+        let stopped = self.plane.borrow_mut().servers.stop(server);
+        stopped.expect("it is ended by its pid");
+    }
+
+    /// Ends the API server, and starts it again after a while; returns when it is ready.
+    pub fn restart_api_server(&self, away: Duration) {
+        self.stop("kube-apiserver");
+        std::thread::sleep(away);
+        let started = self
+            .plane
+            .borrow_mut()
+            .servers
+            .start_again("kube-apiserver");
+        started.expect("it starts as it did before");
+        let ready = self.api.await_ready(Duration::from_secs(60));
+        ready.expect("it is ready again");
+    }
+
+    /// Reads all that a server has written so far, each time it is called.
+    pub fn log_reader(&self, server: &str) -> impl Fn() -> String + 'static {
+        let name = format!("{server}.log");
+        let path = self.plane.borrow().servers.dir().join(name);
+        move || std::fs::read_to_string(&path).unwrap_or_default()
+    }
+
+    /// Pods, Jobs and the last words of the controllers, for the message of a failed test.
+    fn told(&self) -> String {
+        let brief = |path: &str| {
+            let items = self.api.items(path).unwrap_or_default();
+            let line = |item: Value| format!("{} {}", item["metadata"]["name"], item["status"]);
+            items.into_iter().map(line).collect::<Vec<_>>().join("\n")
+        };
+        let controllers = self
+            .plane
+            .borrow()
+            .servers
+            .log_tail("kube-controller-manager", 5);
+        let (pods, jobs) = (brief("/api/v1/pods"), brief("/apis/batch/v1/jobs"));
+        format!(
+            "{pods}\n{jobs}\ncontrollers:\n{controllers}\noperator:\n{}",
+            self.operator_log(15)
+        )
+    }
+
+    pub fn operator_log(&self, lines: usize) -> String {
+        self.plane.borrow().servers.log_tail("operator", lines)
+    }
+
+    /// The API server as this user finds it.
+    pub fn user(&self, name: &str) -> Api {
+        self.plane
+            .borrow()
+            .user(name)
+            .expect("a client can be made")
+    }
+
+    pub fn kubeconfig(&self, user: &str) -> PathBuf {
+        self.plane.borrow().kubeconfig(user)
+    }
+
+    /// Writes down what the cluster holds now, if captures were asked for.
+    pub fn captured(&self, name: &str) {
+        capture::write(&self.api, name).expect("a capture can be written");
+    }
+
+    pub fn tools(&self) -> &Tools {
+        &self.tools
+    }
+
+    /// Does something while our binary looks again and again, and expects it to find no error all the while.
+    #[track_caller]
+    pub fn without_an_error(&self, act: impl FnOnce()) {
+        let watcher = ours::Watcher::start(self.kubeconfig("admin"));
+        act();
+        let watched = watcher.stop();
+        assert!(watched.looks > 5, "only {} looks were taken", watched.looks);
+        assert!(
+            watched.errors.is_empty(),
+            "in {} looks: {:#?}",
+            watched.looks,
+            watched.errors
+        );
+    }
+
+    /// What stands in for an editor: a script beside the configuration, which [`Cluster::edits`] writes.
+    pub fn editor(&self) -> PathBuf {
+        self.kubeconfig("admin").with_file_name("editor")
+    }
+
+    /// From now on whoever opens an editor makes this of the text, by a script of sed.
+    pub fn edits(&self, sed: &str) {
+        let path = self.editor();
+        let script = format!("#!/bin/sh\nexec sed -i -e '{sed}' \"$1\"\n");
+        std::fs::write(&path, script).expect("a script can be written");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&path, mode).expect("it can be made to run");
+    }
+
+    /// What `diagnose stuck` says to the administrator.
+    #[track_caller]
+    pub fn report(&self, more: &[&str]) -> ours::Report {
+        let report = ours::diagnose(&self.kubeconfig("admin"), more);
+        if !more.contains(&"--fail-on") {
+            report.exit_fits();
+        }
+        report
+    }
+
+    /// Our binary's other commands, run by the administrator; their output must be JSON.
+    #[track_caller]
+    pub fn ours(&self, args: &[&str]) -> Value {
+        let said = ours::run(&self.kubeconfig("admin"), &[args, &["-o", "json"]].concat());
+        assert_eq!(said.exit, Some(0), "{args:?}: {said:?}");
+        serde_json::from_str(&said.stdout)
+            .unwrap_or_else(|error| panic!("{args:?}: {error}: {said:?}"))
+    }
+
+    /// Upstream's own CLI.
+    #[track_caller]
+    pub fn upstream(&self, args: &[&str]) -> String {
+        let program = self.tools.program(&format!("cli-{}", operator::VERSION));
+        let out = Command::new(program)
+            .args(args)
+            .env("KUBECONFIG", self.kubeconfig("admin"))
+            .output();
+        let out = out.expect("upstream's CLI runs");
+        assert!(
+            out.status.success(),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        String::from_utf8(out.stdout).expect("it writes UTF-8")
+    }
+
+    #[track_caller]
+    pub fn await_that(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "waited in vain: {what}\n{}",
+                self.told()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}

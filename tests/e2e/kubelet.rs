@@ -1,0 +1,230 @@
+//! A stand-in for the kubelets of all nodes. It walks every pod through its init containers to success, or to the
+//! failure a test has chosen, removes terminating pods and reboots nodes; the real operator and the real controllers
+//! decide everything else.
+
+mod steps;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::api::{Access, Api};
+
+/// What becomes of a pod's stage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fate {
+    Succeed,
+    Exit(i32),
+    OutOfMemory,
+    PullFails,
+    /// The script runs and never ends.
+    Hang,
+    /// The kubelet does not take notice of the pod, as on a node that is down.
+    Unseen,
+    /// The kubelet has no room for the pod and says so by failing it.
+    Rejected,
+    /// The machine restarts under the interrupt, and the kubelet lives long enough to report its violent end.
+    RoughReboot,
+    /// Runs, and does not go away when it is deleted, as on a node that is down.
+    Undying,
+}
+
+/// Which pods: what is not said is any. The rule added last wins.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Target {
+    pub skyhook: Option<String>,
+    pub package: Option<String>,
+    pub stage: Option<String>,
+    pub node: Option<String>,
+    pub pod: Option<String>,
+}
+
+pub struct Kubelet {
+    rules: Arc<Mutex<Vec<(Target, Fate)>>>,
+    begun: Arc<Begun>,
+    pace: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Kubelet {
+    pub fn start(access: &Access) -> Result<Self> {
+        let mut kubelet = Self {
+            rules: Arc::default(),
+            begun: Arc::default(),
+            pace: Arc::new(AtomicU64::new(20)),
+            stop: Arc::default(),
+            thread: None,
+        };
+        let api = Api::new(access)?;
+        let (rules, begun, pace, stop) = (
+            kubelet.rules.clone(),
+            kubelet.begun.clone(),
+            kubelet.pace.clone(),
+            kubelet.stop.clone(),
+        );
+        let thread = std::thread::spawn(move || {
+            let mut stepped = HashMap::new();
+            while !stop.load(Ordering::Relaxed) {
+                let pace = Duration::from_millis(pace.load(Ordering::Relaxed));
+                // The server may be on its way down; what cannot be done now is done at the next turn or not at all.
+                let _ = turn(&api, &rules, &begun, pace, &mut stepped);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        kubelet.thread = Some(thread);
+        Ok(kubelet)
+    }
+
+    pub fn rule(&self, target: Target, fate: Fate) {
+        self.rules
+            .lock()
+            .expect("no holder panics")
+            .push((target, fate));
+    }
+
+    pub fn forget_rules(&self) {
+        self.rules.lock().expect("no holder panics").clear();
+    }
+
+    /// How many pods of a package's stage have been begun on a node, also those that are long gone.
+    pub fn begun(&self, package: &str, stage: &str, node: &str) -> usize {
+        let begun = self.begun.lock().expect("no holder panics");
+        let asked = |place: &&[String; 3]| *place == &[package, stage, node];
+        begun.iter().filter(asked).count()
+    }
+
+    /// How long each step of a pod takes at least.
+    pub fn pace(&self, step: Duration) {
+        self.pace.store(
+            step.as_millis().try_into().expect("a step is short"),
+            Ordering::Relaxed,
+        );
+    }
+
+    pub fn stop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Kubelet {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+type Rules = Mutex<Vec<(Target, Fate)>>;
+/// Package, stage and node of each pod that was begun.
+type Begun = Mutex<Vec<[String; 3]>>;
+
+fn turn(
+    api: &Api,
+    rules: &Rules,
+    begun: &Begun,
+    pace: Duration,
+    stepped: &mut HashMap<String, Instant>,
+) -> Result<()> {
+    let pods = api.items("/api/v1/pods")?;
+    // Read after the pods: a rule made before a pod must hold for it.
+    let rules = rules.lock().expect("no holder panics").clone();
+    for pod in pods {
+        let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
+        let fate = fate(&rules, &pod);
+        let path = format!(
+            "/api/v1/namespaces/{}/pods/{}",
+            pod["metadata"]["namespace"].as_str().unwrap_or_default(),
+            pod["metadata"]["name"].as_str().unwrap_or_default()
+        );
+        if pod["spec"]["nodeName"].is_null() || fate == Fate::Unseen {
+            continue;
+        }
+        if !pod["metadata"]["deletionTimestamp"].is_null() {
+            if fate != Fate::Undying {
+                let _ = api.delete(
+                    &path,
+                    &json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}),
+                );
+            }
+            continue;
+        }
+        if stepped.get(uid).is_some_and(|last| last.elapsed() < pace) {
+            continue;
+        }
+        let since = stepped.get(uid).map_or(Duration::ZERO, Instant::elapsed);
+        let Some(step) = steps::next(&pod, fate, since) else {
+            continue;
+        };
+        if step.reboots {
+            reboot(api, pod["spec"]["nodeName"].as_str().unwrap_or_default())?;
+        }
+        // A conflict means the pod changed meanwhile, and the next turn sees it as it is.
+        let guard = json!({"metadata": {"uid": uid}, "status": step.status});
+        if api.merge(&format!("{path}/status"), &guard).is_ok() {
+            let first = stepped.insert(uid.to_owned(), Instant::now()).is_none();
+            if first {
+                let note = note(&pod);
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let place = [&note["name"], &note["stage"], &pod["spec"]["nodeName"]].map(text);
+                begun.lock().expect("no holder panics").push(place);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The operator's note on what the pod is for.
+fn note(pod: &Value) -> Value {
+    let annotations = &pod["metadata"]["annotations"];
+    [
+        "skyhook.nvidia.com/package",
+        "nodewright.nvidia.com/package",
+    ]
+    .iter()
+    .find_map(|key| annotations[key].as_str())
+    .and_then(|text| serde_json::from_str::<Value>(text).ok())
+    .unwrap_or_default()
+}
+
+fn fate(rules: &[(Target, Fate)], pod: &Value) -> Fate {
+    let package = note(pod);
+    let is = |wanted: &Option<String>, value: &Value| {
+        wanted.as_deref().is_none_or(|wanted| value == wanted)
+    };
+    rules
+        .iter()
+        .rev()
+        .find(|(target, _)| {
+            is(&target.skyhook, &package["skyhook"])
+                && is(&target.package, &package["name"])
+                && is(&target.stage, &package["stage"])
+                && is(&target.node, &pod["spec"]["nodeName"])
+                && is(&target.pod, &pod["metadata"]["name"])
+        })
+        .map_or(Fate::Succeed, |(_, fate)| *fate)
+}
+
+/// A node that has restarted has another boot id. It is Ready again at once: nothing here takes long to boot.
+fn reboot(api: &Api, node: &str) -> Result<()> {
+    let path = format!("/api/v1/nodes/{node}/status");
+    let boots = api.get(&path)?["status"]["nodeInfo"]["bootID"]
+        .as_str()
+        .unwrap_or_default()
+        .len();
+    api.merge(
+        &path,
+        &json!({"status": {"nodeInfo": {"bootID": "b".repeat(boots + 1)}}}),
+    )?;
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! The next thing that happens to one pod: from the status it has and the fate chosen for it to its next status.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Fate;
+
+pub struct Step {
+    pub status: Value,
+    pub reboots: bool,
+}
+
+/// A crashed container starts again this long after.
+const BACK_OFF: Duration = Duration::from_millis(1500);
+
+pub fn next(pod: &Value, fate: Fate, since: Duration) -> Option<Step> {
+    if matches!(
+        pod["status"]["phase"].as_str(),
+        Some("Failed" | "Succeeded")
+    ) {
+        return None;
+    }
+    if fate == Fate::Rejected {
+        let status = json!({"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"});
+        return Some(Step {
+            status,
+            reboots: false,
+        });
+    }
+    let mut containers = statuses(pod, "initContainers", "initContainerStatuses");
+    let failing = usize::from(containers.len() > 1);
+    let never = pod["spec"]["restartPolicy"] == "Never";
+    let mut reboots = false;
+    let current = containers
+        .iter()
+        .position(|c| c["state"]["terminated"]["exitCode"] != 0);
+    if let Some(index) = current {
+        let mine = if index == failing {
+            fate
+        } else {
+            Fate::Succeed
+        };
+        let mine = if index == 0 && fate == Fate::PullFails {
+            fate
+        } else {
+            mine
+        };
+        let container = &mut containers[index];
+        let state = container["state"].clone();
+        if state["terminated"].is_object() {
+            if never {
+                return Some(Step {
+                    status: summed_up(pod, "Failed", containers),
+                    reboots,
+                });
+            }
+            // The kubelet shows the crash first and the waiting afterwards.
+            container["lastState"] = state;
+            container["restartCount"] = json!(container["restartCount"].as_i64().unwrap_or(0) + 1);
+            container["state"] = match mine {
+                Fate::RoughReboot => json!({"running": {"startedAt": now()}}),
+                _ => waiting(
+                    "CrashLoopBackOff",
+                    "back-off 10s restarting failed container",
+                ),
+            };
+        } else if state["running"].is_object() {
+            let restarted = container["restartCount"].as_i64().unwrap_or(0) > 0;
+            container["state"] = match mine {
+                Fate::Exit(code) => ended(code, "Error"),
+                Fate::OutOfMemory => ended(137, "OOMKilled"),
+                Fate::Hang | Fate::Undying => return None,
+                _ if is_reboot(pod) && !restarted => {
+                    reboots = true;
+                    rebooted(container, mine)
+                }
+                _ => {
+                    container["ready"] = json!(true);
+                    ended(0, "Completed")
+                }
+            };
+        } else {
+            let reason = state["waiting"]["reason"].as_str().unwrap_or_default();
+            if reason == "CrashLoopBackOff" && since < BACK_OFF {
+                return None;
+            }
+            container["state"] = match (mine, reason) {
+                (Fate::PullFails, "ImagePullBackOff") => return None,
+                (Fate::PullFails, "ErrImagePull") => {
+                    waiting("ImagePullBackOff", "Back-off pulling image")
+                }
+                (Fate::PullFails, _) => {
+                    waiting("ErrImagePull", "failed to resolve reference: not found")
+                }
+                _ => json!({"running": {"startedAt": now()}}),
+            };
+        }
+        return Some(Step {
+            status: summed_up(pod, "Pending", containers),
+            reboots,
+        });
+    }
+    main_containers(pod, fate, containers).map(|status| Step { status, reboots })
+}
+
+/// What is left when the init containers are done: a Job's pod ends, any other runs on.
+fn main_containers(pod: &Value, fate: Fate, init: Vec<Value>) -> Option<Value> {
+    let of_job = pod["metadata"]["ownerReferences"][0]["kind"] == "Job";
+    let mut containers = statuses(pod, "containers", "containerStatuses");
+    let running = containers.iter().all(|c| c["state"]["running"].is_object());
+    if running && (!of_job || matches!(fate, Fate::Hang | Fate::Undying)) {
+        return None;
+    }
+    let (phase, state) = match running {
+        true => ("Succeeded", ended(0, "Completed")),
+        false => ("Running", json!({"running": {"startedAt": now()}})),
+    };
+    for container in &mut containers {
+        container["ready"] = json!(phase == "Running");
+        container["state"] = state.clone();
+    }
+    let mut status = summed_up(pod, phase, init);
+    status["containerStatuses"] = Value::Array(containers);
+    Some(status)
+}
+
+fn rebooted(container: &mut Value, fate: Fate) -> Value {
+    if fate == Fate::RoughReboot {
+        return ended(143, "Error");
+    }
+    container["lastState"] = ended(143, "Error");
+    container["restartCount"] = json!(1);
+    json!({"running": {"startedAt": now()}})
+}
+
+fn summed_up(pod: &Value, phase: &str, init: Vec<Value>) -> Value {
+    let initialized = matches!(phase, "Running" | "Succeeded");
+    let condition = |kind: &str, holds: bool| {
+        let status = if holds { "True" } else { "False" };
+        json!({"type": kind, "status": status, "lastTransitionTime": now()})
+    };
+    let ready = phase == "Running";
+    let started = pod["status"]["startTime"]
+        .as_str()
+        .map_or_else(now, str::to_owned);
+    json!({
+        "phase": phase,
+        "startTime": started,
+        "hostIP": "127.0.0.1",
+        "conditions": [
+            condition("PodScheduled", true), condition("Initialized", initialized),
+            condition("ContainersReady", ready), condition("Ready", ready),
+        ],
+        "initContainerStatuses": init,
+        "containerStatuses": statuses(pod, "containers", "containerStatuses"),
+    })
+}
+
+/// The statuses so far; a container that has none waits.
+fn statuses(pod: &Value, containers: &str, kept: &str) -> Vec<Value> {
+    let known = pod["status"][kept].as_array().cloned().unwrap_or_default();
+    let spec = pod["spec"][containers]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    spec.iter()
+        .map(|container| {
+            let found = known.iter().find(|status| status["name"] == container["name"]).cloned();
+            found.unwrap_or_else(|| {
+                json!({
+                    "name": container["name"], "image": container["image"], "imageID": "", "ready": false,
+                    "restartCount": 0, "started": false, "lastState": {},
+                    "state": waiting("PodInitializing", ""),
+                })
+            })
+        })
+        .collect()
+}
+
+fn waiting(reason: &str, message: &str) -> Value {
+    match message {
+        "" => json!({"waiting": {"reason": reason}}),
+        message => json!({"waiting": {"reason": reason, "message": message}}),
+    }
+}
+
+fn ended(code: i32, reason: &str) -> Value {
+    json!({"terminated": {"exitCode": code, "reason": reason, "startedAt": now(), "finishedAt": now()}})
+}
+
+/// The interrupt to run is the last argument: base64 of its JSON, which begins with the type.
+fn is_reboot(pod: &Value) -> bool {
+    let arguments = pod["spec"]["initContainers"][0]["args"].as_array();
+    let last = arguments
+        .and_then(|args| args.last())
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    last.starts_with("eyJ0eXBlIjoibm9kZV9yZXN0YXJ0I")
+}
+
+fn now() -> String {
+    jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string()
+}

@@ -1,0 +1,82 @@
+//! The tests that run the real thing: etcd, kube-apiserver, kube-controller-manager and the NodeWright operator.
+//! README.md beside this file says what there is.
+
+// The harness is all edge: it starts programs, writes files and looks at the clock.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    clippy::print_stderr
+)]
+
+mod api;
+mod capture;
+mod cluster;
+mod control_plane;
+mod kubelet;
+mod manifest;
+mod model;
+mod operator;
+mod ours;
+mod rollout;
+mod scenarios;
+mod servers;
+mod tools;
+mod transcript;
+mod view;
+
+use std::{
+    os::unix::process::CommandExt,
+    process::{Command, ExitCode},
+};
+
+use libtest_mimic::Arguments;
+
+use crate::tools::Tools;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    if !arguments.list {
+        enter_network_namespace();
+    }
+    let tools = match Tools::provide() {
+        Ok(tools) => tools,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    libtest_mimic::run(&arguments, scenarios::all(&tools)).exit_code()
+}
+
+const INSIDE: &str = "KUBECTL_SKYHOOK_E2E_NAMESPACE";
+
+/// Starts this program again in a network namespace of its own. The operator serves its webhooks on all interfaces
+/// at a fixed port; in there, all interfaces are one loopback.
+fn enter_network_namespace() {
+    if std::env::var_os(INSIDE).is_some() {
+        return;
+    }
+    let myself = std::env::current_exe().expect("a running program has a path");
+    for unshare in [&["--net"][..], &["--net", "--user", "--map-root-user"]] {
+        let up = "ip link set lo up";
+        let works = Command::new("unshare")
+            .args(unshare)
+            .args(["sh", "-c", up])
+            .output();
+        if works.is_ok_and(|out| out.status.success()) {
+            let error = Command::new("unshare")
+                .args(unshare)
+                .args(["sh", "-c", &format!("{up} && exec \"$@\""), "sh"])
+                .arg(myself)
+                .args(std::env::args_os().skip(1))
+                .env(INSIDE, "yes")
+                .exec();
+            panic!("unshare worked a moment ago: {error}");
+        }
+    }
+    eprintln!("no network namespace to be had here: scenarios with webhooks are left out");
+}
+
+pub fn in_network_namespace() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}

@@ -1,0 +1,88 @@
+//! Custom resources as a scenario writes them down.
+
+use serde_json::{Value, json};
+
+#[derive(Clone)]
+pub struct Skyhook {
+    pub name: String,
+    pub spec: Value,
+}
+
+#[derive(Clone)]
+pub struct Package {
+    name: String,
+    body: Value,
+}
+
+pub fn skyhook(name: &str) -> Skyhook {
+    Skyhook {
+        name: name.to_owned(),
+        spec: json!({"packages": {}}),
+    }
+}
+
+pub fn package(name: &str, version: &str) -> Package {
+    let body =
+        json!({"version": version, "image": format!("ghcr.io/nvidia/skyhook-packages/{name}")});
+    Package {
+        name: name.to_owned(),
+        body,
+    }
+}
+
+impl Skyhook {
+    #[must_use]
+    pub fn with(mut self, package: Package) -> Self {
+        self.spec["packages"][&package.name] = package.body;
+        self
+    }
+
+    /// Any other field of the spec.
+    #[must_use]
+    pub fn set(mut self, field: &str, value: Value) -> Self {
+        self.spec[field] = value;
+        self
+    }
+
+    pub fn body(&self) -> Value {
+        json!({
+            "apiVersion": "skyhook.nvidia.com/v1alpha1", "kind": "Skyhook",
+            "metadata": {"name": self.name},
+            "spec": self.spec,
+        })
+    }
+}
+
+impl Package {
+    /// It has uninstall scripts, which deletion and removal then wait for.
+    #[must_use]
+    pub fn uninstallable(self) -> Self {
+        self.set("uninstall", json!({"enabled": true, "apply": false}))
+    }
+
+    #[must_use]
+    pub fn uninstalling(self) -> Self {
+        self.set("uninstall", json!({"enabled": true, "apply": true}))
+    }
+
+    #[must_use]
+    pub fn interrupts(self, kind: &str) -> Self {
+        let services = if kind == "service" {
+            json!(["containerd"])
+        } else {
+            json!([])
+        };
+        self.set("interrupt", json!({"type": kind, "services": services}))
+    }
+
+    #[must_use]
+    pub fn after(self, name: &str, version: &str) -> Self {
+        self.set("dependsOn", json!({name: version}))
+    }
+
+    #[must_use]
+    pub fn set(mut self, field: &str, value: Value) -> Self {
+        self.body[field] = value;
+        self
+    }
+}

@@ -1,0 +1,412 @@
+//! Plays the operator of the new generation, which cannot be had (see README.md). What it would write on nodes and on
+//! NodeWrights is written by the scenario through this file, after the upstream documentation; Jobs have the shape
+//! upstream gives them. Everything that happens to the Jobs and their pods is done by the real Job controller and the
+//! stand-in kubelet. So this proves how our binary reads such a cluster, and proves nothing about the operator.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::{
+    api::Api,
+    cluster::Cluster,
+    operator::{self, VERSION},
+    tools::Tools,
+};
+
+pub const PREFIX: &str = "nodewright.nvidia.com";
+pub const NODEWRIGHTS: &str = "/apis/nodewright.nvidia.com/v1alpha1/nodewrights";
+const NAMESPACE: &str = "nodewright";
+/// The version it plays.
+pub const PLAYED: &str = "v0.20.0";
+
+/// The CRDs of the new generation: those of the old one under new names, with the fields that are new left open.
+pub fn install_crds(tools: &Tools, api: &Api) -> Result<()> {
+    let text = tools.operator_config(VERSION, "crd/bases/skyhook.nvidia.com_skyhooks.yaml")?;
+    let mut crd = operator::document(&text)?;
+    crd["metadata"] = json!({"name": format!("nodewrights.{PREFIX}")});
+    crd["spec"]["names"] = json!({
+        "kind": "NodeWright", "listKind": "NodeWrightList", "plural": "nodewrights", "singular": "nodewright",
+    });
+    let spec = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    for open in ["", "/properties/packages/additionalProperties"] {
+        let schema = spec.pointer_mut(open).expect("the schema has this part");
+        schema["x-kubernetes-preserve-unknown-fields"] = json!(true);
+    }
+    let text = tools.operator_config(
+        VERSION,
+        "crd/bases/skyhook.nvidia.com_deploymentpolicies.yaml",
+    )?;
+    let mut policies = operator::document(&text)?;
+    policies["metadata"] = json!({"name": format!("deploymentpolicies.{PREFIX}")});
+    for mut crd in [crd, policies] {
+        crd["spec"]["group"] = json!(PREFIX);
+        api.post(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            &crd,
+        )?;
+        operator::established(
+            api,
+            crd["metadata"]["name"].as_str().expect("it was just named"),
+        )?;
+    }
+    Ok(())
+}
+
+/// The namespace and the Deployment that says the version.
+pub fn announce(api: &Api) -> Result<()> {
+    api.post(
+        "/api/v1/namespaces",
+        &json!({"metadata": {"name": NAMESPACE}}),
+    )?;
+    operator::announce(api, NAMESPACE, PLAYED, "ghcr.io/nvidia/nodewright/operator")?;
+    operator::awaited(
+        api,
+        &format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"),
+    )
+}
+
+/// One NodeWright and what the operator would remember of it.
+pub struct Played<'a> {
+    cluster: &'a Cluster,
+    pub name: String,
+    entries: BTreeMap<String, BTreeMap<String, Value>>,
+}
+
+impl<'a> Played<'a> {
+    /// Creates the NodeWright; `extra` is merged into its metadata.
+    pub fn new(cluster: &'a Cluster, name: &str, spec: &Value, extra: &Value) -> Self {
+        let mut metadata = json!({"name": name, "finalizers": [format!("{PREFIX}/nodewright")]});
+        for (key, value) in extra.as_object().into_iter().flatten() {
+            metadata[key] = value.clone();
+        }
+        let body = json!({
+            "apiVersion": format!("{PREFIX}/v1alpha1"), "kind": "NodeWright", "metadata": metadata, "spec": spec,
+        });
+        cluster
+            .api
+            .post(NODEWRIGHTS, &body)
+            .expect("a NodeWright can be created");
+        Self {
+            cluster,
+            name: name.to_owned(),
+            entries: BTreeMap::new(),
+        }
+    }
+
+    /// The first pass over it: every node waits for its turn.
+    #[must_use]
+    pub fn begun(mut self) -> Self {
+        for node in self
+            .cluster
+            .api
+            .items("/api/v1/nodes")
+            .expect("the API server answers")
+        {
+            let node = node["metadata"]["name"].as_str().expect("nodes have names");
+            self.entries.entry(node.to_owned()).or_default();
+            self.write(node, "waiting");
+        }
+        self.status("waiting", &[]);
+        self
+    }
+
+    pub fn object(&self) -> Value {
+        self.cluster
+            .api
+            .get(&self.path())
+            .expect("the NodeWright is there")
+    }
+
+    pub fn path(&self) -> String {
+        format!("{NODEWRIGHTS}/{}", self.name)
+    }
+
+    pub fn edit(&self, patch: &Value) {
+        self.cluster
+            .api
+            .merge(&self.path(), patch)
+            .expect("a NodeWright can be changed");
+    }
+
+    pub fn delete(&self) {
+        self.cluster
+            .api
+            .delete(&self.path(), &json!({}))
+            .expect("a NodeWright can be deleted");
+    }
+
+    /// The node's entry for a package, or its removal, and the node's status.
+    pub fn on(&mut self, node: &str, package: &str, at: Option<(&str, &str)>, status: &str) {
+        let entries = self.entries.entry(node.to_owned()).or_default();
+        let (name, version) = package.split_once('|').expect("name|version");
+        match at {
+            None => {
+                entries.remove(package);
+            }
+            Some((stage, state)) => {
+                let image = format!("ghcr.io/nvidia/skyhook-packages/{name}");
+                let mut entry = json!({"name": name, "version": version, "image": image, "stage": stage, "state": state});
+                if state == "erroring" {
+                    entry["restarts"] = json!(1);
+                }
+                entries.insert(package.to_owned(), entry);
+            }
+        }
+        self.write(node, status);
+    }
+
+    fn write(&self, node: &str, status: &str) {
+        let entries = &self.entries[node];
+        let erring = entries.values().any(|entry| entry["state"] == "erroring");
+        let state = serde_json::to_string(entries).expect("it is JSON");
+        let key = |kind: &str| format!("{PREFIX}/{kind}_{}", self.name);
+        self.cluster.patch_node(node, json!({"metadata": {
+            "annotations": {
+                key("nodeState"): if entries.is_empty() && status == "waiting" { Value::Null } else { json!(state) },
+                key("status"): status, key("version"): PLAYED,
+            },
+            "labels": {key("status"): status},
+        }}));
+        let condition = |kind: &str, holds: bool, reason: &str| {
+            let status = if holds { "True" } else { "False" };
+            json!({"type": format!("{PREFIX}/{}/{kind}", self.name), "status": status, "reason": reason})
+        };
+        let done = status == "complete";
+        let mut conditions = self.cluster.node(node)["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        conditions.retain(|c| {
+            !c["type"]
+                .as_str()
+                .is_some_and(|kind| kind.starts_with(&format!("{PREFIX}/{}/", self.name)))
+        });
+        conditions.push(condition(
+            "NotReady",
+            !done,
+            if done { "Complete" } else { "Incomplete" },
+        ));
+        let reason = if erring {
+            "Package(s) Erroring or Unknown"
+        } else {
+            "Not Erroring"
+        };
+        conditions.push(condition("Erroring", erring, reason));
+        let path = format!("/api/v1/nodes/{node}/status");
+        self.cluster
+            .api
+            .merge(&path, &json!({"status": {"conditions": conditions}}))
+            .expect("a node has conditions");
+    }
+
+    /// The CR's status, rolled up from the nodes.
+    pub fn status(&self, status: &str, more: &[(&str, &str)]) {
+        let object = self.object();
+        let statuses: BTreeMap<_, _> = self
+            .entries
+            .keys()
+            .map(|node| {
+                let key = format!("{PREFIX}/status_{}", self.name);
+                (
+                    node.clone(),
+                    self.cluster.node(node)["metadata"]["annotations"][key].clone(),
+                )
+            })
+            .collect();
+        let count = |wanted: &[&str]| {
+            statuses
+                .values()
+                .filter(|s| wanted.iter().any(|w| s == w))
+                .count()
+        };
+        let packages = object["spec"]["packages"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        let list: Vec<_> = packages
+            .iter()
+            .map(|(name, p)| format!("{name}:{}", p["version"].as_str().unwrap_or_default()))
+            .collect();
+        let now = jiff::Timestamp::now()
+            .strftime("%Y-%m-%dT%H:%M:%SZ")
+            .to_string();
+        let generation = object["metadata"]["generation"].clone();
+        let mut conditions = Vec::new();
+        let mut condition = |kind: &str, holds: bool, reason: &str| {
+            let status = if holds { "True" } else { "False" };
+            conditions.push(json!({
+                "type": kind, "status": status, "reason": reason, "message": "",
+                "observedGeneration": generation, "lastTransitionTime": now,
+            }));
+        };
+        let (ready, reason) = match status {
+            "complete" => (true, "NodesConverged"),
+            "erroring" => (false, "Erroring"),
+            "paused" => (false, "Paused"),
+            "waiting" => (false, "Waiting"),
+            _ => (false, "Progressing"),
+        };
+        for prefix in ["", "nodewright.nvidia.com/"] {
+            condition(&format!("{prefix}Ready"), ready, reason);
+        }
+        for (kind, reason) in more {
+            condition(kind, true, reason);
+        }
+        let body = json!({"status": {
+            "status": status, "observedGeneration": generation, "conditions": conditions,
+            "nodeState": self.entries, "nodeStatus": statuses,
+            "nodesInProgress": count(&["in_progress", "erroring"]),
+            "completeNodes": format!("{}/{}", count(&["complete"]), statuses.len()),
+            "packageList": list.join(","),
+        }});
+        self.cluster
+            .api
+            .merge(&format!("{}/status", self.path()), &body)
+            .expect("a NodeWright has a status");
+    }
+
+    /// The Job of a package's stage on a node, as upstream builds it; its name is returned.
+    pub fn job(&self, node: &str, package: &str, stage: &str) -> String {
+        let (name, version) = package.split_once('|').expect("name|version");
+        let body = self.job_body(node, name, version, stage);
+        let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs");
+        self.cluster
+            .api
+            .post(&path, &body)
+            .expect("a Job can be created");
+        body["metadata"]["name"]
+            .as_str()
+            .expect("it was just named")
+            .to_owned()
+    }
+
+    fn job_body(&self, node: &str, name: &str, version: &str, stage: &str) -> Value {
+        let object = self.object();
+        let uid = object["metadata"]["uid"]
+            .as_str()
+            .expect("objects have one");
+        let generation = object["metadata"]["generation"].to_string();
+        let image = format!("ghcr.io/nvidia/skyhook-packages/{name}");
+        let tagged = format!("{image}:{version}");
+        let agent = "ghcr.io/nvidia/nodewright/agent:v7.0.0";
+        let dir = format!(
+            "/var/lib/skyhook/{}/{name}-{version}-{uid}-{generation}",
+            self.name
+        );
+        let resource = format!("{}_{uid}_{generation}", self.name);
+        let record = json!({"name": name, "version": version, "skyhook": self.name, "stage": stage, "image": image});
+        let labels = json!({
+            format!("{PREFIX}/name"): self.name, format!("{PREFIX}/package"): format!("{name}-{version}"),
+            format!("{PREFIX}/stage"): stage, format!("{PREFIX}/node"): node, format!("{PREFIX}/generation"): generation,
+        });
+        let exists =
+            |key: &str, effect: &str| json!({"key": key, "operator": "Exists", "effect": effect});
+        let step = |suffix: &str, verb: &str| {
+            json!({"name": format!("{name}-{suffix}"), "image": agent, "args": [verb, "/root", dir],
+                   "securityContext": {"privileged": true}})
+        };
+        // The hash that upstream appends is of no concern here; names must only differ.
+        let job = format!(
+            "{}-{name}-{}-{stage}-{node}",
+            self.name,
+            version.replace('.', "-")
+        );
+        json!({
+            "metadata": {
+                "name": job, "labels": labels,
+                "annotations": {
+                    format!("{PREFIX}/resource-id"): resource, format!("{PREFIX}/package"): record.to_string(),
+                },
+                "ownerReferences": [{
+                    "apiVersion": format!("{PREFIX}/v1alpha1"), "kind": "NodeWright", "name": self.name, "uid": uid,
+                    "controller": true, "blockOwnerDeletion": true,
+                }],
+            },
+            "spec": {
+                "parallelism": 1, "completions": 1, "podReplacementPolicy": "Failed",
+                // The default is 3, which takes over a minute to use up.
+                "backoffLimit": 1,
+                "podFailurePolicy": {"rules": [{
+                    "action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+                }]},
+                "template": {
+                    "metadata": {"labels": labels, "annotations": {format!("{PREFIX}/package"): record.to_string()}},
+                    "spec": {
+                        "nodeName": node, "restartPolicy": "Never", "activeDeadlineSeconds": 3600,
+                        "hostPID": true, "hostNetwork": true,
+                        "initContainers": [
+                            {"name": format!("{name}-init"), "image": tagged, "command": ["/bin/sh"],
+                             "args": ["-c", "mkdir -p /root/${SKYHOOK_DIR} && cp -r /skyhook-package/* /root/${SKYHOOK_DIR}"],
+                             "env": [{"name": "SKYHOOK_DIR", "value": dir}], "securityContext": {"privileged": true}},
+                            step(stage, stage), step(&format!("{stage}check"), &format!("{stage}-check")),
+                        ],
+                        "containers": [{"name": "done", "image": tagged, "command": ["/bin/sh", "-c", "exit 0"]}],
+                        "tolerations": [
+                            {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"},
+                            exists("node.kubernetes.io/not-ready", "NoExecute"),
+                            exists("node.kubernetes.io/unreachable", "NoExecute"),
+                        ],
+                    },
+                },
+            },
+        })
+    }
+
+    pub fn await_job(&self, job: &str, what: &str, holds: impl Fn(&Value) -> bool) {
+        let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}");
+        self.cluster.await_that(&format!("{job} {what}"), || {
+            self.cluster
+                .api
+                .get(&path)
+                .is_ok_and(|job| holds(&job["status"]))
+        });
+    }
+
+    pub fn pods(&self, job: &str) -> Vec<Value> {
+        let path = format!(
+            "/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=batch.kubernetes.io/job-name={job}"
+        );
+        self.cluster
+            .api
+            .items(&path)
+            .expect("the API server answers")
+    }
+
+    /// What the operator does once it has written a Job's outcome down.
+    pub fn record(&self, job: &str, keep_for: u32) {
+        let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}");
+        let patch = json!({
+            "metadata": {"annotations": {format!("{PREFIX}/state-recorded"): "true"}},
+            "spec": {"ttlSecondsAfterFinished": keep_for},
+        });
+        self.cluster
+            .api
+            .merge(&path, &patch)
+            .expect("a Job can be stamped");
+    }
+
+    /// A stage that succeeds, from its Job to the node's entry.
+    pub fn runs(&mut self, node: &str, package: &str, stage: &str, status: &str) {
+        self.on(node, package, Some((stage, "in_progress")), "in_progress");
+        let job = self.job(node, package, stage);
+        self.await_job(&job, "succeeds", |status| status["succeeded"] == 1);
+        self.record(&job, 3600);
+        self.on(node, package, Some((stage, "complete")), status);
+    }
+
+    /// An install that succeeds.
+    pub fn installs(&mut self, node: &str, package: &str) {
+        self.runs(node, package, "apply", "in_progress");
+        self.runs(node, package, "config", "complete");
+    }
+
+    pub fn suspend(&self, job: &str) {
+        let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}");
+        self.cluster
+            .api
+            .merge(&path, &json!({"spec": {"suspend": true}}))
+            .expect("a Job can be suspended");
+    }
+}

@@ -1,0 +1,144 @@
+//! Our own binary, run as a user would run it.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+use serde_json::Value;
+
+/// What one run said.
+#[derive(Clone, Debug)]
+pub struct Said {
+    pub exit: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub said: Said,
+    pub json: Value,
+}
+
+pub fn command(kubeconfig: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
+    command
+        .args(args)
+        .env("KUBECONFIG", kubeconfig)
+        // Journals go with the scenario's directory, and no scenario undoes another's work.
+        .env("XDG_STATE_HOME", kubeconfig.with_file_name("state"))
+        .env_remove("NO_COLOR");
+    command
+}
+
+pub fn run(kubeconfig: &Path, args: &[&str]) -> Said {
+    let out = command(kubeconfig, args)
+        .output()
+        .expect("cargo has built it");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it writes UTF-8");
+    Said {
+        exit: out.status.code(),
+        stdout: text(out.stdout),
+        stderr: text(out.stderr),
+    }
+}
+
+pub fn diagnose(kubeconfig: &Path, more: &[&str]) -> Report {
+    let args = [&["diagnose", "stuck", "-o", "json"], more].concat();
+    let said = run(kubeconfig, &args);
+    let json = serde_json::from_str(&said.stdout)
+        .unwrap_or_else(|error| panic!("diagnose prints JSON: {error}: {said:?}"));
+    Report { said, json }
+}
+
+impl Report {
+    pub fn findings(&self) -> &[Value] {
+        self.json["findings"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default()
+    }
+
+    pub fn errors(&self) -> Vec<&Value> {
+        self.findings()
+            .iter()
+            .filter(|finding| finding["severity"] == "error")
+            .collect()
+    }
+
+    pub fn with_code(&self, code: &str) -> Vec<&Value> {
+        self.findings()
+            .iter()
+            .filter(|finding| finding["code"] == code)
+            .collect()
+    }
+
+    /// A finding with this code whose subject has at least these fields.
+    #[track_caller]
+    pub fn has(&self, code: &str, subject: &Value) -> &Value {
+        let wanted = subject.as_object().expect("a subject is an object");
+        let fits = |f: &&Value| {
+            wanted
+                .iter()
+                .all(|(key, value)| &f["subject"][key] == value)
+        };
+        let found = self.with_code(code).into_iter().find(fits);
+        found.unwrap_or_else(|| panic!("no {code} on {subject}: {:#}", self.json))
+    }
+
+    /// The exit code and the findings must tell the same story.
+    #[track_caller]
+    pub fn exit_fits(&self) {
+        let expected = match self.json["verdict"].as_str() {
+            Some("healthy") => 0,
+            Some("stuck") => 2,
+            _ => 1,
+        };
+        assert_eq!(
+            self.said.exit,
+            Some(expected),
+            "exit code of {:#?}",
+            self.said
+        );
+    }
+}
+
+/// Diagnoses again and again while a scenario goes on, and keeps every finding at error level.
+pub struct Watcher {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Watched>,
+}
+
+#[derive(Default)]
+pub struct Watched {
+    pub looks: usize,
+    pub errors: Vec<Value>,
+}
+
+impl Watcher {
+    pub fn start(kubeconfig: PathBuf) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let mut watched = Watched::default();
+            while !stopped.load(Ordering::Relaxed) {
+                let report = diagnose(&kubeconfig, &[]);
+                watched.looks += 1;
+                watched.errors.extend(report.errors().into_iter().cloned());
+            }
+            watched
+        });
+        Self { stop, thread }
+    }
+
+    pub fn stop(self) -> Watched {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("every look could be read")
+    }
+}

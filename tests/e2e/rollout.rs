@@ -1,0 +1,168 @@
+//! One CR, and the words for what is done to it and waited for.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::{
+    api::Refused,
+    cluster::{Cluster, PATIENCE, SKYHOOKS},
+    kubelet::Target,
+    operator::NAMESPACE,
+    ours,
+    view::{Condition, PREFIX, View},
+};
+
+/// One CR on its way.
+pub struct Rollout<'a> {
+    pub cluster: &'a Cluster,
+    pub name: String,
+}
+
+impl Rollout<'_> {
+    pub fn view(&self) -> View {
+        let api = &self.cluster.api;
+        let selector = format!("labelSelector={PREFIX}/name={}", self.name);
+        View {
+            name: self.name.clone(),
+            object: api.find(&self.path()).expect("the API server answers"),
+            nodes: api.items("/api/v1/nodes").expect("the API server answers"),
+            pods: api
+                .items(&format!("/api/v1/namespaces/{NAMESPACE}/pods?{selector}"))
+                .expect("the API server answers"),
+        }
+    }
+
+    #[track_caller]
+    pub fn until(&self, condition: Condition) -> &Self {
+        let begun = Instant::now();
+        loop {
+            let view = self.view();
+            if (condition.holds)(&view) {
+                return self;
+            }
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "waited in vain for {}: {}\noperator:\n{}",
+                condition.what,
+                view.told(),
+                self.cluster.operator_log(15)
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// It holds now and goes on holding: the operator is alive and does nothing about it.
+    #[track_caller]
+    pub fn stays(&self, condition: &Condition, time: Duration) -> &Self {
+        let begun = Instant::now();
+        while begun.elapsed() < time {
+            let view = self.view();
+            assert!(
+                (condition.holds)(&view),
+                "no longer {}: {}",
+                condition.what,
+                view.told()
+            );
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        self
+    }
+
+    #[track_caller]
+    pub fn edit(&self, spec: Value) -> &Self {
+        self.try_edit(spec)
+            .unwrap_or_else(|refused| panic!("the edit is accepted: {refused}"));
+        self
+    }
+
+    pub fn try_edit(&self, spec: Value) -> Result<Value, Refused> {
+        self.cluster.api.merge(&self.path(), &json!({"spec": spec}))
+    }
+
+    #[track_caller]
+    pub fn uninstall(&self, package: &str, apply: bool) -> &Self {
+        self.edit(json!({"packages": {package: {"uninstall": {"enabled": true, "apply": apply}}}}))
+    }
+
+    #[track_caller]
+    pub fn annotate(&self, key: &str, value: Value) -> &Self {
+        let patch = json!({"metadata": {"annotations": {format!("{PREFIX}/{key}"): value}}});
+        self.cluster
+            .api
+            .merge(&self.path(), &patch)
+            .expect("the annotation is accepted");
+        self
+    }
+
+    #[track_caller]
+    pub fn delete(&self) -> &Self {
+        self.cluster
+            .api
+            .delete(&self.path(), &json!({}))
+            .expect("it can be deleted");
+        self
+    }
+
+    /// What is left to a user whom the finalizer keeps waiting.
+    #[track_caller]
+    pub fn strip_finalizer(&self) -> &Self {
+        self.cluster
+            .api
+            .merge(&self.path(), &json!({"metadata": {"finalizers": null}}))
+            .expect("it can be stripped");
+        self
+    }
+
+    /// Our binary names this state, on this subject.
+    #[track_caller]
+    pub fn diagnosed(&self, code: &str, subject: Value) -> &Self {
+        self.report().has(code, &subject);
+        self
+    }
+
+    /// Our binary finds nothing at error level.
+    #[track_caller]
+    pub fn well(&self) -> &Self {
+        let report = self.report();
+        assert!(
+            report.errors().is_empty(),
+            "nothing is wrong here: {:#}",
+            report.json
+        );
+        self
+    }
+
+    #[track_caller]
+    pub fn report(&self) -> ours::Report {
+        self.cluster.report(&[&self.name])
+    }
+
+    pub fn captured(&self, name: &str) -> &Self {
+        self.cluster.captured(name);
+        self
+    }
+
+    fn path(&self) -> String {
+        format!("{SKYHOOKS}/{}", self.name)
+    }
+}
+
+/// Pods of this CR's package at this stage.
+pub fn pods(package: &str, stage: &str) -> Target {
+    Target {
+        package: Some(package.to_owned()),
+        stage: Some(stage.to_owned()),
+        ..Target::default()
+    }
+}
+
+impl Target {
+    #[must_use]
+    pub fn on(self, node: &str) -> Self {
+        Self {
+            node: Some(node.to_owned()),
+            ..self
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Remedies, carried out as they are printed, and what the real operator makes of them.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::{
+    facts::{POLICIES, careful, stopped},
+    writes::{DRIVER, LONG_ENOUGH, TUNING, driver, run, uninstallable},
+};
+use crate::{
+    cluster::Cluster,
+    kubelet::Fate,
+    manifest::{package, skyhook},
+    rollout::{Rollout, pods},
+    view::{absent, complete, condition, entry, everywhere, gone, pod, status, that},
+};
+
+/// Carries out, as it is printed, the remedy with these words that is given for a finding.
+#[track_caller]
+pub(super) fn cure(gpu: &Rollout<'_>, code: &str, subject: Value, words: &[&str]) {
+    let report = gpu.cluster.report(&[]);
+    carry_out(gpu, report.has(code, &subject), words);
+}
+
+/// The same of a finding that was read before.
+#[track_caller]
+pub(super) fn carry_out(gpu: &Rollout<'_>, finding: &Value, words: &[&str]) {
+    let argvs: Vec<Vec<&str>> = finding["remedies"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|remedy| {
+            let argv = remedy["argv"].as_array().into_iter().flatten();
+            argv.filter_map(Value::as_str).collect()
+        })
+        .collect();
+    let argv = argvs
+        .iter()
+        .find(|argv| words.iter().all(|word| argv.contains(word)))
+        .unwrap_or_else(|| panic!("no remedy with {words:?}: {finding:#}"));
+    match argv.as_slice() {
+        ["kubectl", "skyhook", args @ ..] => {
+            run(gpu.cluster, &[args, &["--confirm"]].concat());
+        }
+        [program, args @ ..] => {
+            let out = Command::new(program)
+                .args(args)
+                .env("KUBECONFIG", gpu.cluster.kubeconfig("admin"))
+                // Where the remedy opens an editor, the scenario's own hand is the one that edits.
+                .env("KUBE_EDITOR", gpu.cluster.editor())
+                .output()
+                .unwrap_or_else(|error| panic!("{argv:?}: {error}"));
+            assert!(out.status.success(), "{argv:?}: {out:?}");
+        }
+        [] => panic!("an empty remedy: {finding:#}"),
+    }
+}
+
+/// Nothing at error level in the whole cluster.
+#[track_caller]
+pub(super) fn all_well(cluster: &Cluster) {
+    let report = cluster.report(&[]);
+    assert!(report.errors().is_empty(), "{:#}", report.json);
+}
+
+/// One node erring, the others uninstalled.
+fn hanging_deletion(cluster: &Cluster) -> Rollout<'_> {
+    cluster.fate(pods("driver", "apply").on("node-2"), Fate::Exit(1));
+    let gpu = cluster.apply(&uninstallable());
+    gpu.until(entry("node-1", DRIVER, "config", "complete"))
+        .until(entry("node-3", DRIVER, "config", "complete"))
+        .until(entry("node-2", DRIVER, "apply", "erroring"))
+        .until(status("erroring"));
+    gpu.delete().until(that("the others are clean", |view| {
+        view.entries(DRIVER).len() == 1
+    }));
+    gpu
+}
+
+/// SKY101.
+pub fn deletion_freed_by_reset(cluster: &Cluster) {
+    let gpu = hanging_deletion(cluster);
+    gpu.stays(&entry("node-2", DRIVER, "apply", "erroring"), LONG_ENOUGH);
+    cure(&gpu, "SKY101", json!({"node": "node-2"}), &["reset"]);
+    gpu.until(gone());
+    all_well(cluster);
+}
+
+/// SKY101, the way that runs the uninstall script: the package repaired, then the node taken up.
+pub fn deletion_freed_by_taking_up(cluster: &Cluster) {
+    let gpu = hanging_deletion(cluster);
+    cluster.heal();
+    let none = that("no pod for node-2", |view| view.pods.is_empty());
+    gpu.until(that("the others' pods are gone", |view| {
+        view.pods.is_empty()
+    }))
+    .stays(&none, LONG_ENOUGH);
+    cure(&gpu, "SKY101", json!({"node": "node-2"}), &["annotate"]);
+    gpu.until(pod("driver", "uninstall")).until(gone());
+    all_well(cluster);
+}
+
+/// SKY109.
+pub fn deletion_resumed(cluster: &Cluster) {
+    blocked_deletion(
+        cluster,
+        "pause",
+        "PausedWithPendingUninstall",
+        ("SKY109", "resume"),
+    );
+}
+
+/// SKY110.
+pub fn deletion_enabled(cluster: &Cluster) {
+    blocked_deletion(
+        cluster,
+        "disable",
+        "DisabledWithPendingUninstall",
+        ("SKY110", "enable"),
+    );
+}
+
+fn blocked_deletion(cluster: &Cluster, stop: &str, reason: &str, (code, go): (&str, &str)) {
+    let gpu = cluster.apply(&uninstallable());
+    gpu.until(complete());
+    run(cluster, &[stop, "gpu", "--confirm"]);
+    gpu.delete()
+        .until(condition("DeletionBlocked", reason))
+        .stays(&everywhere(DRIVER, "config", "complete"), LONG_ENOUGH);
+    cure(&gpu, code, json!({"name": "gpu"}), &[go]);
+    gpu.until(gone());
+    all_well(cluster);
+}
+
+fn break_state(cluster: &Cluster) {
+    cluster.annotate_node(
+        "node-2",
+        "nodeState_gpu",
+        json!("{\"driver|2.0.1\": broken"),
+    );
+}
+
+/// SKY108.
+pub fn deletion_freed_of_malformed_state(cluster: &Cluster) {
+    let gpu = cluster.apply(&uninstallable());
+    gpu.until(complete());
+    break_state(cluster);
+    gpu.until(condition("NodeStateMalformed", "ParseError"));
+    gpu.delete()
+        .until(condition("DeletionBlocked", "MalformedNodeState"));
+    cure(&gpu, "SKY108", json!({"node": "node-2"}), &["reset"]);
+    gpu.until(gone());
+    all_well(cluster);
+}
+
+/// SKY206: what stands on the node is not known, so everything runs again there.
+pub fn malformed_state(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver());
+    gpu.until(complete());
+    break_state(cluster);
+    gpu.until(condition("NodeStateMalformed", "ParseError"));
+    cure(&gpu, "SKY206", json!({"node": "node-2"}), &["reset"]);
+    gpu.until(everywhere(DRIVER, "config", "complete"))
+        .until(complete())
+        .well();
+}
+
+/// SKY103.
+pub fn never_installed(cluster: &Cluster) {
+    let gpu = cluster.apply(
+        &skyhook("gpu")
+            .with(package("tuning", "1.2.0"))
+            .with(package("driver", "2.0.1").uninstalling()),
+    );
+    gpu.until(complete()).stays(&absent(DRIVER), LONG_ENOUGH);
+    let words = ["uninstall", "--cancel"];
+    cure(&gpu, "SKY103", json!({"package": "driver"}), &words);
+    gpu.until(everywhere(DRIVER, "config", "complete"))
+        .until(complete())
+        .well();
+}
+
+/// SKY104: changed while paused, with the uninstall of the old version running to its end.
+pub fn version_changed(cluster: &Cluster) {
+    // Only events tell later that it was installed once.
+    cluster.allow_events();
+    let gpu = cluster.apply(&uninstallable().with(package("tuning", "1.2.0")));
+    gpu.until(complete());
+    cluster.fate(pods("driver", "uninstall"), Fate::Hang);
+    run(cluster, &["uninstall", "gpu", "driver", "--confirm"]);
+    gpu.until(everywhere(DRIVER, "uninstall", "in_progress"))
+        .until(that("every node runs it", |view| {
+            view.pods_of("driver", "uninstall").len() == view.nodes.len()
+        }));
+    run(cluster, &["pause", "gpu", "--confirm"]);
+    gpu.until(status("paused"))
+        .edit(json!({"packages": {"driver": {"version": "2.1.0"}}}));
+    cluster.heal();
+    gpu.until(absent(DRIVER));
+    run(cluster, &["resume", "gpu", "--confirm"]);
+    gpu.until(complete())
+        .stays(&absent("driver|2.1.0"), LONG_ENOUGH);
+    let words = ["uninstall", "--cancel"];
+    cure(&gpu, "SKY104", json!({"package": "driver"}), &words);
+    gpu.until(everywhere("driver|2.1.0", "config", "complete"))
+        .until(complete())
+        .well();
+}
+
+/// SKY111.
+pub fn dependency_back(cluster: &Cluster) {
+    let gpu = cluster.apply(
+        &skyhook("gpu")
+            .with(package("tuning", "1.2.0").uninstallable())
+            .with(package("driver", "2.0.1").after("tuning", "1.2.0")),
+    );
+    gpu.until(complete());
+    run(cluster, &["uninstall", "gpu", "tuning", "--confirm"]);
+    gpu.until(absent(TUNING))
+        .edit(json!({"packages": {"driver": {"version": "2.1.0"}}}))
+        .until(condition("Blocked", "DependencyUninstalled"))
+        .until(everywhere("driver|2.1.0", "upgrade", "in_progress"));
+    let words = ["uninstall", "--cancel"];
+    cure(&gpu, "SKY111", json!({"package": "driver"}), &words);
+    gpu.until(everywhere("driver|2.1.0", "config", "complete"))
+        .until(complete())
+        .well();
+}
+
+/// SKY107, of a CR that is gone: one remedy for each node.
+pub fn orphan_forgotten(cluster: &Cluster) {
+    let gpu = cluster.apply(&uninstallable());
+    gpu.until(complete());
+    cluster.fate(pods("driver", "uninstall"), Fate::Hang);
+    run(cluster, &["uninstall", "gpu", "driver", "--confirm"]);
+    gpu.until(that("the scripts run", |view| {
+        let running = view.pods_of("driver", "uninstall");
+        let started = |pod: &&&Value| pod["status"]["startTime"].is_string();
+        running.iter().filter(started).count() == 3
+    }));
+    // The pods must end before the garbage collector has them; here it is slow because it is not running.
+    cluster.stop("kube-controller-manager");
+    gpu.delete().strip_finalizer().until(gone());
+    cluster.heal();
+    gpu.until(everywhere(DRIVER, "uninstall", "complete"));
+    for node in ["node-1", "node-2", "node-3"] {
+        cure(&gpu, "SKY107", json!({"node": node}), &["reset", node]);
+    }
+    gpu.stays(&absent(DRIVER), LONG_ENOUGH);
+    all_well(cluster);
+}
+
+/// SKY301: the stop stays when the package is repaired, and comes back while a node counts as erroring.
+pub fn rollout_goes_on(cluster: &Cluster) {
+    cluster
+        .api
+        .post(POLICIES, &careful())
+        .expect("the policy is accepted");
+    cluster.fate(pods("driver", "apply").on("node-1"), Fate::Exit(1));
+    let gpu = cluster.apply(&driver().set("deploymentPolicy", json!("careful")));
+    gpu.until(entry("node-1", DRIVER, "apply", "erroring"))
+        .until(that("stopped", stopped));
+    cluster.heal();
+    let words = ["deployment-policy", "reset"];
+    cure(&gpu, "SKY301", json!({"skyhook": "gpu"}), &words);
+    gpu.until(everywhere(DRIVER, "config", "complete"))
+        .until(complete())
+        .well();
+    assert!(!stopped(&gpu.view()), "the stop is lifted");
+}

@@ -1,0 +1,381 @@
+//! What was derived from reading the operator, tried.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{
+    cluster::{Cluster, SKYHOOKS},
+    kubelet::Fate,
+    manifest::{Skyhook, package, skyhook},
+    rollout::pods,
+    view::{View, complete, entry, everywhere, gone, pod, status, that},
+};
+
+const LONG_ENOUGH: Duration = Duration::from_secs(7);
+pub const POLICIES: &str = "/apis/skyhook.nvidia.com/v1alpha1/deploymentpolicies";
+
+fn driver() -> Skyhook {
+    skyhook("gpu").with(package("driver", "2.0.1"))
+}
+
+/// The finalizer cleans annotations and labels, and leaves its conditions on the nodes.
+pub fn deletion_leaves_conditions(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver());
+    gpu.until(complete()).delete().until(gone());
+    let node = cluster.node("node-1");
+    let of_gpu: Vec<_> = node["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|condition| condition["type"].as_str())
+        .filter(|kind| kind.starts_with("skyhook.nvidia.com/gpu/"))
+        .collect();
+    assert_eq!(
+        of_gpu,
+        [
+            "skyhook.nvidia.com/gpu/NotReady",
+            "skyhook.nvidia.com/gpu/Erroring"
+        ]
+    );
+    assert_eq!(
+        node["metadata"]["labels"]["skyhook.nvidia.com/status_gpu"],
+        Value::Null
+    );
+    assert_eq!(gpu.view().annotation("node-1", "status_gpu"), None);
+    // The package cannot be uninstalled, so what is on the host stays written down.
+    assert!(gpu.view().annotation("node-1", "nodeState_gpu").is_some());
+}
+
+/// Only what cannot be uninstalled stays written down.
+pub fn deletion_leaves_no_state_of_uninstalled(cluster: &Cluster) {
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
+    gpu.until(complete()).delete().until(gone());
+    let node = cluster.node("node-1");
+    let keys: Vec<_> = node["metadata"]["annotations"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, _)| key)
+        .collect();
+    assert!(!keys.iter().any(|key| key.ends_with("_gpu")), "{keys:?}");
+}
+
+pub fn stopped(view: &View) -> bool {
+    let object = view.object.as_ref();
+    object.is_some_and(|object| {
+        object["status"]["compartmentStatuses"]["__default__"]["batchState"]["shouldStop"] == true
+    })
+}
+
+/// One node at a time, and none after the first failure.
+pub fn careful() -> Value {
+    json!({
+        "apiVersion": "skyhook.nvidia.com/v1alpha1", "kind": "DeploymentPolicy", "metadata": {"name": "careful"},
+        "spec": {"default": {
+            "budget": {"count": 1},
+            "strategy": {"fixed": {"initialBatch": 1, "batchThreshold": 100, "failureThreshold": 1, "safetyLimit": 90}},
+        }},
+    })
+}
+
+/// A batch reset does not help while a node is still erroring: it is counted once more, and the stop is back.
+pub fn batch_stop_returns_after_a_reset(cluster: &Cluster) {
+    cluster
+        .api
+        .post(POLICIES, &careful())
+        .expect("the policy is accepted");
+    cluster.fate(pods("driver", "apply").on("node-1"), Fate::Exit(1));
+    let gpu = cluster.apply(&driver().set("deploymentPolicy", json!("careful")));
+    gpu.until(entry("node-1", "driver|2.0.1", "apply", "erroring"))
+        .until(that("stopped", stopped));
+    gpu.stays(
+        &that("the others wait", |view| {
+            view.entries("driver|2.0.1").len() == 1
+        }),
+        LONG_ENOUGH,
+    )
+    .until(status("unknown"))
+    .captured("old-rollout-stopped");
+    // A merge patch leaves out what is zero or false, and so leaves it as it was: upstream's CLI of this version
+    // says that it has reset the batch, and the stop is still there.
+    cluster.upstream(&["deployment-policy", "reset", "gpu", "--confirm"]);
+    assert!(stopped(&gpu.view()), "the stop survives upstream's reset");
+
+    let reset = reset_batch(cluster);
+    assert!(
+        !stopped(&View {
+            object: Some(reset),
+            ..gpu.view()
+        }),
+        "zeros that are spelt out lift it"
+    );
+    gpu.until(that("stopped again", stopped))
+        .stays(&that("stopped", stopped), LONG_ENOUGH);
+}
+
+/// Every field, the zeros included; answers with the CR as it then was.
+pub fn reset_batch(cluster: &Cluster) -> Value {
+    let zero = json!({
+        "currentBatch": 1, "consecutiveFailures": 0, "completedNodes": 0, "failedNodes": 0,
+        "shouldStop": false, "lastBatchSize": 0, "lastBatchFailed": false,
+    });
+    let patch = json!({"status": {"compartmentStatuses": {"__default__": {"batchState": zero}}}});
+    let path = format!("{SKYHOOKS}/gpu/status");
+    cluster
+        .api
+        .merge(&path, &patch)
+        .expect("a status can be changed")
+}
+
+/// A post-interrupt pod that is lost sends the package back to apply.
+pub fn lost_post_interrupt_restarts_at_apply(cluster: &Cluster) {
+    cluster.fate(pods("driver", "post-interrupt").on("node-1"), Fate::Hang);
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")));
+    gpu.until(entry(
+        "node-1",
+        "driver|2.0.1",
+        "post-interrupt",
+        "in_progress",
+    ))
+    .until(pod("driver", "post-interrupt"));
+    let lost = gpu.view().pods_of("driver", "post-interrupt")[0]["metadata"]["name"].clone();
+    let path = format!(
+        "/api/v1/namespaces/skyhook/pods/{}",
+        lost.as_str().expect("pods have names")
+    );
+    cluster.fate(pods("driver", "apply").on("node-1"), Fate::Hang);
+    cluster
+        .api
+        .delete(&path, &json!({}))
+        .expect("it can be deleted");
+    gpu.until(pod("driver", "apply"));
+    cluster.heal();
+    gpu.until(everywhere("driver|2.0.1", "post-interrupt", "complete"))
+        .until(complete());
+}
+
+/// A pod the kubelet rejected is in the way of its own replacement, for ever.
+pub fn rejected_pod_is_not_replaced(cluster: &Cluster) {
+    cluster.fate(pods("driver", "apply").on("node-2"), Fate::Rejected);
+    let gpu = cluster.apply(&driver());
+    gpu.until(entry("node-1", "driver|2.0.1", "config", "complete"))
+        .until(that("it is rejected", |view| {
+            view.pods
+                .iter()
+                .any(|pod| pod["status"]["phase"] == "Failed")
+        }));
+    cluster.heal();
+    gpu.stays(
+        &entry("node-2", "driver|2.0.1", "apply", "in_progress"),
+        LONG_ENOUGH,
+    )
+    .stays(
+        &that("the same pod", |view| {
+            view.pods.len() == 1 && view.pods[0]["status"]["reason"] == "OutOfcpu"
+        }),
+        LONG_ENOUGH,
+    )
+    .diagnosed("SKY204", json!({"node": "node-2", "package": "driver"}))
+    .captured("old-pod-rejected");
+    let name = gpu.view().pods[0]["metadata"]["name"].clone();
+    let path = format!(
+        "/api/v1/namespaces/skyhook/pods/{}",
+        name.as_str().expect("pods have names")
+    );
+    cluster
+        .api
+        .delete(&path, &json!({}))
+        .expect("it can be deleted");
+    gpu.until(complete());
+}
+
+/// A package that nothing depends on, added when more packages are complete than are left, is never begun.
+pub fn package_added_to_a_finished_chain(cluster: &Cluster) {
+    let gpu = cluster.apply(
+        &skyhook("gpu")
+            .with(package("first", "1.0.0"))
+            .with(package("second", "1.0.0").after("first", "1.0.0"))
+            .with(package("third", "1.0.0").after("second", "1.0.0")),
+    );
+    gpu.until(complete());
+    gpu.edit(json!({"packages": {"late": {"version": "1.0.0", "image": "ghcr.io/nvidia/skyhook-packages/late"}}}));
+    let never = that("late is not begun", |view| {
+        view.entries("late|1.0.0").is_empty() && view.pods.is_empty()
+    });
+    gpu.until(that("it is no longer complete", |view| {
+        view.status() != "complete"
+    }))
+    .stays(&never, Duration::from_secs(15))
+    .diagnosed("SKY209", json!({"node": "node-1", "package": "late"}))
+    .captured("old-late-package-never-begun");
+}
+
+/// Two packages that wait for each other.
+pub fn dependency_cycle(cluster: &Cluster) {
+    let gpu = cluster.apply(
+        &skyhook("gpu")
+            .with(package("hen", "1.0.0").after("egg", "1.0.0"))
+            .with(package("egg", "1.0.0").after("hen", "1.0.0")),
+    );
+    let nothing = that("nothing is begun", |view| {
+        view.pods.is_empty() && view.entries("hen|1.0.0").is_empty()
+    });
+    gpu.until(that("it is seen", |view| !view.status().is_empty()))
+        .stays(&nothing, LONG_ENOUGH)
+        .diagnosed("SKY207", json!({"name": "gpu"}))
+        .captured("old-dependency-cycle");
+}
+
+/// A reboot whose violent end the kubelet reports makes the node erroring for a moment, though every package is well.
+/// Without a policy that stops at the first failure, the node has its turn again, and no error is found at the end.
+pub fn rough_reboot_heals_itself(cluster: &Cluster) {
+    cluster.fate(pods("kernel", "interrupt").on("node-1"), Fate::RoughReboot);
+    let gpu = cluster.apply(&skyhook("gpu").with(package("kernel", "1.0.0").interrupts("reboot")));
+    gpu.until(entry(
+        "node-2",
+        "kernel|1.0.0",
+        "post-interrupt",
+        "complete",
+    ));
+    gpu.until(that("the interrupt is over", |view| {
+        view.entries("kernel|1.0.0")
+            .iter()
+            .any(|e| e.node == "node-1" && e.state == "complete" && e.stage.contains("interrupt"))
+    }));
+    cluster.captured("old-rough-reboot");
+    gpu.until(complete()).well();
+}
+
+/// A paused CR that is complete says paused, a disabled one goes on saying complete.
+pub fn disabling_what_is_complete(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver());
+    gpu.until(complete());
+    gpu.annotate("disable", json!("true"))
+        .stays(&status("complete"), LONG_ENOUGH);
+    gpu.annotate("disable", Value::Null)
+        .annotate("pause", json!("true"))
+        .until(status("paused"))
+        .well();
+}
+
+/// While the taint is on a node, nothing else may run there; it goes when the last required CR is complete.
+pub fn runtime_required_taint(cluster: &Cluster) {
+    let taint =
+        json!([{"key": "skyhook.nvidia.com", "value": "runtime-required", "effect": "NoSchedule"}]);
+    cluster.patch_node("node-1", json!({"spec": {"taints": taint}}));
+    cluster.fate(pods("driver", "apply").on("node-1"), Fate::Hang);
+    let gpu = cluster.apply(&driver().set("runtimeRequired", json!(true)));
+    let tainted = |view: &View| {
+        view.nodes[0]["spec"]["taints"]
+            .as_array()
+            .is_some_and(|taints| !taints.is_empty())
+    };
+    gpu.until(entry("node-2", "driver|2.0.1", "config", "complete"))
+        .stays(&that("tainted", tainted), LONG_ENOUGH)
+        .well();
+    gpu.captured("old-runtime-required");
+    cluster.heal();
+    gpu.until(complete())
+        .until(that("free", move |view| !tainted(view)));
+}
+
+/// With `serial` the pass returns before it has written down what it began, and so it begins for ever.
+pub fn serial_never_gets_anywhere(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver().set("serial", json!(true)));
+    gpu.until(that("a pod is made", |view| !view.pods.is_empty()))
+        .stays(
+            &that("nothing is written down", |view| {
+                view.entries("driver|2.0.1").is_empty()
+            }),
+            LONG_ENOUGH,
+        )
+        .until(status("waiting"))
+        .diagnosed("SKY214", json!({"kind": "Skyhook", "name": "gpu"}))
+        .captured("old-serial");
+    gpu.edit(json!({"serial": false})).until(complete());
+}
+
+/// A raised version is worked on everywhere at once, whatever the budget says.
+pub fn upgrade_ignores_the_budget(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver().set("interruptionBudget", json!({"count": 1})));
+    gpu.until(complete());
+    cluster.fate(pods("driver", "upgrade"), Fate::Hang);
+    gpu.edit(json!({"packages": {"driver": {"version": "2.1.0"}}}));
+    gpu.until(that("all nodes are upgraded together", |view| {
+        view.pods_of("driver", "upgrade").len() == 3
+    }));
+    cluster.heal();
+    gpu.until(complete());
+}
+
+/// One node that takes no part keeps a changed ConfigMap from all of them.
+pub fn config_change_waits_for_every_node(cluster: &Cluster) {
+    let tuned =
+        |value: &str| package("tuning", "1.2.0").set("configMap", json!({"sysctl.conf": value}));
+    let ignore =
+        |value: Value| json!({"metadata": {"labels": {"skyhook.nvidia.com/ignore": value}}});
+    cluster.patch_node("node-2", ignore(json!("true")));
+    let gpu = cluster.apply(&skyhook("gpu").with(tuned("a")));
+    gpu.until(entry("node-1", "tuning|1.2.0", "config", "complete"))
+        .until(entry("node-3", "tuning|1.2.0", "config", "complete"))
+        .until(that("their pods are gone", |view| view.pods.is_empty()));
+    gpu.edit(json!({"packages": {"tuning": {"configMap": {"sysctl.conf": "b"}}}}));
+    let path = "/api/v1/namespaces/skyhook/configmaps/gpu-tuning-1.2.0";
+    gpu.stays(
+        &that("no script is run again", |view| view.pods.is_empty()),
+        LONG_ENOUGH,
+    )
+    .captured("old-config-change-held-up");
+    let kept = cluster.api.get(path).expect("the ConfigMap is there");
+    assert_eq!(
+        kept["data"]["sysctl.conf"], "a",
+        "the old content is still there"
+    );
+    cluster.patch_node("node-2", ignore(Value::Null));
+    gpu.until(complete());
+    cluster.await_that("the new content is there", || {
+        let now = cluster.api.get(path);
+        now.is_ok_and(|now| now["data"]["sysctl.conf"] == "b")
+    });
+}
+
+/// An administrator's cordon is taken for its own, and lifted when the interrupt is over.
+pub fn foreign_cordon_is_released(cluster: &Cluster) {
+    cluster.patch_node("node-2", json!({"spec": {"unschedulable": true}}));
+    cluster.fate(pods("driver", "apply"), Fate::Hang);
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")));
+    gpu.until(pod("driver", "apply"))
+        .captured("old-foreign-cordon-adopted");
+    cluster.heal();
+    gpu.until(complete());
+    assert_eq!(cluster.node("node-2")["spec"]["unschedulable"], Value::Null);
+}
+
+/// What a deleted CR left written down counts for its successor: nothing is run.
+pub fn recreated_runs_nothing(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver());
+    gpu.until(complete()).delete().until(gone());
+    cluster.fate(pods("driver", "apply"), Fate::Hang);
+    cluster.apply(&driver()).until(complete());
+}
+
+/// An entry of an older version beside the new one makes the node upgrade once more, which removes it.
+pub fn old_entry_is_upgraded_away(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver());
+    gpu.until(complete());
+    let entry = |version: &str| {
+        json!({
+            "name": "driver", "version": version, "image": "ghcr.io/nvidia/skyhook-packages/driver",
+            "stage": "config", "state": "complete",
+        })
+    };
+    let both = json!({"driver|2.0.0": entry("2.0.0"), "driver|2.0.1": entry("2.0.1")});
+    cluster.annotate_node("node-2", "nodeState_gpu", json!(both.to_string()));
+    gpu.until(pod("driver", "upgrade"))
+        .until(that("the old entry is gone", |view| {
+            view.entries("driver|2.0.0").is_empty()
+        }))
+        .until(complete())
+        .well();
+}

@@ -1,0 +1,245 @@
+//! Which of the two generations rules, by what evidence, and what is said to a user who may not see everything.
+
+use serde_json::{Value, json};
+
+use super::modelled::{mirrored, upgraded};
+use crate::{
+    cluster::Cluster,
+    kubelet::Fate,
+    manifest::{Skyhook, package, skyhook},
+    model::{self, Played},
+    ours,
+    rollout::pods,
+    view::{complete, entry},
+};
+
+const OLD: &str = "skyhook.nvidia.com/v1alpha1";
+const NEW: &str = "nodewright.nvidia.com/v1alpha1";
+
+fn gpu() -> Skyhook {
+    skyhook("gpu").with(package("driver", "2.0.1").uninstallable())
+}
+
+#[track_caller]
+fn rules(cluster: &Cluster, api: &str, because: &str) {
+    let ruling = cluster.report(&["--fail-on", "never"]).json["ruling"].clone();
+    assert_eq!(ruling["api"], api, "{ruling:#}");
+    assert!(
+        ruling["because"].to_string().contains(because),
+        "{ruling:#}"
+    );
+}
+
+/// Without either CRD there is one sentence, and it is an error.
+pub fn neither(cluster: &Cluster) {
+    let said = ours::run(&cluster.kubeconfig("admin"), &["diagnose", "stuck"]);
+    assert_eq!((said.exit, said.stdout.as_str()), (Some(1), ""), "{said:?}");
+    assert_eq!(said.stderr.trim_end().lines().count(), 1, "{said:?}");
+}
+
+pub fn only_the_old(cluster: &Cluster) {
+    cluster.apply(&gpu()).until(complete()).well();
+    rules(cluster, OLD, "only");
+}
+
+pub fn only_the_new(cluster: &Cluster) {
+    let mut gpu = Played::new(cluster, "gpu", &gpu().spec, &json!({})).begun();
+    for node in ["node-1", "node-2", "node-3"] {
+        gpu.installs(node, "driver|2.0.1");
+    }
+    gpu.status("complete", &[]);
+    rules(cluster, NEW, "only");
+}
+
+/// Both are served, and the operator is new: what the old objects say is history.
+pub fn both_and_the_new_rules(cluster: &Cluster) {
+    cluster.apply(&gpu()).until(complete());
+    upgraded(cluster);
+    let mut new = mirrored(cluster, &gpu(), 1);
+    for node in ["node-1", "node-2", "node-3"] {
+        new.on(
+            node,
+            "driver|2.0.1",
+            Some(("config", "complete")),
+            "complete",
+        );
+    }
+    new.status("complete", &[]);
+    rules(cluster, NEW, model::PLAYED);
+    // What happens to the new object counts, and what is told of the old one does not.
+    new.on(
+        "node-2",
+        "driver|2.0.1",
+        Some(("config", "erroring")),
+        "erroring",
+    );
+    new.status("erroring", &[]);
+    let report = cluster.report(&[]);
+    report.has("SKY201", &json!({"node": "node-2", "package": "driver"}));
+    let status = cluster.ours(&["node", "status"]);
+    let of = |node: &str| {
+        status
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|row| row["nodeName"] == node)
+            .count()
+    };
+    assert_eq!(
+        of("node-2"),
+        1,
+        "one row a node and CR, not one a generation: {status:#}"
+    );
+}
+
+/// A rollback leaves the new CRDs and objects behind; the operator that runs is the old one.
+pub fn rolled_back(cluster: &Cluster) {
+    model::install_crds(cluster.tools(), &cluster.api).expect("the CRDs are accepted");
+    let stale = Played::new(cluster, "gpu", &gpu().spec, &json!({}));
+    stale.status("erroring", &[]);
+    cluster.fate(pods("driver", "apply").on("node-2"), Fate::Exit(1));
+    let rollout = cluster.apply(&gpu());
+    rollout
+        .until(entry("node-1", "driver|2.0.1", "config", "complete"))
+        .until(entry("node-2", "driver|2.0.1", "apply", "erroring"));
+    rules(cluster, OLD, "v0.17.0");
+    assert!(
+        !cluster.report(&[]).with_code("SKY605").is_empty(),
+        "what is left of the newer operator is named"
+    );
+    rollout
+        .diagnosed("SKY201", json!({"node": "node-2", "package": "driver"}))
+        .captured("old-rolled-back");
+    cluster.heal();
+    rollout.until(complete());
+    let report = cluster.report(&[]);
+    assert!(
+        report.errors().is_empty(),
+        "what the stale object says is nobody's trouble: {:#}",
+        report.json
+    );
+    let forced = cluster.report(&["--api", "nodewright", "--fail-on", "never"]);
+    assert_eq!(forced.json["ruling"]["api"], NEW);
+}
+
+/// A user without any right is not told that all is well.
+pub fn without_rights(cluster: &Cluster) {
+    cluster.apply(&gpu()).until(complete());
+    let restricted = ours::diagnose(&cluster.kubeconfig("restricted"), &[]);
+    assert_eq!(
+        restricted.json["verdict"], "incomplete",
+        "{:#}",
+        restricted.json
+    );
+    let admin = cluster.report(&[]);
+    assert_eq!(admin.json["verdict"], "healthy", "{:#}", admin.json);
+    let unchecked = restricted.json["notChecked"].as_array().map_or(0, Vec::len);
+    assert_eq!(
+        unchecked, admin.json["counts"]["rules"],
+        "no rule could be checked"
+    );
+}
+
+/// Whatever one right is missing: the verdict is not that the cluster is healthy, and what was not read is named.
+pub fn with_one_right_missing(cluster: &Cluster) {
+    cluster.apply(&gpu()).until(complete());
+    let all = [
+        ("", "nodes"),
+        ("", "pods"),
+        ("", "events"),
+        ("skyhook.nvidia.com", "skyhooks"),
+        ("apps", "deployments"),
+    ];
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let rule = |(group, resource): &(&str, &str)| json!({"apiGroups": [group], "resources": [resource], "verbs": ["get", "list", "watch"]});
+    let grant = |missing: Option<usize>| {
+        let kept = all
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| Some(*index) != missing);
+        Value::Array(kept.map(|(_, each)| rule(each)).collect())
+    };
+    let role = json!({"metadata": {"name": "reader"}, "rules": grant(None)});
+    cluster
+        .api
+        .post(roles, &role)
+        .expect("a role can be created");
+    let binding = json!({
+        "metadata": {"name": "reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
+        "subjects": [{"kind": "User", "name": "restricted", "apiGroup": "rbac.authorization.k8s.io"}],
+    });
+    cluster
+        .api
+        .post(
+            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+            &binding,
+        )
+        .expect("and bound");
+    let restricted = cluster.user("restricted");
+    for (index, (group, resource)) in all.iter().enumerate() {
+        let version = if group.is_empty() {
+            "/api/v1".to_owned()
+        } else {
+            format!(
+                "/apis/{group}/{}",
+                if *group == "apps" { "v1" } else { "v1alpha1" }
+            )
+        };
+        let path = format!("{version}/{resource}");
+        cluster
+            .api
+            .merge(
+                &format!("{roles}/reader"),
+                &json!({"rules": grant(Some(index))}),
+            )
+            .expect("a role can be changed");
+        // The authorizer learns of a changed role a moment later.
+        cluster.await_that("the right is gone", || {
+            restricted
+                .get(&path)
+                .is_err_and(|refused| refused.code == 403)
+        });
+        let said = ours::run(
+            &cluster.kubeconfig("restricted"),
+            &["diagnose", "stuck", "-o", "json"],
+        );
+        assert!(
+            !said.stdout.contains("\"healthy\""),
+            "without {resource}: {said:?}"
+        );
+        cluster
+            .api
+            .merge(&format!("{roles}/reader"), &json!({"rules": grant(None)}))
+            .expect("a role can be changed");
+        cluster.await_that("the right is back", || restricted.get(&path).is_ok());
+    }
+}
+
+/// What upstream's own tests ask of the commands that there are: an answer at once after the CR is made.
+pub fn asked_too_early(cluster: &Cluster) {
+    cluster.fate(pods("driver", "apply"), Fate::Unseen);
+    cluster.apply(&gpu());
+    for args in [
+        &["node", "list", "--skyhook", "gpu"][..],
+        &["node", "status", "node-1"],
+        &["node", "status", "node-1", "--skyhook", "gpu"],
+    ] {
+        let said = ours::run(&cluster.kubeconfig("admin"), args);
+        assert_eq!(
+            (said.exit, said.stdout.contains("node-1")),
+            (Some(0), true),
+            "{args:?}: {said:?}"
+        );
+        cluster.ours(args);
+    }
+    let unknown = ours::run(
+        &cluster.kubeconfig("admin"),
+        &["node", "list", "--skyhook", "gpus"],
+    );
+    assert_eq!(unknown.exit, Some(1), "{unknown:?}");
+    assert!(
+        unknown.stderr.contains("gpu"),
+        "a near name is suggested: {unknown:?}"
+    );
+}

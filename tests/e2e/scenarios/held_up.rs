@@ -1,0 +1,352 @@
+//! Rollouts that do not get on for a reason outside the package: order, policy, taints, cordons, names.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::facts::{POLICIES, careful, reset_batch, stopped};
+use crate::{
+    cluster::Cluster,
+    kubelet::Fate,
+    manifest::{Skyhook, package, skyhook},
+    rollout::pods,
+    view::{Condition, absent, complete, entry, everywhere, gone, status, that},
+};
+
+const LONG_ENOUGH: Duration = Duration::from_secs(6);
+const DRIVER: &str = "driver|2.0.1";
+
+fn driver() -> Skyhook {
+    skyhook("gpu").with(package("driver", "2.0.1"))
+}
+
+fn not_begun() -> Condition {
+    that("nothing is begun", |view| {
+        view.pods.is_empty() && view.entries(DRIVER).is_empty()
+    })
+}
+
+/// The one with the lower number goes first, node by node.
+pub fn waits_for_earlier(cluster: &Cluster) {
+    cluster.fate(pods("kernel", "apply").on("node-1"), Fate::Exit(1));
+    let first = cluster.apply(
+        &skyhook("base")
+            .with(package("kernel", "1.0.0"))
+            .set("priority", json!(10)),
+    );
+    let second = cluster.apply(&driver());
+    first.until(entry("node-1", "kernel|1.0.0", "apply", "erroring"));
+    second
+        .until(entry("node-2", DRIVER, "config", "complete"))
+        .stays(
+            &that("not on node-1", |view| {
+                !view.entries(DRIVER).iter().any(|e| e.node == "node-1")
+            }),
+            LONG_ENOUGH,
+        )
+        .diagnosed("SKY302", json!({"node": "node-1", "skyhook": "gpu"}))
+        .captured("old-waits-for-earlier");
+    cluster.heal();
+    second.until(complete()).well();
+}
+
+/// The policy was deleted while nothing guarded it.
+pub fn policy_missing(cluster: &Cluster) {
+    cluster
+        .api
+        .post(POLICIES, &careful())
+        .expect("the policy is accepted");
+    cluster
+        .api
+        .delete(&format!("{POLICIES}/careful"), &json!({}))
+        .expect("and deleted");
+    let gpu = cluster.apply(&driver().set("deploymentPolicy", json!("careful")));
+    gpu.until(status("blocked"))
+        .stays(&not_begun(), LONG_ENOUGH)
+        .diagnosed("SKY303", json!({"name": "gpu"}))
+        .captured("old-policy-missing");
+    cluster
+        .api
+        .post(POLICIES, &careful())
+        .expect("the policy is accepted");
+    // Policies are not watched: only another event makes the operator look.
+    gpu.annotate("seen", json!("now")).until(complete()).well();
+}
+
+pub fn node_ignored(cluster: &Cluster) {
+    cluster.patch_node(
+        "node-2",
+        json!({"metadata": {"labels": {"skyhook.nvidia.com/ignore": "true"}}}),
+    );
+    let gpu = cluster.apply(&driver());
+    gpu.until(entry("node-1", DRIVER, "config", "complete"))
+        .until(entry("node-3", DRIVER, "config", "complete"))
+        .stays(
+            &that("node-2 is left alone", |view| {
+                view.entries(DRIVER).len() == 2
+            }),
+            LONG_ENOUGH,
+        )
+        .diagnosed("SKY304", json!({"node": "node-2"}))
+        .captured("old-node-ignored");
+    cluster.patch_node(
+        "node-2",
+        json!({"metadata": {"labels": {"skyhook.nvidia.com/ignore": null}}}),
+    );
+    gpu.until(complete()).well();
+}
+
+/// A budget of one node, and that one fails: the next is never begun.
+pub fn batch_held_by_a_node(cluster: &Cluster) {
+    cluster.fate(pods("driver", "apply"), Fate::Exit(1));
+    let gpu = cluster.apply(&driver().set("interruptionBudget", json!({"count": 1})));
+    gpu.until(that("one is erroring", |view| {
+        view.entries(DRIVER).iter().any(|e| e.state == "erroring")
+    }))
+    .stays(
+        &that("and no other begun", |view| view.entries(DRIVER).len() == 1),
+        Duration::from_secs(15),
+    )
+    .diagnosed("SKY305", json!({"kind": "Node"}))
+    .captured("old-batch-held-by-a-node");
+    cluster.heal();
+    gpu.until(complete()).well();
+}
+
+/// With a policy that stops at the first failure, a rough reboot stops the rollout though nothing is wrong.
+pub fn stale_erroring_after_reboot(cluster: &Cluster) {
+    cluster
+        .api
+        .post(POLICIES, &careful())
+        .expect("the policy is accepted");
+    cluster.fate(pods("kernel", "interrupt"), Fate::RoughReboot);
+    let gpu = cluster.apply(
+        &skyhook("gpu")
+            .with(package("kernel", "1.0.0").interrupts("reboot"))
+            .set("deploymentPolicy", json!("careful")),
+    );
+    gpu.until(that("stopped", stopped))
+        .until(that("past its interrupt", |view| {
+            view.entries("kernel|1.0.0")
+                .iter()
+                .any(|e| e.stage == "interrupt" && e.state == "complete")
+        }));
+    let node = gpu.view().entries("kernel|1.0.0")[0].node.clone();
+    gpu.stays(&that("stopped", stopped), LONG_ENOUGH)
+        .diagnosed("SKY306", json!({"node": node}))
+        .captured("old-stale-erroring-after-reboot");
+
+    // The documented way out, in its order: first the node, then the batch.
+    cluster.patch_node(
+        &node,
+        json!({"metadata": {
+            "annotations": {"skyhook.nvidia.com/status_gpu": "waiting"},
+            "labels": {"skyhook.nvidia.com/status_gpu": "waiting"},
+        }}),
+    );
+    reset_batch(cluster);
+    cluster.heal();
+    gpu.until(complete()).well();
+}
+
+pub fn no_node_selected(cluster: &Cluster) {
+    let gpu =
+        cluster.apply(&driver().set("nodeSelectors", json!({"matchLabels": {"gpu": "none"}})));
+    gpu.until(status("complete"))
+        .stays(&not_begun(), LONG_ENOUGH)
+        .diagnosed("SKY307", json!({"name": "gpu"}))
+        .captured("old-no-node-selected");
+}
+
+/// The finalizer would have released the node; stripping it leaves the cordon and its key behind.
+pub fn cordon_without_owner(cluster: &Cluster) {
+    let gpu = cluster.apply(
+        &skyhook("gpu").with(
+            package("driver", "2.0.1")
+                .interrupts("service")
+                .uninstallable(),
+        ),
+    );
+    cluster.fate(pods("driver", "interrupt"), Fate::Hang);
+    gpu.until(that("cordoned", |view| {
+        view.nodes
+            .iter()
+            .all(|node| node["spec"]["unschedulable"] == true)
+    }))
+    .until(that("interrupting", |view| {
+        view.pods_of("driver", "interrupt").len() == 3
+    }));
+    cluster.stop_operator();
+    gpu.delete().strip_finalizer().until(gone());
+    cluster.start_operator();
+    gpu.until(that("no pod is left", |view| view.pods.is_empty()))
+        .stays(
+            &that("still cordoned", |view| {
+                view.nodes
+                    .iter()
+                    .all(|node| node["spec"]["unschedulable"] == true)
+            }),
+            LONG_ENOUGH,
+        );
+    let report = cluster.report(&[]);
+    report.has("SKY402", &json!({"node": "node-1"}));
+    report.has("SKY701", &json!({"node": "node-1"}));
+    cluster.captured("old-cordon-without-owner");
+}
+
+pub fn untolerated_taint(cluster: &Cluster) {
+    let taint = json!([{"key": "example.com/reserved", "value": "yes", "effect": "NoSchedule"}]);
+    cluster.patch_node("node-2", json!({"spec": {"taints": taint}}));
+    let gpu = cluster.apply(&driver());
+    gpu.until(entry("node-1", DRIVER, "config", "complete"))
+        .stays(
+            &that("not on node-2", |view| {
+                !view.entries(DRIVER).iter().any(|e| e.node == "node-2")
+            }),
+            LONG_ENOUGH,
+        )
+        .diagnosed("SKY403", json!({"node": "node-2"}))
+        .captured("old-untolerated-taint");
+    cluster.patch_node("node-2", json!({"spec": {"taints": null}}));
+    gpu.until(complete()).well();
+}
+
+pub fn interrupt_waits_for_workload(cluster: &Cluster) {
+    cluster.run_pod("training", "node-2", json!({"app": "training"}));
+    let gpu = cluster.apply(
+        &skyhook("gpu")
+            .with(package("driver", "2.0.1").interrupts("service"))
+            .set(
+                "podNonInterruptLabels",
+                json!({"matchLabels": {"app": "training"}}),
+            ),
+    );
+    gpu.until(entry("node-1", DRIVER, "post-interrupt", "complete"))
+        .stays(
+            &that("not on node-2", |view| {
+                !view.entries(DRIVER).iter().any(|e| e.node == "node-2")
+            }),
+            LONG_ENOUGH,
+        )
+        .diagnosed("SKY404", json!({"node": "node-2"}))
+        .captured("old-interrupt-waits-for-workload");
+    cluster
+        .api
+        .delete("/api/v1/namespaces/default/pods/training", &json!({}))
+        .expect("the workload ends");
+    gpu.until(complete()).well();
+}
+
+/// The earlier CR does not tolerate the taint that only the later one would lift.
+pub fn runtime_required_deadlock(cluster: &Cluster) {
+    let taint =
+        json!([{"key": "skyhook.nvidia.com", "value": "runtime-required", "effect": "NoSchedule"}]);
+    cluster.patch_node("node-1", json!({"spec": {"taints": taint}}));
+    let first = cluster.apply(
+        &skyhook("base")
+            .with(package("kernel", "1.0.0"))
+            .set("priority", json!(10)),
+    );
+    let gate = cluster.apply(&driver().set("runtimeRequired", json!(true)));
+    gate.until(entry("node-2", DRIVER, "config", "complete"))
+        .stays(
+            &that("not on node-1", |view| {
+                !view.entries(DRIVER).iter().any(|e| e.node == "node-1")
+            }),
+            LONG_ENOUGH,
+        );
+    let report = cluster.report(&[]);
+    report.has("SKY407", &json!({"node": "node-1", "skyhook": "base"}));
+    cluster.captured("old-runtime-required-deadlock");
+    first.edit(json!({"runtimeRequired": true}));
+    gate.until(complete()).until(that("free", |view| {
+        view.nodes[0]["spec"]["taints"].is_null()
+    }));
+    assert!(cluster.report(&[]).errors().is_empty(), "all is well again");
+}
+
+/// 54 characters: one too many for the key of the node state.
+pub fn name_too_long(cluster: &Cluster) {
+    let name = "g".repeat(54);
+    let long = cluster.apply(&skyhook(&name).with(package("driver", "2.0.1")));
+    long.until(that("the operator tries", |view| !view.status().is_empty()))
+        .stays(&absent(DRIVER), LONG_ENOUGH)
+        .diagnosed("SKY502", json!({"name": name}))
+        .captured("old-name-too-long");
+}
+
+/// A pod that only looks like a package's crashes every pass of the operator.
+pub fn pod_without_package_note(cluster: &Cluster) {
+    cluster.fate(pods("driver", "apply").on("node-1"), Fate::Hang);
+    let gpu = cluster.apply(&driver());
+    gpu.until(entry("node-2", DRIVER, "config", "complete"));
+    cluster.run_pod(
+        "look-alike",
+        "node-2",
+        json!({"skyhook.nvidia.com/name": "gpu"}),
+    );
+    let log = cluster.log_reader("operator");
+    cluster.await_that("the operator panics", || log().contains("panic"));
+    cluster.heal();
+    gpu.stays(
+        &that("node-1 is not finished", |view| {
+            view.entries(DRIVER).iter().any(|e| {
+                e.node == "node-1" && (e.stage.as_str(), e.state.as_str()) != ("config", "complete")
+            })
+        }),
+        LONG_ENOUGH,
+    )
+    .diagnosed("SKY504", json!({"node": "node-2"}))
+    .captured("old-pod-without-package-note");
+    cluster
+        .api
+        .delete("/api/v1/namespaces/default/pods/look-alike", &json!({}))
+        .expect("it can be deleted");
+    gpu.annotate("seen", json!("now"))
+        .until(everywhere(DRIVER, "config", "complete"))
+        .until(complete())
+        .well();
+}
+
+/// The Deployment has no replica left.
+pub fn operator_not_running(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver());
+    gpu.until(complete());
+    cluster.stop_operator();
+    let path =
+        "/apis/apps/v1/namespaces/skyhook/deployments/skyhook-operator-controller-manager/status";
+    let down = json!({"status": {
+        "readyReplicas": 0, "availableReplicas": 0, "unavailableReplicas": 1,
+        "conditions": [{"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable"}],
+    }});
+    cluster
+        .api
+        .merge(path, &down)
+        .expect("a Deployment has a status");
+    gpu.uninstall("driver", true);
+    gpu.stays(&everywhere(DRIVER, "config", "complete"), LONG_ENOUGH);
+    let report = cluster.report(&[]);
+    assert!(!report.with_code("SKY501").is_empty(), "{:#}", report.json);
+    cluster.captured("old-operator-not-running");
+}
+
+/// Malformed, and nobody is deleting it.
+pub fn malformed_state(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver());
+    gpu.until(complete());
+    let kept = gpu
+        .view()
+        .annotation("node-2", "nodeState_gpu")
+        .expect("there is state")
+        .to_owned();
+    cluster.annotate_node(
+        "node-2",
+        "nodeState_gpu",
+        json!("{\"driver|2.0.1\": broken"),
+    );
+    gpu.until(crate::view::condition("NodeStateMalformed", "ParseError"))
+        .diagnosed("SKY206", json!({"node": "node-2"}))
+        .captured("old-malformed-state");
+    cluster.annotate_node("node-2", "nodeState_gpu", Value::String(kept));
+    gpu.until(complete()).well();
+}

@@ -1,0 +1,441 @@
+//! All scenarios. Each has a cluster of its own, so that what one does to the operator is not another's weather.
+
+mod cures;
+mod deletion;
+mod facts;
+mod generations;
+mod healthy;
+mod held_up;
+mod modelled;
+mod races;
+mod readme;
+mod rights;
+mod strip;
+mod stuck;
+mod teardown;
+mod undo;
+mod uninstall;
+mod webhooks;
+mod writes;
+
+use std::sync::Mutex;
+
+use anyhow::Result;
+use libtest_mimic::Trial;
+
+use crate::{cluster::Cluster, tools::Tools};
+
+type Scenario = fn(&Cluster);
+type Group = &'static [(&'static str, Scenario)];
+
+/// The old generation, each with three nodes.
+const OLD: Group = &[
+    ("rollout", healthy::rollout),
+    ("rollout_with_a_budget", healthy::rollout_with_a_budget),
+    ("upgrade", healthy::upgrade),
+    ("config_change", healthy::config_change),
+    ("uninstall_and_reinstall", healthy::uninstall_and_reinstall),
+    ("reboot", healthy::reboot),
+    ("pause_and_resume", healthy::pause_and_resume),
+    ("disable_and_enable", healthy::disable_and_enable),
+    ("deletion", healthy::deletion),
+    ("drain", healthy::drain),
+    ("joining_nodes", healthy::joining_nodes),
+    ("one_after_the_other", healthy::one_after_the_other),
+    ("by_policy", healthy::by_policy),
+    ("operator_restarts", healthy::operator_restarts),
+    (
+        "deletion_waits_for_erroring_install",
+        deletion::deletion_waits_for_erroring_install,
+    ),
+    (
+        "deletion_freed_by_repair",
+        deletion::deletion_freed_by_repair,
+    ),
+    ("deletion_freed_by_reset", deletion::deletion_freed_by_reset),
+    (
+        "uninstall_interrupt_without_interrupt",
+        stuck::uninstall_interrupt_without_interrupt,
+    ),
+    (
+        "uninstall_requested_but_never_installed",
+        stuck::uninstall_requested_but_never_installed,
+    ),
+    (
+        "version_changed_while_uninstalling",
+        stuck::version_changed_while_uninstalling,
+    ),
+    (
+        "version_changed_under_the_operators_eyes",
+        stuck::version_changed_under_the_operators_eyes,
+    ),
+    (
+        "cancelled_uninstall_still_running",
+        stuck::cancelled_uninstall_still_running,
+    ),
+    ("name_equals_taint_key", deletion::name_equals_taint_key),
+    (
+        "orphaned_uninstall_complete",
+        deletion::orphaned_uninstall_complete,
+    ),
+    (
+        "deletion_blocked_by_malformed_state",
+        deletion::deletion_blocked_by_malformed_state,
+    ),
+    (
+        "deletion_blocked_while_paused",
+        deletion::deletion_blocked_while_paused,
+    ),
+    (
+        "deletion_blocked_while_disabled",
+        deletion::deletion_blocked_while_disabled,
+    ),
+    ("dependency_uninstalled", stuck::dependency_uninstalled),
+    ("uninstall_failing", stuck::uninstall_failing),
+    ("package_out_of_memory", stuck::package_out_of_memory),
+    ("image_pull_failing", stuck::image_pull_failing),
+    ("pod_never_acknowledged", stuck::pod_never_acknowledged),
+    (
+        "changed_pods_are_replaced_for_ever",
+        stuck::changed_pods_are_replaced_for_ever,
+    ),
+    (
+        "drain_blocked_by_a_budget",
+        stuck::drain_blocked_by_a_budget,
+    ),
+];
+
+/// Held up by something outside the package.
+const HELD_UP: Group = &[
+    ("waits_for_earlier", held_up::waits_for_earlier),
+    ("policy_missing", held_up::policy_missing),
+    ("node_ignored", held_up::node_ignored),
+    ("batch_held_by_a_node", held_up::batch_held_by_a_node),
+    (
+        "stale_erroring_after_reboot",
+        held_up::stale_erroring_after_reboot,
+    ),
+    ("no_node_selected", held_up::no_node_selected),
+    ("cordon_without_owner", held_up::cordon_without_owner),
+    ("untolerated_taint", held_up::untolerated_taint),
+    (
+        "interrupt_waits_for_workload",
+        held_up::interrupt_waits_for_workload,
+    ),
+    (
+        "runtime_required_deadlock",
+        held_up::runtime_required_deadlock,
+    ),
+    ("name_too_long", held_up::name_too_long),
+    (
+        "pod_without_package_note",
+        held_up::pod_without_package_note,
+    ),
+    ("operator_not_running", held_up::operator_not_running),
+    ("malformed_state", held_up::malformed_state),
+];
+
+/// What was derived from reading the operator.
+const FACTS: Group = &[
+    (
+        "deletion_leaves_conditions",
+        facts::deletion_leaves_conditions,
+    ),
+    (
+        "deletion_leaves_no_state_of_uninstalled",
+        facts::deletion_leaves_no_state_of_uninstalled,
+    ),
+    (
+        "batch_stop_returns_after_a_reset",
+        facts::batch_stop_returns_after_a_reset,
+    ),
+    (
+        "lost_post_interrupt_restarts_at_apply",
+        facts::lost_post_interrupt_restarts_at_apply,
+    ),
+    (
+        "rejected_pod_is_not_replaced",
+        facts::rejected_pod_is_not_replaced,
+    ),
+    (
+        "package_added_to_a_finished_chain",
+        facts::package_added_to_a_finished_chain,
+    ),
+    ("dependency_cycle", facts::dependency_cycle),
+    (
+        "rough_reboot_heals_itself",
+        facts::rough_reboot_heals_itself,
+    ),
+    (
+        "disabling_what_is_complete",
+        facts::disabling_what_is_complete,
+    ),
+    ("runtime_required_taint", facts::runtime_required_taint),
+    (
+        "old_entry_is_upgraded_away",
+        facts::old_entry_is_upgraded_away,
+    ),
+    (
+        "serial_never_gets_anywhere",
+        facts::serial_never_gets_anywhere,
+    ),
+    (
+        "upgrade_ignores_the_budget",
+        facts::upgrade_ignores_the_budget,
+    ),
+    (
+        "config_change_waits_for_every_node",
+        facts::config_change_waits_for_every_node,
+    ),
+    (
+        "foreign_cordon_is_released",
+        facts::foreign_cordon_is_released,
+    ),
+    ("recreated_runs_nothing", facts::recreated_runs_nothing),
+];
+
+/// What our own commands write, and what becomes of it.
+const WRITES: Group = &[
+    ("reset", writes::reset),
+    ("package_rerun", writes::package_rerun),
+    ("stranding_is_refused", writes::stranding_is_refused),
+    ("pause_and_resume", writes::pause_and_resume),
+    ("disable_and_enable", writes::disable_and_enable),
+    ("ignore_and_undo", writes::ignore_and_undo),
+    ("uninstall_and_cancel", writes::uninstall_and_cancel),
+    ("deletion_freed_by_reset", cures::deletion_freed_by_reset),
+    (
+        "deletion_freed_by_taking_up",
+        cures::deletion_freed_by_taking_up,
+    ),
+    ("deletion_resumed", cures::deletion_resumed),
+    ("deletion_enabled", cures::deletion_enabled),
+    (
+        "deletion_freed_of_malformed_state",
+        cures::deletion_freed_of_malformed_state,
+    ),
+    ("malformed_state", cures::malformed_state),
+    ("never_installed", cures::never_installed),
+    ("version_changed", cures::version_changed),
+    ("dependency_back", cures::dependency_back),
+    ("orphan_forgotten", cures::orphan_forgotten),
+    ("rollout_goes_on", cures::rollout_goes_on),
+    ("resets_race_the_operator", races::resets_race_the_operator),
+];
+
+/// What our own commands write, taken back; and plans that stop by themselves.
+const UNDO: Group = &[
+    ("gives_back_what_was_there", undo::gives_back_what_was_there),
+    (
+        "leaves_what_the_operator_did",
+        undo::leaves_what_the_operator_did,
+    ),
+    ("of_stopping_and_going_on", undo::of_stopping_and_going_on),
+    ("of_an_uninstall", undo::of_an_uninstall),
+    ("of_a_policy_reset", undo::of_a_policy_reset),
+    ("of_a_cordon_release", undo::of_a_cordon_release),
+    ("canary_stops_by_itself", undo::canary_stops_by_itself),
+    ("plan_that_came_too_late", undo::plan_that_came_too_late),
+];
+
+/// What one has to be allowed.
+const RIGHTS: Group = &[
+    ("to_look", rights::to_look),
+    ("to_change", rights::to_change),
+    ("as_manifests", rights::as_manifests),
+];
+
+/// Everything goes, and each deadlock of deletions is cured as printed.
+const TEARDOWN: Group = &[
+    ("in_order", teardown::in_order),
+    ("ten_deadlocks", teardown::ten_deadlocks),
+    (
+        "stranded_gets_its_interrupt_back",
+        teardown::stranded_gets_its_interrupt_back,
+    ),
+    ("stranded_is_forgotten", teardown::stranded_is_forgotten),
+    (
+        "failing_uninstall_is_forgotten",
+        teardown::failing_uninstall_is_forgotten,
+    ),
+    (
+        "silent_node_is_forgotten",
+        teardown::silent_node_is_forgotten,
+    ),
+    (
+        "ignored_node_is_taken_up",
+        teardown::ignored_node_is_taken_up,
+    ),
+    (
+        "tainted_node_is_tolerated",
+        teardown::tainted_node_is_tolerated,
+    ),
+    ("policy_that_is_missing", teardown::policy_that_is_missing),
+    ("drain_of_an_uninstall", teardown::drain_of_an_uninstall),
+    ("operator_is_gone", teardown::operator_is_gone),
+    ("earlier_one_is_disabled", teardown::earlier_one_is_disabled),
+    ("stopped_rollout", teardown::stopped_rollout),
+];
+
+/// `uninstall`, and what it waits for.
+const UNINSTALL: Group = &[
+    ("waited_for", uninstall::waited_for),
+    ("with_an_interrupt", uninstall::with_an_interrupt),
+    ("failing_and_repaired", uninstall::failing_and_repaired),
+    (
+        "not_begun_while_erroring",
+        uninstall::not_begun_while_erroring,
+    ),
+    ("cancelled_in_progress", uninstall::cancelled_in_progress),
+    (
+        "cancelled_at_the_interrupt",
+        uninstall::cancelled_at_the_interrupt,
+    ),
+    ("removed_and_undone", uninstall::removed_and_undone),
+    ("all_packages", uninstall::all_packages),
+    ("api_server_restarts", uninstall::api_server_restarts),
+    ("timed_out", uninstall::timed_out),
+    ("refusals", uninstall::refusals),
+];
+
+/// Deletions that are ended by force or taken back, and what they leave.
+const STRIP: Group = &[
+    ("as_clean_when_complete", strip::as_clean_when_complete),
+    ("as_clean_in_an_interrupt", strip::as_clean_in_an_interrupt),
+    (
+        "as_clean_of_what_was_uninstalled",
+        strip::as_clean_of_what_was_uninstalled,
+    ),
+    ("as_clean_beside_another", strip::as_clean_beside_another),
+    (
+        "the_taint_goes_where_nothing_needs_it",
+        strip::the_taint_goes_where_nothing_needs_it,
+    ),
+    (
+        "a_foreign_finalizer_survives",
+        strip::a_foreign_finalizer_survives,
+    ),
+    ("undelete_after_a_strip", strip::undelete_after_a_strip),
+    (
+        "undelete_while_terminating",
+        strip::undelete_while_terminating,
+    ),
+    (
+        "undelete_of_what_was_configured_anew",
+        strip::undelete_of_what_was_configured_anew,
+    ),
+    ("undelete_under_way", strip::undelete_under_way),
+    ("leftovers_of_an_orphan", strip::leftovers_of_an_orphan),
+];
+
+/// The old generation with its webhooks, one at a time: they share a port.
+const WEBHOOKS: Group = &[
+    ("creating", webhooks::creating),
+    ("uninstalling", webhooks::uninstalling),
+    ("let_in", webhooks::let_in),
+    ("rehearsed", uninstall::rehearsed),
+    (
+        "operator_gone",
+        strip::with_the_operator_gone_and_its_webhooks_left,
+    ),
+];
+
+/// The new generation, played by `model`.
+const NEW: Group = &[
+    ("rollout", modelled::rollout),
+    (
+        "attempt_failed_and_job_given_up",
+        modelled::attempt_failed_and_job_given_up,
+    ),
+    ("image_pull_failing", modelled::image_pull_failing),
+    ("uninstall", modelled::uninstall),
+    ("uninstall_complete", modelled::uninstall_complete),
+    ("uninstall_waited_for", uninstall::read_from_jobs),
+    (
+        "paused_with_suspended_jobs",
+        modelled::paused_with_suspended_jobs,
+    ),
+    (
+        "drain_blocked_by_a_budget",
+        modelled::drain_blocked_by_a_budget,
+    ),
+];
+
+/// Which generation rules, and what one sees without rights.
+const GENERATIONS: &[(&str, Start, Scenario)] = &[
+    ("neither", Cluster::bare, generations::neither),
+    ("only_the_old", Cluster::old, generations::only_the_old),
+    ("only_the_new", Cluster::new, generations::only_the_new),
+    (
+        "both_and_the_new_rules",
+        Cluster::old,
+        generations::both_and_the_new_rules,
+    ),
+    ("rolled_back", Cluster::old, generations::rolled_back),
+    ("without_rights", Cluster::old, generations::without_rights),
+    (
+        "with_one_right_missing",
+        Cluster::old,
+        generations::with_one_right_missing,
+    ),
+    (
+        "asked_too_early",
+        Cluster::old,
+        generations::asked_too_early,
+    ),
+];
+
+/// From the real old generation to the played new one.
+const MIGRATION: Group = &[
+    ("migration_hold", modelled::migration_hold),
+    ("mirrored_and_complete", modelled::mirrored_and_complete),
+];
+
+/// What the README shows.
+const README: Group = &[
+    ("why_and_cure", readme::why_and_cure),
+    ("reset_one_node", readme::reset_one_node),
+    ("uninstall_a_package", readme::uninstall_a_package),
+    ("force_a_deletion", readme::force_a_deletion),
+];
+
+type Start = fn(&Tools) -> Result<Cluster>;
+
+pub fn all(tools: &Tools) -> Vec<Trial> {
+    let groups: &[(&str, Start, Group)] = &[
+        ("old", Cluster::old, OLD),
+        ("held_up", Cluster::old, HELD_UP),
+        ("facts", Cluster::old, FACTS),
+        ("writes", Cluster::old, WRITES),
+        ("undo", Cluster::old, UNDO),
+        ("rights", Cluster::old, RIGHTS),
+        ("teardown", Cluster::old, TEARDOWN),
+        ("uninstall", Cluster::old, UNINSTALL),
+        ("strip", Cluster::old, STRIP),
+        ("webhooks", Cluster::old_with_webhooks, WEBHOOKS),
+        ("modelled", Cluster::new, NEW),
+        ("migration", Cluster::old, MIGRATION),
+        ("readme", Cluster::old, README),
+    ];
+    let named = GENERATIONS
+        .iter()
+        .map(|(name, start, run)| ("generations", *start, *name, *run));
+    let all = groups.iter().flat_map(|(group, start, scenarios)| {
+        scenarios
+            .iter()
+            .map(move |(name, run)| (*group, *start, *name, *run))
+    });
+    let trial = |(group, start, name, run): (&str, Start, &str, Scenario)| {
+        let (tools, alone) = (tools.clone(), group == "webhooks");
+        let trial = Trial::test(format!("{group}::{name}"), move || {
+            let _alone = alone.then(|| WEBHOOK_PORT.lock());
+            let cluster = start(&tools).map_err(|error| format!("{error:#}"))?;
+            run(&cluster.with_nodes(3));
+            Ok(())
+        });
+        trial.with_ignored_flag(alone && !crate::in_network_namespace())
+    };
+    all.chain(named).map(trial).collect()
+}
+
+static WEBHOOK_PORT: Mutex<()> = Mutex::new(());

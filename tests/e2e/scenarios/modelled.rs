@@ -1,0 +1,321 @@
+//! The new generation as upstream describes it, played by `model`: how our binary reads NodeWrights and Jobs.
+
+use serde_json::{Value, json};
+
+use crate::{
+    cluster::Cluster,
+    kubelet::Fate,
+    manifest::{Skyhook, package, skyhook},
+    model::{self, PREFIX, Played},
+    rollout::pods,
+    view::{complete, entry, status},
+};
+
+const DRIVER: &str = "driver|2.0.1";
+
+fn spec() -> Value {
+    skyhook("gpu")
+        .with(package("driver", "2.0.1").uninstallable())
+        .spec
+}
+
+fn played(cluster: &Cluster) -> Played<'_> {
+    Played::new(cluster, "gpu", &spec(), &json!({})).begun()
+}
+
+fn installed(cluster: &Cluster) -> Played<'_> {
+    let mut gpu = played(cluster);
+    for node in ["node-1", "node-2", "node-3"] {
+        gpu.installs(node, DRIVER);
+    }
+    gpu.status("complete", &[]);
+    gpu
+}
+
+fn diagnosed(cluster: &Cluster, code: &str, subject: &Value) {
+    cluster.report(&[]).has(code, subject);
+}
+
+fn well(cluster: &Cluster) {
+    let report = cluster.report(&[]);
+    assert!(
+        report.errors().is_empty(),
+        "nothing is wrong here: {:#}",
+        report.json
+    );
+}
+
+pub fn rollout(cluster: &Cluster) {
+    let mut gpu = played(cluster);
+    gpu.installs("node-1", DRIVER);
+    cluster.fate(pods("driver", "apply"), Fate::Hang);
+    gpu.on(
+        "node-2",
+        DRIVER,
+        Some(("apply", "in_progress")),
+        "in_progress",
+    );
+    let job = gpu.job("node-2", DRIVER, "apply");
+    gpu.await_job(&job, "is active", |status| status["active"] == 1);
+    gpu.status("in_progress", &[]);
+    well(cluster);
+    cluster.captured("new-in-progress");
+    cluster.heal();
+    gpu.await_job(&job, "succeeds", |status| status["succeeded"] == 1);
+    gpu.record(&job, 3600);
+    gpu.runs("node-2", DRIVER, "config", "complete");
+    gpu.installs("node-3", DRIVER);
+    gpu.status("complete", &[]);
+    well(cluster);
+    cluster.captured("new-complete");
+}
+
+/// The first attempt has failed, the second is to come: the entry says erroring, the node does not.
+pub fn attempt_failed_and_job_given_up(cluster: &Cluster) {
+    let mut gpu = played(cluster);
+    gpu.installs("node-1", DRIVER);
+    cluster.fate(pods("driver", "apply").on("node-2"), Fate::Exit(1));
+    gpu.on(
+        "node-2",
+        DRIVER,
+        Some(("apply", "in_progress")),
+        "in_progress",
+    );
+    let job = gpu.job("node-2", DRIVER, "apply");
+    gpu.await_job(&job, "has failed once", |status| status["failed"] == 1);
+    gpu.on("node-2", DRIVER, Some(("apply", "erroring")), "in_progress");
+    gpu.status("in_progress", &[]);
+    cluster.captured("new-first-attempt-failed");
+
+    let failed = |status: &Value| {
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        conditions
+            .iter()
+            .any(|c| c["type"] == "Failed" && c["reason"] == "BackoffLimitExceeded")
+    };
+    gpu.await_job(&job, "is given up", failed);
+    gpu.record(&job, 86400);
+    gpu.on("node-2", DRIVER, Some(("apply", "erroring")), "erroring");
+    gpu.status("erroring", &[]);
+    assert_eq!(gpu.pods(&job).len(), 2, "both attempts are kept");
+    diagnosed(
+        cluster,
+        "SKY201",
+        &json!({"node": "node-2", "package": "driver"}),
+    );
+    cluster.captured("new-job-given-up");
+
+    gpu.delete();
+    gpu.on("node-1", DRIVER, None, "in_progress");
+    gpu.status("in_progress", &[]);
+    diagnosed(
+        cluster,
+        "SKY101",
+        &json!({"node": "node-2", "package": "driver"}),
+    );
+    cluster.captured("new-deleted-while-erroring");
+}
+
+pub fn image_pull_failing(cluster: &Cluster) {
+    let mut gpu = played(cluster);
+    gpu.installs("node-1", DRIVER);
+    cluster.fate(pods("driver", "apply").on("node-2"), Fate::PullFails);
+    gpu.on(
+        "node-2",
+        DRIVER,
+        Some(("apply", "in_progress")),
+        "in_progress",
+    );
+    let job = gpu.job("node-2", DRIVER, "apply");
+    cluster.await_that("the pull backs off", || {
+        gpu.pods(&job).iter().any(|pod| {
+            pod["status"]["initContainerStatuses"][0]["state"]["waiting"]["reason"]
+                == "ImagePullBackOff"
+        })
+    });
+    gpu.status("in_progress", &[]);
+    diagnosed(
+        cluster,
+        "SKY202",
+        &json!({"node": "node-2", "package": "driver"}),
+    );
+    cluster.captured("new-image-pull-failing");
+}
+
+pub fn uninstall(cluster: &Cluster) {
+    let mut gpu = installed(cluster);
+    gpu.edit(&json!({"spec": {"packages": {"driver": {"uninstall": {"apply": true}}}}}));
+    gpu.runs("node-1", DRIVER, "uninstall", "in_progress");
+    gpu.on("node-1", DRIVER, None, "complete");
+    cluster.fate(pods("driver", "uninstall").on("node-2"), Fate::Hang);
+    cluster.fate(pods("driver", "uninstall").on("node-3"), Fate::Exit(3));
+    let jobs = ["node-2", "node-3"].map(|node| {
+        gpu.on(
+            node,
+            DRIVER,
+            Some(("uninstall", "in_progress")),
+            "in_progress",
+        );
+        gpu.job(node, DRIVER, "uninstall")
+    });
+    gpu.await_job(&jobs[0], "is active", |status| status["active"] == 1);
+    gpu.status(
+        "in_progress",
+        &[("UninstallInProgress", "UninstallInProgress")],
+    );
+    well(cluster);
+    cluster.captured("new-uninstall-in-progress");
+
+    gpu.await_job(&jobs[1], "is given up", |status| status["failed"] == 2);
+    gpu.record(&jobs[1], 86400);
+    gpu.on(
+        "node-3",
+        DRIVER,
+        Some(("uninstall", "erroring")),
+        "erroring",
+    );
+    let both = [
+        ("UninstallInProgress", "UninstallInProgress"),
+        ("UninstallFailed", "UninstallPodFailing"),
+    ];
+    gpu.status("in_progress", &both);
+    diagnosed(
+        cluster,
+        "SKY112",
+        &json!({"node": "node-3", "package": "driver"}),
+    );
+    cluster.captured("new-uninstall-failing");
+}
+
+pub fn uninstall_complete(cluster: &Cluster) {
+    let mut gpu = installed(cluster);
+    gpu.edit(&json!({"spec": {"packages": {"driver": {"uninstall": {"apply": true}}}}}));
+    for node in ["node-1", "node-2", "node-3"] {
+        gpu.runs(node, DRIVER, "uninstall", "in_progress");
+        gpu.on(node, DRIVER, None, "complete");
+    }
+    gpu.status("complete", &[]);
+    well(cluster);
+    cluster.captured("new-uninstall-complete");
+}
+
+/// Pausing suspends the Jobs, whose running pods end.
+pub fn paused_with_suspended_jobs(cluster: &Cluster) {
+    let mut gpu = played(cluster);
+    gpu.installs("node-1", DRIVER);
+    cluster.fate(pods("driver", "apply"), Fate::Hang);
+    gpu.on(
+        "node-2",
+        DRIVER,
+        Some(("apply", "in_progress")),
+        "in_progress",
+    );
+    let job = gpu.job("node-2", DRIVER, "apply");
+    gpu.await_job(&job, "is active", |status| status["active"] == 1);
+    gpu.edit(&json!({"metadata": {"annotations": {format!("{PREFIX}/pause"): "true"}}}));
+    gpu.suspend(&job);
+    cluster.await_that("its pod ends", || gpu.pods(&job).is_empty());
+    gpu.on("node-2", DRIVER, Some(("apply", "in_progress")), "paused");
+    gpu.status("paused", &[]);
+    well(cluster);
+    cluster.captured("new-paused-suspended-job");
+}
+
+pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
+    cluster.run_pod("training", "node-2", json!({"app": "training"}));
+    let budget = json!({
+        "metadata": {"name": "training"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "training"}}},
+    });
+    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    cluster
+        .api
+        .post(budgets, &budget)
+        .expect("a budget can be created");
+    let path = format!("{budgets}/training");
+    cluster.await_that("the budget is computed", || {
+        cluster
+            .api
+            .get(&path)
+            .is_ok_and(|budget| budget["status"]["currentHealthy"] == 1)
+    });
+    let spec = skyhook("gpu")
+        .with(package("driver", "2.0.1").interrupts("service"))
+        .spec;
+    let mut gpu = Played::new(cluster, "gpu", &spec, &json!({})).begun();
+    gpu.on(
+        "node-1",
+        DRIVER,
+        Some(("post-interrupt", "complete")),
+        "complete",
+    );
+    let now = jiff::Timestamp::now().to_string();
+    cluster.patch_node("node-2", json!({
+        "metadata": {"annotations": {
+            format!("{PREFIX}/cordon_gpu"): "true", format!("{PREFIX}/drainStart_gpu"): now,
+            format!("{PREFIX}/drainBlocked_gpu"): "PodDisruptionBudget: default/training", format!("{PREFIX}/status_gpu"): "in_progress",
+            format!("{PREFIX}/version_gpu"): model::PLAYED,
+        }},
+        "spec": {"unschedulable": true},
+    }));
+    gpu.status("in_progress", &[("DrainBlocked", "PodDisruptionBudget")]);
+    diagnosed(cluster, "SKY401", &json!({"node": "node-2"}));
+    cluster.captured("new-drain-blocked");
+}
+
+/// The old operator left off in the middle: nothing of the new one moves until that is finished.
+pub fn migration_hold(cluster: &Cluster) {
+    cluster.fate(pods("driver", "apply").on("node-3"), Fate::Hang);
+    let gpu = skyhook("gpu").with(package("driver", "2.0.1").uninstallable());
+    let rollout = cluster.apply(&gpu);
+    rollout
+        .until(entry("node-1", "driver|2.0.1", "config", "complete"))
+        .until(status("in_progress"));
+    upgraded(cluster);
+    mirrored(cluster, &gpu, 1);
+    diagnosed(cluster, "SKY601", &json!({"name": "gpu"}));
+    cluster.captured("new-migration-hold");
+}
+
+/// The old operator had finished; the new one has taken the nodes over.
+pub fn mirrored_and_complete(cluster: &Cluster) {
+    let gpu = skyhook("gpu").with(package("driver", "2.0.1").uninstallable());
+    cluster.apply(&gpu).until(complete());
+    upgraded(cluster);
+    let mut new = mirrored(cluster, &gpu, 1);
+    for node in ["node-1", "node-2", "node-3"] {
+        new.on(node, DRIVER, Some(("config", "complete")), "complete");
+    }
+    new.status("complete", &[]);
+    let now = jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string();
+    new.edit(&json!({"metadata": {"annotations": {format!("{PREFIX}/legacy-migrated-at"): now}}}));
+    well(cluster);
+    cluster.captured("new-mirrored-and-complete");
+}
+
+/// The chart has been upgraded: the old operator is gone, the Deployment says the new version, both groups are served.
+pub fn upgraded(cluster: &Cluster) {
+    cluster.stop_operator();
+    model::install_crds(cluster.tools(), &cluster.api).expect("the CRDs are accepted");
+    let path = "/apis/apps/v1/namespaces/skyhook/deployments/skyhook-operator-controller-manager";
+    let labels = json!({"app.kubernetes.io/version": model::PLAYED});
+    let image = format!("ghcr.io/nvidia/nodewright/operator:{}", model::PLAYED);
+    cluster
+        .api
+        .merge(path, &json!({
+            "metadata": {"labels": labels},
+            "spec": {"template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "manager", "image": image}]}}},
+        }))
+        .expect("a Deployment can be changed");
+}
+
+/// What the mirror controller makes of a Skyhook.
+pub fn mirrored<'a>(cluster: &'a Cluster, gpu: &Skyhook, generation: u32) -> Played<'a> {
+    let stamps = json!({"annotations": {
+        format!("{PREFIX}/mirrored-from"): gpu.name,
+        format!("{PREFIX}/mirrored-generation"): generation.to_string(),
+    }});
+    Played::new(cluster, &gpu.name, &gpu.spec, &stamps)
+}

@@ -1,0 +1,72 @@
+//! The five tasks of the README, done as it shows them.
+
+use crate::{
+    cluster::Cluster,
+    kubelet::Fate,
+    manifest::{package, skyhook},
+    rollout::pods,
+    transcript::Transcript,
+    view::{absent, complete, entry, gone, status, that},
+};
+
+/// Stuck because of a failing install under a deletion; reset on that node, it goes on.
+pub fn why_and_cure(cluster: &Cluster) {
+    cluster.fate(pods("driver", "apply").on("node-2"), Fate::Exit(1));
+    let gpu = cluster.apply(&driver());
+    gpu.until(entry("node-1", "driver|2.0.1", "config", "complete"))
+        .until(status("erroring"))
+        .delete()
+        .until(that("the other nodes are clean", |view| {
+            view.entries("driver|2.0.1").len() == 1
+        }))
+        .until(entry("node-2", "driver|2.0.1", "apply", "erroring"));
+    Transcript::of(cluster, "why")
+        .run("diagnose stuck", 2)
+        .is_in_the_readme();
+    Transcript::of(cluster, "cure")
+        .run("reset gpu-tune --node node-2 --confirm", 0)
+        .run("wait gpu-tune --for=deleted --timeout=2m", 0)
+        .is_in_the_readme();
+    gpu.until(gone());
+}
+
+/// One node installs everything again.
+pub fn reset_one_node(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver());
+    gpu.until(complete());
+    Transcript::of(cluster, "reset")
+        .run("reset gpu-tune --node node-2 --dry-run", 0)
+        .run("reset gpu-tune --node node-2 --confirm", 0)
+        .run("wait gpu-tune --for=complete --timeout=2m", 0)
+        .run("node status --skyhook gpu-tune", 0)
+        .is_in_the_readme();
+}
+
+pub fn uninstall_a_package(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver());
+    gpu.until(complete());
+    Transcript::of(cluster, "uninstall")
+        .run("uninstall gpu-tune driver --confirm", 0)
+        .run("wait gpu-tune --for=uninstalled=driver --timeout=2m", 0)
+        .run("uninstall status gpu-tune", 0)
+        .is_in_the_readme();
+    gpu.until(absent("driver|2.0.1"));
+}
+
+/// The operator was removed first, so nobody is left to remove the finalizer.
+pub fn force_a_deletion(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver());
+    gpu.until(complete());
+    cluster.remove_operator();
+    gpu.delete();
+    Transcript::of(cluster, "force")
+        .run("finalizer status gpu-tune", 0)
+        .run("finalizer strip gpu-tune --force --confirm", 0)
+        .run("leftovers", 0)
+        .is_in_the_readme();
+    gpu.until(gone());
+}
+
+fn driver() -> crate::manifest::Skyhook {
+    skyhook("gpu-tune").with(package("driver", "2.0.1").uninstallable())
+}

@@ -1,0 +1,499 @@
+//! Deletions ended by force, what they leave, and the way back: our commands beside the real operator's own finalizer.
+
+use std::{process::Command, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{cures::all_well, writes::run};
+use crate::{
+    api::Api,
+    cluster::{Cluster, SKYHOOKS},
+    kubelet::{Fate, Target},
+    manifest::{Skyhook, package, skyhook},
+    operator::NAMESPACE,
+    ours,
+    rollout::{Rollout, pods},
+    view::{PREFIX, View, absent, complete, condition, entry, everywhere, gone, pod, status, that},
+};
+
+const LONG_ENOUGH: Duration = Duration::from_secs(7);
+const DRIVER: &str = "driver|2.0.1";
+const STRIP: [&str; 5] = ["finalizer", "strip", "gpu", "--force", "--confirm"];
+
+fn driver() -> Skyhook {
+    skyhook("gpu").with(package("driver", "2.0.1"))
+}
+
+fn uninstallable() -> Skyhook {
+    skyhook("gpu").with(package("driver", "2.0.1").uninstallable())
+}
+
+/// All nodes, without what a server counts and without our conditions, and the kinds of those.
+fn nodes(api: &Api) -> (Value, Vec<String>) {
+    let mut conditions = Vec::new();
+    let mut nodes = api.items("/api/v1/nodes").expect("nodes");
+    for node in &mut nodes {
+        let metadata = node["metadata"].as_object_mut().expect("metadata");
+        for counted in [
+            "uid",
+            "resourceVersion",
+            "managedFields",
+            "creationTimestamp",
+        ] {
+            metadata.remove(counted);
+        }
+        // A map that has lost its last key is as good as none.
+        metadata.retain(|_, value| *value != json!({}));
+        let all = node["status"]["conditions"].as_array_mut().expect("a list");
+        all.retain_mut(|c| {
+            let kind = c["type"].as_str().unwrap_or_default().to_owned();
+            let ours = kind.starts_with(PREFIX);
+            if ours {
+                conditions.push(kind);
+            }
+            let c = c.as_object_mut().expect("a condition");
+            c.retain(|key, _| !key.ends_with("Time"));
+            !ours
+        });
+    }
+    (json!(nodes), conditions)
+}
+
+/// Everything of the operator off the nodes, as if it had never been here.
+fn scrub(cluster: &Cluster) {
+    for node in cluster.api.items("/api/v1/nodes").expect("nodes") {
+        let name = node["metadata"]["name"].as_str().expect("a name");
+        let nulls = |map: &str| -> Value {
+            let all = node["metadata"][map].as_object().into_iter().flatten();
+            all.filter(|(key, _)| key.starts_with(PREFIX))
+                .map(|(key, _)| (key.clone(), Value::Null))
+                .collect::<serde_json::Map<_, _>>()
+                .into()
+        };
+        let (annotations, labels) = (nulls("annotations"), nulls("labels"));
+        cluster.patch_node(
+            name,
+            json!({
+                "metadata": {"annotations": annotations, "labels": labels},
+                "spec": {"unschedulable": null, "taints": null},
+            }),
+        );
+        let mut kept = node["status"]["conditions"].clone();
+        let all = kept.as_array_mut().expect("a list");
+        all.retain(|c| !c["type"].as_str().unwrap_or_default().starts_with(PREFIX));
+        let path = format!("/api/v1/nodes/{name}/status");
+        let patch = json!({"status": {"conditions": kept}});
+        cluster.api.merge(&path, &patch).expect("a status");
+    }
+}
+
+/// Pods and config maps of packages, which go with their owner.
+fn owned(cluster: &Cluster) -> usize {
+    let count = |plural: &str| {
+        let path =
+            format!("/api/v1/namespaces/{NAMESPACE}/{plural}?labelSelector={PREFIX}/name%3Dgpu");
+        cluster.api.items(&path).expect("a list").len()
+    };
+    count("pods") + count("configmaps")
+}
+
+/// The same state twice: deleted under the operator's eyes, then stripped by us while it is away.
+///
+/// Returns the nodes as the operator leaves them, and as we do.
+fn both_ways(cluster: &Cluster, made: impl Fn(&Cluster), more: &[&str]) -> (Value, Value) {
+    made(cluster);
+    let gpu = cluster.rollout("gpu");
+    gpu.delete().until(gone());
+    cluster.await_that("nothing of it is left", || owned(cluster) == 0);
+    // Not earlier: a pod that ends in time has its step recorded as complete before the finalizer goes.
+    cluster.heal();
+    // The operator's other custom resources settle.
+    std::thread::sleep(LONG_ENOUGH);
+    let (theirs, conditions) = nodes(&cluster.api);
+    assert!(
+        !conditions.is_empty(),
+        "this operator leaves its conditions"
+    );
+
+    for other in cluster.api.items(SKYHOOKS).expect("a list") {
+        let name = other["metadata"]["name"]
+            .as_str()
+            .expect("a name")
+            .to_owned();
+        cluster.rollout(&name).delete().until(gone());
+    }
+    cluster.stop_operator();
+    scrub(cluster);
+    cluster.start_operator();
+    made(cluster);
+    cluster.stop_operator();
+    gpu.delete();
+    run(cluster, &[&STRIP, more].concat());
+    gpu.until(gone());
+    cluster.await_that("nothing of it is left", || owned(cluster) == 0);
+    let (_, conditions) = nodes(&cluster.api);
+    let left: Vec<&String> = conditions.iter().filter(|c| c.contains("/gpu/")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    // The operator finds nothing to do.
+    cluster.heal();
+    cluster.start_operator();
+    std::thread::sleep(LONG_ENOUGH);
+    (theirs, nodes(&cluster.api).0)
+}
+
+#[track_caller]
+fn as_clean(cluster: &Cluster, made: impl Fn(&Cluster), more: &[&str]) {
+    let (theirs, ours) = both_ways(cluster, made, more);
+    assert_eq!(ours, theirs, "{ours:#}\nand not\n{theirs:#}");
+}
+
+pub fn as_clean_when_complete(cluster: &Cluster) {
+    as_clean(
+        cluster,
+        |cluster| {
+            cluster.apply(&driver()).until(complete());
+        },
+        &[],
+    );
+}
+
+/// In the middle of an interrupt: the node is cordoned, and the pod hangs.
+pub fn as_clean_in_an_interrupt(cluster: &Cluster) {
+    as_clean(
+        cluster,
+        |cluster| {
+            cluster.fate(pods("driver", "interrupt").on("node-2"), Fate::Hang);
+            let interrupts = package("driver", "2.0.1").interrupts("service");
+            cluster
+                .apply(&skyhook("gpu").with(interrupts))
+                .until(entry("node-1", DRIVER, "post-interrupt", "complete"))
+                .until(entry("node-3", DRIVER, "post-interrupt", "complete"))
+                .until(entry("node-2", DRIVER, "interrupt", "in_progress"))
+                .until(that("cordoned", |view| {
+                    view.nodes[1]["spec"]["unschedulable"] == true
+                        && view.annotation("node-2", "cordon_gpu").is_some()
+                }));
+        },
+        &[],
+    );
+}
+
+/// The uninstall ran for the operator, and did not for us: only then is nothing recorded.
+pub fn as_clean_of_what_was_uninstalled(cluster: &Cluster) {
+    as_clean(
+        cluster,
+        |cluster| {
+            cluster.apply(&uninstallable()).until(complete());
+        },
+        &["--purge-state"],
+    );
+}
+
+/// Another one lives on the same nodes, and is left alone.
+pub fn as_clean_beside_another(cluster: &Cluster) {
+    let other = || skyhook("net").with(package("tuning", "1.2.0"));
+    as_clean(
+        cluster,
+        |cluster| {
+            cluster.apply(&driver()).until(complete());
+            cluster.apply(&other()).until(complete());
+        },
+        &[],
+    );
+    cluster.rollout("net").until(complete()).well();
+}
+
+fn tainted() -> Value {
+    let key = PREFIX;
+    json!([{"key": key, "value": "runtime-required", "effect": "NoSchedule"}])
+}
+
+/// The operator lifts the taint once all that are left are done; where none is left, we do.
+pub fn the_taint_goes_where_nothing_needs_it(cluster: &Cluster) {
+    let required = |name: &str| {
+        skyhook(name)
+            .with(package("driver", "2.0.1"))
+            .set("runtimeRequired", json!(true))
+    };
+    let made = |cluster: &Cluster| {
+        cluster.patch_node("node-1", json!({"spec": {"taints": tainted()}}));
+        let hangs = Target {
+            skyhook: Some("gpu".to_owned()),
+            ..pods("driver", "apply").on("node-1")
+        };
+        cluster.fate(hangs, Fate::Hang);
+        cluster
+            .apply(&required("gpu"))
+            .until(entry("node-2", DRIVER, "config", "complete"))
+            .until(entry("node-3", DRIVER, "config", "complete"))
+            .until(entry("node-1", DRIVER, "apply", "in_progress"));
+    };
+    let (mut theirs, ours) = both_ways(cluster, made, &[]);
+    assert_eq!(theirs[0]["spec"]["taints"], tainted(), "nobody lifts it");
+    theirs[0]["spec"]
+        .as_object_mut()
+        .expect("a spec")
+        .remove("taints");
+    assert_eq!(ours, theirs, "{ours:#}\nand not\n{theirs:#}");
+}
+
+fn request(api: &Api, name: &str) -> Value {
+    api.get(&format!("{SKYHOOKS}/{name}")).expect("it is there")
+}
+
+/// The operator was uninstalled and its webhooks were left: nothing goes through, as is said before it is tried, and
+/// the commands that are printed help.
+pub fn with_the_operator_gone_and_its_webhooks_left(cluster: &Cluster) {
+    let gpu = cluster.apply(&uninstallable());
+    gpu.until(complete());
+    cluster.stop_operator();
+    for path in [
+        format!(
+            "/apis/apps/v1/namespaces/{NAMESPACE}/deployments/skyhook-operator-controller-manager"
+        ),
+        format!("/api/v1/namespaces/{NAMESPACE}/services/skyhook-operator-webhook-service"),
+    ] {
+        cluster
+            .api
+            .delete(&path, &json!({}))
+            .expect("it can be deleted");
+    }
+    gpu.delete();
+    let before = request(&cluster.api, "gpu");
+    let kubeconfig = cluster.kubeconfig("admin");
+    let refused = ours::run(&kubeconfig, &STRIP);
+    assert_eq!(refused.exit, Some(3), "{refused:#?}");
+    assert_eq!(request(&cluster.api, "gpu"), before);
+    let printed: Vec<&str> = refused
+        .stderr
+        .lines()
+        .filter_map(|line| line.find("kubectl ").map(|at| &line[at..]))
+        .collect();
+    let unblock = [
+        "kubectl delete validatingwebhookconfigurations skyhook-operator-validating-webhook",
+        "kubectl delete mutatingwebhookconfigurations skyhook-operator-mutating-webhook",
+    ];
+    for command in unblock {
+        assert!(printed.contains(&command), "{command}: {refused:#?}");
+    }
+    cluster.report(&[]).has(
+        "SKY505",
+        &json!({"name": "skyhook-operator-validating-webhook"}),
+    );
+    // It is no guess: the server does turn it down.
+    let patch = json!({"metadata": {"finalizers": null}});
+    let turned_down = cluster.api.merge(&format!("{SKYHOOKS}/gpu"), &patch);
+    let turned_down = turned_down.expect_err("the webhook is asked");
+    assert!(
+        turned_down.message.contains("failed calling webhook"),
+        "{turned_down}"
+    );
+
+    for command in unblock {
+        let out = Command::new("sh")
+            .args(["-c", command])
+            .env("KUBECONFIG", &kubeconfig)
+            .output()
+            .expect("a shell");
+        assert!(out.status.success(), "{command}: {out:?}");
+    }
+    run(cluster, &STRIP);
+    gpu.until(gone());
+}
+
+/// What is of others stays, and holds the object.
+pub fn a_foreign_finalizer_survives(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver());
+    gpu.until(complete());
+    let path = format!("{SKYHOOKS}/gpu");
+    let both = |own: &str| json!({"metadata": {"finalizers": ["example.com/keep", own]}});
+    let own = format!("{PREFIX}/skyhook");
+    cluster
+        .api
+        .merge(&path, &both(&own))
+        .expect("it is accepted");
+    cluster.stop_operator();
+    gpu.delete();
+    run(cluster, &STRIP);
+    let left = request(&cluster.api, "gpu");
+    assert_eq!(left["metadata"]["finalizers"], json!(["example.com/keep"]));
+    let refused = ours::run(
+        &cluster.kubeconfig("admin"),
+        &["undelete", "gpu", "--confirm"],
+    );
+    assert_eq!(refused.exit, Some(3), "{refused:#?}");
+    let none = json!({"metadata": {"finalizers": null}});
+    cluster.api.merge(&path, &none).expect("its owner lets go");
+    gpu.until(gone());
+    // The journal holds it still.
+    cluster.fate(Target::default(), Fate::Hang);
+    run(cluster, &["undelete", "gpu", "--confirm"]);
+    cluster.start_operator();
+    nothing_runs(&gpu);
+}
+
+/// Any pod that the operator made would hang, and be seen.
+#[track_caller]
+fn nothing_runs(gpu: &Rollout<'_>) {
+    gpu.until(complete())
+        .stays(
+            &that("no pod", |view: &View| view.pods.is_empty()),
+            LONG_ENOUGH,
+        )
+        .stays(&complete(), Duration::from_secs(1))
+        .well();
+}
+
+fn two() -> Skyhook {
+    uninstallable().with(
+        package("tuning", "1.2.0")
+            .interrupts("service")
+            .set("configMap", json!({"a.conf": "x"})),
+    )
+}
+
+/// Stripped while the operator looks on, and back again: no package runs.
+pub fn undelete_after_a_strip(cluster: &Cluster) {
+    let gpu = cluster.apply(&two());
+    gpu.until(complete());
+    run(cluster, &["pause", "gpu", "--confirm"]);
+    gpu.delete()
+        .until(condition("DeletionBlocked", "PausedWithPendingUninstall"));
+    let before = request(&cluster.api, "gpu");
+    run(cluster, &[&STRIP[..], &["--purge-state"]].concat());
+    gpu.until(gone()).until(absent(DRIVER));
+    cluster.await_that("nothing of it is left", || owned(cluster) == 0);
+
+    cluster.fate(Target::default(), Fate::Hang);
+    run(cluster, &["undelete", "gpu", "--confirm"]);
+    let back = request(&cluster.api, "gpu");
+    assert_eq!(back["spec"], before["spec"]);
+    assert_ne!(back["metadata"]["uid"], before["metadata"]["uid"]);
+    gpu.until(status("paused"));
+    run(cluster, &["resume", "gpu", "--confirm"]);
+    nothing_runs(&gpu);
+    gpu.stays(&everywhere(DRIVER, "config", "complete"), Duration::ZERO);
+}
+
+/// From its own terminating self, with nothing begun: no package runs.
+pub fn undelete_while_terminating(cluster: &Cluster) {
+    let gpu = cluster.apply(&two());
+    gpu.until(complete());
+    run(cluster, &["disable", "gpu", "--confirm"]);
+    gpu.delete()
+        .until(condition("DeletionBlocked", "DisabledWithPendingUninstall"));
+    cluster.fate(Target::default(), Fate::Hang);
+    run(cluster, &["undelete", "gpu", "--confirm"]);
+    run(cluster, &["enable", "gpu", "--confirm"]);
+    nothing_runs(&gpu);
+}
+
+/// Configured anew, a package is done without its interrupt, and only the status of the object says so.
+pub fn undelete_of_what_was_configured_anew(cluster: &Cluster) {
+    const TUNING: &str = "tuning|1.2.0";
+    let tuned = package("tuning", "1.2.0")
+        .interrupts("service")
+        .set("configMap", json!({"a.conf": "x"}));
+    let gpu = cluster.apply(&skyhook("gpu").with(tuned));
+    gpu.until(complete());
+    gpu.edit(json!({"packages": {"tuning": {"configMap": {"a.conf": "y"}}}}))
+        .until(pod("tuning", "config"))
+        .until(everywhere(TUNING, "config", "complete"))
+        .until(complete());
+    let updates = request(&cluster.api, "gpu")["status"]["configUpdates"].clone();
+    assert_eq!(
+        updates["tuning"],
+        json!(["a.conf"]),
+        "only the status says so"
+    );
+    cluster.stop_operator();
+    gpu.delete();
+    run(cluster, &STRIP);
+    gpu.until(gone());
+    cluster.start_operator();
+    cluster.fate(Target::default(), Fate::Hang);
+    run(cluster, &["undelete", "gpu", "--confirm"]);
+    nothing_runs(&gpu);
+    gpu.stays(&everywhere(TUNING, "config", "complete"), Duration::ZERO);
+}
+
+/// Under way: the operator is held, what was begun is installed again, and nothing else runs.
+pub fn undelete_under_way(cluster: &Cluster) {
+    let gpu = cluster.apply(&two());
+    gpu.until(complete());
+    cluster.fate(pods("driver", "uninstall"), Fate::Hang);
+    gpu.delete().until(pod("driver", "uninstall"));
+    run(cluster, &["undelete", "gpu", "--confirm"]);
+    let back = request(&cluster.api, "gpu");
+    assert_eq!(back["metadata"]["deletionTimestamp"], Value::Null);
+    let paused = &back["metadata"]["annotations"][format!("{PREFIX}/pause")];
+    assert_eq!(*paused, Value::Null, "it is not left paused");
+    cluster.fate(pods("tuning", "apply"), Fate::Hang);
+    gpu.until(everywhere(DRIVER, "config", "complete"))
+        .until(complete())
+        .well();
+}
+
+/// Stripped by hand in the middle of an interrupt, and cleaned up afterwards.
+pub fn leftovers_of_an_orphan(cluster: &Cluster) {
+    cluster.fate(pods("driver", "interrupt").on("node-2"), Fate::Hang);
+    let interrupts = package("driver", "2.0.1").interrupts("service");
+    let gpu = cluster.apply(&skyhook("gpu").with(interrupts));
+    gpu.until(entry("node-1", DRIVER, "post-interrupt", "complete"))
+        .until(entry("node-2", DRIVER, "interrupt", "in_progress"));
+    cluster.apply(&skyhook("net").with(package("tuning", "1.2.0")));
+    cluster.stop_operator();
+    let net = nodes_of(cluster, "net");
+    gpu.delete().strip_finalizer().until(gone());
+    cluster
+        .report(&[])
+        .has("SKY701", &json!({"node": "node-2"}));
+
+    let listed = cluster.ours(&["leftovers"]);
+    let items = listed["items"].as_array().expect("items");
+    assert!(items.iter().all(|i| i["owner"] == "gpu"), "{listed:#}");
+    // Others may not be released yet.
+    let held = |i: &&Value| i["cordoned"] == true && i["object"]["name"] == "node-2";
+    assert_eq!(items.iter().filter(held).count(), 1, "{listed:#}");
+
+    run(cluster, &["leftovers", "--clean", "--confirm"]);
+    for node in ["node-1", "node-2", "node-3"] {
+        let node = cluster.node(node);
+        assert_eq!(node["spec"]["unschedulable"], Value::Null, "{node:#}");
+    }
+    gpu.stays(
+        &that("the record stays", |view| view.entries(DRIVER).len() == 3),
+        Duration::ZERO,
+    );
+    let purge = ["leftovers", "--clean", "--purge-state", "--confirm"];
+    run(cluster, &purge);
+    assert_eq!(nodes_of(cluster, "gpu"), Vec::<String>::new());
+    assert_eq!(nodes_of(cluster, "net"), net, "what lives is left alone");
+    assert_eq!(cluster.ours(&["leftovers"])["items"], json!([]));
+    assert_eq!(owned(cluster), 0);
+    cluster.heal();
+    cluster.start_operator();
+    cluster.rollout("net").until(complete());
+    all_well(cluster);
+}
+
+/// Every key and condition of a custom resource on any node.
+fn nodes_of(cluster: &Cluster, name: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for node in cluster.api.items("/api/v1/nodes").expect("nodes") {
+        let on = node["metadata"]["name"].as_str().unwrap_or_default();
+        for map in ["annotations", "labels"] {
+            let all = node["metadata"][map].as_object().into_iter().flatten();
+            let ours = all
+                .filter(|(key, _)| key.starts_with(PREFIX) && key.ends_with(&format!("_{name}")));
+            found.extend(ours.map(|(key, value)| format!("{on} {key}={value}")));
+        }
+        let conditions = node["status"]["conditions"].as_array();
+        let kinds = conditions.into_iter().flatten().map(|c| &c["type"]);
+        let ours = kinds.filter_map(Value::as_str);
+        let ours = ours.filter(|kind| kind.starts_with(&format!("{PREFIX}/{name}/")));
+        found.extend(ours.map(|kind| format!("{on} {kind}")));
+    }
+    found.sort();
+    found
+}

@@ -1,0 +1,330 @@
+//! Each documented stuck state, made: the sequence that leads there, the wait that is in vain, what we say, and the
+//! documented way out.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use serde_json::{Value, json};
+
+use crate::{
+    cluster::Cluster,
+    kubelet::{Fate, Target},
+    manifest::{package, skyhook},
+    rollout::pods,
+    view::{absent, complete, condition, entry, everywhere, pod, status, that},
+};
+
+/// The operator comes round every two seconds while there is work; this is several of its passes.
+const LONG_ENOUGH: Duration = Duration::from_secs(7);
+
+pub fn uninstall_interrupt_without_interrupt(cluster: &Cluster) {
+    let gpu = cluster.apply(
+        &skyhook("gpu").with(
+            package("driver", "2.0.1")
+                .uninstallable()
+                .interrupts("service"),
+        ),
+    );
+    gpu.until(complete());
+    cluster.fate(pods("driver", "uninstall-interrupt"), Fate::Unseen);
+    gpu.uninstall("driver", true)
+        .until(everywhere(
+            "driver|2.0.1",
+            "uninstall-interrupt",
+            "in_progress",
+        ))
+        .until(pod("driver", "uninstall-interrupt"))
+        .well()
+        .captured("old-uninstall-interrupt-in-progress");
+
+    // The interrupt goes from the spec while its pods have not run, and the pods are lost, as in an eviction.
+    cluster.stop_operator();
+    gpu.edit(json!({"packages": {"driver": {"interrupt": null}}}));
+    for pod in gpu.view().pods {
+        let path = format!(
+            "/api/v1/namespaces/skyhook/pods/{}",
+            pod["metadata"]["name"].as_str().unwrap_or_default()
+        );
+        cluster
+            .api
+            .delete(&path, &json!({"gracePeriodSeconds": 0}))
+            .expect("the pod can be removed");
+    }
+    cluster.heal();
+    cluster.start_operator();
+    gpu.stays(
+        &everywhere("driver|2.0.1", "uninstall-interrupt", "in_progress"),
+        LONG_ENOUGH,
+    )
+    .diagnosed("SKY102", json!({"node": "node-2", "package": "driver"}))
+    .captured("old-uninstall-interrupt-stranded");
+
+    gpu.edit(json!({"packages": {"driver": {"interrupt": {"type": "service", "services": ["containerd"]}}}}));
+    gpu.until(absent("driver|2.0.1")).until(complete());
+}
+
+pub fn uninstall_requested_but_never_installed(cluster: &Cluster) {
+    let gpu = cluster.apply(
+        &skyhook("gpu")
+            .with(package("tuning", "1.2.0"))
+            .with(package("driver", "2.0.1").uninstalling()),
+    );
+    gpu.until(complete())
+        .stays(&absent("driver|2.0.1"), LONG_ENOUGH)
+        .diagnosed("SKY103", json!({"package": "driver"}))
+        .captured("old-apply-true-never-installed");
+    gpu.uninstall("driver", false)
+        .until(everywhere("driver|2.0.1", "config", "complete"))
+        .until(complete())
+        .well();
+}
+
+/// Only when the uninstall of the old version ends before the operator looks at the new one: as while it is paused.
+pub fn version_changed_while_uninstalling(cluster: &Cluster) {
+    // Without events nothing may be left that tells this from a finished uninstall.
+    cluster.allow_events();
+    let gpu = cluster.apply(
+        &skyhook("gpu")
+            .with(package("tuning", "1.2.0"))
+            .with(package("driver", "2.0.1").uninstallable()),
+    );
+    gpu.until(complete());
+    cluster.fate(pods("driver", "uninstall"), Fate::Hang);
+    gpu.uninstall("driver", true)
+        .until(everywhere("driver|2.0.1", "uninstall", "in_progress"))
+        .until(that("every node runs it", |view| {
+            view.pods_of("driver", "uninstall").len() == view.nodes.len()
+        }));
+    gpu.annotate("pause", json!("true")).until(status("paused"));
+    gpu.edit(json!({"packages": {"driver": {"version": "2.1.0"}}}));
+    cluster.heal();
+    gpu.until(absent("driver|2.0.1"));
+    gpu.annotate("pause", Value::Null)
+        .until(complete())
+        .stays(&absent("driver|2.1.0"), LONG_ENOUGH)
+        .diagnosed("SKY104", json!({"package": "driver"}))
+        .captured("old-version-changed-while-uninstalling");
+    gpu.uninstall("driver", false)
+        .until(everywhere("driver|2.1.0", "config", "complete"))
+        .until(complete())
+        .well();
+}
+
+/// What the same edit does while the operator looks on: it upgrades, and uninstalls the new version too.
+pub fn version_changed_under_the_operators_eyes(cluster: &Cluster) {
+    let gpu = cluster.apply(
+        &skyhook("gpu")
+            .with(package("tuning", "1.2.0"))
+            .with(package("driver", "2.0.1").uninstallable()),
+    );
+    gpu.until(complete());
+    cluster.fate(pods("driver", "uninstall"), Fate::Hang);
+    gpu.uninstall("driver", true)
+        .until(everywhere("driver|2.0.1", "uninstall", "in_progress"));
+    gpu.edit(json!({"packages": {"driver": {"version": "2.1.0"}}}));
+    gpu.until(pod("driver", "upgrade"));
+    cluster.heal();
+    gpu.until(absent("driver|2.0.1"))
+        .until(absent("driver|2.1.0"))
+        .until(complete());
+}
+
+/// While the script's pod does not go away, the cancelling is not even begun, on no node.
+pub fn cancelled_uninstall_still_running(cluster: &Cluster) {
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
+    gpu.until(complete());
+    cluster.fate(pods("driver", "uninstall"), Fate::Hang);
+    cluster.fate(pods("driver", "uninstall").on("node-2"), Fate::Undying);
+    gpu.uninstall("driver", true)
+        .until(that("the scripts run", |view| {
+            let running = view.pods_of("driver", "uninstall");
+            running
+                .iter()
+                .filter(|pod| pod["status"]["startTime"].is_string())
+                .count()
+                == 3
+        }));
+    gpu.uninstall("driver", false)
+        .until(that("one pod is left", |view| view.pods.len() == 1))
+        .stays(&pod("driver", "uninstall"), LONG_ENOUGH)
+        .until(everywhere("driver|2.0.1", "uninstall", "in_progress"))
+        .diagnosed("SKY105", json!({"node": "node-2", "package": "driver"}))
+        .captured("old-cancelled-uninstall-still-running");
+    cluster.heal();
+    gpu.until(everywhere("driver|2.0.1", "config", "complete"))
+        .until(complete())
+        .well();
+}
+
+pub fn dependency_uninstalled(cluster: &Cluster) {
+    let gpu = cluster.apply(
+        &skyhook("gpu")
+            .with(package("tuning", "1.2.0").uninstallable())
+            .with(package("driver", "2.0.1").after("tuning", "1.2.0")),
+    );
+    gpu.until(complete());
+    gpu.uninstall("tuning", true).until(absent("tuning|1.2.0"));
+    gpu.edit(json!({"packages": {"driver": {"version": "2.1.0"}}}));
+    gpu.until(condition("Blocked", "DependencyUninstalled"))
+        .until(everywhere("driver|2.1.0", "upgrade", "in_progress"))
+        .stays(
+            &everywhere("driver|2.1.0", "upgrade", "in_progress"),
+            LONG_ENOUGH,
+        )
+        .diagnosed("SKY111", json!({"package": "driver"}))
+        .captured("old-dependency-uninstalled");
+    gpu.uninstall("tuning", false)
+        .until(everywhere("driver|2.1.0", "config", "complete"))
+        .until(complete())
+        .well();
+}
+
+pub fn uninstall_failing(cluster: &Cluster) {
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
+    gpu.until(complete());
+    cluster.fate(pods("driver", "uninstall").on("node-2"), Fate::Exit(3));
+    gpu.uninstall("driver", true)
+        .until(entry("node-2", "driver|2.0.1", "uninstall", "erroring"))
+        .until(condition("UninstallFailed", "UninstallPodFailing"))
+        .diagnosed("SKY112", json!({"node": "node-2", "package": "driver"}))
+        .captured("old-uninstall-failing");
+    cluster.heal();
+    gpu.until(absent("driver|2.0.1")).until(complete());
+}
+
+pub fn package_out_of_memory(cluster: &Cluster) {
+    cluster.fate(pods("driver", "apply").on("node-1"), Fate::OutOfMemory);
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
+    gpu.until(entry("node-1", "driver|2.0.1", "apply", "erroring"))
+        .diagnosed("SKY201", json!({"node": "node-1", "package": "driver"}))
+        .captured("old-package-out-of-memory");
+    cluster.heal();
+    gpu.until(complete()).well();
+}
+
+/// The operator never calls this an error: it is in progress for ever.
+pub fn image_pull_failing(cluster: &Cluster) {
+    cluster.fate(pods("driver", "apply").on("node-2"), Fate::PullFails);
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
+    gpu.until(entry("node-1", "driver|2.0.1", "config", "complete"))
+        .until(that("the pull backs off", |view| {
+            view.pods.iter().any(|pod| {
+                pod["status"]["initContainerStatuses"][0]["state"]["waiting"]["reason"]
+                    == "ImagePullBackOff"
+            })
+        }))
+        .stays(
+            &entry("node-2", "driver|2.0.1", "apply", "in_progress"),
+            LONG_ENOUGH,
+        )
+        .until(status("in_progress"))
+        .diagnosed("SKY202", json!({"node": "node-2", "package": "driver"}))
+        .captured("old-image-pull-failing");
+    cluster.heal();
+    gpu.until(complete());
+}
+
+/// A node whose kubelet is silent.
+pub fn pod_never_acknowledged(cluster: &Cluster) {
+    cluster.fate(Target::default().on("node-3"), Fate::Unseen);
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
+    gpu.until(entry("node-1", "driver|2.0.1", "config", "complete"))
+        .until(entry("node-3", "driver|2.0.1", "apply", "in_progress"))
+        .stays(&status("in_progress"), LONG_ENOUGH)
+        .captured("old-pod-never-acknowledged");
+    cluster.heal();
+    gpu.until(complete());
+}
+
+/// A budget that allows no disruption keeps the drain waiting.
+pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
+    cluster.run_pod("training", "node-2", json!({"app": "training"}));
+    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let budget = json!({
+        "metadata": {"name": "training"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "training"}}},
+    });
+    cluster
+        .api
+        .post(budgets, &budget)
+        .expect("a budget can be created");
+    let path = format!("{budgets}/training");
+    cluster.await_that("the budget is computed", || {
+        cluster
+            .api
+            .get(&path)
+            .is_ok_and(|budget| budget["status"]["currentHealthy"] == 1)
+    });
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")));
+    gpu.until(that("the operator is refused", {
+        let log = cluster.log_reader("operator");
+        move |_| log().contains("Cannot evict pod as it would violate the pod's disruption budget")
+    }));
+    gpu.stays(
+        &that("nothing on node-2", |view| {
+            !view
+                .entries("driver|2.0.1")
+                .iter()
+                .any(|e| e.node == "node-2")
+        }),
+        LONG_ENOUGH,
+    )
+    .diagnosed("SKY401", json!({"node": "node-2"}))
+    .captured("old-drain-blocked");
+    cluster
+        .api
+        .delete(&path, &json!({}))
+        .expect("the budget can be removed");
+    gpu.until(complete());
+}
+
+/// A pod that a policy changes on its way in is condemned as soon as it is there, and so is the next.
+pub fn changed_pods_are_replaced_for_ever(cluster: &Cluster) {
+    let policy = |kind: &str, spec: Value| {
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
+            "metadata": {"name": "mirror"}, "spec": spec,
+        })
+    };
+    let admission = "/apis/admissionregistration.k8s.io/v1";
+    let change = r#"[JSONPatch{op: "replace", path: "/spec/initContainers/0/image", value: object.spec.initContainers[0].image.replace("ghcr.io", "mirror.example")}]"#;
+    let mutating = policy(
+        "MutatingAdmissionPolicy",
+        json!({
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
+            "matchConstraints": {"resourceRules": [{
+                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"],
+            }]},
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": change}}],
+        }),
+    );
+    let binding = policy(
+        "MutatingAdmissionPolicyBinding",
+        json!({"policyName": "mirror"}),
+    );
+    for (path, object) in [
+        ("mutatingadmissionpolicies", &mutating),
+        ("mutatingadmissionpolicybindings", &binding),
+    ] {
+        cluster
+            .api
+            .post(&format!("{admission}/{path}"), object)
+            .unwrap_or_else(|refused| panic!("a policy can be made: {refused}"));
+    }
+    cluster.fate(pods("driver", "apply"), Fate::Hang);
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
+    let mut seen = BTreeSet::new();
+    cluster.await_that("pods come and go", || {
+        seen.extend(
+            gpu.view()
+                .pods
+                .iter()
+                .map(|pod| pod["metadata"]["uid"].to_string()),
+        );
+        seen.len() > 9
+    });
+    // A pod is there only now and then.
+    cluster.await_that("it is named", || {
+        !gpu.report().with_code("SKY215").is_empty()
+    });
+}

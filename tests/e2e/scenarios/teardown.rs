@@ -1,0 +1,596 @@
+//! Everything goes before the operator does: in order, with each documented deadlock, and out of each by the remedy
+//! that is printed.
+
+use std::{cell::RefCell, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{
+    cures::{carry_out, cure},
+    facts::{POLICIES, careful, stopped},
+};
+use crate::{
+    cluster::{Cluster, SKYHOOKS},
+    kubelet::{Fate, Target},
+    manifest::{Skyhook, package, skyhook},
+    ours::{self, Said},
+    rollout::{Rollout, pods},
+    view::{View, complete, condition, entry, gone, pod, that},
+};
+
+/// The operator comes round every two seconds while there is work; this is several of its passes.
+const LONG_ENOUGH: Duration = Duration::from_secs(7);
+const DRIVER: &str = "driver|2.0.1";
+
+fn teardown(cluster: &Cluster, more: &[&str]) -> Said {
+    let args = [&["teardown", "--timeout", "4m"], more].concat();
+    ours::run(&cluster.kubeconfig("admin"), &args)
+}
+
+/// The rows of the table on stdout, without its heading and its blanks.
+fn rows(said: &Said) -> Vec<String> {
+    let table = said.stdout.lines().skip(1).take_while(|l| !l.is_empty());
+    table
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect()
+}
+
+#[track_caller]
+fn safe(said: &Said) {
+    assert_eq!(said.exit, Some(0), "{said:#?}");
+    let verdict = said.stdout.lines().last();
+    let expected = "Everything is gone: it is safe to uninstall the operator";
+    assert_eq!(verdict, Some(expected), "{said:#?}");
+}
+
+/// No CR, no policy, no package pod.
+#[track_caller]
+fn nothing_left(cluster: &Cluster) {
+    for path in [SKYHOOKS, POLICIES, "/api/v1/namespaces/skyhook/pods"] {
+        let items = cluster.api.items(path).expect("the API server answers");
+        assert!(items.is_empty(), "{path}: {items:#?}");
+    }
+}
+
+fn uninstallable(name: &str) -> Skyhook {
+    skyhook(name).with(package("driver", "2.0.1").uninstallable())
+}
+
+/// With a node of its own, so that nothing that happens there is another's business.
+fn alone(cluster: &Cluster, of: Skyhook) -> Skyhook {
+    let name = of.name.clone();
+    cluster.add_node(&format!("of-{name}"), json!({"pool": name}));
+    of.set("nodeSelectors", json!({"matchLabels": {"pool": name}}))
+}
+
+/// Pods of this CR at this stage.
+fn of(name: &str, stage: &str) -> Target {
+    Target {
+        skyhook: Some(name.to_owned()),
+        stage: Some(stage.to_owned()),
+        ..Target::default()
+    }
+}
+
+/// Later priorities first, each once the one before is gone; the policy last.
+pub fn in_order(cluster: &Cluster) {
+    cluster
+        .api
+        .post(POLICIES, &careful())
+        .expect("the policy is accepted");
+    let base = cluster.apply(
+        &skyhook("base")
+            .with(package("tuning", "1.2.0"))
+            .set("priority", json!(100)),
+    );
+    let driver = cluster.apply(&uninstallable("driver").set("priority", json!(150)));
+    let late = cluster.apply(
+        &skyhook("late")
+            .with(
+                package("agent", "3.1.0")
+                    .uninstallable()
+                    .interrupts("service"),
+            )
+            .set("priority", json!(300))
+            .set("deploymentPolicy", json!("careful")),
+    );
+    for each in [&base, &driver, &late] {
+        each.until(complete());
+    }
+    let before = teardown(cluster, &["--dry-run"]);
+    assert_eq!(before.exit, Some(0), "{before:#?}");
+    assert_eq!(
+        rows_of_preview(&before),
+        [
+            "1 skyhook/late agent on 3 nodes 3 nodes drained, 3 nodes with services restarted no",
+            "2 skyhook/driver driver on 3 nodes <none> no",
+            "3 skyhook/base <none> <none> no",
+            "4 deploymentpolicy/careful <none> <none> no",
+        ]
+    );
+    assert!(late.view().object.is_some(), "nothing was done");
+
+    let said = teardown(cluster, &["--confirm"]);
+    safe(&said);
+    let told: Vec<&str> = said
+        .stderr
+        .lines()
+        .filter(|l| l.starts_with("asked for") || l.starts_with("gone:"))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "asked for the deletion of skyhook/late",
+            "gone: skyhook/late",
+            "asked for the deletion of skyhook/driver",
+            "gone: skyhook/driver",
+            "asked for the deletion of skyhook/base",
+            "gone: skyhook/base",
+            "asked for the deletion of deploymentpolicy/careful",
+            "gone: deploymentpolicy/careful",
+        ],
+        "{said:#?}"
+    );
+    nothing_left(cluster);
+    assert!(
+        said.stdout.contains(
+            "the record that tuning 1.2.0 may still have files on the hosts of node-[1-3]"
+        ),
+        "{said:#?}"
+    );
+    for node in ["node-1", "node-2", "node-3"] {
+        assert_eq!(cluster.node(node)["spec"]["unschedulable"], Value::Null);
+    }
+    let again = teardown(cluster, &["--confirm"]);
+    assert_eq!(again.exit, Some(0), "{again:#?}");
+    assert!(
+        again
+            .stdout
+            .contains("Nothing to remove: it is safe to uninstall the operator"),
+        "{again:#?}"
+    );
+}
+
+fn rows_of_preview(said: &Said) -> Vec<String> {
+    let mut lines = said.stdout.lines();
+    let _ = lines.find(|l| l.starts_with("WAVE"));
+    lines
+        .take_while(|l| !l.is_empty())
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect()
+}
+
+/// A CR whose uninstall waits for an interrupt that its spec no longer has.
+fn stranded<'a>(cluster: &'a Cluster, of_name: Skyhook) -> Rollout<'a> {
+    let name = of_name.name.clone();
+    let gpu = cluster.apply(&of_name);
+    gpu.until(complete());
+    cluster.fate(of(&name, "uninstall-interrupt"), Fate::Unseen);
+    gpu.uninstall("driver", true)
+        .until(that("every node waits for its interrupt", |view| {
+            let entries = view.entries(DRIVER);
+            let there = entries.iter().all(|e| e.stage == "uninstall-interrupt");
+            there && view.pods_of("driver", "uninstall-interrupt").len() == entries.len()
+        }));
+    cluster.stop_operator();
+    gpu.edit(json!({"packages": {"driver": {"interrupt": null}}}));
+    for pod in gpu.view().pods {
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        let path = format!("/api/v1/namespaces/skyhook/pods/{name}");
+        cluster
+            .api
+            .delete(&path, &json!({"gracePeriodSeconds": 0}))
+            .expect("the pod can be removed");
+    }
+    cluster.heal();
+    cluster.start_operator();
+    gpu
+}
+
+/// The kubelet is silent, and has been for long.
+fn silent(cluster: &Cluster, node: &str) {
+    let condition = json!({
+        "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "no word from the kubelet",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    cluster
+        .api
+        .merge(
+            &format!("/api/v1/nodes/{node}/status"),
+            &json!({"status": {"conditions": [condition]}}),
+        )
+        .expect("a condition can be written");
+}
+
+fn break_state(cluster: &Cluster, node: &str, name: &str) {
+    let broken = json!("{\"driver|2.0.1\": broken");
+    cluster.annotate_node(node, &format!("nodeState_{name}"), broken);
+}
+
+fn ignore(cluster: &Cluster, node: &str) {
+    cluster.patch_node(
+        node,
+        json!({"metadata": {"labels": {"skyhook.nvidia.com/ignore": "true"}}}),
+    );
+}
+
+fn taint(cluster: &Cluster, node: &str) {
+    cluster.patch_node(
+        node,
+        json!({"spec": {"taints": [{"key": "maintenance", "effect": "NoSchedule"}]}}),
+    );
+}
+
+/// Ten CRs, each on a node of its own: nine documented ways for a deletion to hang, and one that is well, but for
+/// what one of the others does to all.
+pub fn ten_deadlocks(cluster: &Cluster) {
+    let interrupting = package("driver", "2.0.1")
+        .uninstallable()
+        .interrupts("service");
+    let interrupting = alone(cluster, skyhook("stranded").with(interrupting));
+    let stranded = stranded(cluster, interrupting);
+
+    cluster.fate(of("erring", "apply"), Fate::Exit(1));
+    cluster.fate(of("failing", "uninstall"), Fate::Exit(3));
+    cluster
+        .api
+        .post(POLICIES, &careful())
+        .expect("the policy is accepted");
+    let unruled = uninstallable("unruled").set("deploymentPolicy", json!("careful"));
+    let unruled = cluster.apply(&alone(cluster, unruled));
+    let apply = |name: &str| cluster.apply(&alone(cluster, uninstallable(name)));
+    let [paused, disabled, failing, ignored, tainted, malformed] = [
+        "paused",
+        "disabled",
+        "failing",
+        "ignored",
+        "tainted",
+        "malformed",
+    ]
+    .map(apply);
+    let erring = apply("erring");
+    let well = alone(cluster, skyhook("well").with(package("tuning", "1.2.0")));
+    let well = cluster.apply(&well);
+    for each in [
+        &paused, &disabled, &failing, &unruled, &ignored, &tainted, &malformed, &well,
+    ] {
+        each.until(complete());
+    }
+    erring.until(entry("of-erring", DRIVER, "apply", "erroring"));
+    failing
+        .uninstall("driver", true)
+        .until(entry("of-failing", DRIVER, "uninstall", "erroring"));
+    paused.annotate("pause", json!("true"));
+    disabled.annotate("disable", json!("true"));
+    ignore(cluster, "of-ignored");
+    taint(cluster, "of-tainted");
+    cluster
+        .api
+        .delete(&format!("{POLICIES}/careful"), &json!({}))
+        .expect("without webhooks it can be deleted");
+    let missing = "DeploymentPolicyNotFound";
+    unruled.until(condition(missing, missing));
+    break_state(cluster, "of-malformed", "malformed");
+
+    let before = teardown(cluster, &["--dry-run"]);
+    assert_eq!(before.exit, Some(2), "{before:#?}");
+
+    let said = teardown(cluster, &["--confirm"]);
+    assert_eq!(said.exit, Some(2), "{said:#?}");
+    let mut found = rows(&said);
+    found.sort();
+    let expected = [
+        "skyhook/disabled stalled SKY110 deletion-blocked-while-disabled",
+        "skyhook/erring stalled SKY101 deletion-waits-for-erroring-install: driver on of-erring",
+        "skyhook/failing stalled SKY112 uninstall-failing: driver on of-failing",
+        "skyhook/ignored stalled SKY304 node-ignored: on of-ignored",
+        "skyhook/malformed stalled SKY108 deletion-blocked-by-malformed-state: on of-malformed",
+        "skyhook/paused stalled SKY109 deletion-blocked-while-paused",
+        "skyhook/stranded stalled SKY102 uninstall-interrupt-without-interrupt: driver on of-stranded",
+        "skyhook/tainted stalled SKY403 untolerated-taint: on of-tainted",
+        "skyhook/unruled stalled SKY303 deployment-policy-missing",
+        // Nothing is wrong with it: the state that cannot be read stops the operator for all.
+        "skyhook/well stalled SKY108 deletion-blocked-by-malformed-state: on of-malformed",
+    ];
+    assert_eq!(found.len(), expected.len(), "{said:#?}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found.starts_with(expected), "{expected}: {said:#?}");
+    }
+
+    let tolerate =
+        "s/^spec:$/spec:\\n  additionalTolerations: [{key: maintenance, operator: Exists}]/";
+    for (gpu, code, subject, words, edit) in [
+        (
+            &malformed,
+            "SKY108",
+            json!({"node": "of-malformed"}),
+            &["reset"][..],
+            "",
+        ),
+        (
+            &erring,
+            "SKY101",
+            json!({"node": "of-erring"}),
+            &["reset"],
+            "",
+        ),
+        (
+            &stranded,
+            "SKY102",
+            json!({"node": "of-stranded"}),
+            &["reset"],
+            "",
+        ),
+        (
+            &paused,
+            "SKY109",
+            json!({"name": "paused"}),
+            &["resume"],
+            "",
+        ),
+        (
+            &disabled,
+            "SKY110",
+            json!({"name": "disabled"}),
+            &["enable"],
+            "",
+        ),
+        (
+            &failing,
+            "SKY112",
+            json!({"node": "of-failing"}),
+            &["reset"],
+            "",
+        ),
+        (
+            &unruled,
+            "SKY303",
+            json!({"name": "unruled"}),
+            &["edit"],
+            "/deploymentPolicy: careful/d",
+        ),
+        (
+            &ignored,
+            "SKY304",
+            json!({"node": "of-ignored"}),
+            &["unignore"],
+            "",
+        ),
+        (
+            &tainted,
+            "SKY403",
+            json!({"node": "of-tainted"}),
+            &["edit"],
+            tolerate,
+        ),
+    ] {
+        cluster.edits(edit);
+        cure(gpu, code, subject, words);
+        gpu.until(gone());
+    }
+    let again = teardown(cluster, &["--confirm"]);
+    assert_eq!(again.exit, Some(0), "{again:#?}");
+    nothing_left(cluster);
+}
+
+/// Deletes, waits until the rule says so, and takes the way out as it is printed.
+#[track_caller]
+fn deleted_and_cured(gpu: &Rollout<'_>, code: &str, subject: Value, words: &[&str]) {
+    gpu.delete();
+    let found = || {
+        let report = ours::diagnose(&gpu.cluster.kubeconfig("admin"), &[]);
+        !report.with_code(code).is_empty()
+    };
+    gpu.cluster.await_that(&format!("{code} is found"), found);
+    let still = that("still there", |view: &View| view.object.is_some());
+    gpu.stays(&still, LONG_ENOUGH);
+    cure(gpu, code, subject, words);
+    gpu.until(gone());
+}
+
+/// Deletes, frees node-2 as printed, and finds that the operator passes it over: the others are in progress for ever.
+#[track_caller]
+fn deleted_and_passed_over(gpu: &Rollout<'_>, code: &str, words: &[&str]) {
+    gpu.delete().until(that("the others are clean", |view| {
+        view.entries(DRIVER).len() == 1
+    }));
+    let still = that("still there", |view: &View| view.object.is_some());
+    gpu.stays(&still, LONG_ENOUGH)
+        .diagnosed(code, json!({"node": "node-2"}));
+    cure(gpu, code, json!({"node": "node-2"}), words);
+    gpu.stays(&still, LONG_ENOUGH)
+        .diagnosed("SKY114", json!({"node": "node-2", "package": "driver"}));
+    cure(gpu, "SKY114", json!({"node": "node-2"}), &["annotate"]);
+    gpu.until(pod("driver", "uninstall")).until(gone());
+}
+
+/// SKY102, the way that runs the interrupt.
+pub fn stranded_gets_its_interrupt_back(cluster: &Cluster) {
+    let gpu = stranded(
+        cluster,
+        skyhook("gpu").with(
+            package("driver", "2.0.1")
+                .uninstallable()
+                .interrupts("service"),
+        ),
+    );
+    cluster.edits(
+        "s/^    driver:$/    driver:\\n      interrupt: {type: service, services: [containerd]}/",
+    );
+    deleted_and_cured(&gpu, "SKY102", json!({"node": "node-2"}), &["edit"]);
+}
+
+/// SKY102, the way that forgets, node by node.
+pub fn stranded_is_forgotten(cluster: &Cluster) {
+    let gpu = stranded(
+        cluster,
+        skyhook("gpu").with(
+            package("driver", "2.0.1")
+                .uninstallable()
+                .interrupts("service"),
+        ),
+    );
+    for node in ["node-1", "node-2"] {
+        cure(&gpu, "SKY102", json!({"node": node}), &["reset"]);
+    }
+    deleted_and_cured(&gpu, "SKY102", json!({"node": "node-3"}), &["reset"]);
+}
+
+/// SKY112.
+pub fn failing_uninstall_is_forgotten(cluster: &Cluster) {
+    let gpu = cluster.apply(&uninstallable("gpu"));
+    gpu.until(complete());
+    cluster.fate(pods("driver", "uninstall").on("node-2"), Fate::Exit(3));
+    deleted_and_cured(&gpu, "SKY112", json!({"node": "node-2"}), &["reset"]);
+}
+
+/// SKY205.
+pub fn silent_node_is_forgotten(cluster: &Cluster) {
+    let gpu = cluster.apply(&uninstallable("gpu"));
+    gpu.until(complete());
+    cluster.fate(Target::default().on("node-2"), Fate::Unseen);
+    silent(cluster, "node-2");
+    deleted_and_cured(&gpu, "SKY205", json!({"node": "node-2"}), &["reset"]);
+}
+
+/// SKY304.
+pub fn ignored_node_is_taken_up(cluster: &Cluster) {
+    let gpu = cluster.apply(&uninstallable("gpu"));
+    gpu.until(complete());
+    ignore(cluster, "node-2");
+    deleted_and_passed_over(&gpu, "SKY304", &["unignore"]);
+}
+
+/// SKY403.
+pub fn tainted_node_is_tolerated(cluster: &Cluster) {
+    let gpu = cluster.apply(&uninstallable("gpu"));
+    gpu.until(complete());
+    taint(cluster, "node-2");
+    cluster.edits(
+        "s/^spec:$/spec:\\n  additionalTolerations: [{key: maintenance, operator: Exists}]/",
+    );
+    deleted_and_passed_over(&gpu, "SKY403", &["edit"]);
+}
+
+/// SKY303.
+pub fn policy_that_is_missing(cluster: &Cluster) {
+    cluster
+        .api
+        .post(POLICIES, &careful())
+        .expect("the policy is accepted");
+    let gpu = cluster.apply(&uninstallable("gpu").set("deploymentPolicy", json!("careful")));
+    gpu.until(complete());
+    cluster
+        .api
+        .delete(&format!("{POLICIES}/careful"), &json!({}))
+        .expect("without webhooks it can be deleted");
+    gpu.until(condition(
+        "DeploymentPolicyNotFound",
+        "DeploymentPolicyNotFound",
+    ));
+    cluster.edits("s/^  deploymentPolicy: careful$//");
+    deleted_and_cured(&gpu, "SKY303", json!({"name": "gpu"}), &["edit"]);
+}
+
+/// SKY401: the drain for the interrupt of the uninstall.
+pub fn drain_of_an_uninstall(cluster: &Cluster) {
+    let gpu = cluster.apply(
+        &skyhook("gpu").with(
+            package("driver", "2.0.1")
+                .uninstallable()
+                .interrupts("service"),
+        ),
+    );
+    gpu.until(complete());
+    cluster.run_pod("training", "node-2", json!({"app": "training"}));
+    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let budget = json!({
+        "metadata": {"name": "training"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "training"}}},
+    });
+    cluster
+        .api
+        .post(budgets, &budget)
+        .expect("a budget can be created");
+    let path = format!("{budgets}/training");
+    cluster.await_that("the budget is computed", || {
+        let budget = cluster.api.get(&path);
+        budget.is_ok_and(|budget| budget["status"]["currentHealthy"] == 1)
+    });
+    cluster.edits("s/minAvailable: 1/minAvailable: 0/");
+    gpu.delete();
+    let still = that("still there", |view: &View| view.object.is_some());
+    gpu.stays(&still, LONG_ENOUGH);
+    let words = ["edit", "poddisruptionbudget"];
+    cure(&gpu, "SKY401", json!({"node": "node-2"}), &words);
+    // The others may have been drained in the meantime, and lost their turn.
+    for _ in ["node-1", "node-3"] {
+        let passed_over = RefCell::new(None);
+        cluster.await_that("it goes, or a node is passed over", || {
+            let report = ours::diagnose(&cluster.kubeconfig("admin"), &[]);
+            *passed_over.borrow_mut() = report.with_code("SKY114").first().copied().cloned();
+            gpu.view().object.is_none() || passed_over.borrow().is_some()
+        });
+        if let Some(finding) = passed_over.take() {
+            carry_out(&gpu, &finding, &["annotate"]);
+        }
+    }
+    gpu.until(gone());
+}
+
+/// SKY501: nobody is left to remove the finalizer; what the teardown prints does.
+pub fn operator_is_gone(cluster: &Cluster) {
+    let gpu = cluster.apply(&uninstallable("gpu"));
+    gpu.until(complete());
+    cluster.remove_operator();
+    let said = teardown(cluster, &["--confirm"]);
+    assert_eq!(said.exit, Some(2), "{said:#?}");
+    assert_eq!(
+        rows(&said),
+        [
+            "skyhook/gpu stalled SKY501 operator-not-running kubectl skyhook finalizer strip gpu --force"
+        ]
+    );
+    let strip = ["finalizer", "strip", "gpu", "--force", "--confirm"];
+    let stripped = ours::run(&cluster.kubeconfig("admin"), &strip);
+    assert_eq!(stripped.exit, Some(0), "{stripped:#?}");
+    gpu.until(gone());
+    let again = teardown(cluster, &["--confirm"]);
+    assert_eq!(again.exit, Some(0), "{again:#?}");
+}
+
+/// SKY302: an earlier one is not done on the node, so the uninstall does not begin there.
+pub fn earlier_one_is_disabled(cluster: &Cluster) {
+    cluster.fate(of("base", "apply").on("node-2"), Fate::Exit(1));
+    let base = cluster.apply(&skyhook("base").with(package("tuning", "1.2.0")));
+    base.until(entry("node-2", "tuning|1.2.0", "apply", "erroring"));
+    base.annotate("disable", json!("true"));
+    let gpu = cluster.apply(&uninstallable("gpu"));
+    gpu.until(complete());
+    base.annotate("disable", Value::Null)
+        .until(that("back in service", |view| {
+            view.annotation("node-2", "status_base") != Some("disabled")
+        }));
+    deleted_and_passed_over(&gpu, "SKY302", &["disable"]);
+}
+
+/// SKY301: the rollout has stopped, and with it the uninstalls of the deletion.
+pub fn stopped_rollout(cluster: &Cluster) {
+    cluster
+        .api
+        .post(POLICIES, &careful())
+        .expect("the policy is accepted");
+    cluster.fate(pods("driver", "apply").on("node-2"), Fate::Exit(1));
+    let gpu = cluster.apply(&uninstallable("gpu").set("deploymentPolicy", json!("careful")));
+    gpu.until(entry("node-1", DRIVER, "config", "complete"))
+        .until(entry("node-2", DRIVER, "apply", "erroring"))
+        .until(that("stopped", stopped));
+    gpu.delete();
+    let still = that("still there", |view: &View| view.object.is_some());
+    gpu.stays(&still, LONG_ENOUGH);
+    cure(&gpu, "SKY101", json!({"node": "node-2"}), &["reset"]);
+    gpu.stays(&still, LONG_ENOUGH);
+    let words = ["deployment-policy", "reset"];
+    cure(&gpu, "SKY301", json!({"skyhook": "gpu"}), &words);
+    gpu.until(gone());
+}

@@ -1,0 +1,403 @@
+//! What our own commands did, taken back under the real operator; and plans that stop by themselves.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    facts::{POLICIES, careful, stopped},
+    writes::{DRIVER, LONG_ENOUGH, annotated, applies_on, driver, run, two},
+};
+use crate::{
+    cluster::Cluster,
+    kubelet::{Fate, Target},
+    manifest::{package, skyhook},
+    ours,
+    rollout::{Rollout, pods},
+    view::{absent, complete, entry, everywhere, gone, pod, status, that},
+};
+
+/// What commands write to: annotations, labels and cordons of nodes; annotations, spec and rollout of the CR.
+fn written(gpu: &Rollout<'_>) -> Value {
+    let view = gpu.view();
+    let pick = |object: &Value, pointers: &[&str]| -> Value {
+        let parts = pointers.iter().map(|at| {
+            let part = object.pointer(at).cloned().unwrap_or_default();
+            ((*at).to_owned(), sorted(&part))
+        });
+        Value::Object(parts.collect::<Map<_, _>>())
+    };
+    let nodes = view.nodes.iter().map(|node| {
+        pick(
+            node,
+            &[
+                "/metadata/name",
+                "/metadata/annotations",
+                "/metadata/labels",
+                "/spec/unschedulable",
+            ],
+        )
+    });
+    let cr = view.object.as_ref().map(|cr| {
+        pick(
+            cr,
+            &[
+                "/metadata/annotations",
+                "/spec",
+                "/status/compartmentStatuses",
+                "/status/nodeOrderOffset",
+                "/status/nodePriority",
+            ],
+        )
+    });
+    json!({"nodes": nodes.collect::<Vec<_>>(), "cr": cr})
+}
+
+/// In the order of names, and without what says nothing: an empty map, a cordon that is none.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut members: Vec<_> = map.iter().map(|(k, v)| (k.clone(), sorted(v))).collect();
+            members.sort_by(|a, b| a.0.cmp(&b.0));
+            match members.is_empty() {
+                true => Value::Null,
+                false => Value::Object(members.into_iter().collect()),
+            }
+        }
+        Value::Bool(false) => Value::Null,
+        Value::Number(number) if number.as_i64() == Some(0) => Value::Null,
+        Value::Array(list) => list.iter().map(sorted).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Runs a command and takes it back, with nobody else writing; the objects are then as they were.
+#[track_caller]
+fn there_and_back(gpu: &Rollout<'_>, words: &str) {
+    let before = written(gpu);
+    let args: Vec<&str> = words.split(' ').chain(["--confirm"]).collect();
+    run(gpu.cluster, &args);
+    assert_ne!(written(gpu), before, "{words} changes something");
+    run(gpu.cluster, &["undo", "--confirm"]);
+    assert_eq!(written(gpu), before, "{words}, taken back");
+}
+
+/// While the operator is away nobody else writes; when it comes back it finds nothing to do.
+pub fn gives_back_what_was_there(cluster: &Cluster) {
+    let gpu = cluster.apply(&two().with(package("clock", "1.0.0").uninstallable()));
+    gpu.until(complete());
+    cluster.stop_operator();
+    for words in [
+        "reset gpu",
+        "reset gpu --node node-2",
+        "reset gpu --package driver",
+        "reset gpu --package driver:2.0.1 --node node-1 --node node-3",
+        "node reset node-3 --skyhook gpu",
+        "package rerun driver --skyhook gpu --node node-1",
+        "package rerun tuning --skyhook gpu --all-nodes --stage config",
+        "update-state gpu driver 2.0.1 apply in_progress --node node-2",
+        "update-state gpu tuning 1.2.0 interrupt skipped --node node-2",
+        "pause gpu --reason look",
+        "disable gpu --reason look",
+        "node ignore node-1 node-2",
+        "uninstall gpu clock",
+    ] {
+        there_and_back(&gpu, words);
+    }
+    // Each way back is a command as well.
+    for (first, words) in [
+        ("pause gpu --reason look", "resume gpu"),
+        ("disable gpu", "enable gpu"),
+        ("node ignore node-3", "node unignore node-3"),
+        ("uninstall gpu clock", "uninstall gpu clock --cancel"),
+    ] {
+        let args: Vec<&str> = first.split(' ').chain(["--confirm"]).collect();
+        run(cluster, &args);
+        there_and_back(&gpu, words);
+        // What is left in force is the first one.
+        run(cluster, &["undo", "--confirm"]);
+    }
+    cluster.start_operator();
+    gpu.stays(&complete(), LONG_ENOUGH).well();
+}
+
+/// What runs again by then is not taken back; all else is.
+pub fn leaves_what_the_operator_did(cluster: &Cluster) {
+    let gpu = cluster.apply(&two());
+    gpu.until(complete());
+    for words in [
+        &["reset", "gpu", "--node", "node-2"][..],
+        &["node", "reset", "node-2", "--skyhook", "gpu"],
+        &[
+            "package",
+            "rerun",
+            "driver",
+            "--skyhook",
+            "gpu",
+            "--node",
+            "node-2",
+        ],
+        &[
+            "update-state",
+            "gpu",
+            "driver",
+            "2.0.1",
+            "apply",
+            "in_progress",
+            "--node",
+            "node-2",
+        ],
+    ] {
+        cluster.fate(Target::default(), Fate::Hang);
+        run(cluster, &[words, &["--confirm"]].concat());
+        gpu.until(applies_on("driver", &["node-2"]));
+        let undone = ours::run(&cluster.kubeconfig("admin"), &["undo", "--confirm"]);
+        // The entry is where the command put it, or the operator has taken it up: the two differ in one case only.
+        let same = words[0] == "update-state";
+        assert_eq!(
+            undone.exit,
+            Some(if same { 0 } else { 3 }),
+            "{words:?}: {undone:#?}"
+        );
+        if !same {
+            gpu.stays(&applies_on("driver", &["node-2"]), Duration::from_secs(1));
+        }
+        cluster.heal();
+        gpu.until(complete());
+        gpu.stays(&everywhere(DRIVER, "config", "complete"), Duration::ZERO)
+            .well();
+    }
+}
+
+/// Each is felt by the operator, and so is its undo.
+pub fn of_stopping_and_going_on(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver());
+    gpu.until(complete());
+    let mut version = 2;
+    for (stop, go) in [("pause", "resume"), ("disable", "enable")] {
+        let mut next = || {
+            version += 1;
+            format!("{version}.0.0")
+        };
+        // Stopped, and the stop taken back: the edit is taken up.
+        run(cluster, &[stop, "gpu", "--confirm"]);
+        let raised = next();
+        gpu.edit(json!({"packages": {"driver": {"version": raised}}}))
+            .stays(&absent(&format!("driver|{raised}")), LONG_ENOUGH);
+        run(cluster, &["undo", "--confirm"]);
+        annotated(&gpu, stop, Value::Null);
+        gpu.until(everywhere(
+            &format!("driver|{raised}"),
+            "config",
+            "complete",
+        ))
+        .until(complete());
+        // Going on, and that taken back: it is stopped again.
+        run(cluster, &[stop, "gpu", "--confirm"]);
+        run(cluster, &[go, "gpu", "--confirm"]);
+        run(cluster, &["undo", "--confirm"]);
+        annotated(&gpu, stop, json!("true"));
+        let raised = next();
+        gpu.edit(json!({"packages": {"driver": {"version": raised}}}))
+            .stays(&absent(&format!("driver|{raised}")), LONG_ENOUGH);
+        run(cluster, &[go, "gpu", "--confirm"]);
+        gpu.until(everywhere(
+            &format!("driver|{raised}"),
+            "config",
+            "complete",
+        ))
+        .until(complete())
+        .well();
+    }
+}
+
+pub fn of_an_uninstall(cluster: &Cluster) {
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
+    gpu.until(complete());
+    let spec = || gpu.view().object.expect("it is there")["spec"].clone();
+    let before = spec();
+    cluster.fate(pods("driver", "uninstall"), Fate::Hang);
+    run(cluster, &["uninstall", "gpu", "driver", "--confirm"]);
+    gpu.until(pod("driver", "uninstall"));
+    let asked = spec();
+    run(cluster, &["undo", "--confirm"]);
+    assert_eq!(spec(), before);
+    cluster.heal();
+    gpu.until(everywhere(DRIVER, "config", "complete"))
+        .until(complete())
+        .well();
+
+    // Uninstalled, cancelled, and the cancelling taken back: uninstalled again.
+    run(cluster, &["uninstall", "gpu", "driver", "--confirm"]);
+    gpu.until(absent(DRIVER)).until(complete());
+    run(
+        cluster,
+        &["uninstall", "gpu", "driver", "--cancel", "--confirm"],
+    );
+    gpu.until(everywhere(DRIVER, "config", "complete"))
+        .until(complete());
+    run(cluster, &["undo", "--confirm"]);
+    assert_eq!(spec(), asked);
+    gpu.until(absent(DRIVER)).until(complete()).well();
+}
+
+pub fn of_a_policy_reset(cluster: &Cluster) {
+    cluster
+        .api
+        .post(POLICIES, &careful())
+        .expect("the policy is accepted");
+    cluster.fate(pods("driver", "apply").on("node-1"), Fate::Exit(1));
+    let gpu = cluster.apply(&driver().set("deploymentPolicy", json!("careful")));
+    gpu.until(entry("node-1", DRIVER, "apply", "erroring"))
+        .until(that("stopped", stopped))
+        .until(that("node-1 counts as erroring", |view| {
+            view.annotation("node-1", "status_gpu") == Some("erroring")
+        }));
+    cluster.stop_operator();
+    there_and_back(&gpu, "deployment-policy reset gpu");
+    assert!(stopped(&gpu.view()), "the stop is back");
+    cluster.start_operator();
+    gpu.stays(&that("still stopped", stopped), LONG_ENOUGH);
+    cluster.heal();
+    run(cluster, &["deployment-policy", "reset", "gpu", "--confirm"]);
+    gpu.until(everywhere(DRIVER, "config", "complete"))
+        .until(complete())
+        .well();
+}
+
+/// Nodes cordoned for an interrupt whose CR went, with its finalizer taken off by hand.
+pub fn of_a_cordon_release(cluster: &Cluster) {
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")));
+    cluster.fate(pods("driver", "interrupt"), Fate::Hang);
+    let cordoned = |node: &str| cluster.node(node)["spec"]["unschedulable"] == true;
+    gpu.until(that("interrupting", |view| {
+        view.pods_of("driver", "interrupt").len() == 3
+    }));
+    assert!(cordoned("node-1"));
+    // At work, its cordons are its own.
+    let kept = run(cluster, &["cordon", "release", "--confirm"]);
+    assert!(
+        kept.stderr.contains("stay cordoned, held by skyhook/gpu"),
+        "{kept:#?}"
+    );
+    cluster.stop_operator();
+    gpu.delete().strip_finalizer().until(gone());
+    cluster.heal();
+    cluster.patch_node("node-3", json!({"spec": {"unschedulable": true}}));
+
+    let before = written(&gpu);
+    run(cluster, &["cordon", "release", "node-1", "--confirm"]);
+    assert!(!cordoned("node-1") && cordoned("node-2") && cordoned("node-3"));
+    run(cluster, &["undo", "--confirm"]);
+    assert_eq!(written(&gpu), before);
+    run(cluster, &["cordon", "release", "--confirm"]);
+    for node in ["node-1", "node-2", "node-3"] {
+        assert!(!cordoned(node), "{node}");
+        assert_eq!(gpu.view().annotation(node, "cordon_gpu"), None, "{node}");
+    }
+    cluster.start_operator();
+    let schedulable = that("schedulable", |view| {
+        view.nodes
+            .iter()
+            .all(|n| n["spec"]["unschedulable"] != true)
+    });
+    gpu.stays(&schedulable, LONG_ENOUGH);
+}
+
+/// The package fails on the first node, and the others are left alone.
+pub fn canary_stops_by_itself(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver());
+    gpu.until(complete());
+    cluster.fate(pods("driver", "apply"), Fate::Exit(1));
+    let said = ours::run(
+        &cluster.kubeconfig("admin"),
+        &[
+            "reset",
+            "gpu",
+            "--canary",
+            "1",
+            "--pause-between",
+            "30s",
+            "--confirm",
+        ],
+    );
+    assert_eq!(said.exit, Some(4), "{said:#?}");
+    assert!(
+        said.stdout
+            .contains("stopped by itself: nodes turned erroring: node-1"),
+        "{said:#?}"
+    );
+    gpu.until(entry("node-1", DRIVER, "apply", "erroring"))
+        .stays(
+            &everywhere(DRIVER, "config", "complete").but_for("node-1"),
+            LONG_ENOUGH,
+        );
+    // Repaired, the same command does the rest.
+    cluster.heal();
+    gpu.until(everywhere(DRIVER, "config", "complete"))
+        .until(complete());
+    run(
+        cluster,
+        &[
+            "reset",
+            "gpu",
+            "--canary",
+            "2",
+            "--pause-between",
+            "5s",
+            "--confirm",
+        ],
+    );
+    gpu.until(complete()).well();
+}
+
+/// Between the plan and its being carried out the operator has moved on.
+pub fn plan_that_came_too_late(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver());
+    gpu.until(complete());
+    let file = cluster.kubeconfig("admin").with_file_name("plan.json");
+    let file = file.to_str().expect("a path in plain letters");
+    let planned = |words: &str| {
+        let words = words.split(' ');
+        run(
+            cluster,
+            &words.chain(["--plan-out", file]).collect::<Vec<_>>(),
+        );
+    };
+    let carried_out = |exit: i32, says: &str| {
+        let args = ["apply-plan", file, "--confirm"];
+        let said = ours::run(&cluster.kubeconfig("admin"), &args);
+        assert_eq!(said.exit, Some(exit), "{said:#?}");
+        assert!(said.stdout.contains(says), "{said:#?}");
+    };
+    // A package that failed when the plan was made, and is complete by now.
+    cluster.fate(pods("driver", "apply").on("node-1"), Fate::Exit(1));
+    run(cluster, &["reset", "gpu", "--node", "node-1", "--confirm"]);
+    gpu.until(entry("node-1", DRIVER, "apply", "erroring"));
+    planned("package rerun driver --skyhook gpu --node node-1 --failed-only --no-pause");
+    cluster.heal();
+    gpu.until(complete());
+    let moved = written(&gpu);
+    carried_out(
+        3,
+        "driver|2.0.1 went from apply/erroring to config/complete",
+    );
+    assert_eq!(written(&gpu), moved, "nothing is written");
+
+    // Another version by now.
+    planned("reset gpu --node node-1");
+    gpu.edit(json!({"packages": {"driver": {"version": "2.1.0"}}}))
+        .until(everywhere("driver|2.1.0", "config", "complete"))
+        .until(complete());
+    let moved = written(&gpu);
+    carried_out(3, "skipped");
+    assert_eq!(written(&gpu), moved, "nothing is written");
+
+    // One that is in time is carried out.
+    cluster.fate(Target::default(), Fate::Hang);
+    planned("reset gpu --node node-1");
+    carried_out(0, "1 changed");
+    gpu.until(applies_on("driver", &["node-1"]));
+    cluster.heal();
+    gpu.until(complete()).until(status("complete")).well();
+}

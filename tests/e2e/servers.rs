@@ -1,0 +1,137 @@
+//! Processes that never outlive the test which started them; `supervise` sees to it.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use anyhow::{Context, Result};
+
+use crate::tools::here;
+
+/// A directory of its own and the servers that live in it.
+pub struct Servers {
+    dir: PathBuf,
+    supervisor: Child,
+    answers: BufReader<ChildStdout>,
+    /// How each was started.
+    orders: BTreeMap<String, Vec<String>>,
+}
+
+impl Servers {
+    pub fn new() -> Result<Self> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!(
+            "kubectl-skyhook-e2e.{}.{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
+        let dir = std::env::temp_dir().join(name);
+        std::fs::create_dir(&dir).with_context(|| format!("creating {}", dir.display()))?;
+        let mut supervisor = Command::new(here().join("supervise"))
+            .arg(&dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("starting the supervisor")?;
+        let answers = BufReader::new(supervisor.stdout.take().expect("its output was asked for"));
+        Ok(Self {
+            dir,
+            supervisor,
+            answers,
+            orders: BTreeMap::new(),
+        })
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn write(&self, name: &str, content: &str) -> Result<PathBuf> {
+        let path = self.dir.join(name);
+        std::fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
+        Ok(path)
+    }
+
+    pub fn start(
+        &mut self,
+        name: &str,
+        program: &Path,
+        args: &[String],
+        env: &BTreeMap<&str, String>,
+    ) -> Result<()> {
+        let env = env.iter().map(|(key, value)| format!("{key}={value}"));
+        let words = ["start", name, "env"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(env);
+        let command = [program.display().to_string()]
+            .into_iter()
+            .chain(args.iter().cloned());
+        let order: Vec<String> = words.chain(command).collect();
+        self.orders.insert(name.to_owned(), order.clone());
+        self.order(order)
+    }
+
+    /// Starts a server again as it was started before.
+    pub fn start_again(&mut self, name: &str) -> Result<()> {
+        let order = self.orders.get(name).cloned();
+        self.order(order.context("it was started before")?)
+    }
+
+    pub fn stop(&mut self, name: &str) -> Result<()> {
+        self.order(["stop", name].map(str::to_owned))
+    }
+
+    /// The last lines a server wrote, for the message of a failed test.
+    pub fn log_tail(&self, name: &str, lines: usize) -> String {
+        let text =
+            std::fs::read_to_string(self.dir.join(format!("{name}.log"))).unwrap_or_default();
+        // Stack traces say nothing here, and the operator may not write events: its role, as released, lacks them.
+        let tells = |line: &&str| {
+            line.starts_with(|c: char| "IWEF{2".contains(c))
+                && !line.contains("Server rejected event")
+        };
+        let all: Vec<_> = text.lines().filter(tells).collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+
+    fn order(&mut self, words: impl IntoIterator<Item = String>) -> Result<()> {
+        let quoted = words
+            .into_iter()
+            .map(|word| format!("'{}'", word.replace('\'', r"'\''")));
+        let line = quoted.collect::<Vec<_>>().join(" ");
+        let stdin = self.supervisor.stdin.as_mut().expect("open until the end");
+        writeln!(stdin, "{line}").context("the supervisor is gone")?;
+        let mut answer = String::new();
+        self.answers
+            .read_line(&mut answer)
+            .context("the supervisor is gone")?;
+        Ok(())
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        drop(self.supervisor.stdin.take());
+        // Waiting makes the next scenario start on a quiet machine; the supervisor would do its work unwatched too.
+        let _ = self.supervisor.wait();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Ports nobody listens on. All are held until all are known, so that no two are the same.
+pub fn free_ports<const N: usize>() -> Result<[u16; N]> {
+    let mut ports = [0; N];
+    let mut held = Vec::new();
+    for port in &mut ports {
+        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        *port = listener.local_addr()?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}

@@ -1,0 +1,91 @@
+//! The transcripts of the README: run against the real operator, and compared with what it shows.
+//!
+//! `UPDATE=1 cargo test --test e2e -- readme` writes them anew.
+
+use std::{fs, io::Read, sync::Mutex};
+
+use regex::Regex;
+
+use crate::{cluster::Cluster, ours};
+
+const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+
+/// Several scenarios write to one README.
+static WRITING: Mutex<()> = Mutex::new(());
+
+/// What a user types and sees while doing one task.
+pub struct Transcript<'a> {
+    cluster: &'a Cluster,
+    task: &'static str,
+    text: String,
+}
+
+impl<'a> Transcript<'a> {
+    pub fn of(cluster: &'a Cluster, task: &'static str) -> Self {
+        let text = String::new();
+        Self {
+            cluster,
+            task,
+            text,
+        }
+    }
+
+    /// Runs one of our commands, and takes down what it says on either stream.
+    #[track_caller]
+    pub fn run(&mut self, words: &str, exit: i32) -> &mut Self {
+        let (mut told, stdout) = std::io::pipe().expect("a pipe");
+        let stderr = stdout.try_clone().expect("a pipe");
+        let args: Vec<&str> = words.split(' ').collect();
+        let mut command = ours::command(&self.cluster.kubeconfig("admin"), &args);
+        let mut child = command
+            .stdout(stdout)
+            .stderr(stderr)
+            .spawn()
+            .expect("cargo has built it");
+        // It holds the ends that are written to, and the reading would never end.
+        drop(command);
+        let mut said = String::new();
+        told.read_to_string(&mut said).expect("it writes UTF-8");
+        let code = child.wait().expect("it ends").code();
+        assert_eq!(code, Some(exit), "{words}: {said}");
+        self.text += &format!("$ kubectl skyhook {words}\n{said}");
+        self
+    }
+
+    /// The README shows this, but for ages and the names that differ from run to run.
+    #[track_caller]
+    pub fn is_in_the_readme(&self) {
+        let _writing = WRITING.lock();
+        let readme = fs::read_to_string(README).expect("the README");
+        let begin = format!("<!-- transcript: {} -->\n", self.task);
+        let (before, rest) = readme
+            .split_once(&begin)
+            .unwrap_or_else(|| panic!("the README has no {begin}"));
+        let (shown, after) = rest
+            .split_once("<!-- /transcript -->")
+            .expect("the transcript ends");
+        let block = format!("\n```console\n{}```\n\n", self.text);
+        if std::env::var_os("UPDATE").is_some() {
+            let anew = format!("{before}{begin}{block}<!-- /transcript -->{after}");
+            fs::write(README, anew).expect("the README can be written");
+            return;
+        }
+        assert_eq!(timeless(shown), timeless(&block), "task {}", self.task);
+    }
+}
+
+/// Ages, random names and the padding that goes with them, made alike.
+fn timeless(text: &str) -> String {
+    let alike = [
+        (r"\b\d{8}-\d{6}\.\d{3}\b", "ID"),
+        (r"\b\d+ restarts?\b", "RESTARTS"),
+        (r"\b(\d+(\.\d+)?(ms|s|m|h|d))+\b", "AGE"),
+        (r"\b[0-9a-f]{8}\b", "HASH"),
+        (r"(127\.0\.0\.1|localhost):\d+", "SERVER"),
+        (r"[ ]{2,}", "  "),
+    ];
+    alike.iter().fold(text.to_owned(), |text, (what, by)| {
+        let what = Regex::new(what).expect("a regular expression");
+        what.replace_all(&text, *by).into_owned()
+    })
+}

@@ -1,0 +1,369 @@
+//! What may go wrong on the way, and what must not come of it.
+
+use http::Method;
+use kubectl_skyhook::apply::{Canary, Ended, Fate, Options, preflight};
+use kubectl_skyhook::plan::Step;
+use serde_json::json;
+
+use super::server::Fault;
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn each_node_gets_one_patch() {
+    let names = names(3);
+    let server = server_of(&names);
+    let (outcome, heard) = carry_out(
+        &server,
+        &plan_of(&names),
+        &Options {
+            parallel: 1,
+            ..options()
+        },
+    )
+    .await;
+    assert_eq!(
+        outcome.fates,
+        [[Fate::Applied, Fate::Applied, Fate::Applied]]
+    );
+    assert_eq!(
+        heard,
+        [
+            "started 3",
+            "sending gpu-0000",
+            "gpu-0000 Applied",
+            "sending gpu-0001",
+            "gpu-0001 Applied",
+            "sending gpu-0002",
+            "gpu-0002 Applied",
+            "done",
+        ]
+    );
+    for name in &names {
+        assert_eq!(server.object(&path(name)), wanted(name));
+    }
+    let store = server.store.lock().expect("no panic");
+    let uris: Vec<&str> = store.calls.iter().map(|c| c.uri.as_str()).collect();
+    assert_eq!(
+        uris[0],
+        "/api/v1/nodes/gpu-0000?fieldManager=kubectl-skyhook"
+    );
+    assert_eq!(uris.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_asks_the_server_and_writes_nothing() {
+    let names = names(2);
+    let server = server_of(&names);
+    let before = server.objects();
+    let options = Options {
+        dry_run: true,
+        ..options()
+    };
+    let (outcome, _) = carry_out(&server, &plan_of(&names), &options).await;
+    assert_eq!(outcome.fates, [[Fate::Applied, Fate::Applied]]);
+    assert_eq!(server.objects(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_writes_meanwhile_is_kept() {
+    let names = names(1);
+    let server = server_of(&names).on_request(|store, call| {
+        // Right before our patch arrives, the operator moves package b on.
+        if call.method == Method::PATCH && call.nth == 0 {
+            let text = two(("apply", "erroring"), ("interrupt", "in_progress"));
+            store.set(
+                &call.path,
+                &["metadata", "annotations", &state_key()],
+                json!(text),
+            );
+        }
+        None
+    });
+    let (outcome, heard) = carry_out(&server, &plan_of(&names), &options()).await;
+    assert_eq!(outcome.fates, [[Fate::Applied]]);
+    assert!(
+        heard.contains(&"replanned gpu-0000".to_owned()),
+        "{heard:?}"
+    );
+    let node = server.object(&path(&names[0]));
+    let left = format!("{{{}}}", entry("b", "interrupt", "in_progress"));
+    assert_eq!(node["metadata"]["annotations"], json!({state_key(): left}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_would_mean_something_else_is_skipped() {
+    let names = names(1);
+    let server = server_of(&names).on_request(|store, call| {
+        if call.method == Method::PATCH {
+            let text = two(("config", "complete"), ("config", "complete"));
+            store.set(
+                &call.path,
+                &["metadata", "annotations", &state_key()],
+                json!(text),
+            );
+        }
+        None
+    });
+    let (outcome, _) = carry_out(&server, &plan_of(&names), &options()).await;
+    let why = "a|1.0.0 went from apply/erroring to config/complete".to_owned();
+    assert_eq!(outcome.fates, [[Fate::Skipped { why }]]);
+    assert_eq!(server.writes().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_gone_or_made_anew_is_not_touched() {
+    let names = names(2);
+    let server = server_of(&names).on_request(|store, call| {
+        if call.method == Method::PATCH && call.nth == 0 {
+            if call.path.ends_with("0") {
+                store.objects.remove(&call.path);
+            } else {
+                store.set(&call.path, &["metadata", "uid"], json!("another"));
+            }
+        }
+        None
+    });
+    let (outcome, _) = carry_out(&server, &plan_of(&names), &options()).await;
+    let skipped = |why: &str| Fate::Skipped {
+        why: why.to_owned(),
+    };
+    assert_eq!(
+        outcome.fates,
+        [[
+            skipped("it no longer exists"),
+            skipped("another object of that name was made since"),
+        ]]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_by_admission_is_told_from_a_change() {
+    let names = names(1);
+    let server = server_of(&names)
+        .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Answer(422)));
+    let (outcome, _) = carry_out(&server, &plan_of(&names), &options()).await;
+    let why = "as the test has it".to_owned();
+    assert_eq!(outcome.fates, [[Fate::Failed { why }]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_never_rests_is_left_alone_after_a_few_tries() {
+    let names = names(1);
+    let server = server_of(&names).on_request(|store, call| {
+        if call.method == Method::PATCH {
+            let stage = format!("stage-{}", call.nth);
+            let text = two(("apply", "erroring"), (&stage, "in_progress"));
+            store.set(
+                &call.path,
+                &["metadata", "annotations", &state_key()],
+                json!(text),
+            );
+        }
+        None
+    });
+    let (outcome, _) = carry_out(&server, &plan_of(&names), &options()).await;
+    let why = "it keeps changing; pause it first, or try again".to_owned();
+    assert_eq!(outcome.fates, [[Fate::Skipped { why }]]);
+}
+
+/// A thousand rounds: the operator writes package b, again and again, and no write of it is lost.
+#[tokio::test(start_paused = true)]
+async fn no_write_of_the_operator_is_lost_in_a_thousand_races() {
+    let names = names(1000);
+    let server = server_of(&names).on_request(|store, call| {
+        let number: usize = call.path[call.path.len() - 4..].parse().expect("a number");
+        // Before the patch, between the patch and the second look, or before the second patch.
+        let now = match number % 4 {
+            0 => call.method == Method::PATCH && call.nth == 0,
+            1 => call.method == Method::GET && call.nth == 0,
+            2 => call.method == Method::PATCH && call.nth <= 1,
+            _ => false,
+        };
+        if now {
+            let annotations = &mut store.objects.get_mut(&call.path).expect("it is there")["metadata"]["annotations"];
+            let text = annotations[state_key()].as_str().expect("a state").to_owned();
+            let stage = if call.nth == 0 { "interrupt" } else { "post-interrupt" };
+            let moved = text.replace(r#""stage":"config""#, &format!(r#""stage":"{stage}""#));
+            let moved = moved.replace(r#""stage":"interrupt""#, &format!(r#""stage":"{stage}""#));
+            annotations[state_key()] = json!(moved);
+        }
+        None
+    });
+    let (outcome, _) = carry_out(&server, &plan_of(&names), &options()).await;
+    assert_eq!(outcome.tally().applied, 1000, "{:?}", outcome.tally());
+    for (number, name) in names.iter().enumerate() {
+        let stage = match number % 4 {
+            0 => "interrupt",
+            2 => "post-interrupt",
+            _ => "config",
+        };
+        let left = format!("{{{}}}", entry("b", stage, "complete"));
+        let node = server.object(&path(name));
+        assert_eq!(
+            node["metadata"]["annotations"],
+            json!({state_key(): left}),
+            "{name}"
+        );
+    }
+}
+
+/// What happens to a node's requests, by its number: one in twenty each.
+fn fault_of(number: usize, nth: usize) -> Option<Fault> {
+    let first = nth == 0;
+    match number % 20 {
+        0 if first => Some(Fault::Answer(409)),
+        1 if first => Some(Fault::Answer(422)),
+        2 if nth < 3 => Some(Fault::Answer(429)),
+        3 if first => Some(Fault::Answer(500)),
+        4 => Some(Fault::Answer(403)),
+        5 if first => Some(Fault::Hang),
+        6 if first => Some(Fault::DoneAndHang),
+        7 if first => Some(Fault::DoneBut(500)),
+        8 if nth < 2 => Some(Fault::Answer(503)),
+        9 => Some(Fault::Answer(500)),
+        10 => Some(Fault::Hang),
+        _ => None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_nodes_and_a_server_in_a_bad_mood() {
+    let names = names(1000);
+    let server = server_of(&names).on_request(|_, call| {
+        let number: usize = call.path[call.path.len() - 4..].parse().expect("a number");
+        (call.method == Method::PATCH)
+            .then(|| fault_of(number, call.nth))
+            .flatten()
+    });
+    let plan = plan_of(&names);
+    let (outcome, _) = carry_out(&server, &plan, &options()).await;
+    let mut done = 0;
+    for ((step, fate), (number, name)) in outcome.of(&plan).zip(names.iter().enumerate()) {
+        assert_eq!(&step.target.name, name);
+        let object = server.object(&path(name));
+        match number % 20 {
+            4 | 9 | 10 => {
+                assert!(matches!(fate, Fate::Failed { .. }), "{name} {fate:?}");
+                assert_eq!(object, node(name));
+            }
+            _ => {
+                assert_eq!(fate, &Fate::Applied, "{name}");
+                assert_eq!(object, wanted(name));
+                done += 1;
+            }
+        }
+    }
+    assert_eq!(done, 850);
+    assert!(
+        server.writes().values().all(|writes| *writes == 1),
+        "nothing is written twice"
+    );
+    assert_eq!(format!("{:?}", outcome.verdict()), "Partly");
+
+    // The server is well again: the same command finishes the rest, and touches nothing else.
+    let again = server.clone().on_request(|_, _| None);
+    let rest: Vec<Step> = outcome
+        .of(&plan)
+        .filter(|(_, f)| **f != Fate::Applied)
+        .map(|(s, _)| s.clone())
+        .collect();
+    assert_eq!(rest.len(), 150);
+    let (outcome, _) = carry_out(&again, &plan, &options()).await;
+    assert_eq!(
+        (outcome.tally().applied, outcome.tally().unchanged),
+        (150, 850)
+    );
+    assert!(server.writes().values().all(|writes| *writes == 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_few_nodes_first_and_no_more_where_they_turn_erroring() {
+    let names = names(20);
+    let server = server_of(&names).on_request(|store, call| {
+        // The operator has tried again on two nodes, in vain.
+        if call.uri.contains("labelSelector") {
+            for name in ["gpu-0000", "gpu-0001"] {
+                store.set(
+                    &path(name),
+                    &["metadata", "labels", &status_key()],
+                    json!("erroring"),
+                );
+            }
+        }
+        None
+    });
+    let canary = Some(Canary {
+        first: "3".parse().expect("a share"),
+        pause: Duration::from_millis(1),
+    });
+    let strict = Options {
+        canary: canary.clone(),
+        max_failures: Some(1),
+        ..options()
+    };
+    let (outcome, heard) = carry_out(&server, &plan_of(&names), &strict).await;
+    assert_eq!(
+        outcome.ended,
+        Ended::NodesErroring {
+            nodes: vec!["gpu-0000".into(), "gpu-0001".into()]
+        }
+    );
+    assert_eq!(
+        (outcome.tally().applied, outcome.tally().not_reached),
+        (3, 17)
+    );
+    assert!(heard.contains(&"pausing 3 17".to_owned()), "{heard:?}");
+    assert_eq!(server.writes().len(), 3);
+
+    let lax = Options {
+        canary,
+        max_failures: Some(2),
+        ..options()
+    };
+    let server = server_of(&names);
+    let (outcome, heard) = carry_out(&server, &plan_of(&names), &lax).await;
+    assert_eq!(
+        (outcome.ended.clone(), outcome.tally().applied),
+        (Ended::Finished, 20)
+    );
+    let pauses: Vec<&String> = heard.iter().filter(|h| h.starts_with("pausing")).collect();
+    assert_eq!(pauses, ["pausing 3 17", "pausing 9 11"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_many_failures_end_it() {
+    let names = names(50);
+    let server = server_of(&names)
+        .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Answer(403)));
+    let strict = Options {
+        max_failures: Some(4),
+        parallel: 1,
+        ..options()
+    };
+    let (outcome, _) = carry_out(&server, &plan_of(&names), &strict).await;
+    assert_eq!(outcome.ended, Ended::TooManyFailures { failed: 5 });
+    assert_eq!(
+        (outcome.tally().failed, outcome.tally().not_reached),
+        (5, 45)
+    );
+    assert_eq!(format!("{:?}", outcome.verdict()), "Failed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn permissions_are_asked_for_before() {
+    let names = names(1);
+    let server = server_of(&names);
+    server
+        .store
+        .lock()
+        .expect("no panic")
+        .denied
+        .insert("patch nodes".into());
+    let answer = preflight(&server.client(), &plan_of(&names), &options()).await;
+    let denied: Vec<String> = answer.denied.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        (denied, answer.unknown),
+        (vec!["patch nodes".to_owned()], None)
+    );
+    assert_eq!(server.writes().len(), 0);
+}

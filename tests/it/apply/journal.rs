@@ -1,0 +1,315 @@
+//! The journal: on disk first, and enough to take everything back.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use kubectl_skyhook::apply::journal::{Circumstances, Store};
+use kubectl_skyhook::apply::{Ended, Fate};
+
+use super::server::Fault;
+use super::*;
+
+fn begin(store: &Store, plan: &Plan) -> Journal {
+    begin_at("2026-11-20T12:00:00Z", store, plan)
+}
+
+fn begin_at(time: &str, store: &Store, plan: &Plan) -> Journal {
+    Journal::begin(
+        store,
+        plan,
+        Circumstances {
+            at: time.parse().expect("a time"),
+            command: vec![
+                "kubectl".into(),
+                "skyhook".into(),
+                "reset".into(),
+                "gpu".into(),
+            ],
+            server: "https://example.com".into(),
+            undoes: None,
+        },
+    )
+    .expect("a journal")
+}
+
+fn store(folder: &tempfile::TempDir) -> Store {
+    let state = folder.path().to_string_lossy().into_owned();
+    Store::of(|name| (name == "XDG_STATE_HOME").then(|| state.clone())).expect("a place")
+}
+
+/// The objects, without the empty maps that only the server of the tests keeps.
+fn tidy(server: &Server) -> BTreeMap<String, Value> {
+    let mut objects = server.objects();
+    for object in objects.values_mut() {
+        let metadata = object["metadata"].as_object_mut().expect("metadata");
+        metadata.retain(|_, v| *v != json!({}));
+    }
+    objects
+}
+
+#[tokio::test(start_paused = true)]
+async fn undo_gives_back_what_was_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = store(&folder);
+    let names = names(5);
+    let server = server_of(&names);
+    let before = tidy(&server);
+    let plan = plan_of(&names);
+    let mut journal = begin(&store, &plan);
+    let (_stopper, stop) = Stopper::new();
+    let (outcome, _) = carry_out_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
+    assert_eq!(outcome.tally().applied, 5);
+    assert_eq!(journal.trouble(), None);
+
+    let record = store.newest_in_force().expect("a journal");
+    assert_eq!(record.begun.id, "20261120-120000.000-reset-gpu");
+    assert_eq!(
+        (record.ended.clone(), &record.begun.plan),
+        (Some(Ended::Finished), &plan)
+    );
+    let (undo, lost) = record.undo();
+    assert_eq!(
+        (undo.title.as_str(), lost.len()),
+        (r#"undo "reset gpu" (5 changes)"#, 0)
+    );
+    let (outcome, _) = carry_out(&server, &undo, &options()).await;
+    assert_eq!(outcome.tally().applied, 5);
+    assert_eq!(tidy(&server), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn undo_leaves_alone_what_the_operator_did_since() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = store(&folder);
+    let names = names(3);
+    let server = server_of(&names);
+    let plan = plan_of(&names);
+    let mut journal = begin(&store, &plan);
+    let (_stopper, stop) = Stopper::new();
+    carry_out_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
+    {
+        let mut store = server.store.lock().expect("no panic");
+        // On the first node package a runs again, on the second only the status was written.
+        let again = two(("apply", "in_progress"), ("config", "complete"));
+        store.set(
+            &path(&names[0]),
+            &["metadata", "annotations", &state_key()],
+            json!(again),
+        );
+        store.set(
+            &path(&names[1]),
+            &["metadata", "annotations", &status_key()],
+            json!("waiting"),
+        );
+    }
+    let (undo, _) = store.newest_in_force().expect("a journal").undo();
+    let (outcome, _) = carry_out(&server, &undo, &options()).await;
+    let why = "a|1.0.0 went from absent to apply/in_progress".to_owned();
+    assert_eq!(
+        outcome.fates,
+        [[Fate::Skipped { why }, Fate::Applied, Fate::Applied]]
+    );
+    let second = server.object(&path(&names[1]));
+    assert_eq!(
+        second["metadata"]["annotations"],
+        json!({
+            state_key(): two(("apply", "erroring"), ("config", "complete")),
+            status_key(): "waiting",
+        })
+    );
+    assert_eq!(tidy(&server)[&path(&names[2])], node(&names[2]));
+}
+
+/// After any number of requests the user says stop: nothing is half done, and both ways are open.
+#[tokio::test(start_paused = true)]
+async fn a_stop_at_any_moment_leaves_both_ways_open() {
+    let names = names(6);
+    for moment in 0..8 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = store(&folder);
+        let (stopper, stop) = Stopper::new();
+        let server = server_of(&names).on_request(move |store, _| {
+            if store.calls.len() == moment {
+                stopper.stop();
+            }
+            None
+        });
+        let before = tidy(&server);
+        let plan = plan_of(&names);
+        let mut journal = begin(&store, &plan);
+        let two_at_once = Options {
+            parallel: 2,
+            ..options()
+        };
+        let (outcome, _) =
+            carry_out_until(&server, &plan, &two_at_once, Some(&mut journal), &stop).await;
+        let tally = outcome.tally();
+        let interrupted = moment < names.len();
+        assert_eq!(
+            outcome.ended == Ended::Interrupted,
+            interrupted,
+            "moment {moment}"
+        );
+        assert_eq!(
+            tally.applied + tally.not_reached,
+            6,
+            "moment {moment}: {tally:?}"
+        );
+        assert_eq!(server.writes().len(), tally.applied);
+
+        let again = server.clone().on_request(|_, _| None);
+        let (undo, _) = store.newest_in_force().expect("a journal").undo();
+        let snapshot = again.objects();
+        carry_out(&again, &undo, &options()).await;
+        assert_eq!(tidy(&again), before, "moment {moment}");
+        again.store.lock().expect("no panic").objects = snapshot;
+        carry_out(&again, &plan, &options()).await;
+        for name in &names {
+            assert_eq!(again.object(&path(name)), wanted(name));
+        }
+    }
+}
+
+/// The process is killed with requests in flight: the journal has no end, and a half line.
+#[tokio::test]
+async fn a_crash_with_requests_in_flight_can_be_taken_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = store(&folder);
+    let names = names(4);
+    let server = server_of(&names).on_request(|_, call| {
+        // The second node is written to, but nobody hears of it.
+        let second = call.path.ends_with("1");
+        second.then_some(Fault::DoneAndHang)
+    });
+    let before = tidy(&server);
+    let plan = plan_of(&names);
+    let mut journal = begin(&store, &plan);
+    let file = journal.path.clone();
+    let (_stopper, stop) = Stopper::new();
+    let one_at_once = Options {
+        parallel: 1,
+        timeout: Duration::from_secs(600),
+        ..options()
+    };
+    {
+        let running = carry_out_until(&server, &plan, &one_at_once, Some(&mut journal), &stop);
+        let second_written = async {
+            while server.writes().len() < 2 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            _ = running => panic!("it hangs"),
+            () = second_written => {}
+        }
+    }
+    drop(journal);
+    let mut text = std::fs::read_to_string(&file).expect("a journal");
+    text.push_str(r#"{"fate":{"stage":0,"#);
+    std::fs::write(&file, text).expect("a write");
+
+    let record = store.read("20261120").expect("a journal");
+    assert_eq!(record.ended, None);
+    assert_eq!(record.fates, [[Some(Fate::Applied), None, None, None]]);
+    let well = server.clone().on_request(|_, _| None);
+    let (undo, _) = record.undo();
+    let (outcome, _) = carry_out(&well, &undo, &options()).await;
+    assert_eq!((outcome.tally().applied, outcome.tally().unchanged), (2, 2));
+    assert_eq!(tidy(&well), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replanned_step_is_taken_back_as_it_was_sent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = store(&folder);
+    let names = names(1);
+    let moved = two(("apply", "erroring"), ("interrupt", "in_progress"));
+    let text = moved.clone();
+    let server = server_of(&names).on_request(move |store, call| {
+        if call.method == Method::PATCH && call.nth == 0 {
+            store.set(
+                &call.path,
+                &["metadata", "annotations", &state_key()],
+                json!(text),
+            );
+        }
+        None
+    });
+    let plan = plan_of(&names);
+    let mut journal = begin(&store, &plan);
+    let (_stopper, stop) = Stopper::new();
+    carry_out_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
+    let (undo, _) = store.newest_in_force().expect("a journal").undo();
+    let well = server.clone().on_request(|_, _| None);
+    carry_out(&well, &undo, &options()).await;
+    let annotations = well.object(&path(&names[0]))["metadata"]["annotations"].clone();
+    assert_eq!(
+        annotations,
+        json!({state_key(): moved, status_key(): "erroring"})
+    );
+}
+
+#[test]
+fn journals_are_for_the_user_alone_and_each_has_its_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = store(&folder);
+    let plan = plan_of(&names(1));
+    let ids: Vec<String> = (0..3).map(|_| begin(&store, &plan).id).collect();
+    assert_eq!(
+        ids,
+        [
+            "20261120-120000.000-reset-gpu",
+            "20261120-120000.000-reset-gpu-2",
+            "20261120-120000.000-reset-gpu-3"
+        ]
+    );
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = |path: &std::path::Path| {
+            std::fs::metadata(path)
+                .expect("it is there")
+                .permissions()
+                .mode()
+                & 0o777
+        };
+        assert_eq!(mode(&store.path(&ids[0])), 0o600);
+        assert_eq!(mode(&store.folder), 0o700);
+    }
+    assert_eq!(
+        store.read("2026").expect_err("three fit").to_string(),
+        r#""2026" is the beginning of 3 journals; type more of it"#
+    );
+}
+
+/// Scripts run several commands within a second.
+#[test]
+fn the_newest_is_the_newest_also_within_a_second() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = store(&folder);
+    for (time, verb) in [("12:00:00.004", "resume"), ("12:00:00.03", "disable")] {
+        let plan = Plan {
+            title: format!("{verb} gpu"),
+            ..plan_of(&names(1))
+        };
+        begin_at(&format!("2026-11-20T{time}Z"), &store, &plan);
+    }
+    let newest = store.newest_in_force().expect("a journal");
+    assert_eq!(newest.begun.plan.title, "disable gpu");
+}
+
+#[test]
+fn without_a_place_for_the_journal_nothing_begins() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").expect("a file");
+    let store = Store {
+        folder: file.join("journal"),
+    };
+    let error = Journal::begin(&store, &plan_of(&names(1)), Circumstances::default());
+    let error = error.expect_err("there is no place").to_string();
+    assert!(
+        error.ends_with("or pass --no-journal and forgo undo"),
+        "{error}"
+    );
+}

@@ -1,0 +1,145 @@
+//! Plans carried out by the real client, against an API server in memory.
+
+mod faults;
+mod journal;
+mod saga;
+mod server;
+
+use std::time::Duration;
+
+use kubectl_skyhook::api::{Generation, NodeState, Stage as PackageStage, State, keys};
+use kubectl_skyhook::apply::{Event, Journal, Options, Outcome, Stop, Stopper, apply};
+use kubectl_skyhook::plan::{At, Change, Edit, Metadata, Move, Pin, Plan, Stage, Step, Target};
+use serde_json::{Value, json};
+use server::Server;
+
+const GENERATION: Generation = Generation::NodeWright;
+
+/// The clock of the tests stands still while there is work, so that times cost nothing.
+fn options() -> Options {
+    Options::default()
+}
+
+fn state_key() -> String {
+    keys::node_state(GENERATION, "gpu")
+}
+
+fn status_key() -> String {
+    keys::status(GENERATION, "gpu")
+}
+
+fn path(name: &str) -> String {
+    format!("/api/v1/nodes/{name}")
+}
+
+fn entry(name: &str, stage: &str, state: &str) -> String {
+    format!(
+        r#""{name}|1.0.0":{{"name":"{name}","version":"1.0.0","image":"i","stage":"{stage}","state":"{state}"}}"#
+    )
+}
+
+fn two(a: (&str, &str), b: (&str, &str)) -> String {
+    format!("{{{},{}}}", entry("a", a.0, a.1), entry("b", b.0, b.1))
+}
+
+/// A node with package a erroring and package b complete.
+fn node(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "uid": format!("uid-{name}"),
+            "annotations": {
+                state_key(): two(("apply", "erroring"), ("config", "complete")),
+                status_key(): "erroring",
+            },
+            "labels": {status_key(): "erroring"},
+        },
+        "spec": {},
+    })
+}
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("gpu-{n:04}")).collect()
+}
+
+fn server_of(names: &[String]) -> Server {
+    Server::new(names.iter().map(|n| (path(n), node(n))))
+}
+
+/// Package a is taken out of the node state, and the status follows.
+fn rerun(name: &str) -> Step {
+    let text = two(("apply", "erroring"), ("config", "complete"));
+    let mut state = NodeState::default();
+    state.add(&state_key(), None, &text);
+    let (_, left) = state.without("a|1.0.0").expect("it is there");
+    let at = At {
+        stage: PackageStage::Apply,
+        state: State::Erroring,
+        text: state.entry_text("a|1.0.0").expect("it is there").to_owned(),
+    };
+    let one = Move {
+        entry: "a|1.0.0".into(),
+        from: Some(at),
+        to: None,
+        onward: true,
+    };
+    let gone = || Edit::new(Some("erroring"), None).pin(Pin::Nothing);
+    let edit = Edit::new(Some(&text), left.as_deref()).pin(Pin::Entries(vec![one]));
+    let change = Metadata::default()
+        .annotation(state_key(), edit)
+        .annotation(status_key(), gone())
+        .label(status_key(), gone());
+    let target = Target::node(name, Some(&format!("uid-{name}")));
+    Step::new(target, Change::Metadata(change), "a test")
+}
+
+fn plan_of(names: &[String]) -> Plan {
+    Plan {
+        title: "reset gpu".into(),
+        subject: "gpu".into(),
+        stages: vec![Stage::of(names.iter().map(|n| rerun(n)).collect())],
+        erroring: Some(format!("{}=erroring", status_key())),
+        ..Plan::default()
+    }
+}
+
+/// The node as the plan wants it.
+fn wanted(name: &str) -> Value {
+    let mut node = node(name);
+    rerun(name).apply_to(&mut node).expect("the step fits");
+    // The server of the tests keeps a map whose last key went.
+    node["metadata"]["labels"] = json!({});
+    node
+}
+
+async fn carry_out(server: &Server, plan: &Plan, options: &Options) -> (Outcome, Vec<String>) {
+    let (_stopper, stop) = Stopper::new();
+    carry_out_until(server, plan, options, None, &stop).await
+}
+
+/// Carries a plan out; what happens comes back as one word an event.
+async fn carry_out_until(
+    server: &Server,
+    plan: &Plan,
+    options: &Options,
+    journal: Option<&mut Journal>,
+    stop: &Stop,
+) -> (Outcome, Vec<String>) {
+    let mut heard = Vec::new();
+    let mut hear = |event: &Event<'_>| {
+        heard.push(match event {
+            Event::Started { steps } => format!("started {steps}"),
+            Event::Sending { step } => format!("sending {}", step.target.name),
+            Event::Replanned { step, .. } => format!("replanned {}", step.target.name),
+            Event::Throttled { .. } => "throttled".to_owned(),
+            Event::Step { step, fate, .. } => format!("{} {fate:?}", step.target.name),
+            Event::Pausing { done, left, .. } => format!("pausing {done} {left}"),
+            Event::Waiting { until } => format!("waiting until {}", until.describe()),
+            Event::Done { .. } => "done".to_owned(),
+        });
+    };
+    let outcome = apply(&server.client(), plan, options, journal, stop, &mut hear).await;
+    (outcome, heard)
+}

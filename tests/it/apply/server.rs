@@ -1,0 +1,229 @@
+//! An API server in memory: objects by path, JSON Patch as the real one applies it, and faults.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Method, Request, Response};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+/// What goes wrong with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The answer, instead of doing it.
+    Answer(u16),
+    /// The answer, after having done it.
+    DoneBut(u16),
+    /// No answer.
+    Hang,
+    /// Done, and no answer.
+    DoneAndHang,
+}
+
+type Hook = Box<dyn FnMut(&mut Store, &Call) -> Option<Fault> + Send>;
+
+/// A request as the hook sees it.
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub method: Method,
+    /// The path of the object, without subresource.
+    pub path: String,
+    pub uri: String,
+    /// How many requests of this method there were to this path before.
+    pub nth: usize,
+}
+
+#[derive(Default)]
+pub struct Store {
+    pub objects: BTreeMap<String, Value>,
+    /// Writes that were carried out, by path.
+    pub writes: BTreeMap<String, usize>,
+    pub calls: Vec<Call>,
+    /// Requests by method and path.
+    counts: BTreeMap<(String, String), usize>,
+    /// What the user may not do: `patch nodes`.
+    pub denied: BTreeSet<String>,
+}
+
+#[derive(Clone)]
+pub struct Server {
+    pub store: Arc<Mutex<Store>>,
+    hook: Arc<Mutex<Hook>>,
+}
+
+impl Server {
+    pub fn new(objects: impl IntoIterator<Item = (String, Value)>) -> Server {
+        let store = Store {
+            objects: objects.into_iter().collect(),
+            ..Store::default()
+        };
+        Server {
+            store: Arc::new(Mutex::new(store)),
+            hook: Arc::new(Mutex::new(Box::new(|_, _| None))),
+        }
+    }
+
+    /// Called before each request, with the store.
+    pub fn on_request(
+        self,
+        hook: impl FnMut(&mut Store, &Call) -> Option<Fault> + Send + 'static,
+    ) -> Server {
+        *self.hook.lock().expect("no panic") = Box::new(hook);
+        self
+    }
+
+    pub fn client(&self) -> kube::Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move { Ok::<_, std::convert::Infallible>(server.answer(request).await) }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    pub fn objects(&self) -> BTreeMap<String, Value> {
+        self.store.lock().expect("no panic").objects.clone()
+    }
+
+    pub fn object(&self, path: &str) -> Value {
+        self.objects().get(path).cloned().unwrap_or_default()
+    }
+
+    pub fn writes(&self) -> BTreeMap<String, usize> {
+        self.store.lock().expect("no panic").writes.clone()
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.expect("a body in memory").to_bytes();
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let uri = head.uri.path();
+        let path = uri.strip_suffix("/status").unwrap_or(uri).to_owned();
+        let (fault, reply) = {
+            let mut store = self.store.lock().expect("no panic");
+            let so_far = store.counts.entry((head.method.to_string(), path.clone()));
+            let so_far = so_far.or_default();
+            *so_far += 1;
+            let call = Call {
+                nth: *so_far - 1,
+                method: head.method.clone(),
+                path: path.clone(),
+                uri: head.uri.to_string(),
+            };
+            let fault = (self.hook.lock().expect("no panic"))(&mut store, &call);
+            store.calls.push(call);
+            let reply = match fault {
+                Some(Fault::Answer(code)) => (code, status(code, "as the test has it")),
+                Some(Fault::Hang) => (0, Value::Null),
+                _ => store.carry_out(&head.method, &head.uri, &path, &body),
+            };
+            (fault, reply)
+        };
+        let (code, body) = match fault {
+            Some(Fault::Hang | Fault::DoneAndHang) => std::future::pending().await,
+            Some(Fault::DoneBut(code)) => (code, status(code, "as the test has it")),
+            _ => reply,
+        };
+        // Without it, every request would be done at its first poll, and nothing would be in flight.
+        tokio::time::sleep(Duration::from_micros(100)).await;
+        let mut response = Response::builder().status(code);
+        if code == 429 {
+            response = response.header("Retry-After", "0");
+        }
+        response
+            .body(Body::from(body.to_string().into_bytes()))
+            .expect("a response")
+    }
+}
+
+impl Store {
+    fn carry_out(
+        &mut self,
+        method: &Method,
+        uri: &http::Uri,
+        path: &str,
+        body: &Value,
+    ) -> (u16, Value) {
+        if path.ends_with("selfsubjectaccessreviews") {
+            let wanted = &body["spec"]["resourceAttributes"];
+            let text = |key: &str| wanted[key].as_str().unwrap_or_default().to_owned();
+            let mut spelled = format!("{} {}", text("verb"), text("resource"));
+            if !text("subresource").is_empty() {
+                spelled = format!("{spelled}/{}", text("subresource"));
+            }
+            let allowed = !self.denied.contains(&spelled);
+            return (201, json!({"status": {"allowed": allowed}}));
+        }
+        if let Some(selector) = uri.query().and_then(|q| q.strip_prefix("labelSelector=")) {
+            let selector = selector.replace("%2F", "/").replace("%3D", "=");
+            let (key, value) = selector.split_once('=').expect("an equality");
+            let inside = format!("{path}/");
+            let items: Vec<&Value> = self
+                .objects
+                .iter()
+                .filter(|(p, o)| p.starts_with(&inside) && o["metadata"]["labels"][key] == value)
+                .map(|(_, o)| o)
+                .collect();
+            return (200, json!({"items": items}));
+        }
+        let Some(object) = self.objects.get(path) else {
+            return (404, status(404, "not found"));
+        };
+        match *method {
+            Method::GET => (200, object.clone()),
+            Method::DELETE => {
+                self.objects.remove(path);
+                *self.writes.entry(path.to_owned()).or_default() += 1;
+                (200, json!({}))
+            }
+            Method::PATCH => {
+                let Some(after) = patched(object, body) else {
+                    let says = "the server rejected our request due to an error in our request";
+                    return (422, status(422, says));
+                };
+                if !uri.query().unwrap_or_default().contains("dryRun=All") {
+                    self.objects.insert(path.to_owned(), after.clone());
+                    *self.writes.entry(path.to_owned()).or_default() += 1;
+                }
+                (200, after)
+            }
+            _ => (405, status(405, "not here")),
+        }
+    }
+
+    /// The operator or somebody else sets a value, null to remove it.
+    pub fn set(&mut self, path: &str, pointer: &[&str], value: Value) {
+        let mut at = self.objects.get_mut(path).expect("it is there");
+        for step in pointer {
+            at = &mut at[*step];
+        }
+        *at = value;
+    }
+}
+
+/// Applies a JSON Patch as the API server does: a `test` against null holds where nothing stands,
+/// but not below a map that is not there.
+pub fn patched(object: &Value, patch: &Value) -> Option<Value> {
+    let mut after = object.clone();
+    for operation in patch.as_array().expect("a JSON Patch") {
+        let path = operation["path"].as_str().expect("a path");
+        if operation["op"] == "test" && operation["value"].is_null() {
+            let (parent, _) = path.rsplit_once('/').expect("a pointer");
+            after.pointer(parent)?;
+            if after.pointer(path).is_some_and(|v| !v.is_null()) {
+                return None;
+            }
+            continue;
+        }
+        let one: json_patch::Patch =
+            serde_json::from_value(json!([operation])).expect("an operation");
+        json_patch::patch(&mut after, &one).ok()?;
+    }
+    Some(after)
+}
+
+fn status(code: u16, message: &str) -> Value {
+    json!({"kind": "Status", "code": code, "message": message})
+}

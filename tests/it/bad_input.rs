@@ -1,0 +1,234 @@
+//! What a user gets who hands over something wrong: one line that says what, where and what to do.
+
+use std::path::Path;
+
+use crate::support::fake_api::FakeApi;
+use crate::support::run::{Run, run};
+
+use insta::assert_snapshot;
+
+/// The transcript, with the temporary directory and ports taken out.
+fn transcript(run: Run, dir: &Path, url: &str) -> String {
+    let text = run
+        .go()
+        .transcript()
+        .replace(&dir.display().to_string(), "DIR");
+    match url {
+        "" => text,
+        url => text.replace(url, "http://SERVER"),
+    }
+}
+
+fn dump(content: &[u8]) -> String {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("dump.json");
+    std::fs::write(&path, content).expect("a file");
+    transcript(
+        Run::new([Path::new("diagnose"), Path::new("--from"), &path]),
+        dir.path(),
+        "",
+    )
+}
+
+#[test]
+fn a_dump_that_is_missing() {
+    assert_snapshot!(
+        run("diagnose stuck --from tests/no-such-file.json")
+            .go()
+            .transcript()
+    );
+}
+
+#[test]
+fn a_dump_that_is_empty() {
+    assert_snapshot!(dump(b""));
+    assert_snapshot!(dump(b"  \n"));
+}
+
+#[test]
+fn a_dump_that_is_cut_off() {
+    assert_snapshot!(dump(
+        br#"{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kin"#
+    ));
+}
+
+#[test]
+fn a_dump_that_is_text() {
+    assert_snapshot!(dump(
+        b"error: the server doesn't have a resource type \"skyhooks\"\n"
+    ));
+    assert_snapshot!(dump(b"No resources found\n"));
+    assert_snapshot!(dump(&[0xff, 0xfe, 0x00]));
+}
+
+#[test]
+fn a_dump_of_other_things() {
+    assert_snapshot!(dump(br#"{"a": 1}"#));
+    assert_snapshot!(dump(br#"[{"kind":"Node"}]"#));
+    assert_snapshot!(dump(
+        br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#
+    ));
+    assert_snapshot!(dump(
+        br#"{"apiVersion":"v1","kind":"List","items":{"a":1}}"#
+    ));
+}
+
+#[test]
+fn a_folder_without_objects() {
+    assert_snapshot!(run("diagnose stuck --from src/view").go().transcript());
+}
+
+#[test]
+fn an_object_that_does_not_decode_makes_its_source_unreadable() {
+    assert_snapshot!(dump(br#"{"apiVersion":"v1","kind":"List","items":[
+        {"apiVersion":"skyhook.nvidia.com/v1alpha1","kind":"Skyhook","metadata":{"name":"gpu"},"spec":{"packages":[]}},
+        {"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}]}"#));
+}
+
+#[test]
+fn a_million_entries_and_escape_sequences() {
+    let mut state = String::from("{");
+    for i in 0..1_000_000 {
+        state.push_str(&format!("{}\"p{i}|1\":{{}}", if i == 0 { "" } else { "," }));
+    }
+    state.push('}');
+    let node = |name: &str, state: &str| serde_json::json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "annotations": {"skyhook.nvidia.com/nodeState_gpu": state}}});
+    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "skyhook.nvidia.com/v1alpha1", "kind": "Skyhook", "metadata": {"name": "gpu", "generation": 2}},
+        node("big", &state),
+        node("evil", "{\"\u{1b}[2J\u{1b}]0;owned\u{7}|1\": 1}"),
+    ]});
+    assert_snapshot!(dump(list.to_string().as_bytes()));
+}
+
+#[test]
+fn from_standard_input() {
+    let bytes = std::fs::read("tests/clusters/apply-erroring/cluster.json").expect("a capture");
+    let ran = run("diagnose stuck -o name --from -").stdin(bytes).go();
+    assert_snapshot!(ran.transcript());
+}
+
+#[test]
+fn a_kubeconfig_that_is_missing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    assert_snapshot!(run("diagnose stuck").go().transcript());
+    let path = dir.path().join("none");
+    assert_snapshot!(transcript(
+        run("node status").kubeconfig(&path),
+        dir.path(),
+        ""
+    ));
+    let run = Run::new([
+        Path::new("node"),
+        Path::new("status"),
+        Path::new("--kubeconfig"),
+        &path,
+    ]);
+    assert_snapshot!(transcript(run, dir.path(), ""));
+}
+
+#[test]
+fn a_kubeconfig_that_is_not_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("config");
+    std::fs::write(&path, "users: [{name: a, user: {token: s3cret-token, \n").expect("a file");
+    let text = transcript(run("diagnose stuck").kubeconfig(&path), dir.path(), "");
+    assert!(!text.contains("s3cret"), "{text}");
+    assert_snapshot!(text);
+}
+
+#[test]
+fn a_context_that_does_not_exist() {
+    let served = FakeApi::new().serve();
+    let run = run("diagnose stuck --context faek").kubeconfig(&served.kubeconfig());
+    assert_snapshot!(transcript(run, served.dir(), &served.url));
+}
+
+#[test]
+fn a_server_that_does_not_answer() {
+    let served = FakeApi::new().serve();
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = dir.path().join("config");
+    std::fs::copy(served.kubeconfig(), &config).expect("a copy");
+    let url = served.url.clone();
+    drop(served);
+    assert_snapshot!(transcript(
+        run("diagnose stuck").kubeconfig(&config),
+        dir.path(),
+        &url
+    ));
+}
+
+#[test]
+fn a_token_that_has_expired() {
+    let fake = FakeApi::new().require_token("fresh");
+    let served = fake.serve();
+    let run = run("diagnose stuck --token s3cret-token").kubeconfig(&served.kubeconfig());
+    let text = transcript(run, served.dir(), &served.url);
+    assert!(
+        !text
+            .replacen("--token s3cret-token", "", 1)
+            .contains("s3cret"),
+        "{text}"
+    );
+    assert_snapshot!(text);
+}
+
+#[test]
+fn a_cluster_without_the_operator() {
+    let served = FakeApi::new().serve();
+    let run = run("diagnose stuck").kubeconfig(&served.kubeconfig());
+    assert_snapshot!(transcript(run, served.dir(), &served.url));
+}
+
+#[test]
+fn names_that_match_nothing() {
+    for words in [
+        "diagnose stuck gpu-tun --from tests/clusters/complete",
+        "diagnose stuck --node node-11 --from tests/clusters/complete",
+        "diagnose stuck --rule SKY999 --from tests/clusters/complete",
+        "node status nod-1 --from tests/clusters/complete",
+        "node status 'x.*y' --from tests/clusters/complete",
+        "node status ( --from tests/clusters/complete",
+        "node list --skyhook other --from tests/clusters/complete",
+        "explain SKY10",
+    ] {
+        insta::assert_snapshot!(
+            format!(
+                "unknown_{}",
+                words
+                    .split(" --from")
+                    .next()
+                    .expect("a part")
+                    .replace(' ', "_")
+            ),
+            run(words).go().transcript()
+        );
+    }
+}
+
+#[test]
+fn words_that_are_not_understood() {
+    for words in [
+        "",
+        "frobnicate",
+        "node bogus",
+        "node list",
+        "diagnose --fail-on maybe",
+        "rules -o xml",
+        "explain",
+    ] {
+        insta::assert_snapshot!(
+            format!("usage_{}", words.replace(' ', "_")),
+            run(words).go().transcript()
+        );
+    }
+}
+
+/// Text that a cluster hands over is made harmless; our own layout must not need it.
+#[test]
+fn the_version_is_laid_out_without_control_characters() {
+    let ran = run("version --client-only").go();
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(ran.stdout, format!("Skyhook plugin:   v{version}\n"));
+}

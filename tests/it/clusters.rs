@@ -1,0 +1,172 @@
+//! The binary over captured clusters: from files, and from a server that holds the same objects.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::support::clusters::{self, Captured};
+use crate::support::fake_api::Logged;
+use crate::support::marks;
+use crate::support::run::run;
+
+fn diagnosis(captured: &Captured) -> Value {
+    run(&format!(
+        "diagnose stuck -o json --from {}",
+        captured.path()
+    ))
+    .go()
+    .json()
+}
+
+#[test]
+fn each_gets_what_it_is_marked_with() {
+    for captured in clusters::all() {
+        let mut expect = captured.expect.clone();
+        expect.sort();
+        assert_eq!(
+            marks::of_report(&diagnosis(&captured)),
+            expect,
+            "{}",
+            captured.name
+        );
+    }
+}
+
+#[test]
+fn each_reads_well() {
+    for captured in clusters::all() {
+        let ran = run(&format!("diagnose stuck --from {}", captured.path())).go();
+        insta::assert_snapshot!(format!("diagnose_{}", captured.name), ran.transcript());
+    }
+}
+
+#[test]
+fn node_status_of_each_reads_well() {
+    for captured in clusters::all() {
+        let from = captured.path();
+        let mut transcript = run(&format!("node status --from {from}")).go().transcript();
+        transcript += &run(&format!("node status -o wide --from {from}"))
+            .go()
+            .transcript();
+        insta::assert_snapshot!(format!("node_status_{}", captured.name), transcript);
+    }
+}
+
+/// The mark of a finding without its severity, and how bad it is.
+fn said(document: &Value) -> BTreeMap<String, Severity> {
+    let findings = document["findings"].as_array().expect("findings").iter();
+    findings
+        .map(|finding| {
+            let severity = finding["severity"].as_str().expect("a severity");
+            let level = ["info", "warning", "error"]
+                .iter()
+                .position(|s| *s == severity);
+            let mark = marks::of_document(finding).replacen(&format!(" {severity}"), "", 1);
+            (mark, level.expect("a known severity"))
+        })
+        .collect()
+}
+
+/// Rules that ask how long something has lasted: a server is asked long after the capture was made.
+const CLOCKED: [&str; 4] = ["SKY113", "SKY205", "SKY211", "SKY602"];
+
+/// From 0, info, to 2, error.
+type Severity = usize;
+
+/// Files cannot tell "there is none" from "none was captured", so a server may be surer of a finding,
+/// and may add some of the rules that the files left unchecked. Otherwise the two say the same.
+#[test]
+fn a_server_with_the_same_objects_gives_the_same_report() {
+    for captured in clusters::all() {
+        let name = &captured.name;
+        let served = captured.served().serve();
+        let ran = run("diagnose stuck -o json")
+            .kubeconfig(&served.kubeconfig())
+            .go();
+        let (live, files) = (ran.json(), diagnosis(&captured));
+        assert_eq!(ran.stderr, "", "{name}");
+        assert_eq!(live["notChecked"], serde_json::json!([]), "{name}");
+        let unchecked: Vec<&str> = files["notChecked"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter_map(|n| n["code"].as_str())
+            .collect();
+        let (of_server, of_files) = (said(&live), said(&files));
+        for (mark, severity) in &of_files {
+            assert!(
+                of_server.get(mark) >= Some(severity),
+                "{name}: the server does not say {mark}"
+            );
+        }
+        for mark in of_server
+            .keys()
+            .filter(|mark| !of_files.contains_key(*mark))
+        {
+            let code = mark.split(' ').next().expect("a code");
+            if CLOCKED.contains(&code) {
+                continue;
+            }
+            assert!(
+                unchecked.contains(&code),
+                "{name}: the files do not say {mark}"
+            );
+        }
+        let stuck = live["verdict"] == "stuck";
+        assert_eq!(ran.code, Some(if stuck { 2 } else { 0 }), "{name}");
+    }
+}
+
+#[test]
+fn without_a_permission_nothing_is_healthy() {
+    let captured = clusters::named("complete");
+    let healthy = captured.served();
+    let served = healthy.serve();
+    let ran = run("diagnose stuck -o json")
+        .kubeconfig(&served.kubeconfig())
+        .go();
+    assert_eq!(
+        (ran.json()["verdict"].as_str(), ran.code),
+        (Some("healthy"), Some(0))
+    );
+    let mut sources: Vec<String> = healthy.requests().iter().filter_map(listed).collect();
+    sources.sort();
+    sources.dedup();
+    assert!(sources.contains(&"nodes".to_owned()), "{sources:?}");
+    for source in sources {
+        let fake = captured.served();
+        fake.on(&format!("LIST {source}")).reply(403);
+        let served = fake.serve();
+        let ran = run("diagnose stuck -o json")
+            .kubeconfig(&served.kubeconfig())
+            .go();
+        assert_eq!(ran.json()["verdict"], "incomplete", "without {source}");
+        assert_ne!(
+            ran.json()["notChecked"],
+            serde_json::json!([]),
+            "without {source}"
+        );
+        assert_eq!(ran.code, Some(1), "without {source}");
+        let ran = run("diagnose stuck --fail-on never")
+            .kubeconfig(&served.kubeconfig())
+            .go();
+        assert_eq!(ran.code, Some(0), "without {source}");
+    }
+}
+
+/// The plural of what a request lists; discovery lists nothing.
+fn listed(request: &Logged) -> Option<String> {
+    let path = request.path.as_str();
+    let resource = path.strip_prefix("/api/v1/").or_else(|| {
+        path.strip_prefix("/apis/")?
+            .split_once('/')?
+            .1
+            .split_once('/')
+            .map(|(_, rest)| rest)
+    })?;
+    let plural = match resource.strip_prefix("namespaces/") {
+        Some(inside) => inside.split_once('/')?.1,
+        None => resource,
+    };
+    Some(plural.to_owned())
+}

@@ -1,0 +1,296 @@
+//! Completion as kubectl asks for it: words in, candidates and a directive out.
+
+#[cfg(unix)]
+mod install;
+mod many;
+#[cfg(target_os = "linux")]
+mod shells;
+
+use kubectl_skyhook::api::Generation;
+use serde_json::json;
+
+use crate::support::clusters;
+use crate::support::fake_api::{FakeApi, Reply};
+use crate::support::run::{Ran, Run};
+
+const FROM: &str = "--from=tests/clusters/two-priorities";
+
+/// The words after the plugin's name, split at blanks; `''` is an empty word.
+fn complete(words: &str) -> Run {
+    let words = words.split(' ').map(|w| if w == "''" { "" } else { w });
+    Run::new(std::iter::once("__complete").chain(words))
+}
+
+/// What is on stdout, once it is sure that nothing else happened.
+fn stdout(ran: Ran) -> String {
+    assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(0)));
+    ran.stdout
+}
+
+fn answer(words: &str) -> String {
+    stdout(complete(words).go())
+}
+
+#[test]
+fn without_descriptions_the_words_alone_come() {
+    let words = ["__completeNoDesc", "node", "list", FROM, "--skyhook", ""];
+    assert_eq!(stdout(Run::new(words).go()), "first\nsecond\n:4\n");
+}
+
+#[test]
+fn words_of_the_cluster_come_with_what_is_worth_knowing() {
+    for (words, expected) in [
+        (
+            format!("node list {FROM} --skyhook ''"),
+            "first\t2/3 nodes complete, erroring\nsecond\t2/3 nodes complete, waiting\n:4\n",
+        ),
+        (
+            format!("{FROM} node list --skyhook=s"),
+            "second\t2/3 nodes complete, waiting\n:4\n",
+        ),
+        (
+            "diagnose stuck --from tests/clusters/deleted-while-paused ''".to_owned(),
+            "gpu-tune\t0/3 nodes complete, being deleted, paused\n:4\n",
+        ),
+        (
+            format!("node status {FROM} node-1 ''"),
+            "node-2\tfirst erroring, second waiting\nnode-3\n:4\n",
+        ),
+        (
+            format!("diagnose stuck {FROM} --node node-3 --node node-"),
+            "node-1\nnode-2\tfirst erroring, second waiting\n:4\n",
+        ),
+        (
+            format!("reset second {FROM} --package ''"),
+            "top\t3.0.0\n:4\n",
+        ),
+        (
+            format!("reset {FROM} --package ''"),
+            "base\t1.0.0\ntop\t3.0.0\n:4\n",
+        ),
+        (format!("update-state {FROM} first base ''"), "1.0.0\n:4\n"),
+        (format!("node list {FROM} --skyhook nothing"), ":4\n"),
+    ] {
+        assert_eq!(answer(&words), expected, "{words}");
+    }
+}
+
+#[test]
+fn words_of_the_program_need_no_cluster() {
+    for (words, expected) in [
+        (
+            "nod",
+            "node\tLook at nodes, reset them, or keep the operator off them\n:4\n",
+        ),
+        (
+            "explain migr",
+            "migration-hold\tSKY601: An unfinished object of the old API stops the whole new operator.\n:4\n",
+        ),
+        (
+            "diagnose --rule SKY601",
+            "SKY601\tmigration-hold: An unfinished object of the old API stops the whole new operator.\n:4\n",
+        ),
+        (
+            "update-state a b 1 ''",
+            "uninstall\nuninstall-interrupt\nupgrade\napply\ninterrupt\npost-interrupt\nconfig\n:4\n",
+        ),
+        (
+            "update-state a b 1 apply ''",
+            "complete\nin_progress\nskipped\nerroring\nunknown\n:4\n",
+        ),
+        ("diagnose --fail-on ''", "error\nwarning\ninfo\nnever\n:4\n"),
+        ("reset gpu-tune --dry-run=", "client\nserver\nnone\n:4\n"),
+        (
+            "rules -oj",
+            "-ojson\tfor programs\n-ojsonpath=\ta template of kubectl's kind\n-ojsonpath-file=\ta template in a file\n-ojsonpath-as-json=\twhat a template finds, as JSON\n:4\n",
+        ),
+        (
+            "rules -o custom",
+            "custom-columns=\tHEADING:PATH,…\ncustom-columns-file=\theadings above paths, in a file\n:6\n",
+        ),
+        (
+            "rules --no-h",
+            "--no-headers\tLeave out the headings of tables\n:4\n",
+        ),
+        // Flags are offered to those who begin one.
+        ("rules ''", ":4\n"),
+        ("rules --from ''", ":0\n"),
+        ("rules --kubeconfig=x", ":0\n"),
+        ("completion install --dir ''", ":16\n"),
+        ("no-such-command ''", ":4\n"),
+        ("rules --token ''", ":4\n"),
+    ] {
+        assert_eq!(answer(words), expected, "{words}");
+    }
+}
+
+#[test]
+fn the_kubeconfig_names_contexts_clusters_users_and_namespaces() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("config");
+    let context = |name: &str, namespace: &str| json!({"name": name, "context": {"cluster": "c", "user": "u", "namespace": namespace}});
+    let config = json!({
+        "kind": "Config", "apiVersion": "v1",
+        "contexts": [context("prod", "ops"), context("dev", "ops"), context("lab", "")],
+        "clusters": [{"name": "east", "cluster": {"server": "https://x"}}],
+        "users": [{"name": "me", "user": {}}],
+    });
+    std::fs::write(&path, config.to_string()).expect("a kubeconfig");
+    for (words, expected) in [
+        ("node status --context ''", "dev\nlab\nprod\n:4\n"),
+        ("--cluster ''", "east\n:4\n"),
+        ("--user=", "me\n:4\n"),
+        ("-n ''", "ops\n:4\n"),
+    ] {
+        let ran = complete(words).kubeconfig(&path).go();
+        assert_eq!(stdout(ran), expected, "{words}");
+        let flag = format!("--kubeconfig={} {words}", path.display());
+        assert_eq!(answer(&flag), expected, "{flag}");
+    }
+    assert_eq!(answer("--context ''"), ":4\n");
+    assert_eq!(answer("--kubeconfig=/no/such/file --context ''"), ":1\n");
+}
+
+#[test]
+fn namespaces_are_those_of_the_cluster_where_it_tells() {
+    let fake = FakeApi::new().serving(Generation::Skyhook);
+    for name in ["skyhook", "skyhook-old", "default"] {
+        fake.load(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+    }
+    let served = fake.serve();
+    let ask = || {
+        let ran = complete("rules -n sky")
+            .kubeconfig(&served.kubeconfig())
+            .go();
+        stdout(ran)
+    };
+    assert_eq!(ask(), "skyhook\nskyhook-old\n:4\n");
+    fake.on("LIST namespaces").reply(403);
+    assert_eq!(ask(), ":4\n", "the context names no namespace");
+}
+
+#[test]
+fn journals_are_offered_newest_first() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let folder = dir.path().join("kubectl-skyhook/journal");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for id in [
+        "20261119-101112.001-reset-gpu",
+        "20261120-101112.001-pause-gpu",
+    ] {
+        std::fs::write(folder.join(format!("{id}.jsonl")), "").expect("a journal");
+    }
+    for (words, expected) in [
+        (
+            "undo ''",
+            "20261120-101112.001-pause-gpu\n20261119-101112.001-reset-gpu\n:36\n",
+        ),
+        (
+            "journal show 20261119",
+            "20261119-101112.001-reset-gpu\n:36\n",
+        ),
+        ("undo 2027", ":36\n"),
+    ] {
+        let ran = complete(words).env("XDG_STATE_HOME", dir.path()).go();
+        assert_eq!(stdout(ran), expected, "{words}");
+    }
+}
+
+#[test]
+fn a_server_is_asked_where_the_line_says() {
+    let served = clusters::named("two-priorities").served().serve();
+    let kubeconfig = served.kubeconfig();
+    let ran = complete("node list --skyhook ''")
+        .kubeconfig(&kubeconfig)
+        .go();
+    let expected = "first\t2/3 nodes complete, erroring\nsecond\t2/3 nodes complete, waiting\n:4\n";
+    assert_eq!(stdout(ran), expected);
+    let flag = format!("--kubeconfig {} node status ''", kubeconfig.display());
+    let expected = "node-1\nnode-2\tfirst erroring, second waiting\nnode-3\n:4\n";
+    assert_eq!(answer(&flag), expected);
+}
+
+#[test]
+fn many_nodes_are_not_read_whole() {
+    let fake = FakeApi::new().serving(Generation::Skyhook);
+    for n in 1..=1_000 {
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("gpu-{n:05}")}});
+        fake.load(node);
+    }
+    let served = fake.serve();
+    let ran = complete("node status gpu-0000")
+        .kubeconfig(&served.kubeconfig())
+        .go();
+    let expected: String = (1..=9).map(|n| format!("gpu-0000{n}\n")).collect();
+    assert_eq!(stdout(ran), expected + ":4\n");
+    assert_eq!(fake.lines(), ["GET /api/v1/nodes?includeObject=None"]);
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error_and_no_words() {
+    let fake = FakeApi::new().serving(Generation::Skyhook);
+    fake.on("LIST skyhooks").reply(403);
+    fake.on("LIST nodes").reply(Reply::Hang);
+    let served = fake.serve();
+    for words in [
+        "diagnose stuck ''",
+        "node status ''",
+        "node status --context=none ''",
+        "node status --from /no/such/file ''",
+        "node status --from - ''",
+    ] {
+        let ran = complete(words).kubeconfig(&served.kubeconfig()).go();
+        assert_eq!(stdout(ran), ":1\n", "{words}");
+    }
+    assert_eq!(answer("node status ''"), ":1\n");
+}
+
+#[test]
+fn the_scripts_of_shells_get_the_same_words() {
+    let ask = |shell: &str, words: &str| {
+        let words: Vec<&str> = words
+            .split(' ')
+            .map(|w| if w == "''" { "" } else { w })
+            .collect();
+        let index = words.len().to_string();
+        let line = ["--", "kubectl-skyhook"].into_iter().chain(words);
+        let run = Run::new(line)
+            .env("KUBECTL_SKYHOOK_COMPLETE", shell)
+            .env("_CLAP_COMPLETE_INDEX", index)
+            .env("_CLAP_IFS", "\n");
+        stdout(run.go())
+    };
+    for (shell, words, expected) in [
+        (
+            "fish",
+            format!("node list {FROM} --skyhook ''"),
+            "first\t2/3 nodes complete, erroring\nsecond\t2/3 nodes complete, waiting\n",
+        ),
+        (
+            "bash",
+            format!("node list {FROM} --skyhook ''"),
+            "first\nsecond",
+        ),
+        ("bash", "node st".to_owned(), "status"),
+        (
+            "bash",
+            "diagnose --fail-on ''".to_owned(),
+            "error\nwarning\ninfo\nnever",
+        ),
+        ("bash", "diagnose --fail".to_owned(), "--fail-on"),
+        (
+            "bash",
+            "completion install --dir compl".to_owned(),
+            "completions/",
+        ),
+        ("bash", "explain SKY999".to_owned(), ""),
+        ("sh", "node ''".to_owned(), ""),
+        (
+            "elvish",
+            "update-state a b 1 apply ''".to_owned(),
+            "complete\nin_progress\nskipped\nerroring\nunknown",
+        ),
+    ] {
+        assert_eq!(ask(shell, &words), expected, "{shell}: {words}");
+    }
+}

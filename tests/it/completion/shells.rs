@@ -1,0 +1,259 @@
+//! Completion in the shells themselves, by our own scripts and by way of kubectl.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use expectrl::{Expect, Session};
+use tempfile::TempDir;
+
+use crate::support::clusters;
+use crate::support::fake_api::Served;
+use crate::support::found::found;
+
+/// A shell's surroundings: a cluster, and a PATH on which the plugin and the name that kubectl asks stand.
+struct Surroundings {
+    cluster: Served,
+    bin: TempDir,
+}
+
+impl Surroundings {
+    fn new() -> Surroundings {
+        let cluster = clusters::named("two-priorities").served().serve();
+        let bin = tempfile::tempdir().expect("a directory");
+        for name in ["kubectl-skyhook", "kubectl_complete-skyhook"] {
+            let binary = env!("CARGO_BIN_EXE_kubectl-skyhook");
+            std::os::unix::fs::symlink(binary, bin.path().join(name)).expect("a link");
+        }
+        Surroundings { cluster, bin }
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new(program);
+        command
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .env_clear()
+            .env("PATH", format!("{}:{path}", self.bin.path().display()))
+            .env("HOME", self.bin.path())
+            .env("TERM", "xterm")
+            .env("LANG", "C.UTF-8")
+            .env("KUBECONFIG", self.cluster.kubeconfig());
+        command
+    }
+
+    /// What a script prints; it says nothing else.
+    fn script(&self, shell: &[&str], script: &str) -> String {
+        let (program, flags) = shell.split_first().expect("a shell");
+        let output = self
+            .command(program)
+            .args(flags)
+            .args(["-c", script])
+            .stdin(Stdio::null())
+            .output()
+            .expect("the shell runs");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((&*stderr, output.status.code()), ("", Some(0)), "{script}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+}
+
+#[test]
+fn kubectl_asks_us() {
+    if !found("kubectl") {
+        return;
+    }
+    let here = Surroundings::new();
+    for (words, expected) in [
+        (
+            vec!["node", "list", "--skyhook", ""],
+            "first\t2/3 nodes complete, erroring\nsecond\t2/3 nodes complete, waiting\n:4\n",
+        ),
+        (
+            vec!["diagnose", "stuck", "--node", "node-2"],
+            "node-2\tfirst erroring, second waiting\n:4\n",
+        ),
+        (vec!["reset", "second", "--package", ""], "top\t3.0.0\n:4\n"),
+        (
+            vec!["completion", "ins"],
+            "install\tMake kubectl complete this plugin's words, live\n:4\n",
+        ),
+    ] {
+        let mut kubectl = here.command("kubectl");
+        let output = kubectl
+            .args(["__complete", "skyhook"])
+            .args(&words)
+            .output();
+        let output = output.expect("kubectl runs");
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(
+            (&*stdout, output.status.code()),
+            (expected, Some(0)),
+            "{words:?}"
+        );
+        // kubectl's own words, of which some versions have more, and nothing of ours.
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let said: Vec<&str> = stderr
+            .lines()
+            .filter(|l| !l.starts_with("[Debug]"))
+            .collect();
+        assert_eq!(
+            said.join("\n") + "\n",
+            "Completion ended with directive: ShellCompDirectiveNoFileComp\n"
+        );
+    }
+}
+
+/// What bash offers for a line, by the function that completes its first word.
+const BASH: &str = r#"
+offers() {
+    COMP_LINE=$2 COMP_POINT=${#2} COMP_TYPE=9 COMP_KEY=9
+    read -ra COMP_WORDS <<<"$2"
+    [[ $2 == *' ' ]] && COMP_WORDS+=('')
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    COMPREPLY=()
+    "$1" "${COMP_WORDS[0]}" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}" 2>/dev/null
+    printf '%s\n' "${COMPREPLY[@]}"
+}
+"#;
+
+#[test]
+fn bash_by_its_script() {
+    if !found("bash") {
+        return;
+    }
+    let here = Surroundings::new();
+    let script = format!(
+        "{BASH}
+        source completions/kubectl-skyhook.bash
+        offers _clap_complete_kubectl_skyhook 'kubectl-skyhook node list --skyhook '
+        offers _clap_complete_kubectl_skyhook 'kubectl-skyhook node status node-'
+        offers _clap_complete_kubectl_skyhook 'kubectl-skyhook completion un'"
+    );
+    assert_eq!(
+        here.script(&["bash", "--noprofile", "--norc"], &script),
+        "first\nsecond\nnode-1\nnode-2\nnode-3\nuninstall\n"
+    );
+}
+
+/// bash-completion, which kubectl's script for bash stands on.
+const BASH_COMPLETION: &str = "/usr/share/bash-completion/bash_completion";
+
+#[test]
+fn bash_by_way_of_kubectl() {
+    if !found("bash") || !found("kubectl") || !found(BASH_COMPLETION) {
+        return;
+    }
+    let here = Surroundings::new();
+    let script = format!(
+        "{BASH}
+        source {BASH_COMPLETION}
+        source <(kubectl completion bash)
+        offers __start_kubectl 'kubectl skyhook node list --skyhook fi'
+        offers __start_kubectl 'kubectl skyhook reset second --package t'
+        offers __start_kubectl 'kubectl skyhook explain SKY601'"
+    );
+    // Of a word that is the only one, cobra's script leaves out what is said of it.
+    assert_eq!(
+        here.script(&["bash", "--noprofile", "--norc"], &script),
+        "first\ntop\nSKY601\n"
+    );
+}
+
+#[test]
+fn fish_by_its_script() {
+    if !found("fish") {
+        return;
+    }
+    let here = Surroundings::new();
+    let script = "source completions/kubectl-skyhook.fish
+        complete -C 'kubectl-skyhook node list --skyhook '
+        complete -C 'kubectl-skyhook reset second --package '";
+    assert_eq!(
+        here.script(&["fish", "--no-config"], script),
+        "first\t2/3 nodes complete, erroring\nsecond\t2/3 nodes complete, waiting\ntop\t3.0.0\n"
+    );
+}
+
+#[test]
+fn fish_by_way_of_kubectl() {
+    if !found("fish") || !found("kubectl") {
+        return;
+    }
+    let here = Surroundings::new();
+    let script = "kubectl completion fish | source
+        complete -C 'kubectl skyhook node list --skyhook '
+        complete -C 'kubectl skyhook reset second --package '";
+    assert_eq!(
+        here.script(&["fish", "--no-config"], script),
+        "first\t2/3 nodes complete, erroring\nsecond\t2/3 nodes complete, waiting\ntop\t3.0.0\n"
+    );
+}
+
+/// Types a line into zsh, presses the key, and sees what is on the line then, or what is listed below it.
+fn zsh(load: &str, typed: &str, expected: &[&str]) {
+    let here = Surroundings::new();
+    let mut command = here.command("zsh");
+    command.args(["-f", "-i"]);
+    let mut session = Session::spawn(command).expect("zsh starts on a terminal");
+    session.set_expect_timeout(Some(Duration::from_secs(60)));
+    // Ctrl-X prints the line as it stands.
+    let prepare = format!(
+        "PROMPT='> '; autoload -U compinit; compinit -u -D; {load}; \
+         line() {{ print -r -- \"<$BUFFER>\" }}; zle -N line; bindkey '^X' line; print rea''dy"
+    );
+    session.send_line(&prepare).expect("it listens");
+    session.expect("ready").expect("it is prepared");
+    session.send(format!("{typed}\t")).expect("it listens");
+    for text in expected {
+        if text.starts_with('<') {
+            session.send("\x18").expect("it listens");
+        }
+        if let Err(error) = session.expect(text) {
+            panic!("{typed}: no {text:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn zsh_by_its_script() {
+    if !found("zsh") {
+        return;
+    }
+    let load = "source completions/_kubectl-skyhook";
+    let typed = "kubectl-skyhook node list --skyhook ";
+    zsh(
+        load,
+        typed,
+        &[
+            "2/3 nodes complete, erroring",
+            "2/3 nodes complete, waiting",
+        ],
+    );
+    zsh(
+        load,
+        &format!("{typed}fi"),
+        &["<kubectl-skyhook node list --skyhook first >"],
+    );
+}
+
+#[test]
+fn zsh_by_way_of_kubectl() {
+    if !found("zsh") || !found("kubectl") {
+        return;
+    }
+    let load = "source <(kubectl completion zsh)";
+    let typed = "kubectl skyhook node list --skyhook ";
+    zsh(
+        load,
+        typed,
+        &[
+            "2/3 nodes complete, erroring",
+            "2/3 nodes complete, waiting",
+        ],
+    );
+    zsh(
+        load,
+        &format!("{typed}fi"),
+        &["<kubectl skyhook node list --skyhook first >"],
+    );
+}

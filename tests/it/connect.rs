@@ -1,0 +1,85 @@
+//! From flags, environment and kubeconfig to a server, over a socket.
+
+mod credentials;
+mod flags;
+mod kubeconfig;
+mod proxy;
+mod server;
+
+use std::path::Path;
+
+use clap::Parser;
+use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::args::connection::Connection;
+use kubectl_skyhook::cluster::live::load;
+use kubectl_skyhook::cluster::{Read, Source};
+use kubectl_skyhook::connect::{Connected, Environment, connect_from};
+use serde_json::{Value, json};
+
+use crate::support::fake_api::{self, FakeApi};
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// The flags, as the binary would parse them.
+fn flags(args: &[&str]) -> Connection {
+    let args = std::iter::once(&"kubectl-skyhook").chain(args);
+    Cli::try_parse_from(args).expect("flags").connection
+}
+
+/// A server with one node, which is enough to see that it was reached.
+fn fake() -> FakeApi {
+    FakeApi::new().serving(Generation::Skyhook).with(json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "node-1"},
+    }))
+}
+
+/// An environment whose home has nothing in it, with this `KUBECONFIG`.
+fn environment(home: &Path, kubeconfig: &str) -> Environment {
+    Environment {
+        kubeconfig: (!kubeconfig.is_empty()).then(|| kubeconfig.into()),
+        home: Some(home.to_owned()),
+        ..Environment::default()
+    }
+}
+
+/// Writes a file, and gives its path back as text.
+fn file(dir: &Path, name: &str, content: &str) -> String {
+    let path = dir.join(name);
+    std::fs::write(&path, content).expect("a file that can be written");
+    path.to_str().expect("a path of UTF-8").to_owned()
+}
+
+/// A kubeconfig with this one user, at a server.
+fn with_user(url: &str, user: &Value) -> String {
+    let mut config = fake_api::kubeconfig(url, "fake");
+    config["users"][0]["user"] = user.clone();
+    config.to_string()
+}
+
+async fn connected(environment: &Environment, args: &[&str]) -> Connected {
+    let connected = connect_from(environment, &flags(args), "diagnose stuck").await;
+    connected.expect("a client")
+}
+
+/// Why there is no client.
+async fn refused(environment: &Environment, args: &[&str]) -> String {
+    match connect_from(environment, &flags(args), "diagnose stuck").await {
+        Ok(_) => panic!("a client where none was expected"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The number of nodes, or why the cluster cannot be read.
+async fn nodes(connected: &Connected) -> Result<Read<usize>, String> {
+    let now = "2026-11-20T12:00:00Z".parse().expect("a time");
+    let cluster = load(&connected.client, &[Source::Nodes], None, None, now).await;
+    cluster
+        .map(|cluster| cluster.source(Source::Nodes))
+        .map_err(|error| error.to_string())
+}

@@ -1,0 +1,182 @@
+//! Credential plugins, token files, and what the server makes of them.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tempfile::tempdir;
+
+use super::{connected, environment, fake, file, nodes, refused, with_user};
+use crate::support::fake_api::Served;
+use kubectl_skyhook::cluster::Read;
+use kubectl_skyhook::connect::Environment;
+
+/// A user who gets credentials from a shell script that counts how often it is run.
+fn plugin(dir: &Path, script: &str) -> Value {
+    let runs = dir.join("runs").display().to_string();
+    let script = format!("echo run >> {runs}\n{script}\n");
+    let path = file(dir, "plugin.sh", &script);
+    json!({"exec": {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "sh",
+        "args": [path],
+        "env": [{"name": "TOKEN", "value": "hunter2"}],
+        "interactiveMode": "Never",
+        "installHint": "\nget sh from your distribution\nor elsewhere",
+    }})
+}
+
+fn runs(dir: &Path) -> usize {
+    let runs = std::fs::read_to_string(dir.join("runs"));
+    runs.map_or(0, |text| text.lines().count())
+}
+
+/// A server that wants `hunter2`, and an environment whose kubeconfig has this user for it.
+fn locked(user: impl FnOnce(&Path) -> Value) -> (Served, Environment) {
+    let served = fake().require_token("hunter2").serve();
+    let user = user(served.dir());
+    let path = file(served.dir(), "config", &with_user(&served.url, &user));
+    let environment = environment(served.dir(), &path);
+    (served, environment)
+}
+
+const CREDENTIAL: &str = r#"echo "{\"apiVersion\": \"client.authentication.k8s.io/v1\",
+    \"kind\": \"ExecCredential\", \"status\": {\"token\": \"$TOKEN\"EXPIRY}}""#;
+
+#[tokio::test]
+async fn a_plugin_is_run_once_and_its_token_is_sent() {
+    for expiry in ["", r#", \"expirationTimestamp\": \"2999-01-01T00:00:00Z\""#] {
+        let script = CREDENTIAL.replace("EXPIRY", expiry);
+        let (served, here) = locked(|dir| plugin(dir, &script));
+        let connected = connected(&here, &[]).await;
+        assert_eq!(nodes(&connected).await, Ok(Read::Ok(1)));
+        assert_eq!(runs(served.dir()), 1, "{expiry}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_has_expired_is_asked_for_again() {
+    let script = CREDENTIAL.replace(
+        "EXPIRY",
+        r#", \"expirationTimestamp\": \"2020-01-01T00:00:00Z\""#,
+    );
+    let (served, here) = locked(|dir| plugin(dir, &script));
+    let connected = connected(&here, &[]).await;
+    assert_eq!(runs(served.dir()), 1);
+    assert_eq!(nodes(&connected).await, Ok(Read::Ok(1)));
+    // Once more for each request: both discoveries, the operator, the nodes.
+    assert_eq!(runs(served.dir()), 5);
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_renewed_is_the_plugins_fault() {
+    let script = CREDENTIAL.replace(
+        "EXPIRY",
+        r#", \"expirationTimestamp\": \"2020-01-01T00:00:00Z\""#,
+    );
+    let (_served, here) = locked(|dir| {
+        let once = format!("test -e {0}/once && exit 4; touch {0}/once", dir.display());
+        plugin(dir, &format!("{once}\n{script}"))
+    });
+    let connected = connected(&here, &[]).await;
+    let message = r#"cannot get credentials: credential plugin "sh" failed: exit status: 4; run it by hand to see why"#;
+    assert_eq!(nodes(&connected).await, Err(message.to_owned()));
+}
+
+#[tokio::test]
+async fn a_plugin_may_give_a_certificate() {
+    let fake = fake();
+    let served = fake.serve_tls();
+    let read = |name| std::fs::read_to_string(served.dir().join(name)).expect("a client's file");
+    let credential = json!({"kind": "ExecCredential", "status": {
+        "clientCertificateData": read("client.crt"),
+        "clientKeyData": read("client.key"),
+    }});
+    let printed = file(served.dir(), "credential", &credential.to_string());
+    let user = plugin(served.dir(), &format!("cat {printed}"));
+    let path = file(served.dir(), "config", &with_user(&served.url, &user));
+    let here = environment(served.dir(), &path);
+    let authority = format!(
+        "--certificate-authority={}",
+        served.dir().join("ca.crt").display()
+    );
+    let args = [authority.as_str(), "--tls-server-name=fake.example"];
+    assert_eq!(nodes(&connected(&here, &args).await).await, Ok(Read::Ok(1)));
+    let requests = fake.requests();
+    assert!(
+        requests
+            .iter()
+            .all(|r| r.header("x-client-certificate") == "shown")
+    );
+    assert_eq!(runs(served.dir()), 1);
+}
+
+#[tokio::test]
+async fn a_plugin_is_told_what_it_asks_to_know() {
+    let dir = tempdir().expect("a directory");
+    let mut user = plugin(dir.path(), "echo \"$KUBERNETES_EXEC_INFO\" >&2; exit 1");
+    user["exec"]["provideClusterInfo"] = true.into();
+    let path = file(dir.path(), "config", &with_user("https://host:6443", &user));
+    let told = json!({
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "spec": {"interactive": false, "cluster": {"server": "https://host:6443"}},
+    });
+    let message = format!(
+        r#"credential plugin "sh" failed: exit status: 1 ({told}); run it by hand to see why"#
+    );
+    assert_eq!(refused(&environment(dir.path(), &path), &[]).await, message);
+}
+
+#[tokio::test]
+async fn a_plugin_that_fails_is_told_without_what_it_printed() {
+    let dir = tempdir().expect("a directory");
+    let here = |user: &Value| {
+        let path = file(dir.path(), "config", &with_user("http://host", user));
+        environment(dir.path(), &path)
+    };
+    let fails = plugin(
+        dir.path(),
+        "echo hunter2; echo 'session expired' >&2; exit 3",
+    );
+    let message = r#"credential plugin "sh" failed: exit status: 3 (session expired); run it by hand to see why"#;
+    assert_eq!(refused(&here(&fails), &[]).await, message);
+
+    let babbles = plugin(dir.path(), "echo token: hunter2");
+    let message = r#"credential plugin "sh" failed: it printed no ExecCredential with a status; run it by hand to see why"#;
+    assert_eq!(refused(&here(&babbles), &[]).await, message);
+
+    let mut missing = plugin(dir.path(), "");
+    missing["exec"]["command"] = "no-such-plugin".into();
+    let message = r#"credential plugin "no-such-plugin" could not be started: no such file or directory; get sh from your distribution"#;
+    assert_eq!(refused(&here(&missing), &[]).await, message);
+}
+
+#[tokio::test]
+async fn a_token_may_be_in_a_file_beside_the_kubeconfig() {
+    let (served, here) = locked(|dir| {
+        file(dir, "token", "hunter2\n");
+        json!({"tokenFile": "token"})
+    });
+    assert_eq!(nodes(&connected(&here, &[]).await).await, Ok(Read::Ok(1)));
+    let token = served.dir().join("token");
+    std::fs::remove_file(&token).expect("a file to remove");
+    let message = format!(
+        "cannot use the token file: {}: no such file or directory",
+        token.display()
+    );
+    assert_eq!(refused(&here, &[]).await, message);
+}
+
+#[tokio::test]
+async fn a_token_that_the_server_does_not_know_is_an_error_that_hides_it() {
+    let fake = fake().require_token("hunter2");
+    let (served, home) = (fake.serve(), tempdir().expect("a directory"));
+    let args = ["--server", served.url.as_str(), "--token", "hunter3"];
+    let connected = connected(&environment(home.path(), ""), &args).await;
+    let message = format!(
+        "the API server at {} does not accept the credentials (401 Unauthorized); log in again, or \
+         check the kubeconfig's user and --token",
+        served.url
+    );
+    assert_eq!(nodes(&connected).await, Err(message));
+}

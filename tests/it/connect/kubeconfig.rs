@@ -1,0 +1,146 @@
+//! Which kubeconfig, which context.
+
+use serde_json::json;
+use tempfile::tempdir;
+
+use super::{connected, environment, fake, file, nodes, refused};
+use crate::support::fake_api::kubeconfig;
+use kubectl_skyhook::cluster::Read;
+
+#[tokio::test]
+async fn the_files_of_kubeconfig_are_merged_and_the_first_wins() {
+    let (fake, home) = (fake(), tempdir().expect("a directory"));
+    let served = fake.serve();
+    // The context is in one file, its cluster in the other; the second's current context loses.
+    let first = json!({
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "there", "namespace": "gpu"}}],
+    });
+    let mut second = kubeconfig(&served.url, "there");
+    second["contexts"] = json!([{"name": "here", "context": {"cluster": "nowhere"}}]);
+    let first = file(home.path(), "first", &first.to_string());
+    let second = file(home.path(), "second", &second.to_string());
+    let missing = home.path().join("missing").display().to_string();
+    let environment = environment(home.path(), &format!("{missing}:{first}::{second}"));
+    let connected = connected(&environment, &[]).await;
+    assert_eq!(connected.server, served.url);
+    assert_eq!(connected.client.default_namespace(), "gpu");
+    assert_eq!(connected.namespace, None);
+    assert_eq!(nodes(&connected).await, Ok(Read::Ok(1)));
+}
+
+#[tokio::test]
+async fn the_flag_goes_before_the_variable_and_that_before_the_home() {
+    let home = tempdir().expect("a directory");
+    std::fs::create_dir(home.path().join(".kube")).expect("a directory");
+    let write = |name: &str, host: &str| {
+        let config = kubeconfig(&format!("https://{host}:6443"), host);
+        file(home.path(), name, &config.to_string())
+    };
+    write(".kube/config", "home");
+    let (variable, flag) = (write("variable", "variable"), write("flag", "flag"));
+    let in_variable = environment(home.path(), &variable);
+    let args = ["--kubeconfig", flag.as_str()];
+    assert_eq!(
+        connected(&in_variable, &args).await.server,
+        "https://flag:6443"
+    );
+    assert_eq!(
+        connected(&in_variable, &[]).await.server,
+        "https://variable:6443"
+    );
+    let in_home = environment(home.path(), "");
+    assert_eq!(connected(&in_home, &[]).await.server, "https://home:6443");
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_is_not_there_is_said_to_be_missing() {
+    let home = tempdir().expect("a directory");
+    let path = |name: &str| home.path().join(name).display().to_string();
+    let (none, a, b) = (environment(home.path(), ""), path("a"), path("b"));
+    let expected = format!(
+        "no kubeconfig found at {}; set KUBECONFIG, or pass --kubeconfig FILE",
+        path(".kube/config")
+    );
+    assert_eq!(refused(&none, &[]).await, expected);
+    let expected = format!("kubeconfig {a} does not exist; check --kubeconfig");
+    assert_eq!(refused(&none, &["--kubeconfig", &a]).await, expected);
+    let mut listed = environment(home.path(), &format!("{a}:{b}"));
+    // Not even in a pod does a wrong KUBECONFIG lead to another cluster.
+    listed.in_cluster = Some(("10.0.0.1".into(), "443".into()));
+    let expected = format!(
+        "KUBECONFIG names no file that exists: {a}, {b}; correct it, or pass --kubeconfig FILE"
+    );
+    assert_eq!(refused(&listed, &[]).await, expected);
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_cannot_be_read_is_named_and_not_quoted() {
+    let home = tempdir().expect("a directory");
+    let none = environment(home.path(), "");
+    let dir = home.path().display().to_string();
+    let expected = format!("cannot read kubeconfig {dir}: is a directory");
+    assert_eq!(refused(&none, &["--kubeconfig", &dir]).await, expected);
+
+    let text = "users:\n- name: a\n  user: {token: hunter2\n";
+    let broken = file(home.path(), "broken", text);
+    let expected = format!(
+        "kubeconfig {broken} is not valid (line 3); correct it, or pass another with --kubeconfig"
+    );
+    assert_eq!(refused(&none, &["--kubeconfig", &broken]).await, expected);
+
+    let wrong = file(
+        home.path(),
+        "wrong",
+        "users:\n- name: a\n  user: {token: [hunter2]}\n",
+    );
+    let expected = format!(
+        "kubeconfig {wrong} is not valid (line 3); correct it, or pass another with --kubeconfig"
+    );
+    assert_eq!(refused(&none, &["--kubeconfig", &wrong]).await, expected);
+}
+
+#[tokio::test]
+async fn what_the_kubeconfig_does_not_hold_is_told_with_near_names() {
+    let home = tempdir().expect("a directory");
+    let mut config = kubeconfig("https://host:6443", "production");
+    let path = file(home.path(), "config", &config.to_string());
+    let here = environment(home.path(), &path);
+    for (args, message) in [
+        (
+            ["--context", "prodution"],
+            r#"no context "prodution" in the kubeconfig; did you mean "production"?"#,
+        ),
+        (
+            ["--context", "dev"],
+            r#"no context "dev" in the kubeconfig; it has: production"#,
+        ),
+        (
+            ["--cluster", "dev"],
+            r#"no cluster "dev" in the kubeconfig; it has: production"#,
+        ),
+        (
+            ["--user", "productio"],
+            r#"no user "productio" in the kubeconfig; did you mean "production"?"#,
+        ),
+    ] {
+        assert_eq!(refused(&here, &args).await, message);
+    }
+    config["current-context"] = "".into();
+    file(home.path(), "config", &config.to_string());
+    let message = "the kubeconfig sets no current context; pass --context, one of: production";
+    assert_eq!(refused(&here, &[]).await, message);
+}
+
+#[tokio::test]
+async fn in_a_pod_without_any_kubeconfig_its_own_cluster_is_meant() {
+    let home = tempdir().expect("a directory");
+    let mut pod = environment(home.path(), "");
+    pod.in_cluster = Some(("10.0.0.1".into(), "443".into()));
+    let message = "cannot use the certificate authority: \
+                   /var/run/secrets/kubernetes.io/serviceaccount/ca.crt: no such file or directory";
+    assert_eq!(refused(&pod, &[]).await, message);
+    // A server that is named goes first, and needs no kubeconfig.
+    let named = connected(&pod, &["--server", "http://other:8080"]).await;
+    assert_eq!(named.server, "http://other:8080");
+}

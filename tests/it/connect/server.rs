@@ -1,0 +1,136 @@
+//! Servers that are not there, or not what they should be.
+
+use kubectl_skyhook::api::Generation;
+use tempfile::tempdir;
+
+use super::{connected, environment, fake, nodes};
+use crate::support::fake_api::{FakeApi, Reply, Served};
+use kubectl_skyhook::cluster::Read;
+
+async fn failure(args: &[&str]) -> String {
+    let home = tempdir().expect("a directory");
+    let connected = connected(&environment(home.path(), ""), args).await;
+    nodes(&connected).await.expect_err("no server like that")
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_listen_refuses() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    drop(listener);
+    let message = format!(
+        "cannot reach the API server at {url}: connection refused; check that it runs, and that \
+         --context or --server names the right server"
+    );
+    assert_eq!(failure(&["--server", &url]).await, message);
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_told_from_one_with_a_bad_certificate() {
+    let served = fake().serve();
+    let url = served.url.replace("http://", "https://");
+    let message =
+        format!("the server at {url} does not speak TLS; check --server, or write http:// in it");
+    let args = ["--server", &url, "--insecure-skip-tls-verify"];
+    assert_eq!(failure(&args).await, message);
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_or_cuts_the_line_does_not_keep_us() {
+    let discovery = format!("GET /apis/{}", Generation::Skyhook.api_version());
+    for (reply, what) in [
+        (
+            Reply::Hang,
+            "did not answer within 100ms; check the network, or give it longer with \
+             --request-timeout",
+        ),
+        (
+            Reply::Cut,
+            "closed the connection before it had answered; try again",
+        ),
+        (
+            Reply::Half,
+            "closed the connection before it had answered; try again",
+        ),
+    ] {
+        let fake: FakeApi = fake();
+        fake.on(&discovery).reply(reply);
+        let served = fake.serve();
+        let message = format!("the API server at {} {what}", served.url);
+        let args = ["--server", &served.url, "--request-timeout=100ms"];
+        assert_eq!(failure(&args).await, message);
+    }
+}
+
+/// The paths of what a client of a TLS server needs, as flags.
+fn flag(served: &Served, name: &str, file: &str) -> String {
+    format!("--{name}={}", served.dir().join(file).display())
+}
+
+#[tokio::test]
+async fn a_certificate_is_checked_against_authority_and_name() {
+    let served = fake().serve_tls();
+    let server = format!("--server={}", served.url);
+    let authority = flag(&served, "certificate-authority", "ca.crt");
+    let untrusted = format!(
+        "the certificate of the API server at {} is not trusted (UnknownIssuer); check the \
+         kubeconfig's certificate-authority, or pass --certificate-authority",
+        served.url
+    );
+    assert_eq!(failure(&[&server]).await, untrusted);
+    let misnamed = format!(
+        "the certificate of the API server at {} is for another name (certificate not valid for \
+         name \"127.0.0.1\"; certificate is only valid for DnsName(\"fake.example\")); check \
+         --server, or pass --tls-server-name",
+        served.url
+    );
+    assert_eq!(failure(&[&server, &authority]).await, misnamed);
+
+    let named = "--tls-server-name=fake.example";
+    for args in [
+        [server.as_str(), authority.as_str(), named],
+        [server.as_str(), "--insecure-skip-tls-verify", named],
+    ] {
+        let home = tempdir().expect("a directory");
+        let connected = connected(&environment(home.path(), ""), &args).await;
+        assert_eq!(nodes(&connected).await, Ok(Read::Ok(1)));
+    }
+}
+
+#[tokio::test]
+async fn plain_http_to_a_tls_server_is_told() {
+    let served = fake().serve_tls();
+    let url = served.url.replace("https://", "http://");
+    let expected = format!(
+        "the server at {url} does not speak plain HTTP; check --server, or write https:// in it"
+    );
+    assert_eq!(failure(&["--server", &url]).await, expected);
+}
+
+#[tokio::test]
+async fn a_client_certificate_is_shown() {
+    let fake = fake();
+    let served = fake.serve_tls();
+    let home = tempdir().expect("a directory");
+    let server = [
+        format!("--server={}", served.url),
+        flag(&served, "certificate-authority", "ca.crt"),
+        "--tls-server-name=fake.example".to_owned(),
+    ];
+    let identity = [
+        flag(&served, "client-certificate", "client.crt"),
+        flag(&served, "client-key", "client.key"),
+    ];
+    for args in [server.to_vec(), [&server[..], &identity].concat()] {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let connected = connected(&environment(home.path(), ""), &args).await;
+        assert_eq!(nodes(&connected).await, Ok(Read::Ok(1)));
+    }
+    let mut shown: Vec<String> = fake
+        .requests()
+        .iter()
+        .map(|r| r.header("x-client-certificate"))
+        .collect();
+    shown.dedup();
+    assert_eq!(shown, ["", "shown"]);
+}

@@ -1,0 +1,152 @@
+//! Faults of resetting the state of batches.
+
+use serde_json::{Value, json};
+
+use super::{Site, driver, marked, said};
+use crate::dropin::OLD;
+use crate::support::fake_api::FakeApi;
+
+/// A rollout that has stopped.
+fn stopped() -> Value {
+    let mut cr = OLD.skyhook("complete", driver());
+    cr["status"]["nodeOrderOffset"] = json!(7);
+    cr["status"]["nodePriority"] = json!({"node-1": "2026-11-20T11:00:00Z"});
+    cr["status"]["compartmentStatuses"] = json!({
+        "b": {"matched": 9, "batchState": {
+            "currentBatch": 4, "consecutiveFailures": 3, "completedNodes": 5, "failedNodes": 6,
+            "shouldStop": true, "lastBatchSize": 8, "lastBatchFailed": true,
+        }},
+        "a": {"matched": 1},
+    });
+    cr
+}
+
+fn site() -> Site {
+    let fake = FakeApi::new().serving(OLD.0).with(stopped());
+    Site::of(fake.with(OLD.operator()).with(OLD.node("node-1", "", &[])))
+}
+
+fn fresh() -> Value {
+    json!({
+        "currentBatch": 1, "consecutiveFailures": 0, "completedNodes": 0, "failedNodes": 0,
+        "shouldStop": false, "lastBatchSize": 0, "lastBatchFailed": false,
+    })
+}
+
+#[test]
+fn b1_a_batch_reset_resets() {
+    for command in ["dp reset gpu -y", "reset gpu -y"] {
+        let site = site();
+        site.done(command);
+        let compartments = &site.cr()["status"]["compartmentStatuses"];
+        assert_eq!(compartments["b"]["batchState"], fresh(), "{command}");
+        assert_eq!(compartments["b"]["matched"], json!(9));
+    }
+}
+
+#[test]
+fn b2_what_the_operator_wrote_meanwhile_stays() {
+    let site = site();
+    site.fake.on("PATCH skyhooks/status").nth(1).after(|state| {
+        let mut cr = state
+            .store
+            .find("skyhooks", "", "gpu")
+            .cloned()
+            .expect("it is there");
+        cr["status"]["status"] = json!("in_progress");
+        cr["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+        cr["status"]["compartmentStatuses"]["b"]["completed"] = json!(2);
+        cr["status"]["nodeOrderOffset"] = json!(9);
+        cr["metadata"]["resourceVersion"] = json!("900");
+        state.store.load(cr);
+    });
+    site.done("dp reset gpu -y");
+    let status = &site.cr()["status"];
+    assert_eq!(status["status"], json!("in_progress"));
+    assert_eq!(status["conditions"][0]["type"], json!("Ready"));
+    assert_eq!(status["compartmentStatuses"]["b"]["completed"], json!(2));
+    assert_eq!(status["nodeOrderOffset"], json!(0));
+    assert_eq!(status["compartmentStatuses"]["b"]["batchState"], fresh());
+}
+
+#[test]
+fn b3_the_order_of_nodes_begins_again_with_compartments_or_without() {
+    for compartments in [true, false] {
+        let mut cr = stopped();
+        if !compartments {
+            cr["status"]["compartmentStatuses"] = json!({});
+        }
+        let fake = FakeApi::new().serving(OLD.0).with(cr).with(OLD.operator());
+        let site = Site::of(fake);
+        site.done("dp reset gpu -y");
+        let status = &site.cr()["status"];
+        assert_eq!(status["nodeOrderOffset"], json!(0));
+        assert_eq!(status["nodePriority"], Value::Null);
+    }
+}
+
+#[test]
+fn b4_batches_are_reset_although_no_node_has_state() {
+    let site = site();
+    site.done("reset gpu -y");
+    let status = &site.cr()["status"];
+    assert_eq!(status["compartmentStatuses"]["b"]["batchState"], fresh());
+    assert_eq!(status["nodeOrderOffset"], json!(0));
+}
+
+#[test]
+fn b5_batches_are_reset_in_one_patch_and_its_failure_is_one() {
+    let site = site();
+    site.done("dp reset gpu -y");
+    assert_eq!(site.patched().len(), 1);
+
+    let entries = ["driver|1.0.0 config complete"];
+    let fake = FakeApi::new().serving(OLD.0).with(stopped());
+    let node = marked("node-1", "complete", &entries);
+    let site = Site::of(fake.with(OLD.operator()).with(node));
+    site.fake.on("PATCH skyhooks/status").reply(422);
+    let ran = site.run("reset gpu -y");
+    assert_eq!(ran.code, Some(4), "{}", ran.transcript());
+    let alone = site.run("dp reset gpu -y");
+    assert_eq!(alone.code, Some(1), "{}", alone.transcript());
+}
+
+#[test]
+fn b6_compartments_come_in_order_and_errors_say_it_once() {
+    let site = site();
+    let first = site.answer("dp reset gpu --dry-run --diff").stdout;
+    for _ in 0..4 {
+        assert_eq!(site.answer("dp reset gpu --dry-run --diff").stdout, first);
+    }
+    let ran = site.run("dp reset nope -y");
+    assert_eq!(
+        said(&ran),
+        ("", "error: Skyhook \"nope\" not found\n", Some(1))
+    );
+}
+
+#[test]
+fn b7_the_name_is_said_to_be_the_custom_resource() {
+    let site = site();
+    let help = site.answer("dp reset -h").stdout;
+    assert!(
+        help.contains("The custom resource, not the policy"),
+        "{help}"
+    );
+}
+
+#[test]
+fn b8_an_operator_that_knows_no_policies_is_warned_of() {
+    let mut operator = OLD.operator();
+    operator["spec"]["template"]["spec"]["containers"][0]["image"] =
+        json!("ghcr.io/nvidia/skyhook/operator:v0.7.6");
+    let fake = FakeApi::new().serving(OLD.0).with(stopped());
+    let old = Site::of(fake.with(operator)).answer("dp reset gpu --dry-run");
+    assert!(
+        old.stdout.contains("older than v0.8.0"),
+        "{}",
+        old.transcript()
+    );
+    let new = site().answer("dp reset gpu --dry-run");
+    assert!(!new.stdout.contains("v0.8.0"), "{}", new.transcript());
+}

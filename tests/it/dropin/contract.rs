@@ -1,0 +1,255 @@
+//! What scripts see: success where they expect it, the shapes of documents, and what becomes of objects.
+
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use super::{Site, driver, idle, marked, said};
+use crate::dropin::OLD;
+use crate::support::fake_api::FakeApi;
+use crate::support::world::World;
+
+#[test]
+fn a_reset_succeeds_with_no_state_and_no_object() {
+    let nothing = Site::of(FakeApi::new().serving(OLD.0).with(OLD.operator()));
+    assert_eq!(nothing.answer("reset gpu --confirm").stdout, "");
+    assert_eq!(nothing.patched(), [""; 0]);
+
+    let entries = ["driver|1.0.0 config complete"];
+    let node = marked("node-1", "complete", &entries);
+    let orphaned = Site::of(
+        FakeApi::new()
+            .serving(OLD.0)
+            .with(OLD.operator())
+            .with(node),
+    );
+    orphaned.done("reset gpu --confirm");
+    assert_eq!(orphaned.patched(), ["/api/v1/nodes/node-1"]);
+    for key in ["nodeState_gpu", "status_gpu", "version_gpu"] {
+        assert_eq!(orphaned.on("node-1", key), Value::Null, "{key}");
+    }
+    assert_eq!(orphaned.label("node-1", "status_gpu"), Value::Null);
+
+    let untouched = Site::of(idle(driver()).with(OLD.node("node-1", "", &[])));
+    untouched.done("reset gpu --confirm");
+    assert_eq!(untouched.patched(), [""; 0]);
+}
+
+#[test]
+fn a_reset_succeeds_where_the_definition_is_gone_too() {
+    let nothing = Site::of(FakeApi::new());
+    nothing.done("reset gpu --confirm");
+    assert_eq!(nothing.patched(), [""; 0]);
+
+    for generation in Generation::ALL {
+        let world = World(generation);
+        let entries = ["driver|1.0.0 config complete"];
+        let mut node = world.node("node-1", "complete", &entries);
+        node["metadata"]["annotations"][generation.key("cordon_gpu")] = json!("true");
+        node["spec"] = json!({"unschedulable": true});
+        let site = Site::of(FakeApi::new().with(node));
+        site.done("reset gpu --confirm");
+        let node = site.node("node-1");
+        assert_eq!(node["metadata"]["annotations"], json!({}));
+        assert_eq!(node["spec"]["unschedulable"], Value::Null);
+        assert_eq!(site.patched(), ["/api/v1/nodes/node-1"]);
+    }
+}
+
+#[test]
+fn finding_nothing_is_no_error_for_an_object_that_exists() {
+    let site = Site::of(idle(driver()).with(OLD.node("node-1", "", &[])));
+    for words in [
+        "node list --skyhook gpu",
+        "node list --skyhook gpu -o json",
+        "node status",
+        "node status node-1 --skyhook gpu",
+        "node reset node-1 --skyhook gpu --confirm",
+        "node reset no-such-.* --skyhook gpu --confirm",
+        "node ignore no-such-.*",
+        "package status driver --skyhook gpu",
+        "package status driver --skyhook gpu --node no-such-.*",
+        "package logs driver --skyhook gpu",
+        "package logs driver --skyhook gpu --node node-1 --stage apply",
+        "package rerun driver --skyhook gpu --node node-1 --confirm",
+        "dp reset gpu --confirm",
+    ] {
+        site.done(words);
+    }
+    assert_eq!(site.patched(), [""; 0]);
+}
+
+#[test]
+fn without_a_terminal_resuming_goes_ahead_and_nothing_else_does() {
+    let site = Site::complete(&["node-1"]);
+    site.done("pause gpu -y");
+    site.done("disable gpu -y");
+    site.done("resume gpu");
+    site.done("enable gpu");
+    assert_eq!(site.noted("pause"), Value::Null);
+    assert_eq!(site.noted("disable"), Value::Null);
+    let before = site.patched().len();
+    for words in [
+        "pause gpu",
+        "disable gpu",
+        "reset gpu",
+        "node reset node-1 --skyhook gpu",
+        "package rerun driver --skyhook gpu --node node-1",
+    ] {
+        assert_eq!(site.run(words).code, Some(3), "{words}");
+    }
+    assert_eq!(site.patched().len(), before);
+}
+
+#[test]
+fn node_list_is_an_object_with_the_fields_of_old() {
+    let site = Site::of(
+        idle(driver())
+            .with(OLD.node("node-1", "complete", &["driver|1.0.0 config complete"]))
+            .with(OLD.node("node-2", "erroring", &["driver|1.0.0 apply erroring"])),
+    );
+    let json = site.answer("node list --skyhook gpu -o json").json();
+    assert_eq!(
+        json,
+        json!({"skyhookName": "gpu", "nodes": [
+            {"nodeName": "node-1", "status": "complete", "packagesComplete": 1, "packagesTotal": 1, "restarts": 0,
+             "selected": true, "ignored": false, "malformed": null},
+            {"nodeName": "node-2", "status": "erroring", "packagesComplete": 0, "packagesTotal": 1, "restarts": 0,
+             "selected": true, "ignored": false, "malformed": null},
+        ]})
+    );
+    let yaml = site.answer("node list --skyhook gpu -o yaml").stdout;
+    let yaml: Value = serde_saphyr::from_str(&yaml).expect("YAML");
+    assert_eq!(yaml, json);
+}
+
+#[test]
+fn node_status_is_an_array_with_the_fields_of_old() {
+    let site = Site::complete(&["node-1"]);
+    let json = site.answer("node status node-1 -o json").json();
+    let row = &json.as_array().expect("an array")[0];
+    let known = [
+        ("nodeName", json!("node-1")),
+        ("skyhookName", json!("gpu")),
+        ("status", json!("complete")),
+        ("packagesComplete", json!(1)),
+        ("packagesTotal", json!(1)),
+    ];
+    for (field, value) in known {
+        assert_eq!(row[field], value, "{field}");
+    }
+    assert_eq!(
+        row["packages"],
+        json!([{"name": "driver", "version": "1.0.0", "stage": "config", "state": "complete", "restarts": 0,
+                "image": "example.com/driver", "inSpec": true}])
+    );
+}
+
+#[test]
+fn package_status_is_an_array_that_leaves_out_what_is_zero() {
+    let site = Site::complete(&["node-1"]);
+    let json = site
+        .answer("package status driver --skyhook gpu -o json")
+        .json();
+    let row = &json.as_array().expect("an array")[0];
+    let known = [
+        ("name", json!("driver")),
+        ("version", json!("1.0.0")),
+        ("image", json!("example.com/driver")),
+        ("stage", json!("config")),
+        ("state", json!("complete")),
+        ("nodeName", json!("node-1")),
+    ];
+    for (field, value) in known {
+        assert_eq!(row[field], value, "{field}");
+    }
+    for absent in ["restarts", "containerSHA"] {
+        assert!(row.get(absent).is_none(), "{absent}");
+    }
+}
+
+#[test]
+fn g8_what_is_empty_is_a_document_too() {
+    let mut cr = OLD.skyhook("complete", driver());
+    cr["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": "none"}});
+    let site = Site::of(
+        FakeApi::new()
+            .serving(OLD.0)
+            .with(cr)
+            .with(OLD.operator())
+            .with(OLD.node("node-1", "", &[])),
+    );
+    for (words, empty) in [
+        (
+            "node list --skyhook gpu",
+            json!({"skyhookName": "gpu", "nodes": []}),
+        ),
+        ("node status", json!([])),
+        ("package status driver --skyhook gpu", json!([])),
+    ] {
+        assert_eq!(site.answer(&format!("{words} -o json")).json(), empty);
+        let yaml = site.answer(&format!("{words} -o yaml")).stdout;
+        let yaml: Value = serde_saphyr::from_str(&yaml).expect("YAML");
+        assert_eq!(yaml, empty);
+    }
+}
+
+#[test]
+fn marks_are_true_or_gone() {
+    let site = Site::complete(&["node-1"]);
+    for (set, remove, key) in [
+        ("pause", "resume", "pause"),
+        ("disable", "enable", "disable"),
+    ] {
+        site.done(&format!("{set} gpu --confirm"));
+        assert_eq!(site.noted(key), json!("true"));
+        // What is so already is no error.
+        site.done(&format!("{set} gpu --confirm"));
+        site.done(&format!("{remove} gpu --confirm"));
+        assert_eq!(site.noted(key), Value::Null);
+        site.done(&format!("{remove} gpu --confirm"));
+    }
+    site.done("node ignore node-1");
+    assert_eq!(site.label("node-1", "ignore"), json!("true"));
+    site.done("node ignore node-1");
+    site.done("node unignore node-1");
+    assert_eq!(site.label("node-1", "ignore"), Value::Null);
+    site.done("node unignore node-1");
+    let paths = site.patched();
+    assert_eq!(paths.len(), 6, "{paths:?}");
+    assert!(paths.iter().all(|p| !p.ends_with("/status")), "{paths:?}");
+}
+
+#[test]
+fn a_missing_object_is_an_error_where_it_always_was() {
+    let site = Site::complete(&["node-1"]);
+    for words in [
+        "pause nope -y",
+        "resume nope -y",
+        "disable nope -y",
+        "enable nope -y",
+        "dp reset nope -y",
+        "package status driver --skyhook nope",
+        "package rerun driver --skyhook nope --node node-1 -y",
+    ] {
+        let ran = site.run(words);
+        assert_eq!(
+            said(&ran),
+            ("", "error: Skyhook \"nope\" not found\n", Some(1)),
+            "{words}"
+        );
+    }
+}
+
+#[test]
+fn an_operator_of_unknown_version_stops_nothing() {
+    let fake = FakeApi::new()
+        .serving(OLD.0)
+        .with(OLD.skyhook("complete", driver()));
+    let site = Site::of(fake);
+    let version = site.answer("version");
+    assert!(version.stdout.contains("unknown ("), "{}", version.stdout);
+    for words in ["pause", "resume", "disable", "enable"] {
+        site.done(&format!("{words} gpu --confirm"));
+    }
+    assert_eq!(site.patched().len(), 4);
+}

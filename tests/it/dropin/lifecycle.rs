@@ -1,0 +1,126 @@
+//! Faults of pausing and disabling.
+
+use serde_json::{Value, json};
+
+use super::{Site, driver, idle};
+use crate::dropin::OLD;
+use crate::support::fake_api::FakeApi;
+
+fn noting(version: &str) -> Value {
+    let mut cr = OLD.skyhook("complete", driver());
+    cr["metadata"]["annotations"] = json!({OLD.0.key("version"): version});
+    cr
+}
+
+#[test]
+fn v1_a_version_that_lags_behind_stops_no_emergency() {
+    for verb in ["pause", "disable"] {
+        let fake = FakeApi::new().serving(OLD.0).with(noting("v0.7.3"));
+        let site = Site::of(fake.with(OLD.operator()));
+        site.done(&format!("{verb} gpu -y"));
+        assert_eq!(site.noted(verb), json!("true"));
+    }
+}
+
+#[test]
+fn v1_an_operator_that_is_too_old_is_warned_of() {
+    let mut operator = OLD.operator();
+    operator["spec"]["template"]["spec"]["containers"][0]["image"] =
+        json!("ghcr.io/nvidia/skyhook/operator:v0.7.6");
+    let fake = FakeApi::new().serving(OLD.0).with(noting("v0.7.6"));
+    let site = Site::of(fake.with(operator));
+    let ran = site.answer("pause gpu -y");
+    assert_eq!(site.noted("pause"), json!("true"));
+    assert!(
+        ran.stderr.contains("older than v0.8.0"),
+        "{}",
+        ran.transcript()
+    );
+}
+
+#[test]
+fn v2_a_prerelease_is_no_obstacle() {
+    let mut operator = OLD.operator();
+    operator["spec"]["template"]["spec"]["containers"][0]["image"] =
+        json!("ghcr.io/nvidia/skyhook/operator:v0.8.0-rc.1");
+    let fake = FakeApi::new().serving(OLD.0).with(noting("v0.8.0-rc.1"));
+    let site = Site::of(fake.with(operator));
+    let ran = site.answer("disable gpu -y");
+    assert!(!ran.stderr.contains("v0.8.0"), "{}", ran.transcript());
+    assert_eq!(site.noted("disable"), json!("true"));
+}
+
+#[test]
+fn v3_an_emergency_needs_no_sight_of_deployments_or_pods() {
+    for reply in [403, 500] {
+        let site = Site::of(idle(driver()));
+        site.fake.on("LIST deployments").reply(reply);
+        site.fake.on("LIST pods").reply(reply);
+        site.done("pause gpu -y");
+        assert_eq!(site.noted("pause"), json!("true"));
+    }
+}
+
+#[test]
+fn v4_it_says_whether_anything_changed_and_what_still_holds() {
+    let site = Site::of(idle(driver()));
+    let changed = site.answer("pause gpu -y");
+    assert!(
+        changed.stdout.starts_with("pause gpu: 1 changed\n"),
+        "{}",
+        changed.transcript()
+    );
+    let again = site.answer("pause gpu -y");
+    assert_eq!(
+        (again.stdout.as_str(), again.stderr.as_str()),
+        ("", "pause gpu: nothing to do\n")
+    );
+    site.done("disable gpu -y");
+    let resumed = site.answer("resume gpu");
+    assert!(
+        resumed.stderr.contains(
+            "skyhook/gpu is disabled as well: nothing runs until `kubectl skyhook enable gpu`"
+        ),
+        "{}",
+        resumed.transcript()
+    );
+}
+
+/// The editor role of the chart grants less than the commands need.
+#[test]
+fn v5_what_a_role_does_not_grant_is_said_before_anything_is_written() {
+    for (denied, words, says) in [
+        (
+            "PATCH nodes",
+            "reset gpu -y",
+            "you may not patch nodes; nothing was changed",
+        ),
+        (
+            "PATCH skyhooks/status",
+            "reset gpu -y",
+            "you may not patch skyhooks/status.skyhook.nvidia.com; nothing was changed",
+        ),
+        (
+            "PATCH nodes",
+            "node ignore node-1",
+            "you may not patch nodes; nothing was changed",
+        ),
+        (
+            "PATCH nodes",
+            "package rerun driver --skyhook gpu --node node-1 -y",
+            "you may not patch nodes; nothing was changed",
+        ),
+    ] {
+        let site = Site::complete(&["node-1"]);
+        site.fake.on(denied).reply(403);
+        let ran = site.run(words);
+        assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+        assert!(ran.stderr.contains(says), "{}", ran.transcript());
+        assert!(
+            ran.stderr.contains("kubectl auth can-i patch"),
+            "{}",
+            ran.transcript()
+        );
+        assert_eq!(site.patched(), [""; 0]);
+    }
+}

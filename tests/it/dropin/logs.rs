@@ -1,0 +1,226 @@
+//! Faults of `package logs`.
+
+use serde_json::json;
+
+use super::{Site, driver, idle, said};
+use crate::dropin::OLD;
+use crate::support::fake_api::FakeApi;
+use crate::support::world::Place;
+
+/// A pod of the package's stage with these containers, and what they wrote.
+fn pod(
+    fake: FakeApi,
+    name: &str,
+    place: &Place<'_>,
+    containers: &[&str],
+    logs: &[(&str, &str)],
+) -> FakeApi {
+    fake.load(OLD.pod(name, place, "Pending", containers));
+    fake.change(|it| {
+        for (container, text) in logs {
+            it.logs.write(name, container, text);
+        }
+    });
+    fake
+}
+
+fn with_node() -> FakeApi {
+    idle(driver()).with(OLD.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+}
+
+#[test]
+fn l1_a_crash_loop_shows_what_crashed() {
+    let containers = ["driver-init done", "driver-apply looping"];
+    let init = [("driver-init", "2026-11-20T11:50:00Z copied\n")];
+    let fake = pod(with_node(), "p", &Place::default(), &containers, &init);
+    fake.change(|it| {
+        it.logs
+            .write_previous("p", "driver-apply", "2026-11-20T11:54:00Z no such device\n");
+    });
+    let site = Site::of(fake);
+    for words in ["", "--stage apply"] {
+        let ran = site.answer(&format!("package logs driver --skyhook gpu {words}"));
+        assert_eq!(ran.stdout, "no such device\n", "{}", ran.transcript());
+    }
+}
+
+#[test]
+fn l2_interrupts_have_logs() {
+    let place = Place {
+        stage: "interrupt",
+        interrupt: true,
+        ..Place::default()
+    };
+    let logs = [("interrupt", "2026-11-20T11:50:00Z rebooting\n")];
+    let fake = pod(with_node(), "p", &place, &["interrupt running"], &logs);
+    let ran = Site::of(fake).answer("package logs driver --skyhook gpu --stage interrupt");
+    assert_eq!(ran.stdout, "rebooting\n", "{}", ran.transcript());
+}
+
+#[test]
+fn l3_a_name_that_begins_alike_is_another_package() {
+    let packages = json!({
+        "driver": {"version": "1.0.0", "image": "example.com/driver"},
+        "driver-extra": {"version": "1.0.0", "image": "example.com/driver-extra"},
+    });
+    let fake = idle(packages).with(OLD.node("node-1", "in_progress", &[]));
+    let place = Place {
+        package: "driver-extra",
+        ..Place::default()
+    };
+    let logs = [("driver-extra-apply", "2026-11-20T11:50:00Z other\n")];
+    let fake = pod(fake, "p", &place, &["driver-extra-apply running"], &logs);
+    let site = Site::of(fake);
+    assert_eq!(site.answer("package logs driver --skyhook gpu").stdout, "");
+    let other = site.answer("package logs driver-extra --skyhook gpu");
+    assert_eq!(other.stdout, "other\n");
+}
+
+#[test]
+fn l4_two_nodes_are_interleaved_behind_their_names() {
+    let mut fake = idle(driver());
+    for (node, text) in [
+        (
+            "node-1",
+            "2026-11-20T11:50:00Z first\n2026-11-20T11:50:02Z third\n",
+        ),
+        ("node-2", "2026-11-20T11:50:01Z second\n"),
+    ] {
+        fake = fake.with(OLD.node(node, "in_progress", &["driver|1.0.0 apply in_progress"]));
+        let place = Place {
+            node,
+            ..Place::default()
+        };
+        let pod_name = format!("p-{node}");
+        fake = pod(
+            fake,
+            &pod_name,
+            &place,
+            &["driver-apply running"],
+            &[("driver-apply", text)],
+        );
+    }
+    let ran = Site::of(fake).answer("package logs driver --skyhook gpu");
+    let said: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(said.len(), 3, "{}", ran.transcript());
+    for (line, (node, word)) in said.iter().zip([
+        ("node-1", "first"),
+        ("node-2", "second"),
+        ("node-1", "third"),
+    ]) {
+        assert!(line.starts_with(node) && line.ends_with(word), "{line}");
+    }
+}
+
+#[test]
+fn l5_a_stage_shows_its_check_and_nothing_of_others() {
+    let logs = [
+        ("driver-apply", "2026-11-20T11:50:00Z applied\n"),
+        ("driver-applycheck", "2026-11-20T11:50:01Z not so\n"),
+    ];
+    let containers = [
+        "driver-init done",
+        "driver-apply done",
+        "driver-applycheck running",
+    ];
+    let fake = pod(with_node(), "p", &Place::default(), &containers, &logs);
+    let config = Place {
+        stage: "config",
+        ..Place::default()
+    };
+    let fake = pod(
+        fake,
+        "q",
+        &config,
+        &["driver-config running"],
+        &[("driver-config", "2026-11-20T11:50:02Z configured\n")],
+    );
+    let ran =
+        Site::of(fake).answer("package logs driver --skyhook gpu --stage apply --prefix=false");
+    let words: Vec<&str> = ran
+        .stdout
+        .lines()
+        .filter_map(|l| l.split_whitespace().last())
+        .collect();
+    assert_eq!(words, ["applied", "so"], "{}", ran.transcript());
+}
+
+#[test]
+fn l6_every_stage_can_be_asked_for() {
+    for stage in [
+        "apply",
+        "config",
+        "interrupt",
+        "post-interrupt",
+        "upgrade",
+        "uninstall",
+        "uninstall-interrupt",
+    ] {
+        let site = Site::of(with_node());
+        let ran = site.answer(&format!(
+            "package logs driver --skyhook gpu --stage {stage}"
+        ));
+        assert_eq!(ran.stdout, "");
+    }
+    let ran = Site::of(with_node()).run("package logs driver --skyhook gpu --stage nope");
+    assert_eq!((said(&ran).0, said(&ran).2), ("", Some(64)));
+}
+
+#[test]
+fn l7_where_nothing_is_left_it_says_why_and_where_the_host_keeps_it() {
+    let ran = Site::of(with_node()).answer("package logs driver --skyhook gpu");
+    assert_eq!(ran.stdout, "");
+    for says in [
+        "the operator deletes a pod as soon as its stage is complete",
+        "/var/log/skyhook/",
+    ] {
+        assert!(ran.stderr.contains(says), "{}", ran.transcript());
+    }
+}
+
+#[test]
+fn l8_lines_can_be_chosen_and_names_are_names() {
+    let logs = [("driver-apply", "2026-11-20T11:50:00Z applied\n")];
+    let fake = pod(
+        with_node(),
+        "p",
+        &Place::default(),
+        &["driver-init done", "driver-apply running"],
+        &logs,
+    );
+    let site = Site::of(fake);
+    let all = "package logs driver --skyhook gpu --timestamps --prefix --since 24h --tail 5";
+    let ran = site.answer(all);
+    assert!(ran.stdout.starts_with("node-1"), "{}", ran.transcript());
+    assert!(
+        ran.stdout.ends_with("2026-11-20T11:50:00Z applied\n"),
+        "{}",
+        ran.transcript()
+    );
+    let queries: Vec<String> = site
+        .fake
+        .requests()
+        .iter()
+        .filter(|r| r.path.ends_with("/log"))
+        .map(ToString::to_string)
+        .collect();
+    assert!(!queries.is_empty());
+    for query in &queries {
+        assert!(
+            query.contains("sinceSeconds=86400") && query.contains("timestamps=true"),
+            "{query}"
+        );
+    }
+    // Errors are errors: a package and a node that nobody knows, and a log that the server will not give.
+    for words in [
+        "package logs drivr --skyhook gpu",
+        "package logs driver --skyhook gpu --node node-9",
+    ] {
+        let ran = site.run(words);
+        assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(1)), "{words}");
+    }
+    site.fake.on("GET pods/log").reply(500);
+    let ran = site.run("package logs driver --skyhook gpu");
+    assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(1)));
+    assert!(ran.stderr.contains("error"), "{}", ran.transcript());
+}

@@ -1,0 +1,164 @@
+//! Faults of `package rerun`.
+
+use serde_json::{Value, json};
+
+use super::{Site, idle};
+use crate::dropin::OLD;
+
+fn packages() -> Value {
+    json!({
+        "a": {"version": "1.0.0", "image": "example.com/a"},
+        "b": {"version": "1.0.0", "image": "example.com/b", "dependsOn": {"a": "1.0.0"}},
+    })
+}
+
+fn site(entries: &[&str]) -> Site {
+    Site::of(idle(packages()).with(OLD.node("node-1", "complete", entries))).with_operator()
+}
+
+const BOTH: [&str; 2] = ["a|1.0.0 config complete", "b|1.0.0 config complete"];
+
+#[test]
+fn p1_what_the_operator_wrote_meanwhile_stays() {
+    let site = site(&["a|1.0.0 config complete", "b|1.0.0 apply complete"]);
+    let now = json!({
+        "a|1.0.0": {"name": "a", "version": "1.0.0", "image": "example.com/a", "stage": "config", "state": "complete"},
+        "b|1.0.0": {"name": "b", "version": "1.0.0", "image": "example.com/b", "stage": "config", "state": "complete"},
+        "c|1.0.0": {"name": "c", "version": "1.0.0", "image": "example.com/c", "stage": "apply", "state": "complete"},
+    });
+    let text = now.to_string();
+    site.fake.on("PATCH nodes").nth(1).after(move |state| {
+        let mut node = state
+            .store
+            .find("nodes", "", "node-1")
+            .cloned()
+            .expect("it is there");
+        node["metadata"]["annotations"][OLD.0.key("nodeState_gpu")] = json!(text);
+        state.store.load(node);
+    });
+    site.done("package rerun a --skyhook gpu --node node-1 -y --no-pause");
+    let mut expected = now;
+    expected.as_object_mut().expect("a map").remove("a|1.0.0");
+    assert_eq!(site.entries("node-1"), expected);
+}
+
+#[test]
+fn p2_fields_that_nobody_knows_stay() {
+    let mut node = OLD.node("node-1", "complete", &[]);
+    let text = r#"{"a|1.0.0":{"name":"a","version":"1.0.0","image":"i","stage":"config","state":"complete","new":[1]},"b|1.0.0":{"name":"b","version":"1.0.0","image":"i","stage":"config","state":"complete","odd":{"x":null}}}"#;
+    node["metadata"]["annotations"][OLD.0.key("nodeState_gpu")] = json!(text);
+    let site = Site::of(idle(packages()).with(node));
+    site.done("package rerun a --skyhook gpu --node node-1 --stage config -y --no-pause");
+    let wanted = text.replacen(r#""state":"complete""#, r#""state":"in_progress""#, 1);
+    let expected: Value = serde_json::from_str(&wanted).expect("JSON");
+    assert_eq!(site.entries("node-1"), expected);
+}
+
+#[test]
+fn p3_stages_that_do_not_do_what_they_say_are_refused() {
+    let site = site(&BOTH);
+    for stage in [
+        "interrupt",
+        "post-interrupt",
+        "uninstall",
+        "uninstall-interrupt",
+    ] {
+        let ran = site.run(&format!(
+            "package rerun a --skyhook gpu --node node-1 --stage {stage} -y"
+        ));
+        assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(3)), "{stage}");
+        assert!(
+            ran.stderr.contains("nothing was changed"),
+            "{}",
+            ran.transcript()
+        );
+    }
+    let ran = site.run("package rerun a --skyhook gpu --node node-1 --stage nope -y");
+    assert_eq!(ran.code, Some(64), "{}", ran.transcript());
+    assert_eq!(site.patched(), [""; 0]);
+    for stage in ["apply", "config"] {
+        let site = self::site(&BOTH);
+        site.done(&format!(
+            "package rerun a --skyhook gpu --node node-1 --stage {stage} -y"
+        ));
+        let entry = &site.entries("node-1")["a|1.0.0"];
+        assert_eq!(
+            (&entry["stage"], &entry["state"]),
+            (&json!(stage), &json!("in_progress"))
+        );
+    }
+}
+
+#[test]
+fn p4_a_pod_that_goes_on_with_the_stage_is_named() {
+    let place = crate::support::world::Place {
+        package: "a",
+        ..Default::default()
+    };
+    let pod = OLD.pod(
+        "gpu-a",
+        &place,
+        "Pending",
+        &["a-init done", "a-apply looping"],
+    );
+    let node = OLD.node("node-1", "erroring", &["a|1.0.0 apply erroring"]);
+    let site = Site::of(idle(packages()).with(node).with(pod));
+    let ran = site.answer("package rerun a --skyhook gpu --node node-1 --stage apply --dry-run");
+    assert!(
+        ran.stdout
+            .contains("this stage runs there already and goes on as it is: pod/gpu-a on node-1"),
+        "{}",
+        ran.transcript()
+    );
+}
+
+#[test]
+fn p5_the_upgrade_can_be_run_again() {
+    let site = site(&BOTH);
+    site.done("package rerun a --skyhook gpu --node node-1 --stage upgrade -y");
+    assert_eq!(site.entries("node-1")["a|1.0.0"]["stage"], json!("upgrade"));
+}
+
+#[test]
+fn p6_dependants_and_what_holds_it_up_are_named() {
+    let site = site(&BOTH);
+    site.done("disable gpu -y");
+    site.done("node ignore node-1");
+    let ran = site.answer("package rerun a --skyhook gpu --node node-1 --dry-run");
+    let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for says in [
+        "what depends on a does not run again: b",
+        "skyhook/gpu is disabled: nothing runs until `kubectl skyhook enable gpu`",
+        "1 of the nodes carry the ignore label",
+    ] {
+        assert!(text.contains(says), "{}", ran.transcript());
+    }
+}
+
+#[test]
+fn p7_nodes_can_be_all_those_with_labels_or_those_that_fail() {
+    let mut labelled = OLD.node("node-2", "complete", &BOTH);
+    labelled["metadata"]["labels"] = json!({"pool": "a"});
+    let site = || {
+        Site::of(
+            idle(packages())
+                .with(OLD.node("node-1", "complete", &BOTH))
+                .with(labelled.clone())
+                .with(OLD.node("node-3", "erroring", &["a|1.0.0 apply erroring"])),
+        )
+    };
+    for (flags, nodes) in [
+        ("--all-nodes", 3),
+        ("-l pool=a", 1),
+        ("--all-nodes --failed-only", 1),
+        ("--node node-1 --node node-2", 2),
+    ] {
+        let site = site();
+        site.done(&format!(
+            "package rerun a --skyhook gpu {flags} -y --no-pause"
+        ));
+        assert_eq!(site.patched().len(), nodes, "{flags}");
+    }
+    let ran = site().run("package rerun a --skyhook gpu -y");
+    assert_eq!(ran.code, Some(64), "{}", ran.transcript());
+}

@@ -1,0 +1,134 @@
+//! Faults of `node list`, `node status` and `package status`.
+
+use serde_json::{Value, json};
+
+use super::{Site, driver, idle, said};
+use crate::dropin::OLD;
+
+fn packages() -> Value {
+    json!({
+        "a": {"version": "1.0.0", "image": "example.com/a"},
+        "b": {"version": "1.0.0", "image": "example.com/b"},
+        "c": {"version": "1.0.0", "image": "example.com/c", "interrupt": {"type": "reboot"}},
+    })
+}
+
+fn list(site: &Site) -> Value {
+    site.answer("node list --skyhook gpu -o json").json()["nodes"].clone()
+}
+
+#[test]
+fn s1_complete_is_what_the_spec_asks_for() {
+    let site = Site::of(
+        idle(packages())
+            .with(OLD.node("node-1", "in_progress", &["a|1.0.0 config complete"]))
+            .with(OLD.node("node-2", "in_progress", &["a|1.0.0 apply complete"]))
+            .with(OLD.node("node-3", "blocked", &["c|1.0.0 config complete"])),
+    );
+    let nodes = list(&site);
+    for (at, status, complete) in [
+        (0, "in_progress", 1),
+        (1, "in_progress", 0),
+        (2, "blocked", 0),
+    ] {
+        let node = &nodes[at];
+        assert_eq!(node["status"], json!(status), "{node}");
+        assert_eq!(
+            (&node["packagesComplete"], &node["packagesTotal"]),
+            (&json!(complete), &json!(3)),
+            "{node}"
+        );
+    }
+}
+
+#[test]
+fn s2_nodes_that_have_not_begun_or_are_ignored_are_listed() {
+    let mut ignored = OLD.node("node-2", "", &[]);
+    ignored["metadata"]["labels"] = json!({OLD.0.key("ignore"): "true"});
+    let site = Site::of(
+        idle(driver())
+            .with(OLD.node("node-1", "", &[]))
+            .with(ignored),
+    );
+    let ran = site.answer("node list --skyhook gpu");
+    assert_eq!(
+        said(&ran),
+        (
+            "NODE    STATUS   PACKAGES  NOTE\n\
+             node-1  unknown  0/1       <none>\n\
+             node-2  unknown  0/1       ignored\n",
+            "2 nodes: 2 unknown\n",
+            Some(0)
+        )
+    );
+}
+
+#[test]
+fn s3_entries_of_old_versions_count_for_nothing() {
+    let entries = ["driver|0.9.0 config complete", "driver|1.0.0 apply skipped"];
+    let site = Site::of(idle(driver()).with(OLD.node("node-1", "in_progress", &entries)));
+    let node = &list(&site)[0];
+    assert_eq!(node["status"], json!("in_progress"));
+    assert_eq!(
+        (&node["packagesComplete"], &node["packagesTotal"]),
+        (&json!(0), &json!(1))
+    );
+}
+
+#[test]
+fn s4_two_versions_of_a_package_stand_in_order() {
+    let entries = [
+        "driver|1.0.0 apply in_progress",
+        "driver|0.9.0 config complete",
+        "driver|0.10.0 config complete",
+    ];
+    let site = Site::of(idle(driver()).with(OLD.node("node-1", "in_progress", &entries)));
+    let first = site
+        .answer("package status driver --skyhook gpu -o json")
+        .json();
+    assert_eq!(first.as_array().map(Vec::len), Some(3));
+    for _ in 0..4 {
+        let again = site
+            .answer("package status driver --skyhook gpu -o json")
+            .json();
+        assert_eq!(again, first);
+    }
+}
+
+#[test]
+fn s5_the_package_may_be_left_out_and_must_not_be_a_typo() {
+    let site = Site::of(idle(packages()).with(OLD.node("node-1", "", &[])));
+    let all = site.answer("package status --skyhook gpu -o json").json();
+    assert_eq!(all.as_array().map(Vec::len), Some(3));
+    let ran = site.run("package status aa --skyhook gpu");
+    assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(1)));
+    assert!(
+        ran.stderr
+            .starts_with("error: package \"aa\" not found\nhint: did you mean a")
+    );
+    let both = Site::complete(&["node-1", "node-2", "node-3"]);
+    let json = both
+        .answer("package status driver --skyhook gpu --node node-1,node-2 -o json")
+        .json();
+    assert_eq!(json.as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn s6_a_status_is_spelled_the_same_everywhere_and_counted_as_what_it_is() {
+    let site = Site::of(
+        idle(driver())
+            .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
+            .with(OLD.node("node-2", "", &[])),
+    );
+    let ran = site.answer("node list --skyhook gpu");
+    assert_eq!(
+        said(&ran),
+        (
+            "NODE    STATUS    PACKAGES  NOTE\n\
+             node-1  erroring  0/1       <none>\n\
+             node-2  unknown   0/1       <none>\n",
+            "2 nodes: 1 erroring, 1 unknown\n",
+            Some(0)
+        )
+    );
+}

@@ -1,0 +1,323 @@
+//! Deletions that do not end: what is said of them, and the last resort, against a server.
+
+use insta::assert_snapshot;
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use crate::support::run::{Ran, run};
+use crate::support::stage::{CR, Stage};
+
+const FOREIGN: &str = "example.com/keep";
+const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
+
+impl Stage {
+    fn add_finalizer(&self, entry: &str) {
+        let mut cr = self.cr().expect("it is there");
+        let all = cr["metadata"]["finalizers"].as_array_mut();
+        all.expect("finalizers").insert(0, json!(entry));
+        self.fake.load(cr);
+    }
+
+    fn change_node(&self, name: &str, change: impl FnOnce(&mut Value)) {
+        let mut node = self.node(name);
+        change(&mut node);
+        self.fake.load(node);
+    }
+
+    /// What the operator wrote on a node: annotations, labels and conditions of the custom resource.
+    fn left(&self, name: &str) -> Vec<String> {
+        let node = self.node(name);
+        let mut left: Vec<String> = ["annotations", "labels"]
+            .iter()
+            .flat_map(|map| {
+                node["metadata"][map]
+                    .as_object()
+                    .cloned()
+                    .unwrap_or_default()
+            })
+            .map(|(key, _)| key)
+            .filter(|key| key.ends_with(CR))
+            .collect();
+        let conditions = node["status"]["conditions"].as_array().cloned();
+        let ours = format!("{}/", Generation::Skyhook.key(CR));
+        left.extend(
+            conditions
+                .unwrap_or_default()
+                .iter()
+                .filter_map(|c| c["type"].as_str().map(str::to_owned))
+                .filter(|kind| kind.starts_with(&ours)),
+        );
+        left
+    }
+
+    /// The nodes without what a server counts.
+    fn nodes(&self) -> Value {
+        let mut nodes = json!(NODES.map(|n| self.node(n)));
+        for node in nodes.as_array_mut().expect("a list") {
+            let metadata = node["metadata"].as_object_mut().expect("metadata");
+            metadata.remove("resourceVersion");
+            metadata.remove("managedFields");
+            metadata.retain(|_, v| *v != json!({}));
+            if let Some(list) = node["status"]["conditions"].as_array_mut() {
+                list.sort_by_key(|c| c["type"].to_string());
+                for condition in list.iter_mut().filter_map(Value::as_object_mut) {
+                    // Written anew with each beat, and read by nobody.
+                    condition.remove("lastHeartbeatTime");
+                }
+            }
+        }
+        nodes
+    }
+}
+
+fn expect(ran: &Ran, code: i32) {
+    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
+}
+
+fn record() -> Vec<String> {
+    ["nodeState", "version"]
+        .map(|kind| Generation::Skyhook.key(&format!("{kind}_{CR}")))
+        .to_vec()
+}
+
+#[test]
+fn a_milder_step_is_named_and_nothing_is_written() {
+    for cluster in ["deleted-while-paused", "deleted-while-erroring"] {
+        let stage = Stage::of(cluster);
+        let ran = stage.run("finalizer strip gpu-tune --confirm");
+        expect(&ran, 3);
+        assert_eq!(stage.writes(), [""; 0]);
+        let milder = match cluster {
+            "deleted-while-paused" => "kubectl skyhook resume gpu-tune",
+            _ => "kubectl skyhook package logs driver",
+        };
+        assert!(ran.stderr.contains(milder), "{}", ran.transcript());
+        assert!(ran.stderr.contains("--force"), "{}", ran.transcript());
+    }
+}
+
+#[test]
+fn without_a_terminal_and_a_confirmation_nothing_is_written() {
+    let stage = Stage::of("deleted-while-paused");
+    let ran = stage.run("finalizer strip gpu-tune --force");
+    expect(&ran, 3);
+    assert!(
+        ran.stderr
+            .contains("there is no terminal to ask on; nothing was changed"),
+        "{}",
+        ran.transcript()
+    );
+    assert_eq!(stage.writes(), [""; 0]);
+}
+
+#[test]
+fn what_is_not_being_deleted_is_left_alone_even_by_force() {
+    let stage = Stage::of("complete");
+    let ran = stage.run("finalizer strip gpu-tune --force --confirm");
+    expect(&ran, 3);
+    assert!(
+        ran.stderr.contains("is not being deleted"),
+        "{}",
+        ran.transcript()
+    );
+    assert_eq!(stage.writes(), [""; 0]);
+}
+
+#[test]
+fn our_finalizer_goes_and_the_nodes_are_as_the_operator_would_leave_them() {
+    let stage = Stage::of("deleted-while-paused");
+    let cordon = Generation::Skyhook.key(&format!("cordon_{CR}"));
+    stage.change_node("node-1", |node| {
+        node["metadata"]["annotations"][&cordon] = json!("true");
+        node["spec"]["unschedulable"] = json!(true);
+    });
+    stage.change_node("node-2", |node| {
+        node["metadata"]["annotations"][&cordon] = json!("true");
+        node["metadata"]["annotations"][Generation::Skyhook.key("cordon_other")] = json!("true");
+        node["spec"]["unschedulable"] = json!(true);
+    });
+    let before = stage.nodes();
+
+    let dry = stage.run("finalizer strip gpu-tune --force --dry-run");
+    expect(&dry, 0);
+    assert_eq!(stage.writes(), [""; 0]);
+
+    let ran = stage.run("finalizer strip gpu-tune --force --confirm");
+    expect(&ran, 0);
+    assert_eq!(stage.cr(), None);
+    for node in NODES {
+        assert_eq!(stage.left(node), record(), "{node}");
+    }
+    assert_eq!(stage.node("node-1")["spec"]["unschedulable"], Value::Null);
+    assert_eq!(stage.node("node-2")["spec"]["unschedulable"], json!(true));
+    let first = stage.writes().into_iter().next();
+    let path = format!("/apis/{}/skyhooks/{CR}", Generation::Skyhook.api_version());
+    assert_eq!(first, Some(format!("PATCH {path}")));
+
+    let again = stage.run("finalizer strip gpu-tune --confirm");
+    expect(&again, 0);
+    assert!(
+        again.stderr.contains("nothing to do"),
+        "{}",
+        again.transcript()
+    );
+
+    let undone = stage.run("undo --confirm");
+    expect(&undone, 0);
+    assert_eq!(stage.nodes(), before);
+    let back = stage.cr().expect("it is made again");
+    assert_eq!(back["metadata"]["deletionTimestamp"], Value::Null);
+}
+
+#[test]
+fn a_finalizer_of_somebody_else_survives() {
+    let stage = Stage::of("deleted-while-paused");
+    stage.add_finalizer(FOREIGN);
+    let ran = stage.run("finalizer strip gpu-tune --force --purge-state --confirm");
+    expect(&ran, 0);
+    let cr = stage.cr().expect("it is held");
+    assert_eq!(cr["metadata"]["finalizers"], json!([FOREIGN]));
+    for node in NODES {
+        assert_eq!(stage.left(node), [""; 0], "{node}");
+    }
+}
+
+#[test]
+fn nodes_are_left_alone_where_the_finalizer_is_not_removed() {
+    let stage = Stage::of("deleted-while-paused");
+    let before = stage.nodes();
+    stage.fake.on("PATCH skyhooks").reply(422);
+    let ran = stage.run("finalizer strip gpu-tune --force --confirm");
+    assert_ne!(ran.code, Some(0), "{}", ran.transcript());
+    assert_eq!(stage.nodes(), before);
+    assert!(stage.cr().is_some());
+}
+
+#[test]
+fn what_cannot_be_read_may_be_at_work() {
+    let stage = Stage::of("deleted-while-erroring");
+    // Nothing fails any more: the uninstall may just be under way.
+    stage.change_node("node-2", |node| {
+        let key = Generation::Skyhook.key(&format!("nodeState_{CR}"));
+        let state = node["metadata"]["annotations"][&key].as_str();
+        let state = state.expect("a state").replace("erroring", "in_progress");
+        node["metadata"]["annotations"][&key] = json!(state);
+    });
+    stage.fake.on("LIST pods").reply(403);
+    let status = stage.run("finalizer status gpu-tune -o json");
+    expect(&status, 0);
+    let said: Value = serde_json::from_str(&status.stdout).expect("JSON");
+    assert_eq!(
+        said["standing"],
+        json!("unknown"),
+        "{}",
+        status.transcript()
+    );
+    let strip = stage.run("finalizer strip gpu-tune --confirm");
+    expect(&strip, 3);
+    assert!(
+        strip
+            .stderr
+            .contains("kubectl skyhook wait gpu-tune --for=deleted"),
+        "{}",
+        strip.transcript()
+    );
+    assert_eq!(stage.writes(), [""; 0]);
+}
+
+/// An error alone does not make it blocked while what may be at work is hidden.
+#[test]
+fn nothing_is_called_blocked_while_pods_cannot_be_read() {
+    for cluster in ["deleted-while-paused", "deleted-while-erroring"] {
+        let stage = Stage::of(cluster);
+        let standing = || {
+            let status = stage.run("finalizer status gpu-tune -o json");
+            expect(&status, 0);
+            let said: Value = serde_json::from_str(&status.stdout).expect("JSON");
+            said["standing"].clone()
+        };
+        assert_eq!(standing(), json!("blocked"), "{cluster}");
+        stage.fake.on("LIST pods").reply(403);
+        assert_eq!(standing(), json!("unknown"), "{cluster}");
+    }
+}
+
+#[test]
+fn nothing_is_milder_where_the_operator_is_down() {
+    let stage = Stage::of("deleted-while-paused");
+    let labels = json!({"control-plane": "controller-manager"});
+    let image = format!(
+        "ghcr.io/nvidia/{}/operator:v0.15.0",
+        Generation::Skyhook.name()
+    );
+    stage.fake.load(json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "operator", "namespace": "skyhook", "labels": labels},
+        "spec": {"replicas": 0, "template": {"spec": {"containers": [
+            {"name": "manager", "image": image},
+        ]}}},
+        "status": {"observedGeneration": 1},
+    }));
+    let status = stage.run("finalizer status gpu-tune");
+    expect(&status, 0);
+    assert!(
+        status.stdout.contains("no replica of the operator is up"),
+        "{}",
+        status.transcript()
+    );
+    assert!(
+        status
+            .stdout
+            .contains("now: kubectl scale deployment -n skyhook operator"),
+        "{}",
+        status.transcript()
+    );
+    let ran = stage.run("finalizer strip gpu-tune --confirm");
+    expect(&ran, 0);
+    assert!(
+        ran.stderr.contains("once it is, a milder step would do"),
+        "{}",
+        ran.transcript()
+    );
+    assert_eq!(stage.cr(), None);
+}
+
+#[test]
+fn the_state_of_a_deletion_is_said() {
+    for cluster in ["deleted-while-paused", "deleted-while-erroring", "complete"] {
+        for format in ["table", "json", "name"] {
+            let shown = format!("tests/clusters/{cluster}");
+            let ran = run(&format!(
+                "finalizer status gpu-tune --from {shown} -o {format}"
+            ))
+            .go();
+            assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+            assert_snapshot!(
+                format!("finalizer_status_{cluster}_{format}"),
+                ran.transcript()
+            );
+        }
+    }
+}
+
+#[test]
+fn an_orphaned_cordon_is_released_and_taken_back() {
+    let stage = Stage::of("complete");
+    let cordon = Generation::Skyhook.key("cordon_gone");
+    stage.change_node("node-1", |node| {
+        node["metadata"]["annotations"][&cordon] = json!("true");
+        node["spec"]["unschedulable"] = json!(true);
+    });
+    let before = stage.nodes();
+    let unasked = stage.run("cordon release");
+    expect(&unasked, 3);
+    assert_eq!(stage.writes(), [""; 0]);
+    let ran = stage.run("cordon release node-1 --confirm");
+    expect(&ran, 0);
+    let node = stage.node("node-1");
+    assert_eq!(node["spec"]["unschedulable"], Value::Null);
+    assert_eq!(node["metadata"]["annotations"][&cordon], Value::Null);
+    assert_eq!(stage.writes(), ["PATCH /api/v1/nodes/node-1"]);
+    expect(&stage.run("undo --confirm"), 0);
+    assert_eq!(stage.nodes(), before);
+}

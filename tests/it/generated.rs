@@ -1,0 +1,114 @@
+//! Files that are made from the code: completions, manual pages, schemas, and parts of the README.
+//!
+//! The tests fail when one of them is stale. `UPDATE=1 cargo test --test it generated` makes them anew.
+
+mod man;
+mod readme;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use kubectl_skyhook::commands::completion;
+use kubectl_skyhook::commands::schema::DOCUMENTS;
+use kubectl_skyhook::view::format::json;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Whether files are to be written rather than compared.
+fn updating() -> bool {
+    std::env::var_os("UPDATE").is_some_and(|v| !v.is_empty())
+}
+
+/// Compares a file with what it should hold; says so if it is stale.
+fn stale(path: &Path, expected: &str) -> Option<String> {
+    let there = std::fs::read_to_string(path).ok();
+    if there.as_deref() == Some(expected) {
+        return None;
+    }
+    if updating() {
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, expected).expect("a file that can be written");
+        return None;
+    }
+    Some(path.display().to_string())
+}
+
+/// Compares a folder with the files it should hold, no more and no less.
+fn stale_in(folder: &str, expected: &BTreeMap<String, String>) -> Vec<String> {
+    let folder = root().join(folder);
+    let mut wrong: Vec<String> = expected
+        .iter()
+        .filter_map(|(name, text)| stale(&folder.join(name), text))
+        .collect();
+    for path in files(&folder) {
+        let name = path.file_name().expect("a name").to_string_lossy();
+        if !expected.contains_key(&*name) {
+            match updating() {
+                true => std::fs::remove_file(&path).expect("a file that can be removed"),
+                false => wrong.push(path.display().to_string()),
+            }
+        }
+    }
+    wrong
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect()
+}
+
+#[test]
+fn completions_are_fresh() {
+    let scripts = completion::SCRIPTS.iter();
+    let mut expected: BTreeMap<String, String> = scripts
+        .map(|(shell, name)| ((*name).to_owned(), completion::script(*shell)))
+        .collect();
+    expected.insert(
+        "kubectl_complete-skyhook".to_owned(),
+        completion::shim("skyhook"),
+    );
+    assert_eq!(stale_in("completions", &expected), Vec::<String>::new());
+    executable(&root().join("completions/kubectl_complete-skyhook"));
+}
+
+#[cfg(unix)]
+fn executable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    if updating() {
+        let all = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(path, all).expect("a file of our own");
+    }
+    let mode = std::fs::metadata(path).expect("it is there").permissions();
+    assert_eq!(mode.mode() & 0o111, 0o111);
+}
+
+#[cfg(not(unix))]
+fn executable(_: &Path) {}
+
+#[test]
+fn manual_pages_are_fresh() {
+    assert_eq!(stale_in("man", &man::pages()), Vec::<String>::new());
+}
+
+/// One file for each document: `schema/NodeStatus.json`.
+#[test]
+fn schemas_are_fresh() {
+    let documents = DOCUMENTS.iter().map(|d| d.published);
+    let expected: BTreeMap<String, String> = documents
+        .map(|d| (format!("{}.json", d.kind), json(&d.schema())))
+        .collect();
+    assert_eq!(expected.len(), DOCUMENTS.len(), "a kind twice");
+    assert_eq!(stale_in("schema", &expected), Vec::<String>::new());
+}
+
+#[test]
+fn the_readme_is_fresh() {
+    let path = root().join("README.md");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|_| readme::MINIMAL.to_owned());
+    let expected = readme::filled(&text);
+    assert_eq!(stale(&path, &expected), None);
+}

@@ -1,0 +1,290 @@
+//! Manual pages: one for the program, one for each command, and one for exit codes, files and variables.
+
+use std::collections::BTreeMap;
+
+use clap::Command;
+use clap_mangen::Man;
+use kubectl_skyhook::cli::by_task;
+use kubectl_skyhook::error::Exit;
+use kubectl_skyhook::program::Program;
+use kubectl_skyhook::rules;
+
+const NAME: &str = "kubectl-skyhook";
+/// The page of exit codes, files and variables.
+const BESIDES: &str = "kubectl-skyhook(7)";
+/// What an apostrophe is, for formatters of all ages; the renderer counts on it.
+const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
+
+/// All pages, by the names of their files.
+pub fn pages() -> BTreeMap<String, String> {
+    let mut pages = BTreeMap::new();
+    let tree = Program::SKYHOOK.tree();
+    let top = command(tree.clone(), &[]);
+    let commands: Vec<String> = leaves(&tree, NAME);
+    let text =
+        page(top) + &exit_status() + &see_also(&[vec![BESIDES.to_owned()], commands].concat());
+    pages.insert(format!("{NAME}.1"), text);
+    pages.insert(format!("{NAME}.7"), besides());
+    // The tree is not built yet, so that commands lack the flags that all of them take: those
+    // stand on the page of the program.
+    below(&tree, &[], &mut pages);
+    pages.values_mut().for_each(|page| *page = ascii(page));
+    pages
+}
+
+/// Not every formatter reads UTF-8, but all know characters by number.
+fn ascii(page: &str) -> String {
+    let spelled = |c: char| match c.is_ascii() {
+        true => c.to_string(),
+        false => format!("\\[u{:04X}]", u32::from(c)),
+    };
+    page.chars().map(spelled).collect()
+}
+
+fn below(parent: &Command, words: &[&str], pages: &mut BTreeMap<String, String>) {
+    for sub in parent.get_subcommands() {
+        let words: Vec<&str> = words.iter().copied().chain([sub.get_name()]).collect();
+        let mut text = page(command(sub.clone(), &words));
+        if words == ["explain"] {
+            text.push_str(&rules());
+        }
+        if words == ["diagnose", "stuck"] {
+            text.push_str(&exit_status());
+            text.push_str(&see_also(&[NAME.to_owned(), format!("{NAME}-explain")]));
+        } else {
+            text.push_str(&see_also(&[NAME.to_owned(), BESIDES.to_owned()]));
+        }
+        pages.insert(format!("{NAME}-{}.1", words.join("-")), text);
+        below(sub, &words, pages);
+    }
+}
+
+/// A command that knows its own full name, and those below it.
+fn command(command: Command, words: &[&str]) -> Command {
+    let named = |command: Command, words: &[&str]| {
+        let dashed = [&[NAME], words].concat().join("-");
+        let typed = [&["kubectl", "skyhook"], words].concat().join(" ");
+        command.display_name(dashed).bin_name(typed)
+    };
+    let subs: Vec<String> = command
+        .get_subcommands()
+        .map(|c| c.get_name().to_owned())
+        .collect();
+    subs.iter().fold(
+        named(command, words).disable_help_subcommand(true),
+        |command, sub| {
+            let words: Vec<&str> = words.iter().copied().chain([sub.as_str()]).collect();
+            command.mut_subcommand(sub, |c| named(c, &words))
+        },
+    )
+}
+
+fn leaves(command: &Command, name: &str) -> Vec<String> {
+    let names = command.get_subcommands().flat_map(|sub| {
+        let name = format!("{name}-{}", sub.get_name());
+        let below = leaves(sub, &name);
+        std::iter::once(name).chain(below)
+    });
+    names.collect()
+}
+
+fn page(command: Command) -> String {
+    let top = command.get_display_name() == Some(NAME);
+    let examples = command
+        .get_after_help()
+        .map(ToString::to_string)
+        .and_then(|text| Some(text.strip_prefix("Examples:\n")?.to_owned()));
+    let subcommands = command.has_subcommands();
+    let title = command.get_display_name().unwrap_or(NAME).to_uppercase();
+    let version = env!("CARGO_PKG_VERSION");
+    let tasks = if top { tasks(&command) } else { String::new() };
+    let man = Man::new(command);
+    let mut text = PREAMBLE.to_owned();
+    // The renderer would leave out the date, and with it the order of what follows.
+    text.push_str(&format!(
+        ".TH {} 1 \"\" \"{NAME} {version}\" kubectl\n",
+        escaped(&title)
+    ));
+    text.push_str(&without_preamble(&rendered(|bytes| {
+        man.render_name_section(bytes)?;
+        man.render_synopsis_section(bytes)?;
+        man.render_description_section(bytes)?;
+        man.render_options_section(bytes)?;
+        match subcommands && !top {
+            true => man.render_subcommands_section(bytes),
+            false => Ok(()),
+        }
+    })));
+    text.push_str(&tasks);
+    if !top {
+        text.push_str(&paragraph(&format!(
+            "The options of {NAME}(1) that say where to read from, how to print and which cluster to talk to are \
+             taken here, too."
+        )));
+    }
+    if let Some(examples) = examples {
+        text.push_str(".SH EXAMPLES\n.nf\n");
+        for line in examples.lines() {
+            text.push_str(&format!(
+                "{}\n",
+                escaped(line.strip_prefix("  ").unwrap_or(line))
+            ));
+        }
+        text.push_str(".fi\n");
+    }
+    text
+}
+
+fn rendered(render: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    render(&mut bytes).expect("memory takes everything");
+    bytes
+}
+
+/// The renderer begins every section as if it were a page.
+fn without_preamble(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    // Two breaks around an empty line are what formatters warn of.
+    let text = text.replace(".br\n\n.br\n", ".sp\n");
+    let lines = text.lines();
+    lines
+        .filter(|line| !line.contains(".ds Aq "))
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+fn exit_status() -> String {
+    let codes = Exit::ALL.map(|(exit, meaning)| item(&exit.code().to_string(), "", meaning));
+    format!(".SH \"EXIT STATUS\"\n{}", codes.concat())
+}
+
+/// What no single command's page has a place for.
+fn besides() -> String {
+    let title = escaped(&NAME.to_uppercase());
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        "{PREAMBLE}.TH {title} 7 \"\" \"{NAME} {version}\" kubectl\n\
+         .SH NAME\n{} \\- exit codes, files and environment variables\n{}{}{}{}",
+        escaped(NAME),
+        exit_status(),
+        files(),
+        environment(),
+        see_also(&[NAME.to_owned()]),
+    )
+}
+
+fn files() -> String {
+    let files = [
+        (
+            "~/.kube/config",
+            "Which cluster to talk to, and as whom. KUBECONFIG and --kubeconfig name other files.",
+        ),
+        (
+            "~/.local/state/kubectl-skyhook/journal/ID.jsonl",
+            "What one command changed, line by line, with the values before: written before the first change, readable \
+             by its owner alone. `kubectl skyhook journal` shows it and `kubectl skyhook undo` takes it back. In \
+             XDG_STATE_HOME, where that is set; in LOCALAPPDATA on Windows.",
+        ),
+        (
+            "kubectl_complete-skyhook",
+            "Next to the plugin: what kubectl asks for completion. `kubectl skyhook completion install` puts it there, \
+             and `kubectl skyhook completion uninstall` takes it away.",
+        ),
+        (
+            "FILE of --plan-out",
+            "A plan, as JSON, that `kubectl skyhook apply-plan` carries out. It holds values of the objects that are to \
+             change.",
+        ),
+        (
+            "PATH of --from",
+            "Objects as kubectl prints them with -o json or -o yaml: a file, a directory of files, or a .tar.gz of one. \
+             It is read only.",
+        ),
+    ];
+    let files = files.map(|(name, meaning)| item(name, "", meaning));
+    format!(".SH FILES\n{}", files.concat())
+}
+
+/// The commands under what they are for.
+fn tasks(tree: &Command) -> String {
+    let tasks = by_task(tree).into_iter().map(|(task, commands)| {
+        let commands = commands.iter().map(|command| {
+            let about = command
+                .get_about()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            item(&format!("{NAME}-{}(1)", command.get_name()), "", &about)
+        });
+        format!(
+            ".SS \"{}\"\n{}",
+            escaped(task),
+            commands.collect::<String>()
+        )
+    });
+    format!(".SH COMMANDS\n{}", tasks.collect::<String>())
+}
+
+fn rules() -> String {
+    let rules = rules::ALL.iter().map(|rule| {
+        let name = format!(" {} ({})", rule.name, rule.severity);
+        item(rule.code, &name, rule.summary())
+    });
+    format!(".SH RULES\n{}", rules.collect::<String>())
+}
+
+fn environment() -> String {
+    let variables = [
+        (
+            "KUBECONFIG",
+            "list of kubeconfig files, instead of ~/.kube/config",
+        ),
+        ("HTTPS_PROXY, HTTP_PROXY, NO_PROXY", "the way to the server"),
+        (
+            "XDG_STATE_HOME",
+            "where journals are kept, instead of ~/.local/state",
+        ),
+        ("NO_COLOR", "no colours, whatever it is set to"),
+        (
+            "CLICOLOR_FORCE, FORCE_COLOR",
+            "colours also where the output is no terminal",
+        ),
+    ];
+    let variables = variables.map(|(name, meaning)| item(name, "", meaning));
+    format!(".SH ENVIRONMENT\n{}", variables.concat())
+}
+
+fn see_also(names: &[String]) -> String {
+    let names: Vec<String> = names
+        .iter()
+        .map(|name| match name.strip_suffix("(7)") {
+            Some(name) => format!("\\fB{}\\fR(7)", escaped(name)),
+            None => format!("\\fB{}\\fR(1)", escaped(name)),
+        })
+        .collect();
+    format!(".SH \"SEE ALSO\"\n{}\n", names.join(",\n"))
+}
+
+fn item(bold: &str, roman: &str, text: &str) -> String {
+    format!(
+        ".TP\n\\fB{}\\fR{}\n{}\n",
+        escaped(bold),
+        escaped(roman),
+        escaped(text)
+    )
+}
+
+fn paragraph(text: &str) -> String {
+    format!(".PP\n{}\n", escaped(text))
+}
+
+/// Text in which nothing is a command to the formatter.
+fn escaped(text: &str) -> String {
+    let text = text
+        .replace('\\', "\\e")
+        .replace('-', "\\-")
+        .replace('\'', "\\(aq");
+    match text.starts_with('.') {
+        true => format!("\\&{text}"),
+        false => text,
+    }
+}

@@ -1,0 +1,98 @@
+//! The tables of the README.
+
+use clap::Command;
+use kubectl_skyhook::error::Exit;
+use kubectl_skyhook::program::Program;
+use kubectl_skyhook::rules;
+
+/// A README with nothing but what is generated.
+pub const MINIMAL: &str = "\
+# kubectl-skyhook
+
+Diagnose and repair NVIDIA NodeWright (formerly Skyhook) from kubectl.
+
+## Commands
+
+<!-- generated: commands -->
+<!-- /generated -->
+
+## Rules
+
+<!-- generated: rules -->
+<!-- /generated -->
+
+## Exit codes
+
+<!-- generated: exit-codes -->
+<!-- /generated -->
+";
+
+/// The text with every section between markers made anew.
+pub fn filled(text: &str) -> String {
+    let sections = [
+        ("commands", commands()),
+        ("rules", rules()),
+        ("exit-codes", exit_codes()),
+    ];
+    sections
+        .iter()
+        .fold(text.to_owned(), |text, (name, table)| {
+            let begin = format!("<!-- generated: {name} -->\n");
+            let (before, rest) = text
+                .split_once(&begin)
+                .unwrap_or_else(|| panic!("the README has no section {name}"));
+            let (_, after) = rest
+                .split_once("<!-- /generated -->")
+                .unwrap_or_else(|| panic!("section {name} has no end"));
+            format!("{before}{begin}\n{table}\n<!-- /generated -->{after}")
+        })
+}
+
+/// `| Command | What it does |`, a row for each command that does something by itself.
+pub fn commands() -> String {
+    let mut rows = String::from("| Command | What it does |\n| --- | --- |\n");
+    for command in Program::SKYHOOK.tree().get_subcommands() {
+        row(command, &Program::SKYHOOK.words(), &mut rows);
+    }
+    rows
+}
+
+fn row(command: &Command, before: &str, rows: &mut String) {
+    let words = format!("{before} {}", command.get_name());
+    let about = command
+        .get_about()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let alone = command.is_args_conflicts_with_subcommands_set();
+    let spoken_for = command
+        .get_subcommands()
+        .any(|c| c.get_about().map(ToString::to_string).as_ref() == Some(&about));
+    if !command.has_subcommands() || (alone && !spoken_for) {
+        let about = about.replace('|', "\\|");
+        rows.push_str(&format!("| `{words}` | {about} |\n"));
+    }
+    for command in command.get_subcommands() {
+        row(command, &words, rows);
+    }
+}
+
+fn rules() -> String {
+    let mut rows =
+        String::from("| Code | Name | Severity | What it means |\n| --- | --- | --- | --- |\n");
+    for rule in rules::ALL {
+        let summary = rule.summary().replace('|', "\\|");
+        rows.push_str(&format!(
+            "| {} | `{}` | {} | {summary} |\n",
+            rule.code, rule.name, rule.severity
+        ));
+    }
+    rows
+}
+
+fn exit_codes() -> String {
+    let mut rows = String::from("| Code | Meaning |\n| --- | --- |\n");
+    for (exit, meaning) in Exit::ALL {
+        rows.push_str(&format!("| {} | {meaning} |\n", exit.code()));
+    }
+    rows
+}

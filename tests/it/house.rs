@@ -1,0 +1,284 @@
+//! The rules of this house that a machine can keep.
+
+mod examples;
+mod source;
+
+use source::{Source, sources};
+
+use clap::Command;
+use kubectl_skyhook::program::Program;
+use kubectl_skyhook::rules;
+
+/// Which modules a module may name; what a file of a module needs beyond that stands below.
+const USES: &[(&str, &[&str])] = &[
+    ("reason", &[]),
+    ("api", &[]),
+    ("cluster", &["api", "reason"]),
+    ("plan", &["api", "cluster"]),
+    ("rules", &["api", "cluster", "plan"]),
+    ("view", &[]),
+    ("args", &["api", "view"]),
+    ("connect", &["args", "reason"]),
+    (
+        "apply",
+        &[
+            "api", "args", "cluster", "connect", "plan", "reason", "view",
+        ],
+    ),
+    ("screen", &["args", "view"]),
+    ("error", &["apply", "cluster", "connect", "plan", "view"]),
+    ("cli", &["args", "commands"]),
+    ("program", &["args", "cli"]),
+    (
+        "ctx",
+        &[
+            "api", "apply", "args", "cli", "cluster", "connect", "error", "plan", "screen", "view",
+        ],
+    ),
+    (
+        "commands",
+        &[
+            "api", "args", "cli", "cluster", "ctx", "error", "plan", "program", "rules", "view",
+        ],
+    ),
+    ("main", &[]),
+    ("lib", &[]),
+];
+
+/// Files and folders that may name more than their module.
+const USES_BESIDES: &[(&str, &str)] = &[
+    // The edge that reads from a server says why a server gave nothing.
+    ("cluster/live", "connect"),
+    // Contexts and the like are completed from the kubeconfig.
+    ("commands/completion/lookup.rs", "connect"),
+    // And journals from where they are kept.
+    ("commands/completion/lookup.rs", "apply"),
+    // Journals and plans in files.
+    ("commands/apply_plan.rs", "apply"),
+    ("commands/journal.rs", "apply"),
+    ("commands/undelete.rs", "apply"),
+    ("commands/undelete", "apply"),
+    ("commands/undo.rs", "apply"),
+];
+
+/// What only edges may name, and the files and folders that are edges to it.
+const EDGES: &[(&str, &[&str])] = &[
+    (
+        "std::fs",
+        &[
+            "apply",
+            // Templates in files.
+            "args/output.rs",
+            "cluster/dump",
+            "connect",
+            "commands/completion/install.rs",
+            "ctx/external_diff.rs",
+        ],
+    ),
+    (
+        "std::env",
+        &[
+            "apply",
+            "connect",
+            "screen.rs",
+            "main.rs",
+            "commands/completion/install.rs",
+            "commands/completion/shell.rs",
+            "ctx/edges.rs",
+        ],
+    ),
+    (
+        "kube::Client",
+        &[
+            "apply",
+            "cluster/live",
+            "connect",
+            "ctx",
+            // These stream and wait; no other command gets a client.
+            "commands/package/logs",
+            "commands/wait",
+            "commands/teardown",
+        ],
+    ),
+    ("Timestamp::now", &["connect", "ctx"]),
+    ("println!", &["screen.rs"]),
+    ("print!(", &["screen.rs"]),
+    ("std::process::exit", &[]),
+];
+
+/// Collects what is wrong, one line each, and fails if there is any.
+fn check(wrong: impl Iterator<Item = String>) {
+    let wrong: Vec<String> = wrong.collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn only_the_api_spells_the_groups() {
+    // Spelled apart, or this file would be no example of what it asks for.
+    let groups = ["skyhook", "nodewright"].map(|name| format!("{name}.nvidia.com"));
+    let others = sources().filter(|s| !s.is_in("api"));
+    check(others.flat_map(|s| {
+        let spelled = groups.iter().filter(move |g| s.whole.contains(g.as_str()));
+        let place = s.path.clone();
+        spelled
+            .map(move |g| format!("{place} spells {g}; ask the Generation for it"))
+            .collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn modules_use_those_above_them_only() {
+    check(sources().flat_map(|s| {
+        let module = s.module().to_owned();
+        let allowed = USES.iter().find(|(m, _)| *m == module);
+        let allowed = allowed.unwrap_or_else(|| panic!("say in USES what {module} may use"));
+        let besides = |used: &str| {
+            let mut all = USES_BESIDES.iter();
+            all.any(|(place, module)| s.is_in(place) && *module == used)
+        };
+        let used = s.modules_used();
+        used.into_iter()
+            .filter(|used| *used != module && !allowed.1.contains(&used.as_str()) && !besides(used))
+            .map(|used| format!("{} uses {used}", s.path))
+            .collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn only_edges_touch_the_world() {
+    check(sources().flat_map(|s| {
+        let names = EDGES.iter().filter(|(name, edges)| {
+            s.code.contains(name) && !edges.iter().any(|edge| s.is_in(edge))
+        });
+        names
+            .map(|(name, _)| format!("{} is no edge, and names {name}", s.path))
+            .collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn files_stay_small_and_are_named_after_what_is_in_them() {
+    const MOST: usize = 400;
+    check(sources().filter_map(|s| {
+        let lines = s.whole.lines().count();
+        (lines > MOST).then(|| format!("{} has {lines} lines; split it", s.path))
+    }));
+    check(sources().filter_map(|s| {
+        let vague = ["utils", "util", "helpers", "common", "misc"];
+        let mut names = s.path.split(['/', '.']);
+        let named = names.any(|part| vague.contains(&part));
+        named.then(|| format!("{}: name it after what is in it", s.path))
+    }));
+}
+
+#[test]
+fn modules_say_what_they_are() {
+    // A command's and a rule's own manual follows at once.
+    let spoken = |s: &Source| {
+        s.whole.starts_with("//!") || s.is_in("commands") || s.is_in("rules") || s.code.is_empty()
+    };
+    check(
+        sources()
+            .filter(|s| !spoken(s))
+            .map(|s| format!("{} does not say what it is", s.path)),
+    );
+}
+
+/// Emphasis is not information: no emoji, no exclamation mark.
+fn shouts(text: &str) -> bool {
+    let emoji = |c: char| {
+        matches!(
+            u32::from(c),
+            0x1F000..|0x2600..=0x27BF| 0x2B00..=0x2BFF | 0xFE0F
+        )
+    };
+    text.replace("!=", "").contains('!') || text.contains(emoji)
+}
+
+#[test]
+fn nothing_shouts_at_the_user() {
+    let manuals = rules::ALL.iter().filter(|r| shouts(r.docs));
+    check(manuals.map(|r| format!("{}: its documentation shouts", r.code)));
+    let tree = Program::SKYHOOK.tree();
+    let mut texts = Vec::new();
+    texts_of(&tree, &mut texts);
+    let readme = source::read("README.md").replace("<!--", "");
+    texts.extend(readme.lines().map(str::to_owned));
+    check(texts.into_iter().filter(|t| shouts(t)));
+}
+
+/// All that help prints.
+fn texts_of(command: &Command, texts: &mut Vec<String>) {
+    let own = [
+        command.get_about(),
+        command.get_long_about(),
+        command.get_after_help(),
+        command.get_after_long_help(),
+    ];
+    let args = command.get_arguments();
+    let args = args.flat_map(|arg| [arg.get_help(), arg.get_long_help()]);
+    texts.extend(
+        own.into_iter()
+            .chain(args)
+            .flatten()
+            .map(ToString::to_string),
+    );
+    for sub in command.get_subcommands() {
+        texts_of(sub, texts);
+    }
+}
+
+#[test]
+fn first_lines_of_help_have_no_full_stop() {
+    fn walk(command: &Command, wrong: &mut Vec<String>) {
+        let about = command
+            .get_about()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let capital = about.starts_with(|c: char| c.is_uppercase());
+        if about.ends_with('.') || !capital {
+            wrong.push(format!("{}: {about:?}", command.get_name()));
+        }
+        command.get_subcommands().for_each(|c| walk(c, wrong));
+    }
+    let mut wrong = Vec::new();
+    walk(&Program::SKYHOOK.tree(), &mut wrong);
+    check(wrong.into_iter());
+}
+
+/// `journal show`, with what help prints below its options; a group has no answer of its own, and needs none.
+fn examples_of(command: &Command, words: &str, found: &mut Vec<(String, String)>) {
+    let after = command.get_after_help().map(ToString::to_string);
+    for sub in command.get_subcommands() {
+        examples_of(sub, &format!("{words} {}", sub.get_name()), found);
+    }
+    if !command.has_subcommands() {
+        found.push((words.to_owned(), after.unwrap_or_default()));
+    }
+}
+
+#[test]
+fn every_command_has_an_example_of_itself() {
+    let mut found = Vec::new();
+    examples_of(&Program::SKYHOOK.tree(), "kubectl skyhook", &mut found);
+    assert!(found.len() > 30, "{}", found.len());
+    let lacks = |(words, after): &(String, String)| {
+        let own = after.starts_with("Examples:\n") && after.contains(words);
+        (!own).then(|| format!("{words}: no example in its help"))
+    };
+    check(found.iter().filter_map(lacks));
+}
+
+#[test]
+fn examples_parse() {
+    let mut texts = Vec::new();
+    texts_of(&Program::SKYHOOK.tree(), &mut texts);
+    texts.extend(rules::ALL.iter().map(|r| r.docs.to_owned()));
+    texts.extend(["README.md", "krew-manifest.yaml", "CHANGELOG.md"].map(source::read));
+    texts.extend(
+        sources()
+            .filter(|s| !s.is_in("program.rs"))
+            .flat_map(|s| s.hints()),
+    );
+    check(texts.iter().flat_map(|text| examples::wrong(text)));
+}

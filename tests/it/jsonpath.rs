@@ -1,0 +1,168 @@
+//! `-o jsonpath` against kubectl's own.
+//!
+//! `tests/jsonpath/golden.json` holds what kubectl makes of templates. `UPDATE=1 cargo test --test it jsonpath`
+//! records it anew with the kubectl of this machine; a new case needs its template alone.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kubectl_skyhook::view::format::{OutputFormat, Rendered};
+use kubectl_skyhook::view::{Text, View};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A template, and what kubectl makes of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Case {
+    template: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    as_json: bool,
+    /// Why ours differs, where it does so on purpose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ours: Option<String>,
+    /// What ours prints there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    prints: Option<String>,
+    /// What kubectl prints.
+    #[serde(default)]
+    stdout: String,
+    /// What kubectl exits with.
+    #[serde(default)]
+    exit: i32,
+}
+
+fn place(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/jsonpath")
+        .join(name)
+}
+
+fn read<T: serde::de::DeserializeOwned>(name: &str) -> T {
+    let text = std::fs::read_to_string(place(name)).expect(name);
+    serde_json::from_str(&text).expect(name)
+}
+
+impl Case {
+    fn format(&self) -> String {
+        let format = if self.as_json {
+            "jsonpath-as-json"
+        } else {
+            "jsonpath"
+        };
+        format!("{format}={}", self.template)
+    }
+
+    /// What kubectl says, if it is there.
+    fn asked(&self) -> Option<(String, i32)> {
+        let output = Command::new("kubectl")
+            .args(["annotate", "--local", "zz=1", "-f"])
+            .arg(place("node.json"))
+            .arg("-o")
+            .arg(self.format())
+            .env("KUBECONFIG", "/dev/null")
+            .output()
+            .ok()?;
+        let stdout = String::from_utf8(output.stdout).expect("text");
+        Some((stdout, output.status.code().expect("an exit code")))
+    }
+
+    /// What ours says; the exit code of a template that is wrong is another one, of usage.
+    fn answered(&self, node: &Node) -> (String, i32) {
+        let rendered = self
+            .format()
+            .parse::<OutputFormat>()
+            .and_then(|format| format.render(node));
+        match rendered {
+            Ok(Rendered::Data(data)) => (data, 0),
+            Ok(Rendered::Text(_)) => panic!("{}: not data", self.template),
+            Err(_) => (String::new(), 1),
+        }
+    }
+
+    fn expected(&self) -> (String, i32) {
+        match &self.prints {
+            Some(prints) => (prints.clone(), 0),
+            None => (self.stdout.clone(), self.exit),
+        }
+    }
+}
+
+struct Node(Value);
+
+impl View for Node {
+    fn blocks(&self, _wide: bool) -> Text {
+        Text::new()
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn document(&self) -> Value {
+        self.0.clone()
+    }
+}
+
+/// Whether the record is to be written rather than compared.
+fn updating() -> bool {
+    std::env::var_os("UPDATE").is_some_and(|v| !v.is_empty())
+}
+
+#[test]
+fn templates_print_what_kubectl_prints() {
+    let node = Node(read("node.json"));
+    let mut cases: Vec<Case> = read("golden.json");
+    if updating() {
+        for case in &mut cases {
+            (case.stdout, case.exit) = case.asked().expect("kubectl is needed to record");
+            case.prints = case.ours.is_some().then(|| case.answered(&node).0);
+        }
+        let text = serde_json::to_string_pretty(&cases).expect("JSON") + "\n";
+        std::fs::write(place("golden.json"), text).expect("a file that can be written");
+    }
+    assert!(cases.len() >= 100, "{} cases", cases.len());
+    let wrong: Vec<String> = cases
+        .iter()
+        .filter(|case| case.answered(&node) != case.expected())
+        .map(|case| {
+            let (ours, expected) = (case.answered(&node), case.expected());
+            format!(
+                "{}\n  ours     {ours:?}\n  expected {expected:?}",
+                case.format()
+            )
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is on record is what the kubectl of this machine says, where there is one.
+#[test]
+fn the_record_is_kubectls_own() {
+    if updating() {
+        return;
+    }
+    let cases: Vec<Case> = read("golden.json");
+    let mut wrong = Vec::new();
+    for case in &cases {
+        let Some(asked) = case.asked() else {
+            return;
+        };
+        if asked != (case.stdout.clone(), case.exit) {
+            wrong.push(format!("{}: {asked:?}", case.format()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// On purpose we understand more, and never say less where kubectl says something sensible.
+#[test]
+fn what_differs_is_more() {
+    let node = Node(read("node.json"));
+    let cases: Vec<Case> = read("golden.json");
+    for case in cases.iter().filter(|case| case.ours.is_some()) {
+        let said = (case.stdout.clone(), case.exit);
+        assert_ne!(case.answered(&node), said, "{}", case.format());
+        assert_eq!(case.answered(&node).1, 0, "{}", case.format());
+    }
+}

@@ -1,0 +1,229 @@
+//! `leftovers`: what custom resources that are gone left behind, found and removed.
+
+use insta::assert_snapshot;
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use crate::support::run::{Ran, run};
+use crate::support::stage::{CR, Stage};
+
+const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
+
+fn expect(ran: &Ran, code: i32) {
+    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
+}
+
+fn key(suffix: &str) -> String {
+    Generation::Skyhook.key(suffix)
+}
+
+/// A config map, a pod and a cordon of a custom resource of that name, on a cluster where another one lives.
+fn with_remains(owner: &str) -> Stage {
+    let stage = Stage::of("complete");
+    let namespace = Generation::Skyhook.default_namespace();
+    let labels = json!({key("name"): owner});
+    stage.fake.load(json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": format!("{owner}-driver"), "namespace": namespace, "labels": labels},
+        "data": {"a.conf": "x"},
+    }));
+    let note = json!({"name": "driver", "version": "1.0.0", "skyhook": owner, "stage": "apply"});
+    stage.fake.load(json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": format!("{owner}-driver-apply"), "namespace": namespace, "labels": labels,
+            "annotations": {key("package"): note.to_string()}},
+        "spec": {"nodeName": "node-1"},
+        "status": {"phase": "Running"},
+    }));
+    let mut node = stage.node("node-1");
+    let state = json!({"driver|1.0.0": {"name": "driver", "version": "1.0.0",
+        "image": "example.com/driver", "stage": "apply", "state": "in_progress"}});
+    let annotations = &mut node["metadata"]["annotations"];
+    annotations[key(&format!("nodeState_{owner}"))] = json!(state.to_string());
+    annotations[key(&format!("version_{owner}"))] = json!("v0.17.0");
+    annotations[key(&format!("status_{owner}"))] = json!("in_progress");
+    annotations[key(&format!("cordon_{owner}"))] = json!("true");
+    node["metadata"]["labels"][key(&format!("status_{owner}"))] = json!("in_progress");
+    node["spec"]["unschedulable"] = json!(true);
+    let kind = key(&format!("{owner}/NotReady"));
+    let conditions = node["status"]["conditions"].as_array_mut();
+    let condition = json!({"type": kind, "status": "True", "reason": "Incomplete"});
+    conditions.expect("a list").push(condition);
+    stage.fake.load(node);
+    stage
+}
+
+/// Keys and conditions of a custom resource on a node.
+fn left(stage: &Stage, owner: &str) -> Vec<String> {
+    let node = stage.node("node-1");
+    let maps = ["annotations", "labels"].map(|m| node["metadata"][m].clone());
+    let mut left: Vec<String> = maps
+        .iter()
+        .flat_map(|m| m.as_object().into_iter().flatten())
+        .map(|(key, _)| key.clone())
+        .filter(|key| key.ends_with(&format!("_{owner}")))
+        .collect();
+    let conditions = node["status"]["conditions"].as_array().cloned();
+    let kinds = conditions.unwrap_or_default();
+    let kinds = kinds.iter().filter_map(|c| c["type"].as_str());
+    let ours = key(&format!("{owner}/"));
+    left.extend(kinds.filter(|k| k.starts_with(&ours)).map(str::to_owned));
+    left.sort();
+    left
+}
+
+#[test]
+fn what_is_left_is_shown_with_its_former_owner() {
+    for cluster in [
+        "finalizer-stripped",
+        "complete",
+        "modelled-mirrored-and-complete",
+    ] {
+        for format in ["table", "json", "name"] {
+            let ran = run(&format!(
+                "leftovers --from tests/clusters/{cluster} -o {format}"
+            ))
+            .go();
+            expect(&ran, 0);
+            assert_snapshot!(format!("leftovers_{cluster}_{format}"), ran.transcript());
+        }
+    }
+    let stage = with_remains("gone");
+    let ran = stage.run("leftovers");
+    expect(&ran, 0);
+    assert_snapshot!("leftovers_of_all_kinds", ran.stdout);
+    let unknown = stage.run("leftovers gnoe");
+    expect(&unknown, 1);
+    assert!(
+        unknown.stderr.contains("did you mean gone"),
+        "{}",
+        unknown.transcript()
+    );
+    assert_eq!(stage.writes(), [""; 0]);
+}
+
+#[test]
+fn everything_but_the_record_goes_and_comes_back() {
+    let stage = with_remains("gone");
+    let living = left(&stage, CR);
+    let all = left(&stage, "gone");
+    let unasked = stage.run("leftovers --clean");
+    expect(&unasked, 3);
+    assert_eq!(stage.writes(), [""; 0]);
+
+    let ran = stage.run("leftovers --clean --confirm");
+    expect(&ran, 0);
+    assert!(
+        ran.stderr
+            .contains("the record of what is installed stays on node-1"),
+        "{}",
+        ran.transcript()
+    );
+    assert_eq!(
+        left(&stage, "gone"),
+        [key("nodeState_gone"), key("version_gone")]
+    );
+    assert_eq!(stage.node("node-1")["spec"]["unschedulable"], Value::Null);
+    assert_eq!(stage.fake.get("pods", "skyhook", "gone-driver-apply"), None);
+    assert_eq!(stage.fake.get("configmaps", "skyhook", "gone-driver"), None);
+    assert_eq!(left(&stage, CR), living);
+
+    expect(&stage.run("undo --confirm"), 0);
+    assert_eq!(left(&stage, "gone"), all);
+    let map = stage.fake.get("configmaps", "skyhook", "gone-driver");
+    assert_eq!(map.expect("it is back")["data"], json!({"a.conf": "x"}));
+
+    expect(
+        &stage.run("leftovers gone --clean --purge-state --confirm"),
+        0,
+    );
+    assert_eq!(left(&stage, "gone"), [""; 0]);
+    let none = stage.run("leftovers -o name");
+    assert_eq!(none.stdout, "");
+    expect(&none, 0);
+    let again = stage.run("leftovers --clean --confirm");
+    expect(&again, 0);
+    assert!(
+        again.stderr.contains("nothing to do"),
+        "{}",
+        again.transcript()
+    );
+}
+
+#[test]
+fn a_cordon_that_a_living_one_holds_too_stays() {
+    let stage = with_remains("gone");
+    let mut node = stage.node("node-1");
+    node["metadata"]["annotations"][key(&format!("cordon_{CR}"))] = json!("true");
+    stage.fake.load(node);
+    expect(&stage.run("leftovers --clean --confirm"), 0);
+    let node = stage.node("node-1");
+    assert_eq!(node["spec"]["unschedulable"], json!(true));
+    assert_eq!(
+        node["metadata"]["annotations"][key("cordon_gone")],
+        Value::Null
+    );
+    assert_eq!(
+        node["metadata"]["annotations"][key(&format!("cordon_{CR}"))],
+        "true"
+    );
+}
+
+#[test]
+fn two_that_are_gone_do_not_hold_the_node_for_each_other() {
+    let stage = with_remains("gone");
+    let mut node = stage.node("node-1");
+    node["metadata"]["annotations"][key("cordon_another")] = json!("true");
+    stage.fake.load(node);
+    expect(&stage.run("leftovers --clean --confirm"), 0);
+    assert_eq!(stage.node("node-1")["spec"]["unschedulable"], Value::Null);
+}
+
+#[test]
+fn what_cannot_be_read_is_not_gone() {
+    let stage = with_remains("gone");
+    stage.fake.on("LIST skyhooks").reply(403);
+    for words in ["leftovers", "leftovers --clean --confirm"] {
+        let ran = stage.run(words);
+        expect(&ran, 1);
+        let said = "cannot read custom resources";
+        assert!(ran.stderr.contains(said), "{}", ran.transcript());
+    }
+    stage.fake.heal();
+    stage.fake.on("LIST configmaps").reply(403);
+    let ran = stage.run("leftovers");
+    let said = "cannot read config maps of packages";
+    assert!(ran.stderr.contains(said), "{}", ran.transcript());
+    assert_eq!(stage.writes(), [""; 0]);
+}
+
+/// All that the finalizer leaves is a record: nothing else is to be cleaned up.
+#[test]
+fn a_record_is_left_alone_without_being_asked() {
+    let stage = Stage::of("complete");
+    stage
+        .fake
+        .change(|state| state.store.forget("skyhooks", "", CR));
+    for node in NODES {
+        let mut object = stage.node(node);
+        let metadata = &mut object["metadata"];
+        let keep = [
+            key(&format!("nodeState_{CR}")),
+            key(&format!("version_{CR}")),
+        ];
+        metadata["annotations"]
+            .as_object_mut()
+            .expect("a map")
+            .retain(|k, _| keep.contains(k));
+        metadata["labels"] = json!({});
+        let conditions = object["status"]["conditions"]
+            .as_array_mut()
+            .expect("a list");
+        conditions.retain(|c| c["type"] == "Ready");
+        stage.fake.load(object);
+    }
+    let ran = stage.run("leftovers --clean --confirm");
+    expect(&ran, 0);
+    assert!(ran.stderr.contains("nothing to do"), "{}", ran.transcript());
+    assert_eq!(stage.writes(), [""; 0]);
+}

@@ -1,0 +1,112 @@
+//! Reading a cluster from its API server: the real client over the server in memory.
+
+mod faults;
+mod generations;
+mod lists;
+mod workloads;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::cluster::live::{LoadError, load};
+use kubectl_skyhook::cluster::{Cluster, Read, Source};
+use kubectl_skyhook::connect::{Polite, Warnings};
+use serde_json::{Value, json};
+
+use crate::support::fake_api::FakeApi;
+
+/// A client as `connect` makes it, over the server in memory.
+fn polite(fake: &FakeApi, timeout: Option<Duration>) -> (kube::Client, Warnings) {
+    let warnings = Warnings::default();
+    let polite = Polite {
+        server: "https://fake:6443".to_owned(),
+        timeout,
+        warnings: warnings.clone(),
+    };
+    (polite.client(fake.clone(), "default"), warnings)
+}
+
+fn now() -> Timestamp {
+    "2026-11-20T12:00:00Z".parse().expect("a time")
+}
+
+async fn read(fake: &FakeApi, needs: &[Source]) -> Result<Cluster, LoadError> {
+    let (client, _) = polite(fake, None);
+    load(&client, needs, None, None, now()).await
+}
+
+/// How many items each source gave, or why none.
+fn sources(cluster: &Cluster) -> Vec<(Source, Read<usize>)> {
+    let all = Source::ALL.into_iter();
+    all.map(|source| (source, cluster.source(source))).collect()
+}
+
+/// A cluster with one of everything that a generation has.
+fn fleet(generation: Generation) -> FakeApi {
+    let name = generation.name();
+    let namespace = generation.default_namespace();
+    let labels = json!({generation.key("name"): "gpu"});
+    FakeApi::new()
+        .serving(generation)
+        .with(skyhook(generation, "gpu"))
+        .with(json!({
+            "apiVersion": generation.api_version(),
+            "kind": "DeploymentPolicy",
+            "metadata": {"name": "slow"},
+        }))
+        .with(node("node-1"))
+        .with(json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "gpu-driver", "namespace": namespace, "labels": labels},
+            "spec": {"nodeName": "node-1"},
+        }))
+        .with(json!({
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "gpu-driver", "namespace": namespace, "labels": labels},
+        }))
+        .with(json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": "gpu.1", "namespace": "default"},
+            "involvedObject": {"kind": generation.kind(), "name": "gpu"},
+        }))
+        .with(json!({
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "web", "namespace": "shop"},
+        }))
+        .with(operator(namespace, &format!("{name}/operator:v0.17.1")))
+}
+
+fn skyhook(generation: Generation, name: &str) -> Value {
+    json!({
+        "apiVersion": generation.api_version(),
+        "kind": generation.kind(),
+        "metadata": {"name": name},
+        "spec": {"packages": {"driver": {
+            "version": "1.0.0",
+            "image": "example.com/driver",
+            "interrupt": {"type": "reboot"},
+        }}},
+    })
+}
+
+fn node(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+}
+
+fn operator(namespace: &str, image: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": "operator-controller-manager",
+            "namespace": namespace,
+            "labels": {"control-plane": "controller-manager"},
+        },
+        "spec": {"template": {"spec": {"containers": [{"name": "manager", "image": image}]}}},
+    })
+}

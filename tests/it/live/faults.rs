@@ -1,0 +1,250 @@
+//! What cannot be read is said, and the rest goes on.
+
+use std::time::Duration;
+
+use kubectl_skyhook::api::Generation::{NodeWright, Skyhook};
+use kubectl_skyhook::cluster::live::load;
+use kubectl_skyhook::cluster::{Cluster, Read, Source};
+
+use super::{fleet, now, operator, polite, read, sources};
+use crate::support::fake_api::{FakeApi, Problem, Reply};
+
+const LIMIT: Duration = Duration::from_millis(50);
+
+/// The sources of the newer generation, with the request that each is read by.
+const READ_BY: [(Source, &str, &str); 8] = [
+    (Source::Skyhooks, "nodewrights", "at the cluster scope"),
+    (
+        Source::Policies,
+        "deploymentpolicies",
+        "at the cluster scope",
+    ),
+    (Source::Nodes, "nodes", "at the cluster scope"),
+    (Source::Pods, "pods", "at the cluster scope"),
+    (Source::Jobs, "jobs", "at the cluster scope"),
+    (Source::Events, "events", "in the namespace default"),
+    (
+        Source::DisruptionBudgets,
+        "poddisruptionbudgets",
+        "at the cluster scope",
+    ),
+    (Source::Operator, "deployments", "at the cluster scope"),
+];
+
+/// All sources but the pods of drains, which lean on others.
+fn needs() -> Vec<Source> {
+    READ_BY.iter().map(|(source, ..)| *source).collect()
+}
+
+fn lost(before: &Cluster, after: &Cluster) -> Vec<(Source, Read<usize>)> {
+    let (before, after) = (sources(before), sources(after));
+    let changed = after.into_iter().zip(before).filter(|(a, b)| a != b);
+    changed.map(|(after, _)| after).collect()
+}
+
+#[tokio::test]
+async fn a_forbidden_source_is_unreadable_and_the_rest_goes_on() {
+    let before = read(&fleet(NodeWright), &needs()).await.expect("a cluster");
+    for (source, plural, place) in READ_BY {
+        let fake = fleet(NodeWright);
+        fake.on(&format!("LIST {plural}")).reply(403);
+        let after = read(&fake, &needs()).await.expect("a cluster");
+        // It is named as `kubectl auth can-i` takes it.
+        let all = source.resources();
+        let (group, _) = all
+            .iter()
+            .rev()
+            .find(|(_, p)| *p == plural)
+            .expect("the same");
+        let group = if group.is_empty() {
+            String::new()
+        } else {
+            format!(".{group}")
+        };
+        let why = format!("forbidden: user jane cannot list {plural}{group} {place}");
+        assert_eq!(lost(&before, &after), [(source, Read::Unreadable(why))]);
+    }
+}
+
+#[tokio::test]
+async fn every_way_to_fail_is_told_in_a_few_words() {
+    let before = read(&fleet(NodeWright), &needs()).await.expect("a cluster");
+    for (reply, why) in [
+        (
+            Reply::from(500),
+            "the server failed with 500: Internal error occurred",
+        ),
+        (Reply::from(404), "not found: 404 page not found"),
+        (
+            Reply::Problem(Problem::too_many(0)),
+            "the server is too busy: the server has received too many requests and has asked us to \
+             try again later",
+        ),
+        (Reply::Cut, "the server closed the connection"),
+        (Reply::Half, "the server closed the connection"),
+        (Reply::Hang, "timed out after 50ms"),
+    ] {
+        let fake = fleet(NodeWright);
+        fake.on("LIST jobs").reply(reply);
+        let (client, _) = polite(&fake, Some(LIMIT));
+        let after = load(&client, &needs(), None, None, now())
+            .await
+            .expect("a cluster");
+        assert_eq!(
+            lost(&before, &after),
+            [(Source::Jobs, Read::Unreadable(why.into()))]
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_busy_server_is_asked_again_a_few_times() {
+    let busy = |code, reason| Problem {
+        retry_after: Some(0),
+        ..Problem::new(code, reason, "later")
+    };
+    for problem in [
+        busy(429, "TooManyRequests"),
+        busy(503, "Busy"),
+        busy(504, "Timeout"),
+    ] {
+        let fake = fleet(Skyhook);
+        fake.on("LIST nodes").times(3).reply(problem.clone());
+        let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
+        assert_eq!(cluster.source(Source::Nodes), Read::Ok(1));
+        fake.on("LIST nodes").times(4).reply(problem);
+        let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
+        assert!(matches!(cluster.source(Source::Nodes), Read::Unreadable(_)));
+    }
+}
+
+#[tokio::test]
+async fn a_write_is_never_repeated() {
+    let fake = fleet(Skyhook);
+    fake.on("PATCH nodes").times(1).reply(429);
+    let (client, _) = polite(&fake, None);
+    let patch = http::Request::patch("/api/v1/nodes/node-1")
+        .header("content-type", "application/merge-patch+json")
+        .body(b"{}".to_vec())
+        .expect("a request");
+    let refused = client.request::<serde_json::Value>(patch).await;
+    assert!(matches!(refused, Err(kube::Error::Api(status)) if status.code == 429));
+    assert_eq!(fake.writes().len(), 1);
+}
+
+#[tokio::test]
+async fn package_pods_are_found_in_the_operators_namespace_where_all_are_forbidden() {
+    let fake = fleet(NodeWright);
+    fake.on("LIST pods").everywhere().reply(403);
+    fake.on("LIST jobs").everywhere().reply(403);
+    let needs = [Source::Pods, Source::Jobs];
+    let cluster = read(&fake, &needs).await.expect("a cluster");
+    assert_eq!(cluster.source(Source::Pods), Read::Ok(1));
+    assert_eq!(cluster.source(Source::Jobs), Read::Ok(1));
+}
+
+#[tokio::test]
+async fn without_the_operators_namespace_nothing_is_proven() {
+    let fake = fleet(NodeWright);
+    fake.on("LIST pods").everywhere().reply(403);
+    fake.on("LIST deployments").reply(403);
+    let cluster = read(&fake, &[Source::Pods]).await.expect("a cluster");
+    let why = "forbidden: user jane cannot list pods at the cluster scope";
+    assert_eq!(cluster.source(Source::Pods), Read::Unreadable(why.into()));
+
+    let (client, _) = polite(&fake, None);
+    let named = load(&client, &[Source::Pods], None, Some("nodewright"), now()).await;
+    assert_eq!(named.expect("a cluster").source(Source::Pods), Read::Ok(1));
+}
+
+#[tokio::test]
+async fn the_operator_is_looked_for_where_the_charts_put_it() {
+    let fake = fleet(NodeWright);
+    fake.on("LIST deployments").everywhere().reply(403);
+    let cluster = read(&fake, &[Source::Operator]).await.expect("a cluster");
+    assert_eq!(cluster.source(Source::Operator), Read::Ok(1));
+
+    let elsewhere = FakeApi::new()
+        .serving(NodeWright)
+        .with(operator("gpu-system", "nodewright/operator:v0.20.0"));
+    elsewhere.on("LIST deployments").everywhere().reply(403);
+    let cluster = read(&elsewhere, &[Source::Operator])
+        .await
+        .expect("a cluster");
+    let why = "forbidden: user jane cannot list deployments.apps at the cluster scope";
+    assert_eq!(
+        cluster.source(Source::Operator),
+        Read::Unreadable(why.into())
+    );
+
+    let (client, _) = polite(&elsewhere, None);
+    let named = load(
+        &client,
+        &[Source::Operator],
+        None,
+        Some("gpu-system"),
+        now(),
+    )
+    .await;
+    assert_eq!(
+        named.expect("a cluster").source(Source::Operator),
+        Read::Ok(1)
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_at_all_is_an_error() {
+    let discovery = format!("GET /apis/{}", Skyhook.api_version());
+    for (reply, message) in [
+        (
+            Reply::Hang,
+            "the API server at https://fake:6443 did not answer within 50ms; check the network, or \
+             give it longer with --request-timeout",
+        ),
+        (
+            Reply::Cut,
+            "the API server at https://fake:6443 closed the connection before it had answered; try \
+             again",
+        ),
+        (
+            Reply::from(401),
+            "the API server at https://fake:6443 does not accept the credentials (401 \
+             Unauthorized); log in again, or check the kubeconfig's user and --token",
+        ),
+        (
+            Reply::from(403),
+            "cannot find out which APIs the server at https://fake:6443 serves: forbidden: \
+             User jane cannot get path /apis",
+        ),
+        (
+            Reply::Body("<html>".into()),
+            "cannot find out which APIs the server serves: the answer is not that of an API \
+             server; check --server and the proxy",
+        ),
+    ] {
+        let fake = fleet(Skyhook);
+        fake.on(&discovery).reply(reply);
+        let (client, _) = polite(&fake, Some(LIMIT));
+        let error = load(&client, &needs(), None, None, now()).await;
+        assert_eq!(error.expect_err("nothing to read").to_string(), message);
+    }
+}
+
+#[tokio::test]
+async fn the_servers_warnings_are_collected_once_each() {
+    let fake = fleet(Skyhook);
+    fake.on("LIST nodes")
+        .reply(Reply::Warn("nodes are old".into()));
+    fake.on("LIST *").reply(Reply::Warn("say \"hello\"".into()));
+    let (client, warnings) = polite(&fake, None);
+    load(&client, &[Source::Nodes], None, None, now())
+        .await
+        .expect("a cluster");
+    let mut taken = warnings.take();
+    taken.sort();
+    assert_eq!(taken, ["nodes are old", "say \"hello\""]);
+    load(&client, &[Source::Nodes], None, None, now())
+        .await
+        .expect("a cluster");
+    assert_eq!(warnings.take(), Vec::<String>::new());
+}

@@ -1,0 +1,147 @@
+//! Which generation rules, and a cluster without either.
+
+use kubectl_skyhook::api::Generation::{NodeWright, Skyhook};
+use kubectl_skyhook::cluster::live::load;
+use kubectl_skyhook::cluster::{Read, Source};
+use serde_json::json;
+
+use super::{fleet, node, now, operator, polite, read, skyhook, sources};
+use crate::support::fake_api::FakeApi;
+
+const NAMES: [Source; 2] = [Source::Skyhooks, Source::Legacy];
+
+/// Both APIs are served, and an operator of that image runs, if any.
+fn both(image: Option<&str>) -> FakeApi {
+    let fake = FakeApi::new()
+        .with(skyhook(Skyhook, "old"))
+        .with(skyhook(NodeWright, "new"));
+    match image {
+        Some(image) => fake.with(operator("skyhook", image)),
+        None => fake,
+    }
+}
+
+async fn verdict(fake: &FakeApi) -> (String, Vec<String>, Vec<String>) {
+    let cluster = read(fake, &NAMES).await.expect("a cluster");
+    let names = |read: &Read<Vec<kubectl_skyhook::api::Skyhook>>| {
+        read.items().iter().map(|s| s.reference()).collect()
+    };
+    (
+        cluster.ruling.because.join("; "),
+        names(&cluster.skyhooks),
+        names(&cluster.legacy),
+    )
+}
+
+#[tokio::test]
+async fn one_api_rules_alone() {
+    for generation in [Skyhook, NodeWright] {
+        let cluster = read(&fleet(generation), &Source::ALL)
+            .await
+            .expect("a cluster");
+        assert_eq!(cluster.generation(), generation);
+        let ok = |n| Read::Ok(n);
+        let jobs = match generation {
+            Skyhook => Read::NotAsked,
+            NodeWright => ok(1),
+        };
+        let expected = vec![
+            (Source::Skyhooks, ok(1)),
+            (Source::Legacy, Read::NotAsked),
+            (Source::Policies, ok(1)),
+            (Source::Nodes, ok(1)),
+            (Source::Pods, ok(1)),
+            (Source::Workloads, ok(0)),
+            (Source::Jobs, jobs),
+            (Source::Events, ok(1)),
+            (Source::DisruptionBudgets, ok(1)),
+            (Source::Operator, ok(1)),
+            (Source::Webhooks, ok(0)),
+            (Source::ConfigMaps, ok(0)),
+        ];
+        assert_eq!(sources(&cluster), expected);
+    }
+}
+
+#[tokio::test]
+async fn with_both_the_operators_version_decides() {
+    let old = both(Some("ghcr.io/nvidia/skyhook/operator:v0.17.1"));
+    let because = "both APIs are there, and the operator is v0.17.1".to_owned();
+    let (skyhook, nodewright) = ("skyhook/old".to_owned(), "nodewright/new".to_owned());
+    let expected = (because, vec![skyhook.clone()], vec![nodewright.clone()]);
+    assert_eq!(verdict(&old).await, expected);
+
+    let new = both(Some("ghcr.io/nvidia/nodewright/operator:v0.20.0"));
+    let because = "both APIs are there, and the operator is v0.20.0".to_owned();
+    assert_eq!(
+        verdict(&new).await,
+        (because, vec![nodewright], vec![skyhook])
+    );
+}
+
+#[tokio::test]
+async fn without_a_version_what_was_left_on_the_objects_decides() {
+    let fake = both(None);
+    let mut adopted = node("node-1");
+    let key = NodeWright.key("version_new");
+    adopted["metadata"]["annotations"] = json!({key: "v0.20.0"});
+    fake.load(adopted);
+    let mut migrated = skyhook(NodeWright, "new");
+    migrated["status"] = json!({"status": "complete"});
+    fake.load(migrated);
+    let (because, ..) = verdict(&fake).await;
+    let expected = "1 NodeWright objects have a status; 1 nodes carry the newer operator's version";
+    assert_eq!(because, expected);
+}
+
+#[tokio::test]
+async fn without_any_sign_the_newer_rules_and_says_so() {
+    let (because, ..) = verdict(&both(None)).await;
+    let expected = "both APIs are there, the operator's version is not known, and nothing says \
+                    that it was rolled back; --api decides otherwise";
+    assert_eq!(because, expected);
+}
+
+#[tokio::test]
+async fn the_user_decides_over_it() {
+    let fake = both(Some("ghcr.io/nvidia/nodewright/operator:v0.20.0"));
+    let (client, _) = polite(&fake, None);
+    let cluster = load(&client, &NAMES, Some(Skyhook), None, now()).await;
+    let ruling = cluster.expect("a cluster").ruling;
+    assert_eq!(
+        (ruling.generation, ruling.because),
+        (Skyhook, vec!["--api skyhook".to_owned()])
+    );
+}
+
+#[tokio::test]
+async fn an_api_that_is_not_served_cannot_be_asked_for() {
+    let (client, _) = polite(&fleet(Skyhook), None);
+    let error = load(&client, &NAMES, Some(NodeWright), None, now()).await;
+    let expected = format!(
+        "--api nodewright, but the cluster serves only {}; leave --api out",
+        Skyhook.resource()
+    );
+    assert_eq!(error.expect_err("nothing to read").to_string(), expected);
+}
+
+#[tokio::test]
+async fn a_cluster_without_the_operator_is_an_error() {
+    let expected = format!(
+        "the cluster serves neither {} nor {}, so the operator is not installed; install it, or \
+         choose another cluster with --context",
+        Skyhook.resource(),
+        NodeWright.resource()
+    );
+    // A policy CRD alone does not make a generation.
+    let policy = FakeApi::new();
+    let path = format!("GET /apis/{}", Skyhook.api_version());
+    let body = json!({"resources": [{"name": "deploymentpolicies"}]}).to_string();
+    policy
+        .on(&path)
+        .reply(crate::support::fake_api::Reply::Body(body));
+    for fake in [FakeApi::new(), policy] {
+        let error = read(&fake, &NAMES).await.expect_err("nothing to read");
+        assert_eq!(error.to_string(), expected);
+    }
+}

@@ -1,0 +1,132 @@
+//! Lists: pages, restarts, lenient decoding.
+
+use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::cluster::{Read, Source};
+use serde_json::json;
+
+use super::{fleet, node, read};
+use crate::support::fake_api::{FakeApi, Reply};
+
+fn nodes(count: usize) -> FakeApi {
+    let items: Vec<_> = (0..count).map(|n| node(&format!("node-{n:04}"))).collect();
+    FakeApi::new()
+        .serving(Generation::Skyhook)
+        .with(json!({"kind": "List", "items": items}))
+}
+
+fn node_requests(fake: &FakeApi) -> Vec<String> {
+    let mut lines = fake.lines();
+    lines.retain(|line| line.starts_with("GET /api/v1/nodes"));
+    lines
+}
+
+#[tokio::test]
+async fn a_long_list_comes_in_pages_of_500() {
+    let fake = nodes(1201);
+    let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
+    let names: Vec<&str> = cluster
+        .nodes
+        .items()
+        .iter()
+        .map(|n| n.name.as_str())
+        .collect();
+    let expected: Vec<String> = (0..1201).map(|n| format!("node-{n:04}")).collect();
+    assert_eq!(names, expected);
+    let expected = [
+        "GET /api/v1/nodes?limit=500",
+        r#"GET /api/v1/nodes?continue=["","node-0500"]&limit=500"#,
+        r#"GET /api/v1/nodes?continue=["","node-1000"]&limit=500"#,
+    ];
+    assert_eq!(node_requests(&fake), expected);
+}
+
+#[tokio::test]
+async fn a_list_that_expires_is_begun_again() {
+    let fake = nodes(501);
+    fake.on("LIST nodes").continued().nth(1).reply(410);
+    let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
+    assert_eq!(cluster.source(Source::Nodes), Read::Ok(501));
+    let (first, second) = (
+        "GET /api/v1/nodes?limit=500",
+        r#"GET /api/v1/nodes?continue=["","node-0500"]&limit=500"#,
+    );
+    assert_eq!(node_requests(&fake), [first, second, first, second]);
+}
+
+#[tokio::test]
+async fn a_list_that_keeps_expiring_is_read_in_one_piece() {
+    let fake = nodes(501);
+    fake.on("LIST nodes").continued().reply(410);
+    let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
+    assert_eq!(cluster.source(Source::Nodes), Read::Ok(501));
+    let (first, second) = (
+        "GET /api/v1/nodes?limit=500",
+        r#"GET /api/v1/nodes?continue=["","node-0500"]&limit=500"#,
+    );
+    let expected = [first, second, first, second, "GET /api/v1/nodes"];
+    assert_eq!(node_requests(&fake), expected);
+}
+
+#[tokio::test]
+async fn no_items_are_an_empty_list_however_they_are_spelled() {
+    for body in [r#"{"items": null}"#, r#"{"items": []}"#, "{}"] {
+        let fake = fleet(Generation::Skyhook);
+        fake.on("LIST nodes").reply(Reply::Body(body.into()));
+        let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
+        assert_eq!(cluster.source(Source::Nodes), Read::Ok(0), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn an_item_of_the_wrong_shape_is_named_and_nulls_are_not_wrong() {
+    let fake = fleet(Generation::Skyhook);
+    fake.load(json!({
+        "apiVersion": Generation::Skyhook.api_version(),
+        "kind": "Skyhook",
+        "metadata": {"name": "nulls", "labels": null},
+        "spec": {"packages": null, "priority": null, "additionalTolerations": [null]},
+        "status": null,
+    }));
+    let cluster = read(&fake, &[Source::Skyhooks]).await.expect("a cluster");
+    assert_eq!(cluster.source(Source::Skyhooks), Read::Ok(2));
+    fake.load(json!({
+        "apiVersion": Generation::Skyhook.api_version(),
+        "kind": "Skyhook",
+        "metadata": {"name": "odd"},
+        "spec": {"packages": ["driver"]},
+    }));
+    let cluster = read(&fake, &[Source::Skyhooks, Source::Nodes])
+        .await
+        .expect("a cluster");
+    let why = "skyhook odd: invalid type: sequence, expected a map";
+    assert_eq!(
+        cluster.source(Source::Skyhooks),
+        Read::Unreadable(why.into())
+    );
+    assert_eq!(cluster.source(Source::Nodes), Read::Ok(1));
+}
+
+#[tokio::test]
+async fn what_is_not_a_list_is_said_to_be_none() {
+    let fake = fleet(Generation::Skyhook);
+    fake.on("LIST nodes")
+        .reply(Reply::Body("<html>login</html>".into()));
+    let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
+    let why = "the answer is not a list: expected value at line 1 column 1";
+    assert_eq!(cluster.source(Source::Nodes), Read::Unreadable(why.into()));
+}
+
+#[tokio::test]
+async fn only_what_is_asked_for_is_read() {
+    let fake = fleet(Generation::Skyhook);
+    read(&fake, &[Source::Policies]).await.expect("a cluster");
+    let [old, new] = Generation::ALL.map(Generation::api_version);
+    let expected = [
+        format!("GET /apis/{old}"),
+        format!("GET /apis/{new}"),
+        "GET /apis/apps/v1/deployments?labelSelector=control-plane=controller-manager&limit=500"
+            .to_owned(),
+        format!("GET /apis/{old}/deploymentpolicies?limit=500"),
+    ];
+    assert_eq!(fake.lines(), expected);
+}

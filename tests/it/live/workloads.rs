@@ -1,0 +1,88 @@
+//! The pods that stand in the way of drains.
+
+use kubectl_skyhook::api::Generation::Skyhook;
+use kubectl_skyhook::cluster::{Read, Source};
+use serde_json::{Value, json};
+
+use super::{fleet, node, read, skyhook};
+use crate::support::fake_api::FakeApi;
+
+const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Workloads];
+
+fn pod(name: &str, node: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"nodeName": node},
+    })
+}
+
+fn pod_requests(fake: &FakeApi) -> Vec<String> {
+    let mut lines = fake.lines();
+    lines.retain(|line| line.starts_with("GET /api/v1/pods"));
+    lines
+}
+
+#[tokio::test]
+async fn few_waiting_nodes_are_asked_one_by_one() {
+    let fake = fleet(Skyhook)
+        .with(pod("busy", "node-1"))
+        .with(pod("far", "node-2"));
+    let mut done = node("node-2");
+    let state = json!({"driver|1.0.0": {
+        "name": "driver",
+        "version": "1.0.0",
+        "stage": "post-interrupt",
+        "state": "complete",
+    }});
+    let key = Skyhook.key("nodeState_gpu");
+    done["metadata"]["annotations"] = json!({key: state.to_string()});
+    let mut ignored = node("node-3");
+    ignored["metadata"]["labels"] = json!({Skyhook.key("ignore"): "true"});
+    fake.load(done);
+    fake.load(ignored);
+    let cluster = read(&fake, &NEEDS).await.expect("a cluster");
+    let paths: Vec<String> = cluster.workloads.items().iter().map(|p| p.path()).collect();
+    assert_eq!(paths, ["shop/busy"]);
+    let expected = ["GET /api/v1/pods?fieldSelector=spec.nodeName=node-1&limit=500"];
+    assert_eq!(pod_requests(&fake), expected);
+}
+
+#[tokio::test]
+async fn many_waiting_nodes_take_one_list() {
+    let fake = FakeApi::new().with(skyhook(Skyhook, "gpu"));
+    for n in 0..51 {
+        fake.load(node(&format!("node-{n}")));
+    }
+    fake.load(pod("busy", "node-50"));
+    fake.load(pod("far", "elsewhere"));
+    let cluster = read(&fake, &NEEDS).await.expect("a cluster");
+    let paths: Vec<String> = cluster.workloads.items().iter().map(|p| p.path()).collect();
+    assert_eq!(paths, ["shop/busy"]);
+    assert_eq!(pod_requests(&fake), ["GET /api/v1/pods?limit=500"]);
+}
+
+#[tokio::test]
+async fn where_nothing_waits_no_pods_are_read() {
+    let fake = fleet(Skyhook);
+    let mut paused = skyhook(Skyhook, "gpu");
+    paused["metadata"]["annotations"] = json!({Skyhook.key("pause"): "true"});
+    fake.load(paused);
+    let cluster = read(&fake, &NEEDS).await.expect("a cluster");
+    assert_eq!(cluster.source(Source::Workloads), Read::Ok(0));
+    assert_eq!(pod_requests(&fake), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn it_is_not_known_which_nodes_wait_without_the_nodes() {
+    let fake = fleet(Skyhook);
+    fake.on("LIST nodes").reply(403);
+    let cluster = read(&fake, &NEEDS).await.expect("a cluster");
+    let why = "which nodes wait is not known: forbidden: user jane cannot list nodes at the \
+               cluster scope";
+    assert_eq!(
+        cluster.source(Source::Workloads),
+        Read::Unreadable(why.into())
+    );
+}

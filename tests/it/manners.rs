@@ -1,0 +1,408 @@
+//! How the binary behaves towards terminals, pipes and those who look on.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use expectrl::{Eof, Expect, Session};
+
+use crate::support::fake_api::FakeApi;
+use crate::support::run::{Child, Ran, run};
+use crate::support::stage::{CR, Stage};
+
+const FROM: &str = "--from tests/clusters/apply-erroring";
+
+/// Commands that only look, on files.
+fn reading() -> Vec<String> {
+    [
+        "status",
+        "status -o json",
+        "diagnose stuck",
+        "diagnose stuck -o json",
+        "node status",
+        "node status -o wide",
+        "node list --skyhook gpu-tune",
+        "package status --skyhook gpu-tune",
+        "uninstall status",
+        "finalizer status gpu-tune",
+        "version",
+        "rules",
+        "explain SKY101",
+        "schema",
+        "schema Diagnosis",
+        "rbac",
+        "completion bash",
+        "--help",
+    ]
+    .map(|words| match words.split(' ').next() {
+        Some("rules" | "explain" | "schema" | "rbac" | "completion" | "--help") => words.to_owned(),
+        _ => format!("{words} {FROM}"),
+    })
+    .to_vec()
+}
+
+/// As with `| head -1` where it has read enough: nobody reads what is written.
+#[test]
+fn a_closed_pipe_is_silent() {
+    for words in reading() {
+        let whole = run(&words).go();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"))
+            .args(words.split_whitespace())
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        drop(child.stdout.take());
+        let mut said = String::new();
+        let mut stderr = child.stderr.take().expect("a pipe");
+        stderr.read_to_string(&mut said).expect("text");
+        let code = child.wait().expect("it ends").code();
+        assert_eq!((code, said), (whole.code, whole.stderr), "{words}");
+    }
+}
+
+#[test]
+fn a_pipe_that_is_read_for_one_line_gives_one() {
+    let whole = run(&format!("node status {FROM}")).go();
+    let line = format!(
+        "'{}' node status {FROM} | head -1; echo \"${{PIPESTATUS[0]}}\"",
+        env!("CARGO_BIN_EXE_kubectl-skyhook")
+    );
+    let output = Command::new("bash")
+        .args(["-c", &line])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("a shell");
+    let first = whole.stdout.lines().next().expect("a line");
+    assert_eq!(
+        (
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+            output.stderr
+        ),
+        (format!("{first}\n0\n"), Vec::new())
+    );
+}
+
+#[test]
+fn colours_are_as_the_user_wishes() {
+    let coloured = |ran: Ran| ran.stdout.contains("\x1b[");
+    let words = format!("diagnose stuck {FROM}");
+    let call = |more: &str| run(&format!("{words} {more}"));
+    assert!(!coloured(call("").go()));
+    assert!(coloured(call("--color=always").go()));
+    assert!(coloured(call("").env("CLICOLOR_FORCE", "1").go()));
+    assert!(coloured(call("").env("FORCE_COLOR", "1").go()));
+    assert!(!coloured(
+        call("")
+            .env("CLICOLOR_FORCE", "1")
+            .env("NO_COLOR", "1")
+            .go()
+    ));
+    assert!(!coloured(
+        call("--color=never").env("CLICOLOR_FORCE", "1").go()
+    ));
+    assert!(coloured(call("--color=always").env("NO_COLOR", "1").go()));
+    // Without colours nothing is missing.
+    let bare = call("").go().stdout;
+    let mut stripped = String::new();
+    let painted = call("--color=always").go().stdout;
+    let mut rest = painted.as_str();
+    while let Some((before, after)) = rest.split_once("\x1b[") {
+        stripped.push_str(before);
+        rest = after.split_once('m').expect("a colour ends").1;
+    }
+    assert_eq!(stripped + rest, bare);
+}
+
+/// What a terminal of so many columns gets.
+fn on_terminal(columns: usize, words: &str) -> String {
+    let mut command = Command::new("sh");
+    let binary = env!("CARGO_BIN_EXE_kubectl-skyhook");
+    command
+        .args([
+            "-c",
+            &format!(
+                "read line; stty -echo cols {columns}; '{binary}' {words}; echo '-- end'; read line"
+            ),
+        ])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("NO_COLOR", "1")
+        .env("TERM", "xterm");
+    let mut session = Session::spawn(command).expect("it starts on a terminal");
+    session.set_expect_timeout(Some(Duration::from_secs(60)));
+    // The terminal has a size of its own until here.
+    session.send_line("").expect("it listens");
+    // What a terminal holds is lost once nobody writes to it any more: the shell stays until it was read.
+    let said = session.expect("-- end").expect("it ends");
+    let said = String::from_utf8_lossy(said.before()).replace("\r\n", "\n");
+    session.send_line("").expect("it listens");
+    session.expect(Eof).expect("it ends");
+    said
+}
+
+#[test]
+fn width_follows_the_terminal() {
+    let widest = |text: &str| text.lines().map(|l| l.chars().count()).max().unwrap_or(0);
+    let (narrow, wide) = (on_terminal(80, "rules"), on_terminal(200, "rules"));
+    assert!((60..=80).contains(&widest(&narrow)), "{narrow}");
+    assert!(widest(&wide) > 80, "{wide}");
+    let lines = |text: &str| text.lines().count();
+    assert!(lines(&narrow) > lines(&wide), "{narrow}\n{wide}");
+    // Nothing is cut off.
+    let words = |text: &str| text.split_whitespace().count();
+    assert_eq!(words(&narrow), words(&wide), "{narrow}\n{wide}");
+}
+
+/// The tables that one looks at most fit where most people look.
+#[test]
+fn default_tables_fit_80_columns() {
+    for words in [
+        "node status",
+        "node list --skyhook gpu-tune",
+        "package status --skyhook gpu-tune",
+        "uninstall status",
+        "status",
+    ] {
+        for cluster in ["apply-erroring", "finalizer-stripped", "uninstall-erroring"] {
+            let shown = on_terminal(80, &format!("{words} --from tests/clusters/{cluster}"));
+            let wide = shown.lines().filter(|l| l.chars().count() > 80);
+            let wide: Vec<&str> = wide.collect();
+            assert!(wide.is_empty(), "{words} of {cluster}: {}", wide.join("\n"));
+            assert!(!shown.is_empty(), "{words} of {cluster}");
+        }
+    }
+}
+
+#[test]
+fn labels_of_nodes_are_shown_where_asked_for() {
+    for words in ["node status", "node list --skyhook gpu-tune"] {
+        let plain = run(&format!("{words} {FROM}")).go();
+        assert!(!plain.stdout.contains("LABELS"), "{}", plain.stdout);
+        for wide in ["", "-o wide"] {
+            let ran = run(&format!("{words} --show-labels {wide} {FROM}")).go();
+            let mut lines = ran.stdout.lines();
+            assert!(lines.next().expect("headings").ends_with("  LABELS"));
+            assert!(
+                lines.all(|l| l.contains("kubernetes.io/hostname=node-")),
+                "{}",
+                ran.stdout
+            );
+        }
+    }
+}
+
+#[test]
+fn lists_are_sorted_as_asked() {
+    let names = |words: &str| run(&format!("{words} -o name {FROM}")).go();
+    let by = |path: &str| names(&format!("node status --sort-by {path}")).stdout;
+    let first = by(".nodeName");
+    assert_eq!(first, "node/node-1\nnode/node-2\nnode/node-3\n");
+    let status = run(&format!(
+        "node status --sort-by {{.status}} -o jsonpath={{[*].status}} {FROM}"
+    ))
+    .go();
+    let mut sorted: Vec<&str> = status.stdout.split(' ').collect();
+    sorted.sort_unstable();
+    assert_eq!(status.stdout, sorted.join(" "));
+    let ran = run(&format!(
+        "node list --skyhook gpu-tune --sort-by .nope {FROM}"
+    ))
+    .go();
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
+    assert!(
+        ran.stderr.ends_with(
+            "error: --sort-by .nope finds nothing in any item; -o json shows what there is\n"
+        ),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn templates_may_stand_in_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path.display().to_string()
+    };
+    let path = file("t", "{range [*]}{.nodeName} {.status}\n{end}");
+    let ran = run(&format!("node status -o jsonpath-file={path} {FROM}")).go();
+    assert_eq!(ran.code, Some(0));
+    assert_eq!(ran.stdout.lines().count(), 3, "{}", ran.stdout);
+    assert!(ran.stdout.starts_with("node-1 "), "{}", ran.stdout);
+    let path = file("c", "NODE   IS\n.nodeName   .status\n");
+    let by_file = run(&format!("node status -o custom-columns-file={path} {FROM}")).go();
+    let inline = run(&format!(
+        "node status -o custom-columns=NODE:.nodeName,IS:.status {FROM}"
+    ))
+    .go();
+    assert_eq!((by_file.code, by_file.stdout), (Some(0), inline.stdout));
+    let bad = file("b", "NODE IS\n.nodeName\n");
+    for format in [
+        format!("custom-columns-file={bad}"),
+        "jsonpath-file=/nonexistent/t".to_owned(),
+        "jsonpath-file=".to_owned(),
+    ] {
+        let ran = run(&format!("node status -o {format} {FROM}")).go();
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{format}");
+    }
+}
+
+const TOKEN: &str = "s3cr3t-t0ken";
+
+fn traced(level: &str) -> Ran {
+    let fake = FakeApi::new()
+        .serving(kubectl_skyhook::api::Generation::Skyhook)
+        .require_token(TOKEN);
+    let served = fake.serve();
+    // What a server might say that it had better not.
+    fake.load(serde_json::json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": "node-1", "annotations": {"registry-token": "node-s3cr3t"}},
+    }));
+    let url = served.url.clone();
+    let mut ran = run(&format!("node status --token {TOKEN} {level}"))
+        .kubeconfig(&served.kubeconfig())
+        .go();
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    ran.stderr = ran.stderr.replace(&url, "http://SERVER");
+    ran
+}
+
+/// Durations differ.
+fn timeless(text: &str) -> Vec<String> {
+    let line = |line: &str| match line.split_once(" in ") {
+        Some((before, _)) if before.contains(" http") => format!("{before} in N milliseconds"),
+        _ => line.to_owned(),
+    };
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn from_level_6_on_each_request_is_said() {
+    let requests = |ran: &Ran| {
+        let mut lines: Vec<String> = timeless(&ran.stderr);
+        lines.retain(|line| line.ends_with(" milliseconds"));
+        lines.sort();
+        lines
+    };
+    let expected = [
+        "GET http://SERVER/api/v1/nodes?limit=500 200 OK in N milliseconds",
+        "GET http://SERVER/apis/apps/v1/deployments?labelSelector=control-plane%3Dcontroller-manager&limit=500 200 OK in N milliseconds",
+        "GET http://SERVER/apis/nodewright.nvidia.com/v1alpha1 404 Not Found in N milliseconds",
+        "GET http://SERVER/apis/skyhook.nvidia.com/v1alpha1 200 OK in N milliseconds",
+        "GET http://SERVER/apis/skyhook.nvidia.com/v1alpha1/skyhooks?limit=500 200 OK in N milliseconds",
+    ];
+    for level in ["-v=6", "-v6", "--v=6", "--verbose=6", "-v 6"] {
+        let ran = traced(level);
+        assert_eq!(requests(&ran), expected, "{level}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("headers"), "{}", ran.stderr);
+        assert_eq!(ran.stdout, traced("").stdout);
+    }
+    for level in ["", "-v", "-v=true", "-v=false", "-v=5", "-v=0"] {
+        let ran = traced(level);
+        assert!(requests(&ran).is_empty(), "{level}: {}", ran.stderr);
+    }
+    let said = |level| traced(level).stderr.contains("acting on");
+    assert!(said("-v") && said("-v=true") && said("-v=1") && said("-v=6"));
+    assert!(!said("-v=false") && !said("-v=0") && !said(""));
+}
+
+#[test]
+fn from_level_8_on_bodies_are_said_and_never_a_secret() {
+    let ran = traced("-v=7");
+    assert!(
+        ran.stderr
+            .contains("Request headers:\n    accept: application/json"),
+        "{}",
+        ran.stderr
+    );
+    assert!(!ran.stderr.contains("Response"), "{}", ran.stderr);
+    for level in ["-v=8", "-v=9", "-v=10"] {
+        let ran = traced(level);
+        assert!(ran.stderr.contains("Response headers:\n"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("\"name\":\"node-1\""), "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("\"registry-token\":\"<masked>\""),
+            "{}",
+            ran.stderr
+        );
+        for secret in [TOKEN, "s3cr3t"] {
+            assert!(!ran.stderr.contains(secret), "{}", ran.stderr);
+        }
+    }
+}
+
+/// A credential plugin's token is not said either, nor what the plugin prints.
+#[test]
+fn tokens_of_plugins_are_not_said() {
+    let fake = FakeApi::new()
+        .serving(kubectl_skyhook::api::Generation::Skyhook)
+        .require_token(TOKEN);
+    let served = fake.serve();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("config");
+    let credential = format!(
+        "{{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{{\"token\":\"{TOKEN}\"}}}}"
+    );
+    let config = serde_json::json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": served.url.clone()}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {"exec": {
+            "apiVersion": "client.authentication.k8s.io/v1", "command": "echo", "args": [credential],
+            "interactiveMode": "Never",
+        }}}],
+    });
+    std::fs::write(&path, config.to_string()).expect("a file");
+    let ran = run("node status -v=10").kubeconfig(&path).go();
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    assert!(ran.stderr.contains("Response body: "), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("s3cr3t"), "{}", ran.stderr);
+}
+
+/// In a pipe there is no line of progress, and nothing that rewrites one.
+#[test]
+fn progress_is_for_terminals() {
+    let stage = Stage::of("apply-erroring");
+    let ran = stage.run(&format!("reset {CR} --confirm --no-pause"));
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    let odd = |text: &str| text.contains(['\r', '\x1b']) || text.contains("per_sec");
+    assert!(
+        !odd(&ran.stdout) && !odd(&ran.stderr),
+        "{}",
+        ran.transcript()
+    );
+    assert!(!ran.stderr.contains(" objects  "), "{}", ran.stderr);
+}
+
+/// Ctrl-C ends a change in good order: what was done is said, with the way to take it back.
+#[test]
+fn an_interrupt_says_what_was_done() {
+    let stage = Stage::of("complete");
+    let child = Child::default();
+    stage.fake.on("PATCH nodes").nth(1).after(child.interrupt());
+    let words = format!("reset {CR} --confirm --no-pause --max-parallel 1");
+    let ran = stage.command(&words).child(&child).go();
+    assert_eq!(ran.code, Some(130), "{}", ran.transcript());
+    let done = stage
+        .writes()
+        .iter()
+        .filter(|w| w.contains("/nodes/"))
+        .count();
+    assert!((1..3).contains(&done), "{:?}", stage.writes());
+    for said in [
+        format!("{done} changed"),
+        "not reached".to_owned(),
+        "interrupted; what was in flight was finished".to_owned(),
+        "to take it back: kubectl skyhook undo ".to_owned(),
+    ] {
+        assert!(ran.stdout.contains(&said), "{said}: {}", ran.transcript());
+    }
+}

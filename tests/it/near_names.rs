@@ -1,0 +1,143 @@
+//! A word that is not quite right is answered with the near ones: commands, custom resources, nodes, packages, codes.
+
+use crate::support::run::run;
+
+/// Asserts that each line ends with this code, and says these lines on stderr.
+fn answered(lines: &[&str], code: i32, said: &[&str]) {
+    for line in lines {
+        let ran = run(&line.replace("FROM", "--from tests/clusters/two-priorities")).go();
+        assert_eq!(
+            (ran.code, ran.stdout.as_str()),
+            (Some(code), ""),
+            "{line}: {}",
+            ran.stderr
+        );
+        for said in said {
+            assert!(
+                ran.stderr.lines().any(|l| l.trim() == *said),
+                "{line}: {}",
+                ran.stderr
+            );
+        }
+    }
+}
+
+#[test]
+fn commands() {
+    for (line, near) in [
+        ("diagnos", "tip: a similar subcommand exists: 'diagnose'"),
+        (
+            "unistall a b",
+            "tip: a similar subcommand exists: 'uninstall'",
+        ),
+        ("node staus", "tip: a similar subcommand exists: 'status'"),
+        ("journal lst", "tip: a similar subcommand exists: 'list'"),
+        (
+            "reset a --dryrun",
+            "tip: a similar argument exists: '--dry-run'",
+        ),
+        (
+            "diagnose --fail-on eror",
+            "tip: a similar value exists: 'error'",
+        ),
+    ] {
+        answered(&[line], 64, &[near]);
+    }
+}
+
+#[test]
+fn custom_resources() {
+    answered(
+        &[
+            "diagnose stuck secnd FROM",
+            "status secnd FROM",
+            "node list --skyhook secnd FROM",
+            "node status --skyhook secnd FROM",
+            "node reset node-1 --skyhook secnd --dry-run FROM",
+            "pause secnd --dry-run FROM",
+            "resume secnd --dry-run FROM",
+            "disable secnd --dry-run FROM",
+            "enable secnd --dry-run FROM",
+            "package status top --skyhook secnd FROM",
+            "package logs top --skyhook secnd FROM",
+            "package rerun top --skyhook secnd --dry-run FROM",
+            "deployment-policy reset secnd --dry-run FROM",
+            "uninstall secnd top --dry-run FROM",
+            "uninstall status secnd FROM",
+            "finalizer status secnd FROM",
+            "finalizer strip secnd --dry-run FROM",
+        ],
+        1,
+        &[
+            "error: Skyhook \"secnd\" not found",
+            "hint: did you mean second",
+        ],
+    );
+}
+
+/// Scripts reset before they begin, so that a name without anything to reset is no error there.
+#[test]
+fn a_custom_resource_to_reset() {
+    let said = [
+        "warning: Skyhook \"secnd\" not found",
+        "did you mean second",
+    ];
+    answered(&["reset secnd --dry-run FROM"], 0, &said);
+}
+
+#[test]
+fn nodes() {
+    answered(
+        &[
+            "diagnose stuck --node noed-2 FROM",
+            "node status noed-2 FROM",
+            "node reset noed-2 --skyhook second --dry-run FROM",
+            "node ignore noed-2 --dry-run FROM",
+            "node unignore noed-2 --dry-run FROM",
+            "reset second --node noed-2 --dry-run FROM",
+            "cordon release noed-2 --dry-run FROM",
+            "package logs top --skyhook second --node noed-2 FROM",
+        ],
+        1,
+        &[
+            "error: node \"noed-2\" not found",
+            "hint: did you mean node-2, node-1, node-3",
+        ],
+    );
+}
+
+#[test]
+fn packages() {
+    answered(
+        &[
+            "package status topp --skyhook second FROM",
+            "package logs topp --skyhook second FROM",
+            "package rerun topp --skyhook second --dry-run FROM",
+            "reset second --package topp --dry-run FROM",
+            "uninstall second topp --dry-run FROM",
+            "update-state second topp 3.0.0 apply complete --node node-1 --dry-run FROM",
+        ],
+        1,
+        &["hint: did you mean top"],
+    );
+}
+
+#[test]
+fn codes() {
+    answered(
+        &["explain SKY6O1", "diagnose stuck --rule SKY6O1 FROM"],
+        64,
+        &[
+            "error: rule \"SKY6O1\" not found",
+            "hint: did you mean SKY601, SKY101, SKY111",
+        ],
+    );
+    answered(
+        &["explain drain-blockd"],
+        64,
+        &[
+            "error: rule \"drain-blockd\" not found",
+            "hint: did you mean drain-blocked",
+        ],
+    );
+}

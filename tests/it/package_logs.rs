@@ -1,0 +1,46 @@
+//! `package logs` over a server: which logs it finds, in which order, and what it says where there are none.
+
+mod follow;
+mod jobs;
+mod pods;
+mod words;
+
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use crate::support::fake_api::FakeApi;
+use crate::support::run::{Ran, run};
+use crate::support::world::World;
+
+const OLD: World = World(Generation::Skyhook);
+const NEW: World = World(Generation::NodeWright);
+
+/// One package, whose last stage is config.
+fn driver() -> Value {
+    json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
+}
+
+/// Calls `package logs` with these words.
+fn logs(fake: &FakeApi, words: &str) -> Ran {
+    let served = fake.serve();
+    run(&format!("package logs {words} --skyhook gpu"))
+        .kubeconfig(&served.kubeconfig())
+        .go()
+}
+
+/// What a call printed: stdout, stderr, exit code.
+fn said(ran: &Ran) -> (&str, &str, Option<i32>) {
+    (&ran.stdout, &ran.stderr, ran.code)
+}
+
+/// The logs that were asked for, as pod and query.
+fn asked(fake: &FakeApi) -> Vec<String> {
+    let lines = fake.lines().into_iter();
+    lines
+        .filter_map(|line| {
+            let (pod, query) = line.split_once("/log?")?;
+            let pod = pod.rsplit('/').next()?;
+            Some(format!("{pod}?{query}"))
+        })
+        .collect()
+}

@@ -1,0 +1,230 @@
+//! `-f`: what is added, new attempts and new nodes, broken connections, and the end.
+
+use serde_json::json;
+
+use super::{NEW, OLD, asked, driver, logs, said};
+use crate::support::fake_api::{FakeApi, Reply};
+use crate::support::run::{Child, run};
+use crate::support::world::Place;
+
+const FOLLOW: &str = "driver -f --interval 20ms";
+const READ: &str = "GET pods/log";
+
+fn applying(containers: &[&str]) -> FakeApi {
+    OLD.serve(driver())
+        .with(OLD.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+        .with(OLD.pod("p", &Place::default(), "Pending", containers))
+}
+
+/// The stage is done: the pod is deleted, and the node says so.
+fn finish(it: &mut crate::support::fake_api::State) {
+    it.logs.end("p", "driver-apply");
+    it.store.forget("pods", OLD.namespace(), "p");
+    it.store
+        .load(OLD.node("node-1", "complete", &["driver|1.0.0 config complete"]));
+}
+
+#[test]
+fn it_goes_on_until_the_package_is_done() {
+    let fake = applying(&["driver-apply running"]);
+    fake.change(|it| {
+        it.logs
+            .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n")
+    });
+    fake.on("LIST pods").nth(3).after(|it| {
+        it.logs
+            .write("p", "driver-apply", "2026-11-20T11:51:01Z two\n");
+        it.logs.end("p", "driver-apply");
+    });
+    fake.on("LIST pods").nth(6).after(finish);
+    let ran = logs(&fake, FOLLOW);
+    assert_eq!(
+        said(&ran),
+        (
+            "one\ntwo\n",
+            "node-1 driver-apply:\nNothing more to come of driver on 1 node.\n",
+            Some(0)
+        )
+    );
+}
+
+#[test]
+fn a_connection_that_breaks_is_made_again_and_no_line_comes_twice() {
+    let fake = applying(&["driver-apply running"]);
+    fake.change(|it| {
+        let text = "2026-11-20T11:51:00.1Z one\n2026-11-20T11:51:00.1Z two\n2026-11-20T11:51:00.2Z three\n2026-11-20T11:51:00.3Z four\n";
+        it.logs.write("p", "driver-apply", text);
+    });
+    fake.on(READ).nth(1).reply(Reply::Half);
+    fake.on(READ).nth(2).reply(Reply::Cut);
+    fake.on(READ).nth(3).reply(500);
+    fake.on(READ)
+        .nth(4)
+        .after(|it| it.logs.end("p", "driver-apply"));
+    fake.on("LIST pods").nth(40).after(finish);
+    let ran = logs(&fake, FOLLOW);
+    assert_eq!(
+        (ran.stdout.as_str(), ran.code),
+        ("one\ntwo\nthree\nfour\n", Some(0))
+    );
+    assert_eq!(
+        asked(&fake)[..2],
+        [
+            "p?container=driver-apply&follow=true&timestamps=true",
+            "p?container=driver-apply&follow=true&sinceTime=2026-11-20T11:51:00Z&timestamps=true",
+        ]
+    );
+}
+
+#[test]
+fn each_run_of_a_container_is_shown_once() {
+    let fake = applying(&["driver-apply looping"]);
+    fake.change(|it| {
+        it.logs
+            .write_previous("p", "driver-apply", "2026-11-20T11:51:00Z fifth run\n")
+    });
+    fake.on("LIST pods").nth(4).after(|it| {
+        let mut pod = OLD.pod("p", &Place::default(), "Pending", &["driver-apply running"]);
+        pod["status"]["initContainerStatuses"][0]["restartCount"] = 5.into();
+        it.store.load(pod);
+        it.logs
+            .write("p", "driver-apply", "2026-11-20T11:52:00Z sixth run\n");
+    });
+    fake.on("LIST pods").nth(6).after(finish);
+    let ran = logs(&fake, FOLLOW);
+    assert_eq!(
+        (ran.stdout.as_str(), ran.code),
+        ("fifth run\nsixth run\n", Some(0))
+    );
+}
+
+#[test]
+fn new_attempts_join_in_and_a_job_that_gives_up_is_the_end() {
+    let place = |at| Place {
+        job: Some("apply-1"),
+        at,
+        ..Place::default()
+    };
+    let (first, second) = ("2026-11-20T11:50:00Z", "2026-11-20T11:51:00Z");
+    let fake = NEW
+        .serve(driver())
+        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+        .with(NEW.job(&place(first), json!({"active": 1})))
+        .with(NEW.pod("a", &place(first), "Running", &["driver-apply running"]));
+    fake.change(|it| {
+        it.logs
+            .write("a", "driver-apply", "2026-11-20T11:50:02Z first\n")
+    });
+    fake.on("LIST pods").nth(3).after(move |it| {
+        it.logs.end("a", "driver-apply");
+        it.store
+            .load(NEW.pod("a", &place(first), "Failed", &["driver-apply failed"]));
+        it.store
+            .load(NEW.pod("b", &place(second), "Running", &["driver-apply running"]));
+        it.logs
+            .write("b", "driver-apply", "2026-11-20T11:51:02Z second\n");
+    });
+    fake.on("LIST pods").nth(6).after(move |it| {
+        it.logs.end("b", "driver-apply");
+        it.store
+            .load(NEW.pod("b", &place(second), "Failed", &["driver-apply failed"]));
+        it.store
+            .load(NEW.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+        let status = json!({"failed": 2, "conditions": [
+            {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"},
+        ]});
+        it.store.load(NEW.job(&place(first), status));
+    });
+    assert_eq!(
+        said(&logs(&fake, FOLLOW)),
+        (
+            "first\nsecond\n",
+            "node-1 driver-apply:\n\
+             node-1 apply (job/apply-1): driver-apply Error, exit code 3; the job has failed: BackoffLimitExceeded; 1 \
+             earlier attempt kept: --previous\n\
+             Nothing more to come of driver on 1 node.\n",
+            Some(0)
+        )
+    );
+}
+
+#[test]
+fn a_node_that_begins_later_joins_in() {
+    let fake = applying(&["driver-apply running"]).with(OLD.node("node-2", "", &[]));
+    fake.change(|it| {
+        it.logs
+            .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n")
+    });
+    fake.on("LIST pods").nth(3).after(|it| {
+        finish(it);
+        let place = Place {
+            node: "node-2",
+            ..Place::default()
+        };
+        it.store
+            .load(OLD.pod("q", &place, "Pending", &["driver-apply running"]));
+        it.logs
+            .write("q", "driver-apply", "2026-11-20T11:52:00Z two\n");
+    });
+    fake.on("LIST pods").nth(6).after(|it| {
+        it.logs.end("q", "driver-apply");
+        it.store.forget("pods", OLD.namespace(), "q");
+        it.store
+            .load(OLD.node("node-2", "complete", &["driver|1.0.0 config complete"]));
+    });
+    let ran = logs(&fake, FOLLOW);
+    assert_eq!(
+        said(&ran),
+        (
+            "node-1 driver-apply │ one\nnode-2 driver-apply │ two\n",
+            "Nothing more to come of driver on 2 nodes.\n",
+            Some(0)
+        )
+    );
+}
+
+#[test]
+fn a_server_that_fails_for_a_while_is_borne_and_said_once() {
+    let fake = applying(&["driver-apply running"]);
+    fake.change(|it| {
+        it.logs
+            .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n")
+    });
+    let discovery = format!("GET /apis/{}", OLD.0.api_version());
+    fake.on(&discovery).nth(2).reply(Reply::Cut);
+    fake.on(&discovery).nth(3).reply(500);
+    fake.on("LIST pods").nth(4).after(finish);
+    let ran = logs(&fake, FOLLOW);
+    assert_eq!((ran.stdout.as_str(), ran.code), ("one\n", Some(0)));
+    let warnings = ran
+        .stderr
+        .lines()
+        .filter(|l| l.starts_with("warning"))
+        .count();
+    assert_eq!(warnings, 1, "{}", ran.stderr);
+}
+
+#[test]
+fn nothing_to_follow_ends_at_once() {
+    let fake =
+        OLD.serve(driver())
+            .with(OLD.node("node-1", "complete", &["driver|1.0.0 config complete"]));
+    assert_eq!(logs(&fake, FOLLOW).stderr, logs(&fake, "driver").stderr);
+}
+
+#[test]
+fn an_interrupt_ends_it() {
+    let fake = applying(&["driver-apply running"]);
+    fake.change(|it| {
+        it.logs
+            .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n");
+    });
+    let child = Child::default();
+    fake.on("LIST pods").nth(5).after(child.interrupt());
+    let served = fake.serve();
+    let ran = run(&format!("package logs {FOLLOW} --skyhook gpu"))
+        .kubeconfig(&served.kubeconfig())
+        .child(&child)
+        .go();
+    assert_eq!(said(&ran), ("one\n", "node-1 driver-apply:\n", Some(130)));
+}

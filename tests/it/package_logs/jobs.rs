@@ -1,0 +1,239 @@
+//! The newer generation: Jobs, whose attempts are pods of their own.
+
+use serde_json::json;
+
+use super::{NEW, asked, driver, logs, said};
+use crate::support::fake_api::FakeApi;
+use crate::support::world::Place;
+
+fn on<'a>(node: &'a str, job: &'a str, at: &'a str) -> Place<'a> {
+    Place {
+        node,
+        job: Some(job),
+        at,
+        ..Place::default()
+    }
+}
+
+fn given_up() -> serde_json::Value {
+    json!({"failed": 2, "conditions": [
+        {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "no more attempts"},
+    ]})
+}
+
+/// Node 1 has succeeded; the Job of node 2 has given up, and two of its attempts are kept.
+fn two_nodes() -> FakeApi {
+    let (first, second) = ("2026-11-20T11:50:00Z", "2026-11-20T11:51:00Z");
+    let failed = [
+        "driver-init done",
+        "driver-apply failed",
+        "driver-applycheck waiting:PodInitializing",
+    ];
+    let done = [
+        "driver-init done",
+        "driver-apply done",
+        "driver-applycheck done",
+    ];
+    let complete = json!({"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]});
+    let fake = NEW
+        .serve(driver())
+        .with(NEW.node("node-1", "complete", &["driver|1.0.0 config complete"]))
+        .with(NEW.node("node-2", "erroring", &["driver|1.0.0 apply erroring"]))
+        .with(NEW.job(&on("node-1", "apply-1", first), complete))
+        .with(NEW.pod(
+            "apply-1-a",
+            &on("node-1", "apply-1", first),
+            "Succeeded",
+            &done,
+        ))
+        .with(NEW.job(&on("node-2", "apply-2", first), given_up()))
+        .with(NEW.pod(
+            "apply-2-a",
+            &on("node-2", "apply-2", first),
+            "Failed",
+            &failed,
+        ))
+        .with(NEW.pod(
+            "apply-2-b",
+            &on("node-2", "apply-2", second),
+            "Failed",
+            &failed,
+        ));
+    fake.change(|it| {
+        it.logs.write(
+            "apply-1-a",
+            "driver-apply",
+            "2026-11-20T11:50:01Z one\n2026-11-20T11:50:05Z two\n",
+        );
+        it.logs.write(
+            "apply-1-a",
+            "driver-applycheck",
+            "2026-11-20T11:50:06Z fine\n",
+        );
+        it.logs.write(
+            "apply-2-a",
+            "driver-apply",
+            "2026-11-20T11:50:02Z first attempt\n",
+        );
+        it.logs.write(
+            "apply-2-b",
+            "driver-apply",
+            "2026-11-20T11:50:03.5Z latest attempt\n",
+        );
+    });
+    fake
+}
+
+#[test]
+fn nodes_are_interleaved_by_time_behind_their_names() {
+    assert_eq!(
+        said(&logs(&two_nodes(), "driver")),
+        (
+            "node-1 driver-apply      │ one\n\
+             node-2 driver-apply      │ latest attempt\n\
+             node-1 driver-apply      │ two\n\
+             node-1 driver-applycheck │ fine\n",
+            "node-2 apply (job/apply-2): driver-apply Error, exit code 3; the job has failed: BackoffLimitExceeded: \
+             no more attempts; 1 earlier attempt kept: --previous\n",
+            Some(0)
+        )
+    );
+}
+
+#[test]
+fn previous_is_the_attempt_before() {
+    let ran = logs(&two_nodes(), "driver --node node-2 --previous");
+    assert_eq!(ran.stdout, "first attempt\n");
+}
+
+#[test]
+fn where_the_latest_log_is_gone_the_first_is_shown() {
+    let fake = two_nodes();
+    fake.on("GET pods/log apply-2-b").reply(404);
+    let ran = logs(&fake, "driver --node node-2");
+    assert_eq!(
+        (ran.stdout.as_str(), ran.code),
+        ("first attempt\n", Some(0))
+    );
+}
+
+#[test]
+fn where_all_pods_are_gone_the_operators_tail_is_shown() {
+    let place = on("node-1", "apply-1", "2026-11-20T11:50:00Z");
+    let mut job = NEW.job(&place, given_up());
+    let key = kubectl_skyhook::api::Generation::NodeWright.key("last-logs");
+    job["metadata"]["annotations"][key] = "the last words\n".into();
+    let fake = NEW
+        .serve(driver())
+        .with(NEW.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
+        .with(job);
+    assert_eq!(
+        said(&logs(&fake, "driver")),
+        (
+            "the last words\n",
+            "node-1 apply:\n\
+             node-1 apply (job/apply-1): its pods are gone; this is the tail that the operator kept; the job has \
+             failed: BackoffLimitExceeded: no more attempts\n",
+            Some(0)
+        )
+    );
+}
+
+#[test]
+fn what_cannot_start_says_why() {
+    let place = on("node-1", "apply-1", "2026-11-20T11:50:00Z");
+    let fake = NEW
+        .serve(driver())
+        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+        .with(NEW.job(&place, json!({"active": 1})))
+        .with(NEW.pod(
+            "a",
+            &place,
+            "Pending",
+            &[
+                "driver-init waiting:ImagePullBackOff",
+                "driver-apply waiting:PodInitializing",
+            ],
+        ));
+    assert_eq!(
+        said(&logs(&fake, "driver")),
+        (
+            "",
+            "node-1 apply (job/apply-1): driver-init waits: ImagePullBackOff\n",
+            Some(0)
+        )
+    );
+    assert_eq!(asked(&fake), Vec::<String>::new());
+}
+
+#[test]
+fn a_new_attempt_that_has_not_started_leaves_the_failed_one_to_speak() {
+    let (first, second) = ("2026-11-20T11:50:00Z", "2026-11-20T11:51:00Z");
+    let fake = NEW
+        .serve(driver())
+        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
+        .with(NEW.job(
+            &on("node-1", "apply-1", first),
+            json!({"active": 1, "failed": 1}),
+        ))
+        .with(NEW.pod(
+            "a",
+            &on("node-1", "apply-1", first),
+            "Failed",
+            &["driver-apply failed"],
+        ))
+        .with(NEW.pod(
+            "b",
+            &on("node-1", "apply-1", second),
+            "Pending",
+            &["driver-apply waiting:PodInitializing"],
+        ));
+    fake.change(|it| {
+        it.logs
+            .write("a", "driver-apply", "2026-11-20T11:50:02Z first attempt\n")
+    });
+    assert_eq!(logs(&fake, "driver").stdout, "first attempt\n");
+}
+
+#[test]
+fn an_uninstall_has_logs_like_any_stage() {
+    let place = Place {
+        stage: "uninstall",
+        ..on("node-1", "uninstall-1", "2026-11-20T11:50:00Z")
+    };
+    let fake = NEW
+        .serve(driver())
+        .with(NEW.node(
+            "node-1",
+            "in_progress",
+            &["driver|1.0.0 uninstall in_progress"],
+        ))
+        .with(NEW.job(&place, json!({"active": 1})))
+        .with(NEW.pod("u", &place, "Pending", &["driver-uninstall running"]));
+    fake.change(|it| {
+        it.logs
+            .write("u", "driver-uninstall", "2026-11-20T11:50:02Z removing\n")
+    });
+    assert_eq!(logs(&fake, "driver --stage uninstall").stdout, "removing\n");
+}
+
+#[test]
+fn a_log_that_the_server_will_not_give_is_an_error_and_the_rest_is_shown() {
+    let fake = two_nodes();
+    fake.on("GET pods/log apply-1-a").reply(403);
+    let ran = logs(&fake, "driver");
+    assert_eq!(ran.code, Some(1));
+    assert_eq!(ran.stdout, "node-2 driver-apply │ latest attempt\n");
+    let warnings: Vec<&str> = ran
+        .stderr
+        .lines()
+        .filter(|l| l.starts_with("warning"))
+        .collect();
+    assert_eq!(
+        warnings,
+        [
+            "warning: cannot read the log of driver-apply in pod/apply-1-a: forbidden: user jane cannot get pods/log in the namespace nodewright",
+            "warning: cannot read the log of driver-applycheck in pod/apply-1-a: forbidden: user jane cannot get pods/log in the namespace nodewright",
+        ]
+    );
+}

@@ -1,0 +1,229 @@
+//! The older generation: raw pods that restart in place.
+
+use serde_json::json;
+
+use super::{OLD, asked, driver, logs, said};
+use crate::support::fake_api::FakeApi;
+use crate::support::world::Place;
+
+/// Node 1 is done, node 2 crash-loops at apply.
+fn looping() -> FakeApi {
+    let place = Place {
+        node: "node-2",
+        ..Place::default()
+    };
+    let pod = OLD.pod(
+        "gpu-driver-apply-node-2",
+        &place,
+        "Pending",
+        &[
+            "driver-init done",
+            "driver-apply looping",
+            "driver-applycheck waiting:PodInitializing",
+        ],
+    );
+    let fake = OLD
+        .serve(driver())
+        .with(OLD.node("node-1", "complete", &["driver|1.0.0 config complete"]))
+        .with(OLD.node("node-2", "erroring", &["driver|1.0.0 apply erroring"]))
+        .with(pod);
+    fake.change(|it| {
+        it.logs.write(
+            "gpu-driver-apply-node-2",
+            "driver-init",
+            "2026-11-20T11:50:01Z copied\n",
+        );
+        it.logs.write_previous(
+            "gpu-driver-apply-node-2",
+            "driver-apply",
+            "2026-11-20T11:54:00Z probing\n2026-11-20T11:54:01Z no such device\n",
+        );
+    });
+    fake
+}
+
+#[test]
+fn a_container_that_waits_to_be_restarted_is_shown_as_it_ended() {
+    let fake = looping();
+    assert_eq!(
+        said(&logs(&fake, "driver")),
+        (
+            "probing\nno such device\n",
+            "node-2 driver-apply:\n\
+             node-2 apply (pod/gpu-driver-apply-node-2): driver-apply CrashLoopBackOff, exit code 3\n",
+            Some(0)
+        )
+    );
+    assert_eq!(
+        asked(&fake),
+        ["gpu-driver-apply-node-2?container=driver-apply&previous=true"]
+    );
+}
+
+#[test]
+fn lines_and_times_are_the_servers_to_choose() {
+    let fake = looping();
+    let ran = logs(
+        &fake,
+        "driver --tail 1 --since 10m --timestamps --stage apply --node node-2",
+    );
+    assert_eq!(ran.stdout, "2026-11-20T11:54:01Z no such device\n");
+    assert_eq!(
+        asked(&fake),
+        [
+            "gpu-driver-apply-node-2?container=driver-apply&previous=true&sinceSeconds=600&tailLines=1&timestamps=true"
+        ]
+    );
+}
+
+#[test]
+fn the_prefix_can_be_asked_for() {
+    let ran = logs(&looping(), "driver --prefix");
+    assert_eq!(
+        ran.stdout,
+        "node-2 driver-apply │ probing\nnode-2 driver-apply │ no such device\n"
+    );
+}
+
+#[test]
+fn another_stage_or_node_has_nothing_and_says_where_logs_stay() {
+    let ran = logs(&looping(), "driver --stage config --node node-1");
+    assert_eq!(
+        said(&ran),
+        (
+            "",
+            "No pod of stage config of driver is left: the operator deletes a pod as soon as its stage is complete.\n\
+             The agent's own logs stay on node-1, in /var/log/skyhook/gpu.\n",
+            Some(0)
+        )
+    );
+}
+
+#[test]
+fn a_package_that_nobody_has_begun() {
+    let fake = OLD.serve(driver()).with(OLD.node("node-1", "", &[]));
+    assert_eq!(
+        said(&logs(&fake, "driver")),
+        (
+            "",
+            "No pod of driver is there, and no node has begun it: it has said nothing yet, or long ago.\n\
+             The agent's own logs stay on the nodes, in /var/log/skyhook/gpu.\n",
+            Some(0)
+        )
+    );
+}
+
+#[test]
+fn a_name_that_begins_alike_is_another_package() {
+    let place = Place {
+        package: "driver-extra",
+        ..Place::default()
+    };
+    let pod = OLD.pod("extra", &place, "Pending", &["driver-extra-apply running"]);
+    let fake = OLD
+        .serve(json!({"driver": {"version": "1.0.0"}, "driver-extra": {"version": "1.0.0"}}))
+        .with(OLD.node("node-1", "in_progress", &["driver|1.0.0 config complete"]))
+        .with(pod);
+    fake.change(|it| {
+        it.logs.write(
+            "extra",
+            "driver-extra-apply",
+            "2026-11-20T11:51:00Z extra\n",
+        )
+    });
+    assert_eq!(logs(&fake, "driver").stdout, "");
+    assert_eq!(logs(&fake, "driver-extra").stdout, "extra\n");
+}
+
+#[test]
+fn a_merged_interrupt_is_shown_for_those_that_wait_for_it() {
+    let place = Place {
+        package: "driver",
+        stage: "interrupt",
+        interrupt: true,
+        ..Place::default()
+    };
+    let fake = OLD
+        .serve(json!({
+            "driver": {"version": "1.0.0", "interrupt": {"type": "service"}},
+            "tuning": {"version": "1.0.0", "interrupt": {"type": "service"}},
+            "other": {"version": "1.0.0"},
+        }))
+        .with(OLD.node(
+            "node-1",
+            "in_progress",
+            &[
+                "driver|1.0.0 interrupt in_progress",
+                "tuning|1.0.0 interrupt skipped",
+                "other|1.0.0 config complete",
+            ],
+        ))
+        .with(OLD.pod("gpu-interrupt", &place, "Pending", &["interrupt running"]));
+    fake.change(|it| {
+        it.logs.write(
+            "gpu-interrupt",
+            "interrupt",
+            "2026-11-20T11:51:00Z restarting\n",
+        )
+    });
+    for package in ["driver", "tuning"] {
+        let ran = logs(&fake, &format!("{package} --stage interrupt"));
+        assert_eq!(ran.stdout, "restarting\n", "{package}");
+    }
+    assert_eq!(logs(&fake, "other --stage interrupt").stdout, "");
+}
+
+#[test]
+fn both_containers_of_a_stage_and_no_byte_is_changed_in_a_pipe() {
+    let pod = OLD.pod(
+        "p",
+        &Place::default(),
+        "Running",
+        &[
+            "driver-init done",
+            "driver-apply done",
+            "driver-applycheck running",
+        ],
+    );
+    let fake = OLD
+        .serve(driver())
+        .with(OLD.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+        .with(pod);
+    fake.change(|it| {
+        it.logs.write(
+            "p",
+            "driver-apply",
+            "2026-11-20T11:51:00Z \x1b[31mred\x1b[0m\r\n2026-11-20T11:51:01Z half",
+        );
+        it.logs
+            .write("p", "driver-applycheck", "2026-11-20T11:51:02Z ok\n");
+    });
+    assert_eq!(
+        said(&logs(&fake, "driver")),
+        (
+            "\x1b[31mred\x1b[0m\r\nhalf\nok\n",
+            "node-1 driver-apply:\nnode-1 driver-applycheck:\n",
+            Some(0)
+        )
+    );
+}
+
+#[test]
+fn previous_is_the_run_before() {
+    let mut pod = OLD.pod("p", &Place::default(), "Pending", &["driver-apply running"]);
+    pod["status"]["initContainerStatuses"][0]["restartCount"] = 2.into();
+    pod["status"]["initContainerStatuses"][0]["lastState"] =
+        json!({"terminated": {"exitCode": 1, "reason": "Error"}});
+    let fake = OLD
+        .serve(driver())
+        .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
+        .with(pod);
+    fake.change(|it| {
+        it.logs
+            .write("p", "driver-apply", "2026-11-20T11:56:00Z again\n");
+        it.logs
+            .write_previous("p", "driver-apply", "2026-11-20T11:55:00Z before\n");
+    });
+    assert_eq!(logs(&fake, "driver").stdout, "again\n");
+    assert_eq!(logs(&fake, "driver --previous").stdout, "before\n");
+}

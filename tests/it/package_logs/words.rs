@@ -1,0 +1,33 @@
+//! What may be typed, and what files give.
+
+use insta::assert_snapshot;
+
+use super::{OLD, driver, logs};
+use crate::support::run::run;
+
+#[test]
+fn names_and_stages_that_are_not_there() {
+    let fake =
+        OLD.serve(driver())
+            .with(OLD.node("node-1", "complete", &["driver|1.0.0 config complete"]));
+    assert_snapshot!(logs(&fake, "drivr").transcript());
+    assert_snapshot!(logs(&fake, "driver --stage aply").transcript());
+    assert_snapshot!(logs(&fake, "driver --node node-9").transcript());
+    assert_snapshot!(logs(&fake, "driver --follow --previous").transcript());
+    assert_snapshot!(
+        logs(&fake, "driver --follow=false --tail=-1 --timestamps=false").transcript()
+    );
+}
+
+#[test]
+fn what_cannot_be_listed_is_an_error() {
+    let fake = OLD.serve(driver());
+    fake.on("LIST pods").reply(403);
+    assert_snapshot!(logs(&fake, "driver").transcript());
+}
+
+#[test]
+fn files_tell_what_the_objects_say() {
+    let words = "package logs driver --skyhook gpu-tune --from tests/clusters/apply-erroring";
+    assert_snapshot!(run(words).go().transcript());
+}

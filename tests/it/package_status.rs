@@ -1,0 +1,143 @@
+//! `package status`: over captured clusters, and what it says of names that are not there.
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::support::clusters;
+use crate::support::run::{Ran, run};
+
+/// The name of the custom resource in a capture.
+fn skyhook(path: &str) -> String {
+    let page = run(&format!("status -o json --from {path}")).go().json();
+    page["items"][0]["name"]
+        .as_str()
+        .expect("one at least")
+        .to_owned()
+}
+
+fn of(cluster: &str, words: &str) -> Ran {
+    run(&format!(
+        "package status {words} --from tests/clusters/{cluster}"
+    ))
+    .go()
+}
+
+#[test]
+fn each_cluster_reads_well() {
+    for captured in clusters::all() {
+        let path = captured.path();
+        let page = run(&format!("status -o json --from {path}")).go().json();
+        if page["items"].as_array().is_none_or(Vec::is_empty) {
+            continue;
+        }
+        let name = skyhook(&path);
+        let words = format!("package status --skyhook {name} --from {path}");
+        let mut transcript = run(&words).go().transcript();
+        transcript += &run(&format!("{words} -o wide")).go().transcript();
+        assert_snapshot!(format!("package_status_{}", captured.name), transcript);
+    }
+}
+
+#[test]
+fn json_is_an_array_with_the_fields_that_scripts_know() {
+    let ran = of(
+        "apply-erroring",
+        "driver --skyhook gpu-tune --node node-2 -o json",
+    );
+    assert_snapshot!(ran.transcript());
+    let ran = of("complete", "--skyhook gpu-tune -o json");
+    let rows = ran.json();
+    for row in rows.as_array().expect("an array") {
+        for field in ["name", "version", "image", "stage", "state", "nodeName"] {
+            assert!(row[field].is_string(), "{field} of {row}");
+        }
+        assert_eq!(row["restarts"], Value::Null, "left out when 0");
+    }
+}
+
+#[test]
+fn a_damaged_state_is_a_row_whatever_the_package() {
+    let ran = of(
+        "malformed-node-state",
+        "driver --skyhook gpu-tune -o json --node node-1",
+    );
+    assert_snapshot!(ran.transcript());
+}
+
+#[test]
+fn nothing_found_is_an_empty_array_and_no_error() {
+    let ran = of("complete", "--skyhook gpu-tune -l no=such -o json");
+    assert_eq!(
+        (ran.stdout.as_str(), ran.stderr.as_str(), ran.code),
+        (
+            "[]\n",
+            "gpu-tune has nothing on these nodes, and wants nothing there.\n",
+            Some(0)
+        )
+    );
+}
+
+#[test]
+fn nodes_are_names_expressions_and_labels() {
+    let nodes = |words: &str| {
+        let ran = of(
+            "complete",
+            &format!("driver --skyhook gpu-tune -o name {words}"),
+        );
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        ran.stdout
+    };
+    assert_eq!(nodes("--node node-2"), "node/node-2\n");
+    assert_eq!(nodes("--node node-1,node-3"), "node/node-1\nnode/node-3\n");
+    assert_eq!(
+        nodes("--node node-1 --node node-[23]"),
+        "node/node-1\nnode/node-2\nnode/node-3\n"
+    );
+    assert_eq!(nodes("--node ode-[23]"), "");
+    assert_eq!(
+        nodes("-l kubernetes.io/hostname!=node-1"),
+        nodes("--node node-[23]")
+    );
+}
+
+#[test]
+fn a_name_that_is_not_there_is_an_error_with_the_near_ones() {
+    assert_snapshot!(of("complete", "drivr --skyhook gpu-tune").transcript());
+    assert_snapshot!(of("complete", "zebra --skyhook gpu-tune").transcript());
+    assert_snapshot!(of("complete", "driver --skyhook gpu-tunes").transcript());
+    assert_snapshot!(of("complete", "driver --skyhook gpu-tune --node node-9").transcript());
+    assert_snapshot!(of("complete", "driver").transcript());
+    assert_snapshot!(of("complete", "driver --skyhook gpu-tune -l =").transcript());
+}
+
+#[test]
+fn a_package_whose_name_begins_like_another_is_not_taken_for_it() {
+    let ran = of("apply-erroring", "driv --skyhook gpu-tune");
+    assert_eq!(ran.code, Some(1));
+}
+
+#[test]
+fn a_server_gives_what_files_give() {
+    for name in ["apply-erroring", "upgrade-in-progress"] {
+        let captured = clusters::named(name);
+        let served = captured.served().serve();
+        let live = run("package status --skyhook gpu-tune -o json")
+            .kubeconfig(&served.kubeconfig())
+            .go();
+        assert_eq!(live.json(), of(name, "--skyhook gpu-tune -o json").json());
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error_or_is_said() {
+    let captured = clusters::named("complete");
+    for source in ["nodes", "skyhooks"] {
+        let fake = captured.served();
+        fake.on(&format!("LIST {source}")).reply(403);
+        let served = fake.serve();
+        let ran = run("package status --skyhook gpu-tune")
+            .kubeconfig(&served.kubeconfig())
+            .go();
+        assert_snapshot!(ran.transcript());
+    }
+}

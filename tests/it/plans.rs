@@ -1,0 +1,159 @@
+//! Every case of `tests/plans`: a cluster, a command, what it says, and the cluster after it.
+//!
+//! `before.yaml` and `command` are written by hand. `preview` and `after.yaml` are what comes of
+//! them; `UPDATE_PLANS=1` writes them anew, to be read before they are believed. Every plan is then
+//! taken back, on the model, and must lead to the start.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use kubectl_skyhook::plan::{Plan, Rebased, Stage};
+use serde_json::Value;
+
+use crate::support::run::Run;
+
+fn cases() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
+    let mut cases: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("the folder is there")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    cases.sort();
+    cases
+}
+
+/// Objects by the URL path that plans know them by.
+type Objects = BTreeMap<String, Value>;
+
+fn objects(text: &str) -> Objects {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).expect("YAML");
+    let path = |object: &Value| {
+        let version = object["apiVersion"].as_str().expect("an apiVersion");
+        let plural = format!(
+            "{}s",
+            object["kind"].as_str().expect("a kind").to_lowercase()
+        );
+        let root = if version == "v1" { "api" } else { "apis" };
+        let name = object["metadata"]["name"].as_str().expect("a name");
+        match object["metadata"]["namespace"].as_str() {
+            Some(namespace) => format!("/{root}/{version}/namespaces/{namespace}/{plural}/{name}"),
+            None => format!("/{root}/{version}/{plural}/{name}"),
+        }
+    };
+    documents.into_iter().map(|o| (path(&o), o)).collect()
+}
+
+/// Carries stages out on the model, as `apply` does on a server.
+fn carry_out(stages: &[Stage], objects: &mut Objects) -> Result<(), String> {
+    for step in stages.iter().flat_map(|s| &s.steps) {
+        let object = objects.entry(step.target.path()).or_default();
+        match step.rebase(object) {
+            Rebased::Same(step) => step.apply_to(object).map_err(|e| e.to_string())?,
+            Rebased::Done => {}
+            Rebased::Moved(why) => return Err(format!("{}: {why}", step.target)),
+        }
+    }
+    Ok(())
+}
+
+/// The objects that differ, as YAML.
+fn yaml(after: &Objects, before: &Objects) -> String {
+    let changed = after
+        .iter()
+        .filter(|(path, object)| before.get(*path) != Some(object));
+    let documents: Vec<String> = changed
+        .map(|(_, object)| serde_saphyr::to_string(object).expect("YAML"))
+        .collect();
+    match documents.is_empty() {
+        true => "# nothing changes\n".to_owned(),
+        false => documents.join("---\n"),
+    }
+}
+
+fn tidy(mut objects: Objects) -> Objects {
+    for object in objects.values_mut() {
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.retain(|_, v| *v != serde_json::json!({}));
+        }
+        // The order of members says nothing, and what is put back comes last.
+        *object = sorted(object);
+    }
+    objects
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let ordered: BTreeMap<&String, Value> =
+                map.iter().map(|(k, v)| (k, sorted(v))).collect();
+            serde_json::to_value(ordered).expect("a map")
+        }
+        Value::Array(list) => list.iter().map(sorted).collect(),
+        other => other.clone(),
+    }
+}
+
+fn compare(file: &Path, is: &str, wrong: &mut String) {
+    if std::env::var_os("UPDATE_PLANS").is_some() {
+        std::fs::write(file, is).expect("a write");
+    }
+    let expected = std::fs::read_to_string(file).unwrap_or_default();
+    if expected != is {
+        wrong.push_str(&format!("--- {}\n{is}\n", file.display()));
+    }
+}
+
+#[test]
+fn every_plan_says_does_and_takes_back_what_it_should() {
+    let mut wrong = String::new();
+    for case in cases() {
+        let read =
+            |name: &str| std::fs::read_to_string(case.join(name)).expect("a part of the case");
+        let command = read("command");
+        let words = command.split_whitespace().map(str::to_owned);
+        let from = [
+            "--from".to_owned(),
+            case.join("before.yaml").display().to_string(),
+        ];
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("plan.json");
+        let words: Vec<String> = words.chain(from).collect();
+        let shown = Run::new(words.clone()).go();
+        let said = format!(
+            "{}{}[exit status: {}]\n",
+            shown.stdout,
+            shown.stderr,
+            shown.code.unwrap_or(-1)
+        );
+        compare(&case.join("preview"), &said, &mut wrong);
+
+        let out = ["--plan-out".to_owned(), file.display().to_string()];
+        let saved = Run::new(words.into_iter().chain(out)).go();
+        assert_eq!(saved.code, shown.code, "{}", saved.transcript());
+        let before = tidy(objects(&read("before.yaml")));
+        let mut after = before.clone();
+        if let Ok(text) = std::fs::read_to_string(&file) {
+            let plan = Plan::load(&text).expect("a plan");
+            if let Err(why) = carry_out(&plan.stages, &mut after) {
+                wrong.push_str(&format!("--- {}: {why}\n", case.display()));
+            }
+            let mut back = after.clone();
+            let (stages, lost) = plan.inverse();
+            if let Err(why) = carry_out(&stages, &mut back) {
+                wrong.push_str(&format!("--- {}: undo: {why}\n", case.display()));
+            }
+            if lost.is_empty() && tidy(back) != before {
+                wrong.push_str(&format!(
+                    "--- {}: undo does not lead back\n",
+                    case.display()
+                ));
+            }
+        }
+        compare(
+            &case.join("after.yaml"),
+            &yaml(&tidy(after), &before),
+            &mut wrong,
+        );
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}

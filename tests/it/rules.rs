@@ -1,0 +1,107 @@
+//! Every rule against its fixture: marks are findings, and findings are marks.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use kubectl_skyhook::cluster::dump;
+use kubectl_skyhook::rules::{self, Scope};
+
+use crate::support::marks;
+
+/// The marks of a fixture: comments such as `# expect: SKY101 node-2 gpu driver`.
+fn marks_in(text: &str) -> BTreeSet<String> {
+    text.lines()
+        .filter_map(|line| line.trim().strip_prefix("# expect: "))
+        .map(|mark| mark.trim().to_owned())
+        .collect()
+}
+
+/// `package_erroring.jobs.yaml` is a second fixture of `package-erroring`.
+fn rule_name(path: &Path) -> String {
+    let name = path.file_name().expect("a name").to_string_lossy();
+    name.split('.')
+        .next()
+        .expect("a first part")
+        .replace('_', "-")
+}
+
+fn fixtures() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("the folder is there")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn marks_are_findings() {
+    let mut wrong = String::new();
+    for path in fixtures() {
+        let stem = rule_name(&path);
+        let rule = rules::find(&stem).unwrap_or_else(|| panic!("no rule is called {stem}"));
+        let text = std::fs::read_to_string(&path).expect("a fixture");
+        let marks = marks_in(&text);
+        assert!(
+            !marks.is_empty(),
+            "{stem}: a fixture needs at least one mark"
+        );
+        let cluster = dump::load(std::slice::from_ref(&path), None).expect("a fixture that loads");
+        let scope = Scope {
+            rules: vec![rule],
+            ..Scope::default()
+        };
+        let found: BTreeSet<String> = rules::diagnose(&cluster, &scope)
+            .findings
+            .iter()
+            .map(marks::of_finding)
+            .collect();
+        for missing in marks.difference(&found) {
+            wrong.push_str(&format!("{stem}: not found: {missing}\n"));
+        }
+        for surplus in found.difference(&marks) {
+            wrong.push_str(&format!("{stem}: not marked: {surplus}\n"));
+        }
+    }
+    assert_eq!(wrong, "");
+}
+
+#[test]
+fn every_rule_has_a_fixture_and_a_manual() {
+    let stems: BTreeSet<String> = fixtures().iter().map(|p| rule_name(p)).collect();
+    let names: BTreeSet<String> = rules::ALL.iter().map(|r| r.name.to_owned()).collect();
+    assert_eq!(names, stems);
+    for rule in rules::ALL {
+        for heading in [
+            "What it means",
+            "How it comes about",
+            "How to confirm",
+            "How to fix",
+            "Since",
+        ] {
+            assert!(
+                rule.docs.contains(&format!(" # {heading}\n")),
+                "{}: {heading}",
+                rule.code
+            );
+        }
+        assert!(rule.summary().ends_with('.'), "{}", rule.code);
+    }
+}
+
+#[test]
+fn codes_are_sorted_and_unique_and_not_retired() {
+    let codes: Vec<&str> = rules::ALL.iter().map(|r| r.code).collect();
+    let mut sorted = codes.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(codes, sorted);
+    for (retired, heir) in rules::RETIRED {
+        assert!(!codes.contains(retired), "{retired} is retired");
+        assert!(
+            codes.contains(heir),
+            "{retired} names {heir}, which does not exist"
+        );
+    }
+}

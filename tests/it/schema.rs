@@ -1,0 +1,193 @@
+//! What `-o json` prints is what the schemas say.
+
+use std::collections::BTreeSet;
+
+use kubectl_skyhook::commands::schema::DOCUMENTS;
+use kubectl_skyhook::program::Program;
+use serde_json::{Value, json};
+
+use crate::support::clusters;
+use crate::support::run::{Ran, run};
+use crate::support::stage::{CR, Stage};
+
+/// Captures that have something of everything in them.
+const CLUSTERS: [&str; 10] = [
+    "apply-erroring",
+    "deleted-while-erroring",
+    "finalizer-stripped",
+    "malformed-node-state",
+    "modelled-mirrored-and-complete",
+    "modelled-uninstall-failing",
+    "rollout-stopped",
+    "two-priorities",
+    "uninstall-erroring",
+    "v0.17-paused",
+];
+
+/// The schema as it is published, but that it allows no field which it does not name.
+fn strict(kind: &str) -> jsonschema::Validator {
+    let document = DOCUMENTS.iter().find(|d| d.published.kind == kind);
+    let mut schema = document.expect(kind).published.schema();
+    close(&mut schema);
+    jsonschema::validator_for(&schema).expect(kind)
+}
+
+/// Closes every object; the parts of a choice know nothing of what stands beside it, and stay open.
+fn close(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            for (key, member) in members.iter_mut() {
+                if !matches!(key.as_str(), "oneOf" | "anyOf" | "allOf") {
+                    close(member);
+                }
+            }
+            if members.get("properties").is_some_and(Value::is_object) {
+                members.insert("unevaluatedProperties".to_owned(), json!(false));
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(close),
+        _ => {}
+    }
+}
+
+#[track_caller]
+fn fits(kind: &str, ran: &Ran) {
+    fits_text(kind, &ran.stdout);
+}
+
+#[track_caller]
+fn fits_text(kind: &str, text: &str) {
+    let document: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    let wrong: Vec<String> = strict(kind)
+        .iter_errors(&document)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(wrong.is_empty(), "{kind}: {}\n{text}", wrong.join("\n"));
+    if let Some(said) = document["kind"].as_str() {
+        assert_eq!(said, kind);
+    }
+}
+
+#[test]
+fn what_reading_commands_print_fits() {
+    for name in CLUSTERS {
+        let from = format!("-o json --from {}", clusters::named(name).path());
+        let run = |words: &str| run(&format!("{words} {from}")).go();
+        fits("Diagnosis", &run("diagnose stuck"));
+        let status = run("status");
+        fits("Status", &status);
+        fits("NodeStatus", &run("node status"));
+        fits("UninstallStatus", &run("uninstall status"));
+        fits("Version", &run("version"));
+        let items = status.json()["items"].clone();
+        for item in items.as_array().expect("a list") {
+            let skyhook = item["name"].as_str().expect("a name");
+            fits("NodeList", &run(&format!("node list --skyhook {skyhook}")));
+            fits(
+                "PackageStatus",
+                &run(&format!("package status --skyhook {skyhook}")),
+            );
+            if item["exists"] == true {
+                fits(
+                    "FinalizerStatus",
+                    &run(&format!("finalizer status {skyhook}")),
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_needs_no_cluster_fits() {
+    fits("Rules", &run("rules -o json").go());
+    fits("Rule", &run("explain SKY101 -o json").go());
+    fits("Rules", &run("explain SKY101 SKY201 -o json").go());
+    fits("Schemas", &run("schema -o json").go());
+    fits("Version", &run("version --client-only -o json").go());
+}
+
+#[test]
+fn what_changes_print_fits() {
+    let stage = Stage::of("apply-erroring");
+    let plan = stage.state.path().join("plan.json");
+    let reset = format!("reset {CR} --node node-2 --no-pause");
+    fits("Plan", &stage.run(&format!("{reset} --dry-run -o json")));
+    let saving = stage.run(&format!("{reset} --plan-out {} -o json", plan.display()));
+    fits("Plan", &saving);
+    fits_text(
+        "SavedPlan",
+        &std::fs::read_to_string(&plan).expect("a plan"),
+    );
+    fits(
+        "Outcome",
+        &stage.run(&format!("{reset} --dry-run=server -o json")),
+    );
+    fits("Outcome", &stage.run(&format!("{reset} -o json --confirm")));
+    fits(
+        "Outcome",
+        &stage.run(&format!("pause {CR} -o json --confirm")),
+    );
+    stage.fake.on("PATCH nodes").reply(500);
+    let failed = stage.run(&format!("{reset} -o json --confirm --node node-1"));
+    assert_ne!(failed.code, Some(0), "{}", failed.transcript());
+    fits("Outcome", &failed);
+    fits("JournalList", &stage.run("journal list -o json"));
+    fits("Journal", &stage.run("journal show -o json"));
+    let waited = Stage::of("complete").run(&format!("wait {CR} -o json"));
+    fits("Waited", &waited);
+}
+
+/// The words of every command that can be called.
+fn leaves(command: &clap::Command, words: &str, found: &mut Vec<String>) {
+    if !command.has_subcommands() {
+        found.push(words.trim().to_owned());
+    }
+    for sub in command.get_subcommands() {
+        leaves(sub, &format!("{words} {}", sub.get_name()), found);
+    }
+}
+
+#[test]
+fn every_command_says_what_it_prints() {
+    let mut all = Vec::new();
+    leaves(&Program::SKYHOOK.tree(), "", &mut all);
+    // Asked for without a word of its own, too.
+    all.push("uninstall".to_owned());
+    let known: BTreeSet<&str> = DOCUMENTS
+        .iter()
+        .flat_map(|d| d.printed_by)
+        .copied()
+        .collect();
+    // Scripts and logs are of no format, and roles are Kubernetes' own.
+    let others = |words: &str| {
+        words.starts_with("completion ") || words == "package logs" || words == "rbac"
+    };
+    let missing: Vec<&String> = all
+        .iter()
+        .filter(|words| !known.contains(words.as_str()) && !others(words))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "say in src/commands/schema.rs what these print: {missing:?}"
+    );
+    let unknown: Vec<&&str> = known
+        .iter()
+        .filter(|words| !all.iter().any(|w| w == **words))
+        .collect();
+    assert!(unknown.is_empty(), "no such commands: {unknown:?}");
+}
+
+#[test]
+fn a_document_is_found_by_its_kind_and_else_the_near_ones_are_named() {
+    let ran = run("schema diagnosis").go();
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    assert_eq!(ran.json()["title"], "Diagnosis");
+    let ran = run("schema Diagnoses").go();
+    assert_eq!(ran.code, Some(64));
+    assert!(
+        ran.stderr
+            .contains("tip: a similar value exists: 'Diagnosis'"),
+        "{}",
+        ran.stderr
+    );
+}

@@ -1,0 +1,185 @@
+//! `finalizer strip`: webhooks that nothing answers, the runtime-required taint, and the journal.
+
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use crate::support::run::Ran;
+use crate::support::stage::{CR, Stage};
+
+const NAMESPACE: &str = "skyhook";
+const SERVICE: &str = "webhook-service";
+const STRIP: &str = "finalizer strip gpu-tune --force --confirm";
+
+fn expect(ran: &Ran, code: i32) {
+    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
+}
+
+fn webhooks(kind: &str, groups: &[&str]) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": format!("{kind}WebhookConfiguration"),
+        "metadata": {"name": format!("operator-{}", kind.to_lowercase())},
+        "webhooks": [{
+            "name": "judge.example",
+            "failurePolicy": "Fail",
+            "clientConfig": {"service": {"name": SERVICE, "namespace": NAMESPACE}},
+            "rules": [{"apiGroups": groups, "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"],
+                "resources": ["*"]}],
+        }],
+    })
+}
+
+fn slice(ready: bool) -> Value {
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"name": "webhook-1", "namespace": NAMESPACE,
+            "labels": {"kubernetes.io/service-name": SERVICE}},
+        "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}],
+    })
+}
+
+fn service() -> Value {
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": NAMESPACE},
+        "spec": {"type": "ClusterIP"}})
+}
+
+fn ours() -> [&'static str; 1] {
+    [Generation::Skyhook.group()]
+}
+
+#[test]
+fn a_webhook_without_a_backend_is_named_before_the_first_write() {
+    let stage = Stage::of("deleted-while-paused");
+    stage.fake.load(webhooks("Validating", &ours()));
+    stage.fake.load(webhooks("Mutating", &["*"]));
+    // No service at all, then one that nothing stands behind.
+    for present in [false, true] {
+        if present {
+            stage.fake.load(service());
+            stage.fake.load(slice(false));
+        }
+        let why = match present {
+            false => "service skyhook/webhook-service does not exist",
+            true => "service skyhook/webhook-service has no ready endpoint",
+        };
+        for words in [STRIP, "finalizer strip gpu-tune --confirm"] {
+            let ran = stage.run(words);
+            expect(&ran, 3);
+            for said in [
+                why,
+                "nothing was changed",
+                // No operator is there any more, so what it left may go; what is of others is not its own.
+                "kubectl delete validatingwebhookconfigurations operator-validating",
+                "kubectl patch mutatingwebhookconfigurations operator-mutating --type=json -p \
+                 '[{\"op\":\"add\",\"path\":\"/webhooks/0/failurePolicy\",\"value\":\"Ignore\"}]'",
+            ] {
+                assert!(ran.stderr.contains(said), "{said}: {}", ran.transcript());
+            }
+        }
+        let report = stage.run("diagnose stuck -o json");
+        assert!(report.stdout.contains("SKY505"), "{}", report.transcript());
+    }
+    assert_eq!(stage.writes(), [""; 0]);
+    // As soon as somebody answers, it goes ahead.
+    stage.fake.load(slice(true));
+    expect(&stage.run(STRIP), 0);
+    assert_eq!(stage.cr(), None);
+}
+
+#[test]
+fn webhooks_that_do_not_see_the_change_are_no_matter() {
+    let stage = Stage::of("deleted-while-paused");
+    let mut ignored = webhooks("Validating", &ours());
+    ignored["webhooks"][0]["failurePolicy"] = json!("Ignore");
+    stage.fake.load(ignored);
+    let mut of_others = webhooks("Mutating", &ours());
+    of_others["webhooks"][0]["objectSelector"] = json!({"matchLabels": {"other": "one"}});
+    stage.fake.load(of_others);
+    expect(&stage.run(STRIP), 0);
+    assert_eq!(stage.cr(), None);
+}
+
+#[test]
+fn webhooks_that_cannot_be_read_are_said() {
+    let stage = Stage::of("deleted-while-paused");
+    stage
+        .fake
+        .on("LIST validatingwebhookconfigurations")
+        .reply(403);
+    let ran = stage.run(STRIP);
+    expect(&ran, 0);
+    let said = "admission webhooks could not be read";
+    assert!(ran.stderr.contains(said), "{}", ran.transcript());
+}
+
+fn taint() -> Value {
+    json!({"key": Generation::Skyhook.taint_key(), "value": "runtime-required", "effect": "NoSchedule"})
+}
+
+/// Another custom resource that requires the taint on all nodes, and stands like this on node-1.
+fn other(stage: &Stage, state: &str) {
+    let mut other = stage.cr().expect("it is there");
+    other["metadata"] = json!({"name": "other", "uid": "other"});
+    other["spec"] = json!({
+        "runtimeRequired": true,
+        "packages": {"driver": {"version": "1.0.0", "image": "example.com/driver"}},
+    });
+    other["status"] = json!({});
+    stage.fake.load(other);
+    let mut node = stage.node("node-1");
+    let entry = json!({"driver|1.0.0": {"name": "driver", "version": "1.0.0",
+        "image": "example.com/driver", "stage": "config", "state": state}});
+    let key = Generation::Skyhook.key("nodeState_other");
+    node["metadata"]["annotations"][key] = json!(entry.to_string());
+    stage.fake.load(node);
+}
+
+#[test]
+fn the_runtime_required_taint_goes_where_nothing_else_needs_it() {
+    let foreign = json!({"key": "example.com/keep", "effect": "NoExecute",
+        "timeAdded": "2026-11-20T10:00:00Z"});
+    for (needed_by, stays) in [
+        (None, false),
+        (Some("complete"), false),
+        (Some("in_progress"), true),
+    ] {
+        let stage = Stage::of("deleted-while-paused");
+        let mut cr = stage.cr().expect("it is there");
+        cr["spec"]["runtimeRequired"] = json!(true);
+        stage.fake.load(cr);
+        let mut node = stage.node("node-1");
+        node["spec"]["taints"] = json!([taint(), foreign]);
+        stage.fake.load(node);
+        if let Some(state) = needed_by {
+            other(&stage, state);
+        }
+        let before = stage.node("node-1")["spec"].clone();
+        let ran = stage.run(STRIP);
+        expect(&ran, 0);
+        let taints = stage.node("node-1")["spec"]["taints"].clone();
+        let expected = match stays {
+            true => json!([taint(), foreign]),
+            false => json!([foreign]),
+        };
+        assert_eq!(taints, expected, "{needed_by:?}: {}", ran.transcript());
+        let said = ran.stderr.contains("taint stays on node-1");
+        assert_eq!(said, stays, "{}", ran.transcript());
+        expect(&stage.run("undo --confirm"), 0);
+        assert_eq!(stage.node("node-1")["spec"], before);
+    }
+}
+
+#[test]
+fn the_whole_custom_resource_is_in_the_journal_before_it_goes() {
+    let stage = Stage::of("deleted-while-paused");
+    let before = stage.cr().expect("it is there");
+    // The answer to the patch never comes: the process may as well have been killed there.
+    expect(&stage.run(STRIP), 0);
+    let shown = stage.run("journal show -o json");
+    let journal: Value = serde_json::from_str(&shown.stdout).expect("JSON");
+    let was = &journal["begun"]["plan"]["stages"][0]["steps"][0]["change"]["finalizer"]["was"];
+    assert_eq!(was["spec"], before["spec"]);
+    assert_eq!(was["status"], before["status"]);
+    assert_eq!(was["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(was["metadata"]["name"], CR);
+}

@@ -1,0 +1,66 @@
+//! The captured clusters in `tests/clusters`.
+
+use std::path::PathBuf;
+
+use super::fake_api::FakeApi;
+use kubectl_skyhook::api::Generation;
+
+/// One captured cluster: a folder with `about.txt`, `cluster.json` and `extra.json`.
+pub struct Captured {
+    pub name: String,
+    /// The marks of `about.txt`, such as `SKY101 node-2 gpu-tune driver`.
+    pub expect: Vec<String>,
+}
+
+/// All of them, by name.
+pub fn all() -> Vec<Captured> {
+    let mut names: Vec<String> = std::fs::read_dir(folder())
+        .expect("the folder is there")
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    names.sort();
+    names.into_iter().map(|name| named(&name)).collect()
+}
+
+pub fn named(name: &str) -> Captured {
+    let about = std::fs::read_to_string(folder().join(name).join("about.txt"))
+        .unwrap_or_else(|_| panic!("{name} has an about.txt"));
+    let expect = about
+        .lines()
+        .filter_map(|l| l.strip_prefix("expect: "))
+        .map(str::to_owned);
+    Captured {
+        name: name.to_owned(),
+        expect: expect.collect(),
+    }
+}
+
+impl Captured {
+    /// The folder, from the root of the repository.
+    pub fn path(&self) -> String {
+        format!("tests/clusters/{}", self.name)
+    }
+
+    /// An API server that holds the capture.
+    pub fn served(&self) -> FakeApi {
+        let generation = match self.name.starts_with("modelled-") {
+            true => Generation::NodeWright,
+            false => Generation::Skyhook,
+        };
+        let fake = FakeApi::new().serving(generation);
+        for file in ["cluster.json", "extra.json"] {
+            fake.load_file(&folder().join(&self.name).join(file));
+        }
+        fake
+    }
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/clusters")
+}

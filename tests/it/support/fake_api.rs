@@ -1,0 +1,145 @@
+//! A Kubernetes API server in memory, as far as this crate asks things of one.
+//!
+//! It serves whatever objects it is given, over a tower service behind the real `kube::Client`
+//! ([`FakeApi::client`]) or over a loopback socket for the binary ([`FakeApi::serve`]). Paging,
+//! selectors, the patch types, `/status`, dry runs, finalizers and conflicts are those of the real
+//! thing. Faults are asked for: `fake.on("LIST nodes").reply(403)`. Every request is logged.
+//! There is no clock and no chance in it: the same requests get the same answers.
+
+#![allow(
+    dead_code,
+    reason = "each test uses the part of the server that it needs"
+)]
+
+mod answer;
+mod container_log;
+mod discovery;
+mod fault;
+mod kind;
+mod log;
+mod patch;
+mod review;
+mod route;
+mod select;
+mod serve;
+mod service;
+mod store;
+mod tls;
+mod watch;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use kubectl_skyhook::api::Generation;
+use serde_json::Value;
+
+pub use answer::Problem;
+pub use fault::{Reply, Rule};
+pub use log::Logged;
+pub use serve::{Served, kubeconfig};
+pub use store::Store;
+
+/// The server. Clones share everything.
+#[derive(Clone, Default)]
+pub struct FakeApi(Arc<Mutex<State>>);
+
+/// All that the server knows.
+#[derive(Default)]
+pub struct State {
+    pub store: Store,
+    pub logs: container_log::Logs,
+    rules: Vec<fault::Ruled>,
+    log: Vec<Logged>,
+    /// The one bearer token that it accepts; any or none will do if there is none.
+    token: Option<String>,
+}
+
+impl FakeApi {
+    /// A server with Kubernetes' own kinds and no objects.
+    pub fn new() -> FakeApi {
+        FakeApi::default()
+    }
+
+    /// Serves the custom resources of a generation, even if there are no objects of them.
+    pub fn serving(self, generation: Generation) -> FakeApi {
+        self.state().store.kinds.register_generation(generation);
+        self
+    }
+
+    /// Holds an object, or all of a list's. Kinds that are not known yet are served from now on.
+    pub fn with(self, object: Value) -> FakeApi {
+        self.load(object);
+        self
+    }
+
+    /// Adds an object, or all of a list's.
+    pub fn load(&self, object: Value) {
+        self.state().store.load(object);
+    }
+
+    /// Adds what a JSON file or a multi-document YAML file holds.
+    pub fn load_file(&self, path: &Path) {
+        let text = std::fs::read_to_string(path).expect("a fixture that can be read");
+        match serde_json::from_str(&text) {
+            Ok(object) => self.load(object),
+            Err(_) => serde_saphyr::from_multiple::<Value>(&text)
+                .expect("a fixture of JSON or YAML")
+                .into_iter()
+                .for_each(|object| self.load(object)),
+        }
+    }
+
+    /// Accepts no request without this bearer token.
+    pub fn require_token(self, token: &str) -> FakeApi {
+        self.state().token = Some(token.to_owned());
+        self
+    }
+
+    /// Begins a rule for the requests that a pattern matches; see [`Rule`].
+    pub fn on(&self, pattern: &str) -> Rule {
+        Rule::new(self.clone(), pattern)
+    }
+
+    /// Changes what is stored and written.
+    pub fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state());
+    }
+
+    /// Forgets all faults.
+    pub fn heal(&self) {
+        self.state().rules.clear();
+    }
+
+    /// An object as it is now; the namespace is empty where there is none.
+    pub fn get(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        self.state().store.find(plural, namespace, name).cloned()
+    }
+
+    /// Every request so far, in order.
+    pub fn requests(&self) -> Vec<Logged> {
+        self.state().log.clone()
+    }
+
+    /// Every request so far, as `METHOD /path?query`, the query decoded.
+    pub fn lines(&self) -> Vec<String> {
+        self.requests().iter().map(ToString::to_string).collect()
+    }
+
+    /// The requests that would change something, in order.
+    pub fn writes(&self) -> Vec<Logged> {
+        let mut log = self.requests();
+        log.retain(|logged| logged.method != "GET");
+        log
+    }
+
+    /// The real client over this server, with nothing between.
+    pub fn client(&self) -> kube::Client {
+        kube::Client::new(self.clone(), "default")
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0
+            .lock()
+            .expect("no test panics while it holds the server")
+    }
+}

@@ -1,0 +1,35 @@
+//! Findings, written as marks in fixtures write them.
+
+use kubectl_skyhook::rules::Finding;
+use serde_json::Value;
+
+/// `SKY101 node-2 gpu-tune driver`: the code, the severity where it is not error, the name of the
+/// subject, the custom resource if it is another, and the package.
+pub fn of_finding(finding: &Finding) -> String {
+    let value = serde_json::json!({
+        "code": finding.rule.code,
+        "severity": finding.severity,
+        "subject": finding.subject,
+    });
+    of_document(&value)
+}
+
+/// The same of a finding in a Diagnosis document.
+pub fn of_document(finding: &Value) -> String {
+    let word = |value: &Value| value.as_str().map(str::to_owned);
+    let subject = &finding["subject"];
+    let mut words = vec![word(&finding["code"]).expect("a code")];
+    words.extend(word(&finding["severity"]).filter(|s| s != "error"));
+    words.extend(word(&subject["name"]));
+    words.extend(word(&subject["skyhook"]).filter(|_| subject["skyhook"] != subject["name"]));
+    words.extend(word(&subject["package"]));
+    words.join(" ")
+}
+
+/// The marks of all findings of a Diagnosis document, sorted.
+pub fn of_report(document: &Value) -> Vec<String> {
+    let findings = document["findings"].as_array().expect("findings");
+    let mut marks: Vec<String> = findings.iter().map(of_document).collect();
+    marks.sort();
+    marks
+}

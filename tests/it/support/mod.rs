@@ -1,0 +1,9 @@
+//! What tests stand on.
+
+pub mod clusters;
+pub mod fake_api;
+pub mod found;
+pub mod marks;
+pub mod run;
+pub mod stage;
+pub mod world;

@@ -1,0 +1,59 @@
+//! A captured cluster behind a server, and a place for journals: what commands that write are run against.
+
+use std::path::Path;
+
+use kubectl_skyhook::api::Generation;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::fake_api::{FakeApi, Served};
+use super::run::{Ran, Run, run};
+
+/// The custom resource of the captures.
+pub const CR: &str = "gpu-tune";
+
+pub struct Stage {
+    pub fake: FakeApi,
+    pub served: Served,
+    pub state: TempDir,
+}
+
+impl Stage {
+    /// The captured cluster of that name.
+    pub fn of(cluster: &str) -> Stage {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
+        let fake = FakeApi::new().serving(Generation::Skyhook);
+        fake.load_file(&folder.join(cluster).join("cluster.json"));
+        Stage {
+            served: fake.serve(),
+            fake,
+            state: tempfile::tempdir().expect("a folder"),
+        }
+    }
+
+    pub fn command(&self, words: &str) -> Run {
+        run(words)
+            .kubeconfig(&self.served.kubeconfig())
+            .env("XDG_STATE_HOME", self.state.path())
+    }
+
+    pub fn run(&self, words: &str) -> Ran {
+        self.command(words).go()
+    }
+
+    pub fn node(&self, name: &str) -> Value {
+        self.fake.get("nodes", "", name).expect("the node is there")
+    }
+
+    /// The custom resource, while it is there.
+    pub fn cr(&self) -> Option<Value> {
+        self.fake.get("skyhooks", "", CR)
+    }
+
+    /// The requests that changed something, or tried; asking what one may do is none.
+    pub fn writes(&self) -> Vec<String> {
+        let writes = self.fake.writes();
+        let writes = writes.iter().map(|w| format!("{} {}", w.method, w.path));
+        writes.filter(|w| !w.contains("accessreviews")).collect()
+    }
+}

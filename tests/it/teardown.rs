@@ -1,0 +1,514 @@
+//! `teardown`: what it says before, in which order it goes about it, and how it ends.
+
+use insta::assert_snapshot;
+use kubectl_skyhook::api::{Generation, keys};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::fake_api::{FakeApi, Served, State};
+use crate::support::run::{Child, Ran, Run, run};
+use crate::support::world::{Place, World};
+
+const OLD: World = World(Generation::Skyhook);
+const NEW: World = World(Generation::NodeWright);
+
+/// A server, and a place for journals.
+struct Site {
+    fake: FakeApi,
+    served: Served,
+    state: TempDir,
+}
+
+impl Site {
+    fn of(fake: FakeApi) -> Site {
+        Site {
+            served: fake.serve(),
+            fake,
+            state: tempfile::tempdir().expect("a folder"),
+        }
+    }
+
+    fn command(&self, words: &str) -> Run {
+        run(words)
+            .kubeconfig(&self.served.kubeconfig())
+            .env("XDG_STATE_HOME", self.state.path())
+    }
+
+    fn teardown(&self, words: &str) -> Ran {
+        self.command(&format!("teardown --interval 20ms --timeout 20s {words}"))
+            .go()
+    }
+
+    /// The requests that changed something; asking what one may do is none.
+    fn writes(&self) -> Vec<String> {
+        let writes = self.fake.writes();
+        let writes = writes.iter().map(|w| format!("{} {}", w.method, w.path));
+        writes.filter(|w| !w.contains("accessreviews")).collect()
+    }
+}
+
+fn cr(world: World, name: &str, priority: i64, packages: Value) -> Value {
+    json!({
+        "apiVersion": world.0.api_version(),
+        "kind": world.0.kind(),
+        "metadata": {
+            "name": name,
+            "uid": format!("uid-of-{name}"),
+            "generation": 1,
+            "creationTimestamp": "2026-11-20T11:00:00Z",
+            "finalizers": [world.0.finalizer()],
+        },
+        "spec": {"packages": packages, "priority": priority},
+        "status": {"status": "complete", "observedGeneration": 1},
+    })
+}
+
+fn policy(world: World, name: &str) -> Value {
+    json!({
+        "apiVersion": world.0.api_version(),
+        "kind": "DeploymentPolicy",
+        "metadata": {"name": name, "uid": format!("uid-of-policy-{name}")},
+        "spec": {"default": {"budget": {"count": 1}, "strategy": {"fixed": {"initialBatch": 1}}}},
+    })
+}
+
+fn tuning() -> Value {
+    json!({"tuning": {"version": "1.2.0", "image": "example.com/tuning"}})
+}
+
+fn driver(interrupt: Option<&str>) -> Value {
+    let mut package = json!({
+        "version": "1.0.0",
+        "image": "example.com/driver",
+        "uninstall": {"enabled": true, "apply": false},
+    });
+    if let Some(kind) = interrupt {
+        package["interrupt"] = json!({"type": kind});
+    }
+    json!({"driver": package})
+}
+
+/// A node on which custom resources have packages, `late driver|1.0.0 config complete`.
+fn node(world: World, name: &str, entries: &[&str]) -> Value {
+    let mut annotations = serde_json::Map::new();
+    for entry in entries {
+        let words: Vec<&str> = entry.split(' ').collect();
+        let (package, version) = words[1].split_once('|').expect("name|version");
+        let state = json!({words[1]: {
+            "name": package, "version": version, "image": format!("example.com/{package}"),
+            "stage": words[2], "state": words[3],
+        }});
+        annotations.insert(
+            keys::node_state(world.0, words[0]),
+            state.to_string().into(),
+        );
+        annotations.insert(keys::status(world.0, words[0]), "complete".into());
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "annotations": annotations, "creationTimestamp": "2026-11-20T10:00:00Z"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}], "capacity": {"nvidia.com/gpu": "8"}},
+    })
+}
+
+/// The operator's part: what is deleted goes, and takes its keys along.
+fn goes(fake: &FakeApi, world: World, name: &'static str) {
+    let plural = world.0.plural();
+    fake.on(&format!("DELETE {plural} {name}"))
+        .after(move |it| gone(it, world, name));
+}
+
+fn gone(it: &mut State, world: World, name: &str) {
+    it.store.forget(world.0.plural(), "", name);
+    for at in 1..=2 {
+        let Some(node) = it.store.find("nodes", "", &format!("node-{at}")) else {
+            continue;
+        };
+        let mut node = node.clone();
+        if let Some(all) = node["metadata"]["annotations"].as_object_mut() {
+            all.retain(|key, _| !key.ends_with(&format!("_{name}")));
+        }
+        it.store.load(node);
+    }
+}
+
+/// Two custom resources, one building on the other, and a policy.
+fn two() -> FakeApi {
+    FakeApi::new()
+        .serving(Generation::Skyhook)
+        .with(OLD.operator())
+        .with(cr(OLD, "late", 300, driver(Some("reboot"))))
+        .with(cr(OLD, "base", 100, tuning()))
+        .with(policy(OLD, "careful"))
+        .with(node(
+            OLD,
+            "node-1",
+            &[
+                "late driver|1.0.0 config complete",
+                "base tuning|1.2.0 config complete",
+            ],
+        ))
+        .with(node(OLD, "node-2", &["base tuning|1.2.0 config complete"]))
+}
+
+#[test]
+fn what_would_come_of_it_is_said_and_nothing_done() {
+    let site = Site::of(two());
+    assert_snapshot!("teardown_preview", site.teardown("--dry-run").transcript());
+    let json = site.teardown("--dry-run -o json");
+    assert_eq!(json.code, Some(0));
+    assert_snapshot!("teardown_preview_json", json.stdout);
+    assert_eq!(site.writes(), [""; 0]);
+}
+
+#[test]
+fn captured_clusters_are_looked_at() {
+    for cluster in [
+        "deleted-while-erroring",
+        "deleted-while-paused",
+        "malformed-node-state",
+        "uninstall-interrupt-stranded",
+        "v0.17-rolled-back",
+        "modelled-migration-hold",
+        "finalizer-stripped",
+    ] {
+        let ran = run(&format!("teardown --from tests/clusters/{cluster}")).go();
+        assert_snapshot!(format!("teardown_of_{cluster}"), ran.transcript());
+    }
+}
+
+#[test]
+fn without_a_terminal_and_a_confirmation_nothing_is_done() {
+    let site = Site::of(two());
+    let ran = site.teardown("");
+    assert_eq!(ran.code, Some(3), "{}", ran.transcript());
+    assert!(
+        ran.stderr
+            .contains("there is no terminal to ask on; nothing was changed"),
+        "{}",
+        ran.transcript()
+    );
+    assert_eq!(site.writes(), [""; 0]);
+}
+
+#[test]
+fn later_ones_go_first_and_policies_last() {
+    let fake = two();
+    goes(&fake, OLD, "late");
+    goes(&fake, OLD, "base");
+    let site = Site::of(fake);
+    let ran = site.teardown("--confirm");
+    assert_snapshot!("teardown_done", ran.transcript());
+    let api = format!("DELETE /apis/{}", Generation::Skyhook.api_version());
+    assert_eq!(
+        site.writes(),
+        [
+            format!("{api}/skyhooks/late"),
+            format!("{api}/skyhooks/base"),
+            format!("{api}/deploymentpolicies/careful"),
+        ]
+    );
+    let first = site
+        .fake
+        .writes()
+        .into_iter()
+        .find(|w| w.method == "DELETE");
+    assert_eq!(
+        first.expect("a deletion").body,
+        json!({"preconditions": {"uid": "uid-of-late"}, "propagationPolicy": "Background"})
+    );
+    let again = site.teardown("--confirm");
+    assert_eq!(again.code, Some(0), "{}", again.transcript());
+
+    // Each wave has a journal of its own; the newest is of the policy.
+    let undone = site.command("undo --confirm").go();
+    assert_eq!(undone.code, Some(0), "{}", undone.transcript());
+    let careful = site.fake.get("deploymentpolicies", "", "careful");
+    assert_eq!(
+        careful.expect("it is back")["spec"],
+        policy(OLD, "careful")["spec"]
+    );
+}
+
+#[test]
+fn with_nothing_there_it_is_safe() {
+    let fake = FakeApi::new()
+        .serving(Generation::Skyhook)
+        .with(OLD.operator());
+    let ran = Site::of(fake).teardown("--confirm");
+    assert_eq!(
+        (ran.stdout.as_str(), ran.stderr.as_str(), ran.code),
+        (
+            "Nothing to remove: it is safe to uninstall the operator\n",
+            "",
+            Some(0)
+        )
+    );
+}
+
+#[test]
+fn what_is_being_deleted_is_only_looked_at() {
+    let mut paused = cr(OLD, "late", 300, driver(None));
+    paused["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:30:00Z");
+    paused["metadata"]["annotations"] = json!({Generation::Skyhook.key("pause"): "true"});
+    let fake = two();
+    fake.load(paused);
+    fake.change(|it| it.store.forget("skyhooks", "", "base"));
+    fake.change(|it| it.store.forget("deploymentpolicies", "", "careful"));
+    let site = Site::of(fake);
+    assert_snapshot!("teardown_stalled", site.teardown("").transcript());
+    assert_eq!(site.writes(), [""; 0]);
+}
+
+#[test]
+fn what_cannot_go_on_keeps_what_it_builds_on() {
+    let fake = two();
+    let mut held = cr(OLD, "late", 300, driver(None));
+    held["metadata"]["annotations"] = json!({Generation::Skyhook.key("disable"): "true"});
+    fake.load(held);
+    let site = Site::of(fake);
+    let ran = site.teardown("--confirm -o json");
+    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    let said = ran.json();
+    assert_eq!(
+        (&said["kind"], &said["ended"], &said["safe"]),
+        (&json!("Teardown"), &json!("stalled"), &json!(false))
+    );
+    let items: Vec<_> = said["items"].as_array().into_iter().flatten().collect();
+    let stands: Vec<_> = items
+        .iter()
+        .map(|i| (i["object"].as_str(), i["standing"].as_str()))
+        .collect();
+    assert_eq!(
+        stands,
+        [
+            (Some("skyhook/late"), Some("stalled")),
+            (Some("skyhook/base"), Some("not begun")),
+            (Some("deploymentpolicy/careful"), Some("not begun")),
+        ]
+    );
+    assert_eq!(items[0]["hindrances"][0]["code"], json!("SKY110"));
+    assert_eq!(
+        items[0]["hindrances"][0]["next"],
+        json!("kubectl skyhook enable late")
+    );
+    assert_eq!(site.writes().len(), 1);
+}
+
+#[test]
+fn without_a_finalizer_it_goes_at_once() {
+    let fake = FakeApi::new()
+        .serving(Generation::Skyhook)
+        .with(OLD.operator());
+    let mut bare = cr(OLD, "bare", 200, tuning());
+    bare["metadata"]["finalizers"] = json!([]);
+    let site = Site::of(fake.with(bare));
+    let ran = site.teardown("--confirm");
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+}
+
+#[test]
+fn finalizers_of_others_are_named() {
+    let fake = FakeApi::new()
+        .serving(Generation::Skyhook)
+        .with(OLD.operator());
+    let mut kept = cr(OLD, "kept", 200, tuning());
+    kept["metadata"]["finalizers"] = json!(["example.com/keep"]);
+    let site = Site::of(fake.with(kept));
+    let before = site.teardown("--dry-run");
+    assert_eq!(before.code, Some(2), "{}", before.transcript());
+    assert_snapshot!("teardown_foreign", site.teardown("--confirm").transcript());
+}
+
+#[test]
+fn without_an_operator_the_finalizer_has_to_be_stripped() {
+    let fake = FakeApi::new()
+        .serving(Generation::Skyhook)
+        .with(cr(OLD, "late", 300, tuning()));
+    let site = Site::of(fake);
+    assert_snapshot!(
+        "teardown_no_operator",
+        site.teardown("--confirm").transcript()
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_never_called_safe() {
+    let fake = two();
+    goes(&fake, OLD, "late");
+    goes(&fake, OLD, "base");
+    fake.on("LIST pods").reply(403);
+    let site = Site::of(fake);
+    let dry = site.teardown("--dry-run");
+    assert_eq!(dry.code, Some(1), "{}", dry.transcript());
+    let ran = site.teardown("--confirm");
+    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+    assert!(
+        ran.stdout.contains("Cannot tell whether it is safe"),
+        "{}",
+        ran.transcript()
+    );
+    assert!(
+        !ran.stdout.contains(": it is safe to"),
+        "{}",
+        ran.transcript()
+    );
+}
+
+#[test]
+fn custom_resources_that_cannot_be_read_are_not_gone() {
+    let fake = two();
+    fake.on("LIST skyhooks").reply(403);
+    let site = Site::of(fake);
+    let ran = site.teardown("--confirm");
+    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+    assert!(
+        ran.stderr.contains("cannot read custom resources"),
+        "{}",
+        ran.transcript()
+    );
+    assert_eq!(site.writes(), [""; 0]);
+}
+
+#[test]
+fn what_one_may_not_do_is_said_before_anything_is_done() {
+    let fake = two();
+    fake.on("DELETE skyhooks").reply(403);
+    let site = Site::of(fake);
+    let ran = site.teardown("--confirm");
+    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+    assert!(
+        ran.stderr.contains("you may not delete"),
+        "{}",
+        ran.transcript()
+    );
+    assert_eq!(site.writes(), [""; 0]);
+}
+
+#[test]
+fn a_node_that_stays_held_is_not_safe() {
+    let fake = two();
+    goes(&fake, OLD, "late");
+    goes(&fake, OLD, "base");
+    let mut held = node(OLD, "node-3", &[]);
+    held["spec"] = json!({
+        "unschedulable": true,
+        "taints": [{"key": Generation::Skyhook.taint_key(), "value": "runtime-required", "effect": "NoSchedule"}],
+    });
+    held["metadata"]["annotations"] = json!({keys::cordon(Generation::Skyhook, "former"): "true"});
+    fake.load(held);
+    let ran = Site::of(fake).teardown("--confirm");
+    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    assert_snapshot!("teardown_held_node", ran.stdout);
+}
+
+#[test]
+fn what_somebody_makes_again_is_said() {
+    let fake = FakeApi::new()
+        .serving(Generation::Skyhook)
+        .with(OLD.operator())
+        .with(cr(OLD, "kept", 200, tuning()));
+    fake.on("DELETE skyhooks kept").after(|it| {
+        it.store.forget("skyhooks", "", "kept");
+        let mut again = cr(OLD, "kept", 200, tuning());
+        again["metadata"]["uid"] = json!("another");
+        it.store.load(again);
+    });
+    let ran = Site::of(fake).teardown("--confirm");
+    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    assert!(ran.stdout.contains("made again"), "{}", ran.transcript());
+}
+
+/// The older objects first, or the operator would make the newer ones from them again.
+#[test]
+fn the_older_generation_goes_before_the_newer() {
+    let fake = FakeApi::new()
+        .serving(Generation::Skyhook)
+        .serving(Generation::NodeWright)
+        .with(NEW.operator())
+        .with(cr(OLD, "gpu", 200, tuning()))
+        .with(cr(NEW, "gpu", 200, tuning()))
+        .with(policy(OLD, "careful"))
+        .with(policy(NEW, "careful"));
+    goes(&fake, OLD, "gpu");
+    goes(&fake, NEW, "gpu");
+    let site = Site::of(fake);
+    let ran = site.teardown("--confirm");
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    let [old, new] = Generation::ALL.map(|g| format!("DELETE /apis/{}", g.api_version()));
+    assert_eq!(
+        site.writes(),
+        [
+            format!("{old}/skyhooks/gpu"),
+            format!("{new}/nodewrights/gpu"),
+            format!("{old}/deploymentpolicies/careful"),
+            format!("{new}/deploymentpolicies/careful"),
+        ]
+    );
+}
+
+/// The pod, of another custom resource.
+fn relabel(pod: &mut Value, name: &str) {
+    let meta = &mut pod["metadata"];
+    meta["labels"][Generation::Skyhook.key("name")] = json!(name);
+    let note = meta["annotations"][Generation::Skyhook.key("package")].as_str();
+    let mut note: Value = serde_json::from_str(note.expect("a note")).expect("JSON");
+    note["skyhook"] = json!(name);
+    meta["annotations"][Generation::Skyhook.key("package")] = json!(note.to_string());
+}
+
+/// It is on its way, and a pod is at work.
+fn at_work() -> FakeApi {
+    let fake = two();
+    let mut pod = OLD.pod(
+        "late-driver",
+        &Place {
+            stage: "uninstall",
+            ..Place::default()
+        },
+        "Running",
+        &["driver-uninstall running"],
+    );
+
+    relabel(&mut pod, "late");
+    fake.load(pod);
+    fake
+}
+
+#[test]
+fn an_interrupt_leaves_the_later_waves_alone() {
+    let fake = at_work();
+    let child = Child::default();
+    fake.on("DELETE skyhooks late").after(child.interrupt());
+    let site = Site::of(fake);
+    let ran = site
+        .command("teardown --interval 20ms --timeout 20s --confirm")
+        .child(&child)
+        .go();
+    assert_eq!(ran.code, Some(130), "{}", ran.transcript());
+    assert_eq!(site.writes().len(), 1);
+    for words in [
+        "1 being deleted, which cannot be taken back",
+        "2 not begun: nothing was asked for there",
+        "To go on: kubectl skyhook teardown",
+    ] {
+        assert!(ran.stderr.contains(words), "{}", ran.transcript());
+    }
+    assert!(site.fake.get("skyhooks", "", "base").is_some());
+}
+
+#[test]
+fn time_runs_out() {
+    let site = Site::of(at_work());
+    let ran = site
+        .command("teardown --interval 20ms --timeout 300ms --confirm")
+        .go();
+    assert_eq!(ran.code, Some(5), "{}", ran.transcript());
+    assert!(
+        ran.stderr
+            .contains("error: timed out after 300ms; the deletions that were asked for go on"),
+        "{}",
+        ran.transcript()
+    );
+}

@@ -1,0 +1,278 @@
+//! `undelete`: a custom resource comes back, and the operator finds the nodes as they were.
+
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use crate::support::run::Ran;
+use crate::support::stage::{CR, Stage};
+use crate::support::world::World;
+
+const STRIP: &str = "finalizer strip gpu-tune --force --confirm";
+const UNDELETE: &str = "undelete gpu-tune --confirm";
+const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
+
+fn expect(ran: &Ran, code: i32) {
+    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
+}
+
+/// What a custom resource is made of, without what a server or the operator adds.
+fn made(cr: &Value) -> Value {
+    json!({
+        "spec": cr["spec"],
+        "annotations": cr["metadata"]["annotations"],
+        "labels": cr["metadata"]["labels"],
+    })
+}
+
+fn keys(stage: &Stage) -> Value {
+    json!(NODES.map(|n| {
+        let node = stage.node(n);
+        json!([
+            node["metadata"]["annotations"],
+            node["metadata"]["labels"],
+            node["spec"]
+        ])
+    }))
+}
+
+/// The methods and collections of what was written, in order, nodes as one.
+fn order(stage: &Stage, from: usize) -> Vec<String> {
+    let mut order: Vec<String> = Vec::new();
+    for write in stage.writes().into_iter().skip(from) {
+        let (method, path) = write.split_once(' ').expect("a method");
+        let what = match path.contains("/nodes/") {
+            true => "nodes",
+            false => path.rsplit('/').next().expect("a name"),
+        };
+        let line = format!("{method} {what}");
+        if order.last() != Some(&line) {
+            order.push(line);
+        }
+    }
+    order
+}
+
+#[test]
+fn after_a_strip_nodes_are_as_they_were_before_it_is_made_again() {
+    let stage = Stage::of("deleted-while-paused");
+    let before = stage.cr().expect("it is there");
+    let nodes = keys(&stage);
+    expect(
+        &stage.run("finalizer strip gpu-tune --force --purge-state --confirm"),
+        0,
+    );
+    assert_ne!(keys(&stage), nodes);
+    let so_far = stage.writes().len();
+
+    let dry = stage.run("undelete gpu-tune --dry-run");
+    expect(&dry, 0);
+    assert_eq!(stage.writes().len(), so_far);
+
+    let ran = stage.run("undelete gpu-tune --reason mistake --confirm");
+    expect(&ran, 0);
+    let mut cr = stage.cr().expect("it is back");
+    let annotations = cr["metadata"]["annotations"].as_object_mut();
+    let reason = annotations
+        .expect("annotations")
+        .remove("kubectl-skyhook/undelete-reason");
+    assert_eq!(reason, Some(json!("mistake")));
+    assert_eq!(made(&cr), made(&before));
+    assert_eq!(cr["metadata"]["deletionTimestamp"], Value::Null);
+    assert_ne!(cr["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(keys(&stage), nodes);
+    assert_eq!(order(&stage, so_far), ["PATCH nodes", "POST skyhooks"]);
+
+    let again = stage.run(UNDELETE);
+    expect(&again, 3);
+    let said = "is there, and is not being deleted; nothing was changed";
+    assert!(again.stderr.contains(said), "{}", again.transcript());
+}
+
+#[test]
+fn it_is_not_made_again_where_a_node_cannot_be_put_back() {
+    let stage = Stage::of("deleted-while-paused");
+    expect(
+        &stage.run("finalizer strip gpu-tune --force --purge-state --confirm"),
+        0,
+    );
+    // Somebody has written there since.
+    let mut node = stage.node("node-2");
+    let key = Generation::Skyhook.key(&format!("nodeState_{CR}"));
+    node["metadata"]["annotations"][&key] = json!("{}");
+    stage.fake.load(node);
+    let ran = stage.run(UNDELETE);
+    expect(&ran, 4);
+    assert!(ran.stdout.contains("node-2"), "{}", ran.transcript());
+    assert_eq!(stage.cr(), None);
+
+    // A node that is gone is no obstacle.
+    stage
+        .fake
+        .change(|state| state.store.forget("nodes", "", "node-2"));
+    let ran = stage.run(UNDELETE);
+    expect(&ran, 0);
+    assert!(
+        ran.stderr
+            .contains("what was taken off node-2 is not put back"),
+        "{}",
+        ran.transcript()
+    );
+    assert!(stage.cr().is_some());
+}
+
+#[test]
+fn one_that_is_being_deleted_is_saved_let_go_and_made_again() {
+    let stage = Stage::of("deleted-while-paused");
+    let before = stage.cr().expect("it is there");
+    let nodes = keys(&stage);
+    let ran = stage.run(UNDELETE);
+    expect(&ran, 0);
+    let said = "Kubernetes cannot take a deletion back";
+    assert!(ran.stderr.contains(said), "{}", ran.transcript());
+    let cr = stage.cr().expect("it is back");
+    assert_eq!(made(&cr), made(&before));
+    assert_eq!(cr["metadata"]["deletionTimestamp"], Value::Null);
+    assert_eq!(keys(&stage), nodes);
+    assert_eq!(order(&stage, 0), ["PATCH gpu-tune", "POST skyhooks"]);
+    // Neither half of it makes sense alone.
+    let undone = stage.run("undo --confirm");
+    expect(&undone, 0);
+    assert!(stage.cr().is_some());
+}
+
+/// The operator acts on this one, so it is held first; here nobody plays the operator.
+#[test]
+fn an_operator_that_acts_on_it_is_held_first() {
+    let stage = Stage::of("deleted-while-erroring");
+    let plan = stage.run("undelete gpu-tune --dry-run -o json");
+    expect(&plan, 0);
+    let plan: Value = serde_json::from_str(&plan.stdout).expect("JSON");
+    let steps = plan["steps"].as_array().expect("steps");
+    let all: Vec<&str> = steps
+        .iter()
+        .flat_map(|s| s["changes"].as_array().into_iter().flatten())
+        .filter_map(Value::as_str)
+        .collect();
+    let key = Generation::Skyhook.key("pause");
+    assert!(
+        all[1].contains(&format!("annotation {key}=true")) || all[0].contains(&key),
+        "{all:?}"
+    );
+    assert!(all.contains(&"create"), "{all:?}");
+    let free = stage.run("undelete gpu-tune --no-pause --confirm");
+    expect(&free, 0);
+    assert_eq!(order(&stage, 0), ["PATCH gpu-tune", "POST skyhooks"]);
+}
+
+#[test]
+fn the_same_command_again_finishes_what_was_cut_short() {
+    let stage = Stage::of("deleted-while-paused");
+    let before = stage.cr().expect("it is there");
+    stage.fake.on("CREATE skyhooks").reply(422);
+    let ran = stage.run(UNDELETE);
+    expect(&ran, 4);
+    assert_eq!(stage.cr(), None);
+    stage.fake.heal();
+    expect(&stage.run(UNDELETE), 0);
+    assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
+}
+
+#[test]
+fn undo_of_a_strip_makes_it_again_too() {
+    let stage = Stage::of("deleted-while-paused");
+    let before = stage.cr().expect("it is there");
+    let nodes = keys(&stage);
+    expect(&stage.run(STRIP), 0);
+    expect(&stage.run("undo --confirm"), 0);
+    assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
+    assert_eq!(keys(&stage), nodes);
+}
+
+#[test]
+fn what_others_hold_is_not_let_go() {
+    let stage = Stage::of("deleted-while-paused");
+    let mut cr = stage.cr().expect("it is there");
+    let finalizers = cr["metadata"]["finalizers"].as_array_mut();
+    finalizers.expect("a list").push(json!("example.com/keep"));
+    stage.fake.load(cr);
+    let ran = stage.run(UNDELETE);
+    expect(&ran, 3);
+    assert!(
+        ran.stderr.contains("example.com/keep"),
+        "{}",
+        ran.transcript()
+    );
+    let unkept = stage.run("undelete gpu-tune --no-journal --confirm");
+    expect(&unkept, 3);
+    assert_eq!(stage.writes(), [""; 0]);
+}
+
+#[test]
+fn without_a_journal_a_file_will_do() {
+    let stage = Stage::of("complete");
+    let before = stage.cr().expect("it is there");
+    stage
+        .fake
+        .change(|state| state.store.forget("skyhooks", "", CR));
+    let ran = stage.run(UNDELETE);
+    expect(&ran, 1);
+    for said in [
+        "\"gpu-tune\" not found",
+        "kubectl skyhook undelete gpu-tune -f FILE",
+    ] {
+        assert!(ran.stderr.contains(said), "{}", ran.transcript());
+    }
+    let file = stage.state.path().join("saved.json");
+    std::fs::write(&file, before.to_string()).expect("a file");
+    let ran = stage.run(&format!(
+        "undelete gpu-tune -f {} --confirm",
+        file.display()
+    ));
+    expect(&ran, 0);
+    assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
+    // What is complete on every node does not run again.
+    assert!(!ran.stderr.contains("run"), "{}", ran.transcript());
+}
+
+/// A package that was configured anew is done although it was not interrupted; only the status knows.
+#[test]
+fn config_updates_are_put_back_before_the_operator_goes_on() {
+    let stage = Stage::of("deleted-while-paused");
+    let mut cr = stage.cr().expect("it is there");
+    cr["status"]["configUpdates"] = json!({"driver": ["a.conf"]});
+    stage.fake.load(cr);
+    let mut operator = World(Generation::Skyhook).operator();
+    operator["spec"]["replicas"] = json!(0);
+    stage.fake.load(operator);
+    expect(&stage.run(UNDELETE), 0);
+    let updates = stage.cr().expect("it is back")["status"]["configUpdates"].clone();
+    assert_eq!(updates, json!({"driver": ["a.conf"]}));
+}
+
+/// One that acts on it must not see it before: it is made paused, and goes on when all is there.
+#[test]
+fn an_operator_that_is_up_is_held_until_they_are_back() {
+    let stage = Stage::of("deleted-while-erroring");
+    let mut cr = stage.cr().expect("it is there");
+    cr["status"]["configUpdates"] = json!({"driver": ["a.conf"]});
+    stage.fake.load(cr);
+    let plan = stage.run("undelete gpu-tune --no-pause --dry-run");
+    expect(&plan, 0);
+    let at = |said: &str| plan.stdout.find(said).unwrap_or_else(|| panic!("{said}"));
+    let pause = Generation::Skyhook.key("pause");
+    assert!(
+        at("create") < at("the operator has seen"),
+        "{}",
+        plan.stdout
+    );
+    assert!(
+        at("the operator has seen") < at("configUpdates"),
+        "{}",
+        plan.stdout
+    );
+    assert!(
+        at("configUpdates") < at(&format!("remove annotation {pause}")),
+        "{}",
+        plan.stdout
+    );
+}

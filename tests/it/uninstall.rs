@@ -1,0 +1,166 @@
+//! `uninstall --wait` over watches: how it goes, what ends it, and what it bears.
+
+mod ends;
+mod faults;
+mod removal;
+mod screen;
+
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use crate::support::fake_api::{FakeApi, State};
+use crate::support::run::{Ran, run};
+use crate::support::world::World;
+
+const OLD: World = World(Generation::Skyhook);
+const NEW: World = World(Generation::NodeWright);
+const INSTALLED: &str = "driver|1.0.0 config complete";
+const UNDER_WAY: &str = "driver|1.0.0 uninstall in_progress";
+const FAILING: &str = "driver|1.0.0 uninstall erroring";
+
+fn driver(apply: bool) -> Value {
+    json!({"driver": {
+        "version": "1.0.0",
+        "image": "example.com/driver",
+        "env": [{"name": "A", "value": "b"}],
+        "uninstall": {"enabled": true, "apply": apply},
+    }})
+}
+
+/// Two nodes with the package.
+fn installed(world: World) -> FakeApi {
+    let fake = world.serve(driver(false));
+    ["node-1", "node-2"].into_iter().fold(fake, |fake, name| {
+        fake.with(world.node(name, "complete", &[INSTALLED]))
+    })
+}
+
+/// Something that the operator writes.
+fn nodes(world: World, states: [&'static [&'static str]; 2]) -> impl Fn(&mut State) + Send + Sync {
+    move |it| {
+        for (name, entries) in ["node-1", "node-2"].into_iter().zip(states) {
+            it.store.load(world.node(name, "in_progress", entries));
+        }
+    }
+}
+
+fn gone(world: World) -> impl Fn(&mut State) + Send + Sync {
+    nodes(world, [&[], &[]])
+}
+
+fn uninstall(fake: &FakeApi, words: &str) -> Ran {
+    let served = fake.serve();
+    let timeout = match words.contains("--wait") || words.contains("--remove") {
+        true => "--timeout 60s",
+        false => "",
+    };
+    run(&format!(
+        "uninstall gpu driver {timeout} --confirm --no-journal {words}"
+    ))
+    .kubeconfig(&served.kubeconfig())
+    .go()
+}
+
+/// What is said on stderr after the preview.
+fn progress(ran: &Ran) -> Vec<&str> {
+    let lines = ran.stderr.lines();
+    let after = lines.skip_while(|line| !line.contains("cannot be undone"));
+    after.skip(1).collect()
+}
+
+#[test]
+fn until_it_is_gone_from_all_nodes() {
+    for world in [OLD, NEW] {
+        let fake = installed(world);
+        fake.on("WATCH nodes")
+            .nth(1)
+            .after(nodes(world, [&[UNDER_WAY], &[]]));
+        // What hinders is looked for while it goes on.
+        fake.on("LIST events").nth(3).after(gone(world));
+        let ran = uninstall(&fake, "--wait");
+        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        assert_eq!(
+            ran.stdout,
+            "uninstall driver of gpu, and wait: 1 changed\ndriver 1.0.0 is gone from all nodes\n"
+        );
+        assert_eq!(
+            progress(&ran),
+            [
+                "driver on node-1: uninstall, to start; 1 of 2 nodes done",
+                "driver on node-2: gone; 1 of 2 nodes done",
+                "driver on node-1: gone; 2 of 2 nodes done",
+            ]
+        );
+        let spec = &fake.get(world.0.plural(), "", "gpu").expect("it is there")["spec"];
+        assert_eq!(spec["packages"], driver(true));
+    }
+}
+
+#[test]
+fn what_is_watched_is_not_listed_over_and_over() {
+    let fake = installed(OLD);
+    fake.on("LIST events").nth(3).after(gone(OLD));
+    assert_eq!(uninstall(&fake, "--wait").code, Some(0));
+    let lines = fake.lines();
+    let lists = |of: &str| {
+        let of = lines
+            .iter()
+            .filter(|l| l.contains(of) && !l.contains("watch=true"));
+        of.count()
+    };
+    assert_eq!(lists("/api/v1/nodes?"), 2, "{lines:#?}");
+    let watch = lines
+        .iter()
+        .find(|l| l.starts_with("GET /api/v1/nodes?") && l.contains("watch=true"))
+        .expect("nodes are watched");
+    assert!(watch.contains("allowWatchBookmarks=true"), "{watch}");
+    assert!(watch.contains("timeoutSeconds=60"), "{watch}");
+}
+
+#[test]
+fn jobs_and_their_pods_are_read_where_the_operator_runs_them() {
+    use crate::support::world::Place;
+    let fake = installed(NEW);
+    let place = Place {
+        stage: "uninstall",
+        job: Some("driver-uninstall"),
+        ..Place::default()
+    };
+    fake.on("WATCH nodes").nth(1).after(move |it| {
+        nodes(NEW, [&[UNDER_WAY], &[]])(it);
+        it.store.load(NEW.job(&place, json!({"active": 1})));
+    });
+    fake.on("LIST events").nth(3).after(move |it| {
+        gone(NEW)(it);
+        let complete = json!([{"type": "Complete", "status": "True"}]);
+        it.store
+            .load(NEW.job(&place, json!({"succeeded": 1, "conditions": complete})));
+    });
+    let ran = uninstall(&fake, "--wait");
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    let told = progress(&ran);
+    assert!(
+        told.contains(&"driver on node-1: uninstall; 1 of 2 nodes done"),
+        "{told:#?}"
+    );
+}
+
+#[test]
+fn what_was_asked_for_before_is_waited_for_without_a_question() {
+    let fake = OLD
+        .serve(driver(true))
+        .with(OLD.node("node-1", "in_progress", &[UNDER_WAY]));
+    fake.on("LIST events").nth(3).after(|it| {
+        it.store.load(OLD.node("node-1", "complete", &[]));
+    });
+    let served = fake.serve();
+    let ran = run("uninstall gpu driver --wait --timeout 60s")
+        .kubeconfig(&served.kubeconfig())
+        .go();
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    assert_eq!(
+        ran.stdout,
+        "uninstall driver of gpu, and wait: nothing to change\ndriver 1.0.0 is gone from all nodes\n"
+    );
+    assert!(fake.writes().is_empty());
+}

@@ -1,0 +1,174 @@
+//! What ends the wait before the package is gone.
+
+use serde_json::json;
+
+use super::{FAILING, OLD, UNDER_WAY, driver, installed, nodes, progress, uninstall};
+use crate::support::run::{Child, run};
+
+#[test]
+fn what_cannot_go_on_ends_it_with_the_finding() {
+    let fake = installed(OLD);
+    fake.on("WATCH nodes")
+        .nth(1)
+        .after(nodes(OLD, [&[FAILING], &[]]));
+    let ran = uninstall(&fake, "--wait");
+    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(
+        lines[..3],
+        [
+            "Stuck: 1 error",
+            "",
+            "error SKY112 uninstall-failing  gpu driver on node-1"
+        ]
+    );
+    let end = [
+        "uninstall driver of gpu, and wait: 1 changed",
+        "stopped: it cannot go on by itself",
+        "driver 1.0.0: 1 of 2 nodes done: uninstall erroring on node-1; its uninstall goes on in the cluster, as far \
+         as it can",
+    ];
+    assert!(
+        ran.stdout.ends_with(&(end.join("\n") + "\n")),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn machines_are_told_in_one_document() {
+    let fake = installed(OLD);
+    fake.on("WATCH nodes")
+        .nth(1)
+        .after(nodes(OLD, [&[FAILING], &[]]));
+    let ran = uninstall(&fake, "--wait -o json");
+    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    let told = ran.json();
+    assert_eq!(told["kind"], "Outcome");
+    assert_eq!(told["ended"], "hindered");
+    assert_eq!(told["findings"], json!(["SKY112 gpu driver node-1"]));
+    assert_eq!(told["diagnosis"]["findings"][0]["code"], "SKY112");
+    assert_eq!(told["steps"][0]["result"], "applied");
+}
+
+#[test]
+fn an_installation_that_fails_holds_it_up() {
+    let fake = OLD.serve(driver(false)).with(OLD.node(
+        "node-1",
+        "erroring",
+        &["driver|1.0.0 apply erroring"],
+    ));
+    let ran = uninstall(&fake, "--wait");
+    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    assert!(ran.stdout.contains("error SKY201"), "{}", ran.stdout);
+}
+
+#[test]
+fn what_was_wrong_for_a_moment_does_not_end_it() {
+    let fake = installed(OLD);
+    fake.on("WATCH nodes")
+        .nth(1)
+        .after(nodes(OLD, [&[FAILING], &[]]));
+    // The look that shall confirm it sees the next attempt.
+    fake.on("LIST events")
+        .nth(3)
+        .after(nodes(OLD, [&[UNDER_WAY], &[]]));
+    fake.on("LIST events").nth(5).after(super::gone(OLD));
+    let ran = uninstall(&fake, "--wait");
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+}
+
+#[test]
+fn time_runs_out() {
+    let fake = installed(OLD);
+    let ran = uninstall(&fake, "--wait --timeout 1s");
+    assert_eq!(ran.code, Some(5), "{}", ran.transcript());
+    assert_eq!(
+        ran.stdout,
+        "uninstall driver of gpu, and wait: 1 changed\n\
+         waited in vain until driver 1.0.0 is gone from all nodes\n\
+         driver 1.0.0: 0 of 2 nodes done: not begun on node-[1-2]; its uninstall goes on in the cluster, as far as it \
+         can\n"
+    );
+}
+
+#[test]
+fn an_interrupt_leaves_it_to_the_cluster() {
+    let fake = installed(OLD);
+    let child = Child::default();
+    fake.on("LIST events").nth(3).after(child.interrupt());
+    let served = fake.serve();
+    let ran = run("uninstall gpu driver --wait --confirm --no-journal")
+        .kubeconfig(&served.kubeconfig())
+        .child(&child)
+        .go();
+    assert_eq!(ran.code, Some(130), "{}", ran.transcript());
+    assert!(
+        ran.stdout.contains("its uninstall goes on in the cluster"),
+        "{}",
+        ran.stdout
+    );
+    let now = fake.get("skyhooks", "", "gpu").expect("it is there");
+    assert_eq!(
+        now["spec"]["packages"],
+        driver(true),
+        "nothing is taken back"
+    );
+}
+
+#[test]
+fn someone_takes_it_back() {
+    let fake = installed(OLD);
+    fake.on("LIST events").nth(3).after(|it| {
+        it.store.load(OLD.skyhook("in_progress", driver(false)));
+    });
+    let ran = uninstall(&fake, "--wait");
+    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+    assert!(
+        ran.stdout
+            .contains("waited in vain: the uninstall of driver was taken back"),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn someone_changes_the_version() {
+    let fake = installed(OLD);
+    fake.on("LIST events").nth(3).after(|it| {
+        let mut packages = driver(true);
+        packages["driver"]["version"] = "1.1.0".into();
+        it.store.load(OLD.skyhook("in_progress", packages));
+    });
+    let ran = uninstall(&fake, "--wait");
+    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+    assert!(ran.stdout.contains("(SKY104)"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_node_that_leaves_is_not_waited_for() {
+    let fake = installed(OLD);
+    fake.on("WATCH nodes")
+        .nth(1)
+        .after(nodes(OLD, [&[], &[UNDER_WAY]]));
+    fake.on("LIST events")
+        .nth(3)
+        .after(|it| it.store.forget("nodes", "", "node-2"));
+    let ran = uninstall(&fake, "--wait");
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    assert_eq!(progress(&ran).len(), 2, "{}", ran.stderr);
+}
+
+#[test]
+fn words_that_make_no_sense() {
+    let fake = installed(OLD);
+    for (words, code) in [
+        ("--wait --timeout soon", 64),
+        ("--cancel --wait", 64),
+        ("--all-packages", 64),
+        ("--timeout 5s", 64),
+    ] {
+        assert_eq!(uninstall(&fake, words).code, Some(code), "{words}");
+    }
+    assert!(fake.writes().is_empty());
+}

@@ -1,0 +1,188 @@
+//! `--remove` and `--all-packages`: stages that wait for each other.
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{OLD, driver, gone, installed, nodes, uninstall};
+use crate::support::fake_api::{FakeApi, State};
+use crate::support::run::{Ran, run};
+
+fn packages(fake: &FakeApi) -> Value {
+    fake.get("skyhooks", "", "gpu").expect("it is there")["spec"]["packages"].clone()
+}
+
+#[test]
+fn it_leaves_the_spec_once_it_is_gone_and_comes_back_with_undo() {
+    let fake = installed(OLD);
+    fake.on("WATCH nodes").nth(1).after(gone(OLD));
+    let served = fake.serve();
+    let state = TempDir::new().expect("a folder");
+    let go = |words: &str| -> Ran {
+        run(words)
+            .kubeconfig(&served.kubeconfig())
+            .env("XDG_STATE_HOME", state.path())
+            .go()
+    };
+    let ran = go("uninstall gpu driver --remove --timeout 60s --confirm");
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    assert!(
+        ran.stdout.starts_with(
+            "uninstall driver of gpu, wait, and remove from the spec: 2 changed\n\
+             driver 1.0.0 is gone from all nodes\n\
+             to take it back: kubectl skyhook undo "
+        ),
+        "{}",
+        ran.stdout
+    );
+    assert_eq!(packages(&fake), json!({}));
+    let removal = fake.writes().pop().expect("it was written").body;
+    let operations = removal.as_array().expect("a JSON patch");
+    let tests = |path: &str| {
+        let mut tests = operations.iter().filter(|o| o["op"] == "test");
+        tests.any(|o| o["path"] == path)
+    };
+    assert!(
+        tests("/spec/packages/driver/uninstall/apply"),
+        "{removal:#}"
+    );
+    assert!(tests("/spec/packages/driver/version"), "{removal:#}");
+
+    let ran = go("undo --confirm");
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    assert_eq!(packages(&fake), driver(false));
+}
+
+/// The operator's webhook asks the mirror in the status, which comes a little later.
+#[test]
+fn the_mirror_of_the_node_states_is_waited_for_too() {
+    let fake = installed(OLD);
+    let mirrored = |it: &mut State, state: Value| {
+        let mut cr = OLD.skyhook("in_progress", driver(true));
+        cr["status"]["nodeState"] = json!({"node-1": state});
+        it.store.load(cr);
+    };
+    fake.on("WATCH nodes").nth(1).after(move |it| {
+        gone(OLD)(it);
+        mirrored(it, json!({"driver|1.0.0": {}}));
+    });
+    fake.on("LIST events")
+        .nth(3)
+        .after(move |it| mirrored(it, json!({})));
+    let ran = uninstall(&fake, "--remove");
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    assert_eq!(packages(&fake), json!({}));
+}
+
+#[test]
+fn what_someone_has_come_to_need_stays_in_the_spec() {
+    let fake = installed(OLD);
+    let mut two = driver(false);
+    two["tuning"] = json!({"version": "1.0.0", "image": "example.com/tuning"});
+    fake.load(OLD.skyhook("complete", two.clone()));
+    two["driver"]["uninstall"]["apply"] = true.into();
+    two["tuning"]["dependsOn"] = json!({"driver": "1.0.0"});
+    let after = two.clone();
+    fake.on("WATCH nodes").nth(1).after(move |it| {
+        it.store.load(OLD.skyhook("complete", two.clone()));
+        gone(OLD)(it);
+    });
+    let ran = uninstall(&fake, "--remove");
+    assert_eq!(ran.code, Some(4), "{}", ran.transcript());
+    assert!(ran.stdout.contains("skipped"), "{}", ran.stdout);
+    assert_eq!(packages(&fake), after);
+}
+
+#[test]
+fn what_the_webhook_turns_down_is_shown() {
+    let fake = installed(OLD);
+    let denied = crate::support::fake_api::Problem::new(
+        422,
+        "Invalid",
+        "admission webhook denied the request: no",
+    );
+    fake.on("PATCH skyhooks").reply(denied);
+    let ran = uninstall(&fake, "--dry-run=server");
+    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+    assert!(
+        ran.stdout.contains("denied the request: no"),
+        "{}",
+        ran.stdout
+    );
+    assert_eq!(packages(&fake), driver(false));
+}
+
+const CHAIN: [&str; 2] = ["base|1.0.0 config complete", "driver|1.0.0 config complete"];
+
+fn chain(base: bool, driver: bool) -> Value {
+    let package = |apply: bool, on: Value| {
+        json!({
+            "version": "1.0.0", "image": "example.com/any", "dependsOn": on,
+            "uninstall": {"enabled": true, "apply": apply},
+        })
+    };
+    json!({
+        "base": package(base, json!({})),
+        "driver": package(driver, json!({"base": "1.0.0"})),
+    })
+}
+
+fn all(fake: &FakeApi, words: &str) -> Ran {
+    let served = fake.serve();
+    run(&format!(
+        "uninstall gpu --all-packages --timeout 60s --confirm --no-journal {words}"
+    ))
+    .kubeconfig(&served.kubeconfig())
+    .go()
+}
+
+/// The operator uninstalls what is asked for, one look after the other.
+#[test]
+fn each_package_waits_for_those_that_need_it() {
+    let fake = OLD
+        .serve(chain(false, false))
+        .with(OLD.node("node-1", "complete", &CHAIN))
+        .with(OLD.node("node-2", "complete", &CHAIN));
+    fake.on("PATCH skyhooks").nth(2).after(|it| {
+        let base = it.store.find("skyhooks", "", "gpu").expect("it is there");
+        assert_eq!(
+            base["spec"]["packages"]["base"]["uninstall"]["apply"],
+            false
+        );
+    });
+    fake.on("LIST events").nth(3).after(nodes(
+        OLD,
+        [
+            &["base|1.0.0 config complete"],
+            &["base|1.0.0 config complete"],
+        ],
+    ));
+    fake.on("PATCH skyhooks").nth(3).after(gone(OLD));
+    let ran = all(&fake, "--remove");
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    assert_eq!(
+        ran.stdout,
+        "uninstall all packages of gpu (driver, then base), wait, and remove from the spec: 4 changed\n\
+         driver 1.0.0 and base 1.0.0 are gone from all nodes\n"
+    );
+    assert_eq!(packages(&fake), json!({}));
+}
+
+#[test]
+fn the_first_that_cannot_go_on_ends_it_and_the_rest_is_not_begun() {
+    let fake = OLD
+        .serve(chain(false, false))
+        .with(OLD.node("node-1", "complete", &CHAIN));
+    fake.on("WATCH nodes").nth(1).after(|it| {
+        let failing = [CHAIN[0], "driver|1.0.0 uninstall erroring"];
+        it.store.load(OLD.node("node-1", "erroring", &failing));
+    });
+    let ran = all(&fake, "");
+    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    assert!(ran.stdout.contains("error SKY112"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.trim_end().ends_with("base 1.0.0 not begun"),
+        "{}",
+        ran.stdout
+    );
+    assert_eq!(packages(&fake), chain(false, true));
+}

@@ -1,0 +1,312 @@
+//! `wait`: each condition, what makes it end early, and what it bears.
+
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use crate::support::clusters;
+use crate::support::fake_api::{FakeApi, Reply, State};
+use crate::support::run::{Child, Ran, run};
+use crate::support::world::World;
+
+const OLD: World = World(Generation::Skyhook);
+const NEW: World = World(Generation::NodeWright);
+
+fn driver() -> Value {
+    json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
+}
+
+fn removable(apply: bool) -> Value {
+    json!({"driver": {
+        "version": "1.0.0",
+        "image": "example.com/driver",
+        "uninstall": {"enabled": true, "apply": apply},
+    }})
+}
+
+/// A world at work: the package is applied on its node.
+fn at_work(world: World, packages: Value) -> FakeApi {
+    world.serve(packages).with(world.node(
+        "node-1",
+        "in_progress",
+        &["driver|1.0.0 apply in_progress"],
+    ))
+}
+
+fn wait(fake: &FakeApi, words: &str) -> Ran {
+    let served = fake.serve();
+    run(&format!("wait --timeout 20s --interval 10ms {words}"))
+        .kubeconfig(&served.kubeconfig())
+        .go()
+}
+
+fn said(ran: &Ran) -> (&str, &str, Option<i32>) {
+    (&ran.stdout, &ran.stderr, ran.code)
+}
+
+/// The n-th look at the custom resources.
+fn look(world: World) -> String {
+    format!("LIST {}", world.0.plural())
+}
+
+fn complete(world: World, packages: Value) -> impl Fn(&mut State) + Send + Sync {
+    move |it| {
+        it.store
+            .load(world.node("node-1", "complete", &["driver|1.0.0 config complete"]));
+        it.store.load(world.skyhook("complete", packages.clone()));
+    }
+}
+
+#[test]
+fn until_complete_in_both_generations() {
+    for (world, line) in [
+        (OLD, "skyhook/gpu complete\n"),
+        (NEW, "nodewright/gpu complete\n"),
+    ] {
+        let fake = at_work(world, driver());
+        fake.on(&look(world))
+            .nth(4)
+            .after(complete(world, driver()));
+        assert_eq!(said(&wait(&fake, "gpu")), (line, "", Some(0)));
+    }
+}
+
+#[test]
+fn a_status_of_the_spec_before_is_not_believed() {
+    let upgraded = json!({"driver": {"version": "2.0.0", "image": "example.com/driver"}});
+    let fake = at_work(OLD, upgraded.clone());
+    fake.change(complete(OLD, upgraded.clone()));
+    fake.on(&look(OLD)).nth(4).after(move |it| {
+        it.store
+            .load(OLD.node("node-1", "complete", &["driver|2.0.0 config complete"]));
+        let mut skyhook = OLD.skyhook("complete", upgraded.clone());
+        skyhook["metadata"]["annotations"] = json!({"touched": "yes"});
+        it.store.load(skyhook);
+    });
+    let ran = wait(&fake, "gpu -o json");
+    assert_eq!(
+        ran.json()["items"],
+        json!([{"kind": "Skyhook", "name": "gpu", "met": true}])
+    );
+    let looks = fake
+        .lines()
+        .iter()
+        .filter(|l| l.contains("/skyhooks"))
+        .count();
+    assert!(looks >= 4, "{looks}");
+}
+
+#[test]
+fn time_runs_out() {
+    let fake = at_work(OLD, driver());
+    let ran = wait(&fake, "gpu --timeout 300ms");
+    assert_eq!(
+        said(&ran),
+        (
+            "",
+            "error: timed out after 300ms: gpu: in_progress, 0 of 1 node done\n\
+             hint: kubectl skyhook diagnose stuck gpu\n",
+            Some(5)
+        )
+    );
+    let ran = wait(&fake, "gpu --timeout 300ms -o json");
+    assert_eq!(
+        ran.json()["items"][0]["soFar"],
+        "in_progress, 0 of 1 node done"
+    );
+}
+
+#[test]
+fn what_cannot_go_on_ends_it_with_the_finding() {
+    let fake = at_work(OLD, driver());
+    fake.on(&look(OLD)).nth(3).after(|it| {
+        it.store
+            .load(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+        it.store.load(OLD.skyhook("erroring", driver()));
+    });
+    let ran = wait(&fake, "gpu");
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), ""));
+    let first: Vec<&str> = ran.stdout.lines().take(3).collect();
+    assert_eq!(
+        first,
+        [
+            "Stuck: 1 error",
+            "",
+            "error SKY201 package-erroring  gpu driver on node-1"
+        ]
+    );
+}
+
+#[test]
+fn what_was_wrong_for_a_moment_only_does_not_end_it() {
+    let fake = at_work(OLD, driver());
+    fake.on(&look(OLD)).nth(3).after(|it| {
+        it.store
+            .load(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+        it.store.load(OLD.skyhook("erroring", driver()));
+    });
+    // Its own look has seen the failure; the one that shall confirm it does not.
+    fake.on(&look(OLD)).nth(5).after(complete(OLD, driver()));
+    assert_eq!(wait(&fake, "gpu").code, Some(0));
+}
+
+#[test]
+fn it_may_be_told_to_wait_on() {
+    let fake =
+        OLD.serve(driver())
+            .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+    fake.on(&look(OLD)).nth(9).after(complete(OLD, driver()));
+    assert_eq!(wait(&fake, "gpu --keep-going").code, Some(0));
+}
+
+#[test]
+fn until_erroring() {
+    let fake = at_work(OLD, driver());
+    fake.on(&look(OLD)).nth(3).after(|it| {
+        it.store
+            .load(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+        it.store.load(OLD.skyhook("erroring", driver()));
+    });
+    assert_eq!(
+        said(&wait(&fake, "--for=erroring")),
+        ("skyhook/gpu erroring\n", "", Some(0))
+    );
+}
+
+#[test]
+fn until_deleted() {
+    let fake = at_work(OLD, driver());
+    fake.on(&look(OLD))
+        .nth(4)
+        .after(|it| it.store.forget("skyhooks", "", "gpu"));
+    assert_eq!(
+        said(&wait(&fake, "gpu --for deleted")),
+        ("skyhook/gpu deleted\n", "", Some(0))
+    );
+    // What is gone already is no error: it may have gone while this was typed.
+    assert_eq!(
+        said(&wait(&fake, "gpu --for deleted")),
+        ("skyhook/gpu deleted\n", "", Some(0))
+    );
+}
+
+#[test]
+fn a_deletion_that_cannot_go_on_ends_it() {
+    let captured = clusters::named("deleted-while-paused");
+    let ran = wait(&captured.served(), "gpu-tune --for=deleted");
+    assert_eq!(ran.code, Some(2));
+    let finding = ran.stdout.lines().nth(2).expect("a finding");
+    assert!(
+        finding.starts_with("error SKY109 deletion-blocked-while-paused  gpu-tune  "),
+        "{finding}"
+    );
+}
+
+#[test]
+fn until_a_package_is_uninstalled() {
+    for words in ["gpu --for=uninstalled=driver", "gpu --for=uninstalled"] {
+        let fake = OLD.serve(removable(true)).with(OLD.node(
+            "node-1",
+            "in_progress",
+            &["driver|1.0.0 uninstall in_progress"],
+        ));
+        fake.on(&look(OLD)).nth(4).after(|it| {
+            it.store.load(OLD.node("node-1", "complete", &[]));
+            it.store.load(OLD.skyhook("complete", removable(true)));
+        });
+        let ran = wait(&fake, words);
+        let condition = words.trim_start_matches("gpu --for=");
+        assert_eq!(
+            said(&ran),
+            (format!("skyhook/gpu {condition}\n").as_str(), "", Some(0))
+        );
+    }
+}
+
+#[test]
+fn an_uninstall_that_nobody_asks_for_is_not_waited_for() {
+    let fake = OLD.serve(removable(false)).with(OLD.node(
+        "node-1",
+        "complete",
+        &["driver|1.0.0 config complete"],
+    ));
+    assert_eq!(
+        said(&wait(&fake, "gpu --for=uninstalled=driver")),
+        (
+            "",
+            "error: nobody asks for the uninstall of driver, which is on 1 node\n\
+             hint: kubectl skyhook uninstall gpu driver\n",
+            Some(1)
+        )
+    );
+}
+
+#[test]
+fn an_api_server_that_is_away_for_a_while_is_borne_and_said_once() {
+    let fake = at_work(OLD, driver());
+    let discovery = format!("GET /apis/{}", OLD.0.api_version());
+    fake.on(&discovery).nth(2).reply(Reply::Cut);
+    fake.on(&discovery).nth(3).reply(500);
+    fake.on(&discovery).nth(4).reply(401);
+    fake.on(&discovery).nth(5).reply(404);
+    fake.on(&look(OLD)).nth(4).after(complete(OLD, driver()));
+    let ran = wait(&fake, "gpu");
+    assert_eq!(
+        (ran.stdout.as_str(), ran.code),
+        ("skyhook/gpu complete\n", Some(0))
+    );
+    assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+    assert!(ran.stderr.ends_with("; still waiting\n"), "{}", ran.stderr);
+}
+
+#[test]
+fn credentials_that_stay_refused_are_an_error() {
+    let fake = at_work(OLD, driver());
+    let discovery = format!("GET /apis/{}", OLD.0.api_version());
+    fake.on(&discovery).nth(2).times(100).reply(401);
+    assert_eq!(wait(&fake, "gpu").code, Some(1));
+}
+
+#[test]
+fn many_looks_read_little() {
+    let fake = at_work(OLD, driver());
+    fake.on(&look(OLD)).nth(20).after(complete(OLD, driver()));
+    assert_eq!(wait(&fake, "gpu").code, Some(0));
+    let lists = |what: &str| fake.lines().iter().filter(|l| l.contains(what)).count();
+    let (light, heavy) = (lists("/skyhooks"), lists("/api/v1/nodes"));
+    assert!(heavy * 3 < light, "{heavy} of {light}");
+}
+
+#[test]
+fn an_interrupt_says_how_far_it_was() {
+    let fake = at_work(OLD, driver());
+    let child = Child::default();
+    fake.on(&look(OLD)).nth(4).after(child.interrupt());
+    let served = fake.serve();
+    let ran = run("wait gpu --timeout 20s --interval 10ms")
+        .kubeconfig(&served.kubeconfig())
+        .child(&child)
+        .go();
+    assert_eq!(
+        said(&ran),
+        (
+            "",
+            "Interrupted: gpu: in_progress, 0 of 1 node done.\n",
+            Some(130)
+        )
+    );
+}
+
+#[test]
+fn words_that_make_no_sense() {
+    let fake = at_work(OLD, driver());
+    for (words, code) in [
+        ("gpx", 1),
+        ("gpu --for=ready", 64),
+        ("gpu --for=uninstalled=", 64),
+        ("gpu --for=uninstalled=drivr", 1),
+        ("gpu --timeout soon", 64),
+        ("gpu --from tests/clusters/complete", 64),
+    ] {
+        assert_eq!(wait(&fake, words).code, Some(code), "{words}");
+    }
+}

@@ -1,0 +1,89 @@
+//! The commands that write, as a user runs them, against a server over a socket.
+
+mod deletion;
+mod diff;
+mod fleet;
+mod interrupt;
+mod lifecycle;
+mod migration;
+mod reset;
+mod safety;
+mod unconfirmed;
+mod undo;
+mod vanishing;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use crate::support::run::Ran;
+use crate::support::stage::{CR, Stage};
+
+impl Stage {
+    /// An annotation of the custom resource, by the operator's key.
+    fn noted(&self, key: &str) -> Value {
+        let cr = self.cr().expect("it is there");
+        cr["metadata"]["annotations"][Generation::Skyhook.key(key)].clone()
+    }
+
+    /// The operator's keys on a node: annotations and labels.
+    fn keys(&self, node: &str) -> Vec<String> {
+        let node = self.node(node);
+        let of = |map: &str| {
+            let map = node["metadata"][map]
+                .as_object()
+                .cloned()
+                .unwrap_or_default();
+            map.into_iter()
+                .map(|(key, _)| key)
+                .filter(|key| key.ends_with(CR))
+                .collect::<Vec<_>>()
+        };
+        [of("annotations"), of("labels")].concat()
+    }
+
+    /// The objects without what a server counts: versions and who wrote what.
+    fn objects(&self) -> Value {
+        let mut objects = json!([
+            self.node("node-1"),
+            self.node("node-2"),
+            self.node("node-3"),
+            self.cr().expect("it is there")
+        ]);
+        for object in objects.as_array_mut().expect("a list") {
+            let metadata = object["metadata"].as_object_mut().expect("metadata");
+            metadata.remove("resourceVersion");
+            metadata.remove("managedFields");
+            metadata.retain(|_, v| *v != json!({}));
+        }
+        objects
+    }
+
+    /// Stands in for the operator: says that it has paused as soon as it is asked to.
+    fn with_operator<T>(&self, act: impl FnOnce() -> T) -> T {
+        let done = Arc::new(AtomicBool::new(false));
+        let (fake, ended) = (self.fake.clone(), done.clone());
+        let operator = std::thread::spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                if let Some(mut cr) = fake.get("skyhooks", "", CR)
+                    && cr["metadata"]["annotations"][Generation::Skyhook.key("pause")] == "true"
+                    && cr["status"]["status"] != "paused"
+                {
+                    cr["status"]["status"] = json!("paused");
+                    fake.load(cr);
+                }
+                std::thread::yield_now();
+            }
+        });
+        let result = act();
+        done.store(true, Ordering::Relaxed);
+        operator.join().expect("the operator ends");
+        result
+    }
+}
+
+fn expect(ran: &Ran, code: i32) {
+    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
+}

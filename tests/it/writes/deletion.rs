@@ -1,0 +1,88 @@
+//! A custom resource that a plan deletes, and its undo makes again.
+
+use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::plan::{Change, Plan, Stage as PlanStage, Step, Target};
+use serde_json::{Value, json};
+
+use super::{CR, Stage, expect};
+
+/// Saves a plan that deletes the custom resource, as one was made before anybody looked at it again.
+fn saved(stage: &Stage) -> String {
+    let cr = stage.cr().expect("it is there");
+    let target = Target::skyhook(Generation::Skyhook, CR, cr["metadata"]["uid"].as_str());
+    let step = Step::new(target, Change::Delete { was: None }, "nobody needs it");
+    let plan = Plan {
+        title: format!("delete {CR}"),
+        subject: CR.to_owned(),
+        stages: vec![PlanStage::of(vec![step])],
+        ..Plan::default()
+    };
+    let file = stage.state.path().join("plan.json");
+    std::fs::write(&file, plan.save()).expect("a file");
+    file.display().to_string()
+}
+
+fn finalizers(stage: &Stage, entries: Value) {
+    let mut cr = stage.cr().expect("it is there");
+    cr["metadata"]["finalizers"] = entries;
+    stage.fake.load(cr);
+}
+
+#[test]
+fn what_is_deleted_is_noted_before_and_made_again_by_undo() {
+    let stage = Stage::of("complete");
+    finalizers(&stage, json!([]));
+    let file = saved(&stage);
+    // Changed between the plan and the deed: what goes is what comes back.
+    expect(&stage.run("pause gpu-tune --confirm --reason later"), 0);
+    let before = stage.cr().expect("it is there");
+    expect(&stage.run(&format!("apply-plan {file} --confirm")), 0);
+    assert_eq!(stage.cr(), None);
+
+    let undone = stage.run("undo --confirm");
+    expect(&undone, 0);
+    let after = stage.cr().expect("it is there again");
+    assert_eq!(after["spec"], before["spec"]);
+    for member in ["name", "annotations", "labels"] {
+        assert_eq!(after["metadata"][member], before["metadata"][member]);
+    }
+    assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    let sent = stage.fake.writes();
+    let sent = sent
+        .iter()
+        .filter(|w| w.method == "POST" && w.path.ends_with("/skyhooks"));
+    let bodies: Vec<&Value> = sent.map(|w| &w.body).collect();
+    let [body] = bodies.as_slice() else {
+        panic!("made once: {bodies:?}");
+    };
+    assert_eq!(body["status"], Value::Null);
+    for member in [
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "generation",
+        "managedFields",
+    ] {
+        assert_eq!(body["metadata"][member], Value::Null, "{member}");
+    }
+}
+
+#[test]
+fn what_is_not_gone_yet_is_not_made_again() {
+    let stage = Stage::of("complete");
+    finalizers(&stage, json!(["somebody/else"]));
+    let file = saved(&stage);
+    expect(&stage.run(&format!("apply-plan {file} --confirm")), 0);
+    let going = stage.cr().expect("somebody holds it");
+    assert!(going["metadata"]["deletionTimestamp"].is_string());
+    let undone = stage.run("undo --confirm");
+    expect(&undone, 3);
+    assert!(
+        undone
+            .stdout
+            .contains("it is there still, and being deleted"),
+        "{}",
+        undone.transcript()
+    );
+    assert_eq!(stage.cr(), Some(going));
+}

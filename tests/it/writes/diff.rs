@@ -1,0 +1,159 @@
+//! The program of the user's own that shows differences, called as kubectl calls it.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use super::{Stage, expect};
+use crate::support::run::Ran;
+
+impl Stage {
+    /// A program that says how it was called, and shows what is in the folders.
+    fn differ(&self, ends: i32) -> PathBuf {
+        let file = self.state.path().join("differ");
+        let script = format!(
+            "#!/bin/sh
+live=$1 merged=$2; shift 2
+echo \"$(basename $live | cut -c1-5) $(basename $merged | cut -c1-7) [$*]\"
+echo \"files: $(ls $live $merged | grep -v : | sort -u | tr '\\n' ' ')$(ls $live | wc -l) $(ls $merged | wc -l)\"
+cd $live && grep -H . * | sed 's/^/- /'
+cd $merged && grep -H . * | sed 's/^/+ /'
+echo $live > {}/folders
+exit {ends}
+",
+            self.state.path().display()
+        );
+        std::fs::write(&file, script).expect("a file");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+        file
+    }
+
+    fn diff(&self, program: &str, words: &str) -> Ran {
+        self.command(words)
+            .env("KUBECTL_EXTERNAL_DIFF", program)
+            .go()
+    }
+}
+
+#[test]
+fn it_gets_a_folder_before_and_one_after_with_a_file_for_each_object() {
+    let stage = Stage::of("complete");
+    let differ = stage.differ(1);
+    let program = format!("{} -U5 --color=always $(rm) a;b", differ.display());
+    let ran = stage.diff(&program, "pause gpu-tune --reason look --dry-run --diff");
+    expect(&ran, 0);
+    let shown = "\
+LIVE- MERGED- [-U5 --color=always]
+files:  skyhook.nvidia.com.v1alpha1.Skyhook..gpu-tune 1 1
++ skyhook.nvidia.com.v1alpha1.Skyhook..gpu-tune:metadata.annotations.kubectl-skyhook/pause-reason: look
++ skyhook.nvidia.com.v1alpha1.Skyhook..gpu-tune:metadata.annotations.skyhook.nvidia.com/pause: true
+";
+    assert!(ran.stdout.ends_with(shown), "{}", ran.transcript());
+    assert!(
+        !ran.stdout.contains("--- skyhook/gpu-tune"),
+        "{}",
+        ran.transcript()
+    );
+    let folder = std::fs::read_to_string(stage.state.path().join("folders")).expect("it ran");
+    assert!(!PathBuf::from(folder.trim()).exists(), "the folders go");
+}
+
+#[test]
+fn what_a_plan_changes_and_puts_back_is_no_difference() {
+    let stage = Stage::of("apply-erroring");
+    let differ = stage.differ(0);
+    let ran = stage.diff(
+        &differ.display().to_string(),
+        "reset gpu-tune --node node-2 --dry-run --diff",
+    );
+    expect(&ran, 0);
+    assert!(
+        ran.stdout.contains("annotation skyhook.nvidia.com/pause"),
+        "{}",
+        ran.transcript()
+    );
+    assert!(
+        ran.stdout
+            .contains("\n- v1.Node..node-2:metadata.annotations."),
+        "{}",
+        ran.transcript()
+    );
+    assert!(
+        !ran.stdout.contains("Skyhook..gpu-tune"),
+        "{}",
+        ran.transcript()
+    );
+}
+
+#[test]
+fn documents_stay_whole_and_a_change_shows_it_beside_the_answer() {
+    let stage = Stage::of("complete");
+    let program = stage.differ(1).display().to_string();
+    let ran = stage.diff(&program, "pause gpu-tune --dry-run --diff -o json");
+    expect(&ran, 0);
+    assert_eq!(ran.json()["kind"], "Plan");
+    assert!(
+        ran.stderr.contains("LIVE- MERGED- []\n"),
+        "{}",
+        ran.transcript()
+    );
+    let done = stage.diff(&program, "pause gpu-tune --diff --confirm");
+    expect(&done, 0);
+    assert!(
+        done.stdout.starts_with("pause gpu-tune: 1 changed\n"),
+        "{}",
+        done.transcript()
+    );
+    assert!(
+        done.stderr.contains("LIVE- MERGED- []\n"),
+        "{}",
+        done.transcript()
+    );
+}
+
+#[test]
+fn one_that_fails_ends_it_before_anything_is_written() {
+    let stage = Stage::of("complete");
+    let program = stage.differ(2).display().to_string();
+    let ran = stage.diff(&program, "pause gpu-tune --diff --confirm");
+    expect(&ran, 1);
+    assert!(
+        ran.stderr.contains("exit status: 2; nothing was changed\n"),
+        "{}",
+        ran.transcript()
+    );
+    let missing = stage.diff("no-such-differ -u", "pause gpu-tune --diff --confirm");
+    expect(&missing, 1);
+    assert!(
+        missing
+            .stderr
+            .contains("error: cannot run \"no-such-differ\": "),
+        "{}",
+        missing.transcript()
+    );
+    assert_eq!(stage.writes(), [""; 0]);
+    // Where no diff is asked for, nobody is asked for one.
+    expect(&stage.diff("no-such-differ", "pause gpu-tune --confirm"), 0);
+}
+
+/// What the server would say is the answer; what would change stands beside it.
+#[test]
+fn a_rehearsal_on_the_server_shows_it_too() {
+    let stage = Stage::of("complete");
+    let words = "pause gpu-tune --dry-run=server --diff";
+    let ours = stage.run(words);
+    expect(&ours, 0);
+    assert!(
+        ours.stderr.contains("+++ skyhook/gpu-tune as planned\n"),
+        "{}",
+        ours.transcript()
+    );
+    let program = stage.differ(1).display().to_string();
+    let theirs = stage.diff(&program, words);
+    expect(&theirs, 0);
+    assert!(
+        theirs.stderr.contains("LIVE- MERGED- []\n"),
+        "{}",
+        theirs.transcript()
+    );
+    assert_eq!(ours.stdout, theirs.stdout);
+}

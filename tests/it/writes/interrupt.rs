@@ -1,0 +1,230 @@
+//! Ctrl-C while the real binary writes: nothing is half done, it says what is left, and both ways are open.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use super::expect;
+use crate::support::fake_api::{FakeApi, Reply, Served, State};
+use crate::support::run::{Child, Ran, run};
+use crate::support::world::{NAME, World};
+
+const WORLD: World = World(Generation::Skyhook);
+const NODES: usize = 60;
+
+/// A custom resource at work on many nodes, and an operator that pauses as soon as it is asked to.
+struct Wide {
+    fake: FakeApi,
+    served: Served,
+    state: tempfile::TempDir,
+}
+
+impl Wide {
+    fn new() -> Wide {
+        let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
+        let fake = WORLD.serve(driver);
+        for number in 0..NODES {
+            let name = format!("node-{number:02}");
+            fake.load(WORLD.node(&name, "in_progress", &["driver|1.0.0 apply in_progress"]));
+        }
+        fake.on("GET skyhooks").after(|state: &mut State| {
+            let mut cr = state
+                .store
+                .find("skyhooks", "", NAME)
+                .cloned()
+                .expect("it is there");
+            if cr["metadata"]["annotations"][Generation::Skyhook.key("pause")] == "true" {
+                cr["status"]["status"] = json!("paused");
+                state.store.load(cr);
+            }
+        });
+        Wide {
+            served: fake.serve(),
+            fake,
+            state: tempfile::tempdir().expect("a folder"),
+        }
+    }
+
+    fn run(&self, words: &str, child: &Child) -> Ran {
+        run(words)
+            .kubeconfig(&self.served.kubeconfig())
+            .env("XDG_STATE_HOME", self.state.path())
+            .child(child)
+            .go()
+    }
+
+    /// Interrupts what the words do when the server hears the n-th of such requests.
+    fn interrupted(&self, words: &str, pattern: &str, nth: usize) -> Ran {
+        let child = Child::default();
+        self.fake.on(pattern).nth(nth).after(child.interrupt());
+        self.run(words, &child)
+    }
+
+    fn nodes(&self) -> Vec<Value> {
+        let node = |n: usize| self.fake.get("nodes", "", &format!("node-{n:02}"));
+        (0..NODES)
+            .map(|n| tidy(node(n).expect("it is there")))
+            .collect()
+    }
+
+    /// How many nodes are reset; none may be so in part.
+    fn reset(&self, before: &[Value]) -> usize {
+        let mut reset = 0;
+        for (node, before) in self.nodes().iter().zip(before) {
+            let left = node["metadata"]["annotations"]
+                .as_object()
+                .map_or(0, |map| map.len());
+            match left {
+                0 => reset += 1,
+                _ => assert_eq!(node, before, "half done"),
+            }
+        }
+        reset
+    }
+
+    fn paused(&self) -> bool {
+        let cr = self.fake.get("skyhooks", "", NAME).expect("it is there");
+        cr["metadata"]["annotations"][Generation::Skyhook.key("pause")] == "true"
+    }
+}
+
+/// The object without what a server counts.
+fn tidy(mut object: Value) -> Value {
+    let metadata = object["metadata"].as_object_mut().expect("metadata");
+    metadata.retain(|key, value| {
+        !matches!(key.as_str(), "resourceVersion" | "managedFields") && *value != json!({})
+    });
+    object
+}
+
+/// The requests at which it is interrupted: while it pauses, at the first node, amid them, at the last ones, at the
+/// batches.
+const MOMENTS: [(&str, usize); 6] = [
+    ("PATCH skyhooks", 1),
+    ("PATCH nodes", 1),
+    ("PATCH nodes", 17),
+    ("PATCH nodes", 40),
+    ("PATCH nodes", NODES),
+    ("PATCH skyhooks/status", 1),
+];
+
+/// Whether it heard of the interrupt before its end. One that comes with the last answer may come too late, and then
+/// everything is done.
+fn heard_in_time(ran: &Ran, reset: usize) -> bool {
+    let in_time = !(ran.code == Some(0) && reset == NODES);
+    assert_eq!(ran.code == Some(130), in_time, "{}", ran.transcript());
+    in_time
+}
+
+const RESET: &str = "reset gpu --confirm --max-parallel 4";
+
+#[test]
+fn an_interrupt_at_any_moment_can_be_taken_back() {
+    for (pattern, nth) in MOMENTS {
+        let wide = Wide::new();
+        let before = wide.nodes();
+        let ran = wide.interrupted(RESET, pattern, nth);
+        let moment = format!("{pattern} {nth}: {}", ran.transcript());
+        let reset = wide.reset(&before);
+        let in_time = heard_in_time(&ran, reset);
+        assert_eq!(
+            ran.stdout
+                .contains("\ninterrupted; what was in flight was finished\n"),
+            in_time,
+            "{moment}"
+        );
+        assert!(
+            reset < NODES || nth == NODES || pattern.contains("status"),
+            "{moment}"
+        );
+        assert!(!wide.paused(), "{moment}");
+        let next = "the same command again does the rest; to take it back: kubectl skyhook undo ";
+        assert_eq!(ran.stdout.contains(next), in_time, "{moment}");
+        let undone = wide.run("undo --confirm --max-parallel 4", &Child::default());
+        assert_eq!(undone.code, Some(0), "{moment}{}", undone.transcript());
+        assert_eq!(wide.nodes(), before, "{moment}{}", undone.transcript());
+    }
+}
+
+#[test]
+fn an_interrupt_at_any_moment_is_finished_by_the_same_command() {
+    for (pattern, nth) in MOMENTS {
+        let wide = Wide::new();
+        let before = wide.nodes();
+        let ran = wide.interrupted(&format!("{RESET} -o json"), pattern, nth);
+        let json = ran.json();
+        let ended = match heard_in_time(&ran, wide.reset(&before)) {
+            true => "interrupted",
+            false => "finished",
+        };
+        assert_eq!(json["ended"], json!(ended));
+        let fates = json["steps"].as_array().expect("steps").iter();
+        let applied = fates.filter(|s| {
+            s["result"] == "applied" && s["target"].as_str().is_some_and(|t| t.starts_with("node/"))
+        });
+        assert_eq!(applied.count(), wide.reset(&before), "{pattern} {nth}");
+        let again = wide.run(RESET, &Child::default());
+        expect(&again, 0);
+        assert_eq!(wide.reset(&before), NODES, "{}", again.transcript());
+        // No node was written to twice.
+        let writes = wide.fake.writes();
+        let to_nodes = writes
+            .iter()
+            .filter(|w| w.path.starts_with("/api/v1/nodes/"));
+        assert_eq!(to_nodes.count(), NODES, "{pattern} {nth}");
+    }
+}
+
+#[test]
+fn an_undo_that_is_interrupted_is_finished_by_the_next_one() {
+    let wide = Wide::new();
+    let before = wide.nodes();
+    expect(&wide.run(RESET, &Child::default()), 0);
+    let undo = "undo --confirm --max-parallel 4";
+    expect(&wide.interrupted(undo, "PATCH nodes", NODES / 2), 130);
+    let left = wide.reset(&before);
+    assert!(left > 0 && left < NODES, "{left}");
+    expect(&wide.run(undo, &Child::default()), 0);
+    assert_eq!(wide.nodes(), before);
+}
+
+/// One request is never answered, so the first interrupt waits for it.
+#[test]
+fn a_second_interrupt_ends_it_at_once_and_the_journal_is_there() {
+    let wide = Wide::new();
+    let before = wide.nodes();
+    wide.fake.on("PATCH nodes").nth(20).reply(Reply::Hang);
+    let child = Child::default();
+    let (fake, impatient) = (wide.fake.clone(), child.clone());
+    let ended = Arc::new(AtomicBool::new(false));
+    let over = ended.clone();
+    let fingers = std::thread::spawn(move || {
+        let hangs = || {
+            fake.writes()
+                .iter()
+                .filter(|w| w.path.contains("nodes/"))
+                .count()
+                >= 20
+        };
+        while !hangs() {
+            std::thread::yield_now();
+        }
+        // Two that come too close are one to the process. It ends with the process, which is no longer there to hear.
+        while !over.load(Ordering::Relaxed) {
+            impatient.interrupt::<()>()(&mut ());
+        }
+    });
+    let ran = wide.run(RESET, &child);
+    ended.store(true, Ordering::Relaxed);
+    let _ = fingers.join();
+    expect(&ran, 130);
+    let says = "error: interrupted twice; what was in flight may or may not have been done\n";
+    assert!(ran.stderr.contains(says), "{}", ran.transcript());
+    assert!(wide.reset(&before) < NODES);
+    // It had no time to let the operator go on: the same command does, and takes back what the other one did.
+    expect(&wide.run("undo --confirm", &Child::default()), 0);
+    assert_eq!(wide.nodes(), before);
+    assert!(!wide.paused());
+}

@@ -1,0 +1,47 @@
+//! Pause, resume, disable and enable.
+
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use super::{Stage, expect};
+
+#[test]
+fn pause_and_resume_disable_and_enable() {
+    let stage = Stage::of("complete");
+    let value = |key: &str| {
+        stage.cr().expect("it is there")["metadata"]["annotations"][Generation::Skyhook.key(key)]
+            .clone()
+    };
+    expect(
+        &stage.run("pause gpu-tune --confirm --reason maintenance"),
+        0,
+    );
+    assert_eq!(value("pause"), json!("true"));
+    assert_eq!(
+        stage.cr().expect("it is there")["metadata"]["annotations"]["kubectl-skyhook/pause-reason"],
+        json!("maintenance")
+    );
+    expect(&stage.run("disable gpu-tune -y"), 0);
+    assert_eq!(value("disable"), json!("true"));
+    // As scripts of old have it: no terminal, no confirmation, and success.
+    expect(&stage.run("resume gpu-tune"), 0);
+    assert_eq!(
+        (value("pause"), value("disable")),
+        (Value::Null, json!("true"))
+    );
+    assert_eq!(
+        stage.cr().expect("it is there")["metadata"]["annotations"]["kubectl-skyhook/pause-reason"],
+        Value::Null
+    );
+    expect(&stage.run("enable gpu-tune"), 0);
+    assert_eq!(value("disable"), Value::Null);
+    // What is so already is no error.
+    expect(&stage.run("enable gpu-tune"), 0);
+    let typo = stage.run("pause gpu-tone --confirm");
+    expect(&typo, 1);
+    assert!(
+        typo.stderr.contains("did you mean gpu-tune"),
+        "{}",
+        typo.transcript()
+    );
+}

@@ -1,0 +1,197 @@
+//! A migration that holds the operator: what would come to nothing is refused, with what to do first.
+
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use super::expect;
+use crate::support::clusters;
+use crate::support::fake_api::{FakeApi, Served};
+use crate::support::run::{Ran, run};
+
+/// The newer operator, held by an unfinished object of the older generation.
+struct Held {
+    fake: FakeApi,
+    served: Served,
+    state: tempfile::TempDir,
+}
+
+impl Held {
+    fn new() -> Held {
+        let fake = clusters::named("modelled-migration-hold").served();
+        let fake = fake.serving(Generation::Skyhook);
+        Held {
+            served: fake.serve(),
+            fake,
+            state: tempfile::tempdir().expect("a folder"),
+        }
+    }
+
+    fn run(&self, words: &str) -> Ran {
+        run(words)
+            .kubeconfig(&self.served.kubeconfig())
+            .env("XDG_STATE_HOME", self.state.path())
+            .go()
+    }
+
+    fn written(&self) -> usize {
+        let writes = self.fake.writes();
+        writes.iter().filter(|w| w.method == "PATCH").count()
+    }
+
+    fn noted(&self, key: &str) -> Value {
+        let cr = self
+            .fake
+            .get("nodewrights", "", "gpu")
+            .expect("it is there");
+        cr["metadata"]["annotations"][Generation::NodeWright.key(key)].clone()
+    }
+}
+
+/// What the older operator still runs.
+const OLD_PODS: [&str; 2] = [
+    "gpu-driver-2-0-1-apply-node-3-9669eb68",
+    "gpu-driver-2-0-1-config-node-2-c90a12db",
+];
+
+const REFUSED: &str = "\
+error: the operator does nothing until 1 Skyhook object of the older generation is finished or gone: gpu; nothing was \
+                       changed\n";
+
+#[test]
+fn what_would_come_to_nothing_is_refused_unless_it_is_forced() {
+    for words in [
+        "reset gpu",
+        "reset gpu --node node-1",
+        "node reset node-1 --skyhook gpu",
+        "package rerun driver --skyhook gpu --node node-2",
+        "update-state gpu driver 2.0.1 config complete --node node-2",
+        "uninstall gpu driver --enable",
+    ] {
+        let held = Held::new();
+        held.adopted();
+        let ran = held.run(&format!("{words} --confirm"));
+        expect(&ran, 3);
+        assert_eq!(ran.stdout, "");
+        assert!(ran.stderr.contains(REFUSED), "{}", ran.transcript());
+        for hint in [
+            "kubectl delete skyhooks.",
+            "kubectl skyhook explain SKY601",
+            "--force",
+        ] {
+            assert!(ran.stderr.contains(hint), "{}", ran.transcript());
+        }
+        assert_eq!(held.written(), 0, "{words}");
+
+        let forced = held.run(&format!("{words} --confirm --force"));
+        expect(&forced, 0);
+        assert!(
+            forced.stderr.contains("the operator does nothing while"),
+            "{}",
+            forced.transcript()
+        );
+        assert!(held.written() > 0, "{words}");
+        // Nobody would answer a pause.
+        assert_eq!(held.noted("pause"), Value::Null);
+    }
+}
+
+impl Held {
+    /// Nodes carry the state under the newer prefix, as the operator adopts it before it is held.
+    fn adopted(&self) {
+        self.fake.change(|state| {
+            for name in ["node-1", "node-2", "node-3"] {
+                let mut node = state
+                    .store
+                    .find("nodes", "", name)
+                    .cloned()
+                    .expect("a node");
+                let [old, new] = [Generation::Skyhook, Generation::NodeWright];
+                for map in ["annotations", "labels"] {
+                    let Some(keys) = node["metadata"][map].as_object().cloned() else {
+                        continue;
+                    };
+                    for (key, value) in keys {
+                        if let Some(rest) = key.strip_prefix(&old.key("")) {
+                            node["metadata"][map][new.key(rest)] = value;
+                        }
+                    }
+                }
+                state.store.load(node);
+            }
+        });
+    }
+}
+
+#[test]
+fn work_is_not_started_under_a_hold() {
+    for (stop, go) in [("pause", "resume"), ("disable", "enable")] {
+        let held = Held::new();
+        // An emergency does not wait for a migration.
+        let stopped = held.run(&format!("{stop} gpu --confirm"));
+        expect(&stopped, 0);
+        assert!(
+            stopped.stderr.contains("the operator does nothing while"),
+            "{}",
+            stopped.transcript()
+        );
+        assert_eq!(held.noted(stop), json!("true"));
+        held.fake.change(|state| {
+            for pod in OLD_PODS {
+                state.store.forget("pods", "skyhook", pod);
+            }
+        });
+        let ran = held.run(&format!("{go} gpu"));
+        expect(&ran, 3);
+        assert!(ran.stderr.contains(REFUSED), "{}", ran.transcript());
+        assert_eq!(held.noted(stop), json!("true"));
+        expect(&held.run(&format!("{go} gpu --force")), 0);
+        assert_eq!(held.noted(stop), Value::Null);
+        // What is so already is no error.
+        expect(&held.run(&format!("{go} gpu")), 0);
+    }
+}
+
+#[test]
+fn two_executors_on_one_host_are_refused_unless_it_is_forced() {
+    let held = Held::new();
+    expect(&held.run("pause gpu --confirm"), 0);
+    let ran = held.run("resume gpu");
+    expect(&ran, 3);
+    assert!(
+        ran.stderr
+            .contains("pods of the older operator still run for gpu: pod/gpu-driver-2-0-1-"),
+        "{}",
+        ran.transcript()
+    );
+    held.fake.on("LIST pods").reply(403);
+    let unseen = held.run("resume gpu");
+    expect(&unseen, 3);
+    assert!(
+        unseen
+            .stderr
+            .contains("so nobody can tell whether one of the older operator still runs for gpu"),
+        "{}",
+        unseen.transcript()
+    );
+    assert_eq!(held.noted("pause"), json!("true"));
+    expect(&held.run("resume gpu --force"), 0);
+    assert_eq!(held.noted("pause"), Value::Null);
+}
+
+/// What an object left that is gone goes without the operator.
+#[test]
+fn leftovers_go_under_a_hold_too() {
+    let held = Held::new();
+    held.fake.change(|state| {
+        let mut node = state
+            .store
+            .find("nodes", "", "node-1")
+            .cloned()
+            .expect("a node");
+        let key = Generation::NodeWright.key("status_gone");
+        node["metadata"]["annotations"][key] = json!("complete");
+        state.store.load(node);
+    });
+    expect(&held.run("reset gone --confirm"), 0);
+    assert_eq!(held.written(), 1);
+}

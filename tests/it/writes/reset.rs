@@ -1,0 +1,153 @@
+//! What a reset takes, and what it leaves.
+
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use super::{CR, Stage, expect};
+
+#[test]
+fn a_reset_forgets_everything_and_an_undo_brings_it_back() {
+    let stage = Stage::of("apply-erroring");
+    let before = stage.objects();
+    let ran = stage.with_operator(|| stage.run("reset gpu-tune --confirm"));
+    expect(&ran, 0);
+    assert!(
+        ran.stdout
+            .starts_with("reset gpu-tune on 3 nodes: 6 changed\n"),
+        "{}",
+        ran.transcript()
+    );
+    for node in ["node-1", "node-2", "node-3"] {
+        assert_eq!(stage.keys(node), [""; 0]);
+    }
+    let cr = stage.cr().expect("it is there");
+    assert_eq!(cr["status"]["nodeOrderOffset"], json!(0));
+    assert_eq!(cr["status"]["nodePriority"], Value::Null);
+    assert_eq!(
+        cr["status"]["compartmentStatuses"]["__default__"]["batchState"],
+        json!({
+            "currentBatch": 1, "consecutiveFailures": 0, "completedNodes": 0, "failedNodes": 0,
+            "shouldStop": false, "lastBatchSize": 0, "lastBatchFailed": false,
+        })
+    );
+    assert_eq!(
+        cr["metadata"]["annotations"][Generation::Skyhook.key("pause")],
+        Value::Null
+    );
+    let mut writes = stage.writes();
+    let cr_path = format!("/apis/{}/skyhooks/{CR}", Generation::Skyhook.api_version());
+    assert_eq!(writes.remove(0), format!("PATCH {cr_path}"));
+    assert_eq!(writes.pop(), Some(format!("PATCH {cr_path}")));
+    assert_eq!(writes.pop(), Some(format!("PATCH {cr_path}/status")));
+    writes.sort();
+    let nodes = ["node-1", "node-2", "node-3"].map(|n| format!("PATCH /api/v1/nodes/{n}"));
+    assert_eq!(writes, nodes);
+
+    let undone = stage.with_operator(|| stage.run("undo --confirm"));
+    expect(&undone, 0);
+    let mut after = stage.objects();
+    // The stand-in for the operator has written its status meanwhile.
+    after[3]["status"]["status"] = before[3]["status"]["status"].clone();
+    assert_eq!(after, before);
+
+    let nothing = stage.run("undo --confirm");
+    expect(&nothing, 1);
+    assert!(
+        nothing.stderr.contains("nothing to undo"),
+        "{}",
+        nothing.transcript()
+    );
+}
+
+#[test]
+fn a_reset_of_one_node_leaves_the_others_and_the_batches_alone() {
+    let stage = Stage::of("apply-erroring");
+    let before = stage.objects();
+    let ran = stage.run("reset gpu-tune --node node-2 --confirm --no-pause");
+    expect(&ran, 0);
+    assert_eq!(stage.keys("node-2"), [""; 0]);
+    assert_eq!(stage.writes(), ["PATCH /api/v1/nodes/node-2"]);
+    let after = stage.objects();
+    assert_eq!(
+        (&after[0], &after[2], &after[3]),
+        (&before[0], &before[2], &before[3])
+    );
+}
+
+#[test]
+fn a_reset_of_one_package_leaves_the_others_alone() {
+    let stage = Stage::of("apply-erroring");
+    let ran = stage.run("reset gpu-tune --package driver --failed-only --confirm --no-pause");
+    expect(&ran, 0);
+    assert_eq!(stage.writes(), ["PATCH /api/v1/nodes/node-2"]);
+    let key = kubectl_skyhook::api::keys::node_state(Generation::Skyhook, CR);
+    let node = stage.node("node-2");
+    let text = node["metadata"]["annotations"][key]
+        .as_str()
+        .expect("a state");
+    let state: Value = serde_json::from_str(text).expect("JSON");
+    let names: Vec<&String> = state.as_object().expect("a map").keys().collect();
+    assert_eq!(names, ["tuning|1.2.0"]);
+}
+
+#[test]
+fn what_cannot_be_read_is_reset_too() {
+    let stage = Stage::of("malformed-node-state");
+    let ran = stage.run("reset gpu-tune --node node-1 --confirm --no-pause");
+    expect(&ran, 0);
+    assert_eq!(stage.keys("node-1"), [""; 0]);
+    assert!(
+        ran.stderr.contains("on 1 node the state cannot be read"),
+        "{}",
+        ran.transcript()
+    );
+}
+
+#[test]
+fn what_a_custom_resource_left_behind_is_removed_and_the_nodes_are_released() {
+    let stage = Stage::of("finalizer-stripped");
+    assert_eq!(stage.fake.get("skyhooks", "", CR), None, "it is gone");
+    let before = stage.node("node-1");
+    assert_eq!(before["spec"]["unschedulable"], json!(true));
+    let ran = stage.run("reset gpu-tune --confirm");
+    expect(&ran, 0);
+    for node in ["node-1", "node-2", "node-3"] {
+        assert_eq!(stage.keys(node), [""; 0], "{node}");
+        let object = stage.node(node);
+        assert_eq!(object["spec"]["unschedulable"], Value::Null, "{node}");
+        let conditions = object["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        assert!(
+            conditions
+                .iter()
+                .all(|c| !c["type"].as_str().unwrap_or_default().contains(CR)),
+            "{conditions:?}"
+        );
+    }
+}
+
+#[test]
+fn a_name_that_is_not_there_is_no_error() {
+    let stage = Stage::of("apply-erroring");
+    let ran = stage.run("reset gpu-tun --confirm");
+    expect(&ran, 0);
+    assert_eq!(ran.stdout, "");
+    assert!(
+        ran.stderr.contains("did you mean gpu-tune"),
+        "{}",
+        ran.transcript()
+    );
+    let json = stage.run("reset gpu-tun --confirm -o json");
+    expect(&json, 0);
+    assert_eq!(json.json()["counts"]["applied"], json!(0));
+    assert_eq!(stage.writes(), [""; 0]);
+    let unknown_node = stage.run("reset gpu-tune --node node-9 --confirm");
+    expect(&unknown_node, 1);
+    assert!(
+        unknown_node.stderr.contains(r#"node "node-9" not found"#),
+        "{}",
+        unknown_node.transcript()
+    );
+}

@@ -1,0 +1,99 @@
+//! What is asked, checked and capped before anything is written.
+
+use serde_json::json;
+
+use super::{Stage, expect};
+
+#[test]
+fn dry_runs_write_nothing() {
+    let stage = Stage::of("apply-erroring");
+    let before = stage.objects();
+    for (flag, code) in [
+        ("--dry-run", 0),
+        ("--dry-run=client", 0),
+        ("--dry-run=true", 0),
+        ("--dry-run=server", 0),
+    ] {
+        let ran = stage.run(&format!("reset gpu-tune --no-pause {flag}"));
+        expect(&ran, code);
+        assert_eq!(stage.objects(), before, "{flag}");
+    }
+    stage.fake.on("PATCH nodes node-2").nth(1).reply(422);
+    stage.fake.on("PATCH nodes node-2").reply(422);
+    let ran = stage.run("reset gpu-tune --no-pause --dry-run=server -o json");
+    expect(&ran, 4);
+    assert_eq!(ran.json()["dryRun"], json!(true));
+    assert_eq!(ran.json()["counts"]["failed"], json!(1));
+    assert_eq!(stage.objects(), before);
+}
+
+#[test]
+fn done_in_part_is_not_done() {
+    let stage = Stage::of("apply-erroring");
+    stage.fake.on("PATCH nodes node-2").times(1).reply(403);
+    let ran = stage.run("reset gpu-tune --confirm --no-pause -o json");
+    expect(&ran, 4);
+    let json = ran.json();
+    assert_eq!(
+        json["counts"],
+        json!({"applied": 3, "unchanged": 0, "skipped": 0, "failed": 1, "notReached": 0})
+    );
+    assert_eq!(stage.keys("node-1"), [""; 0]);
+    assert_eq!(stage.keys("node-2").len(), 4);
+    // The same command again does the rest.
+    let again = stage.run("reset gpu-tune --confirm --no-pause");
+    expect(&again, 0);
+    assert_eq!(stage.keys("node-2"), [""; 0]);
+}
+
+#[test]
+fn what_one_may_not_do_is_said_before_anything_is_done() {
+    let stage = Stage::of("apply-erroring");
+    stage.fake.on("PATCH nodes").reply(403);
+    let ran = stage.run("reset gpu-tune --confirm --no-pause");
+    expect(&ran, 1);
+    assert!(
+        ran.stderr
+            .contains("error: you may not patch nodes; nothing was changed"),
+        "{}",
+        ran.transcript()
+    );
+    assert_eq!(stage.writes(), [""; 0]);
+}
+
+#[test]
+fn a_cap_on_nodes_is_kept() {
+    let stage = Stage::of("apply-erroring");
+    let ran = stage.run("reset gpu-tune --confirm --max-nodes 2");
+    expect(&ran, 3);
+    let says = "it would touch 3 nodes, and --max-nodes allows 2; nothing was changed";
+    assert!(ran.stderr.contains(says), "{}", ran.transcript());
+    assert_eq!(stage.writes(), [""; 0]);
+}
+
+#[test]
+fn a_plan_is_kept_in_a_file_and_carried_out_later() {
+    let stage = Stage::of("apply-erroring");
+    let file = stage.state.path().join("plan.json");
+    let path = file.display();
+    let ran = stage.run(&format!(
+        "reset gpu-tune --node node-2 --no-pause --plan-out {path} -o json"
+    ));
+    expect(&ran, 0);
+    let digest = ran.json()["digest"].as_str().expect("a digest").to_owned();
+    assert_eq!(stage.writes(), [""; 0]);
+
+    let other = stage.run(&format!("apply-plan {path} --digest 00 --confirm"));
+    expect(&other, 3);
+    let done = stage.run(&format!("apply-plan {path} --digest {digest} --confirm"));
+    expect(&done, 0);
+    assert_eq!(stage.keys("node-2"), [""; 0]);
+    // Once more is no harm.
+    let again = stage.run(&format!("apply-plan {path} --confirm"));
+    expect(&again, 0);
+    assert!(
+        again.stdout.contains("1 so already"),
+        "{}",
+        again.transcript()
+    );
+}

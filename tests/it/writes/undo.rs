@@ -1,0 +1,139 @@
+//! The journal, and the way back.
+
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use super::{Stage, expect};
+
+#[test]
+fn the_journal_tells_what_was_done() {
+    let stage = Stage::of("complete");
+    expect(&stage.run("pause gpu-tune --confirm"), 0);
+    let list = stage.run("journal list -o json");
+    expect(&list, 0);
+    let items = list.json()["items"].clone();
+    assert_eq!(items[0]["title"], json!("pause gpu-tune"));
+    assert_eq!(
+        (&items[0]["changed"], &items[0]["takenBack"]),
+        (&json!(1), &json!(false))
+    );
+    let id = items[0]["id"].as_str().expect("an id").to_owned();
+    let show = stage.run(&format!("journal show {id}"));
+    expect(&show, 0);
+    assert!(
+        show.stdout
+            .contains("skyhook/gpu-tune  changed  set annotation"),
+        "{}",
+        show.transcript()
+    );
+    expect(&stage.run(&format!("undo {id} --confirm")), 0);
+    assert_eq!(
+        stage.cr().expect("it is there")["metadata"]["annotations"]
+            [Generation::Skyhook.key("pause")],
+        Value::Null
+    );
+    let list = stage.run("journal list -o json").json();
+    let taken: Vec<&Value> = list["items"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|i| &i["takenBack"])
+        .collect();
+    assert_eq!(taken, [&json!(false), &json!(true)]);
+}
+
+/// The id of the newest journal.
+fn newest(stage: &Stage) -> String {
+    let list = stage.run("journal list -o json").json();
+    list["items"][0]["id"].as_str().expect("an id").to_owned()
+}
+
+#[test]
+fn undo_takes_back_the_newest_that_is_still_in_force_and_says_which() {
+    let stage = Stage::of("complete");
+    expect(&stage.run("pause gpu-tune --confirm"), 0);
+    let a = newest(&stage);
+    expect(&stage.run("disable gpu-tune --confirm"), 0);
+    let b = newest(&stage);
+    let in_force = || (stage.noted("pause"), stage.noted("disable"));
+
+    expect(&stage.run(&format!("undo {a} --confirm")), 0);
+    assert_eq!(in_force(), (Value::Null, json!("true")));
+    let undone = stage.run("undo --confirm");
+    expect(&undone, 0);
+    let says = format!("The newest command still in force: disable gpu-tune ({b})\n");
+    assert!(undone.stderr.starts_with(&says), "{}", undone.transcript());
+    assert_eq!(in_force(), (Value::Null, Value::Null));
+    let nothing = stage.run("undo --confirm");
+    expect(&nothing, 1);
+    assert!(
+        nothing
+            .stderr
+            .contains("nothing to undo: all that the journals in")
+            && nothing.stderr.contains("kubectl skyhook journal list"),
+        "{}",
+        nothing.transcript()
+    );
+}
+
+#[test]
+fn where_there_is_no_journal_it_says_so() {
+    let stage = Stage::of("complete");
+    for words in ["undo --confirm", "journal show"] {
+        let ran = stage.run(words);
+        expect(&ran, 1);
+        assert_eq!(ran.stdout, "");
+        assert!(
+            ran.stderr.contains("no journal in "),
+            "{}",
+            ran.transcript()
+        );
+    }
+    // The newest is shown, also where it is an undo.
+    expect(&stage.run("pause gpu-tune --confirm"), 0);
+    expect(&stage.run("undo --confirm"), 0);
+    let show = stage.run("journal show");
+    expect(&show, 0);
+    assert!(
+        show.stdout.starts_with("undo \"pause gpu-tune\""),
+        "{}",
+        show.transcript()
+    );
+}
+
+#[test]
+fn an_undo_that_is_taken_back_has_taken_nothing_back() {
+    let stage = Stage::of("complete");
+    expect(&stage.run("pause gpu-tune --confirm"), 0);
+    let a = newest(&stage);
+    expect(&stage.run("undo --confirm"), 0);
+    let undo = newest(&stage);
+    expect(&stage.run(&format!("undo {undo} --confirm")), 0);
+    assert_eq!(stage.noted("pause"), json!("true"));
+    let list = stage.run("journal list -o json").json();
+    let taken = |id: &str| {
+        let items = list["items"].as_array().expect("a list");
+        items.iter().find(|i| i["id"] == *id).expect("it is listed")["takenBack"].clone()
+    };
+    assert_eq!((taken(&a), taken(&undo)), (json!(false), json!(true)));
+    let again = stage.run("undo --confirm");
+    expect(&again, 0);
+    assert!(again.stderr.contains(&a), "{}", again.transcript());
+    assert_eq!(stage.noted("pause"), Value::Null);
+}
+
+#[test]
+fn an_undo_that_was_done_in_part_is_done_again() {
+    let stage = Stage::of("apply-erroring");
+    let before = stage.objects();
+    expect(&stage.run("reset gpu-tune --confirm --no-pause"), 0);
+    let reset = newest(&stage);
+    stage.fake.on("PATCH nodes node-2").times(1).reply(403);
+    expect(&stage.run("undo --confirm"), 4);
+    assert_eq!(stage.keys("node-2"), [""; 0]);
+    let again = stage.run("undo --confirm");
+    expect(&again, 0);
+    assert!(again.stderr.contains(&reset), "{}", again.transcript());
+    assert_eq!(stage.objects(), before);
+    expect(&stage.run("undo --confirm"), 1);
+}
