@@ -7,7 +7,6 @@ mod diff;
 mod edges;
 mod external_diff;
 mod follow;
-mod objects;
 mod preview;
 
 pub use carry_out::{Manner, Taken};
@@ -63,6 +62,11 @@ impl Ctx {
     /// Whether the server would not let the user read something, or do what was planned.
     pub fn refused(&self) -> bool {
         self.refused
+    }
+
+    /// Notes that the server would not let the user read something that is none of the sources.
+    pub fn note_refusal(&mut self) {
+        self.refused = true;
     }
 
     /// Reads the sources from the files or the cluster that the flags name.

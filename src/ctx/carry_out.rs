@@ -237,7 +237,7 @@ impl Ctx {
         if answer.denied.is_empty() {
             return Ok(());
         }
-        self.refused = true;
+        self.note_refusal();
         let denied: Vec<String> = answer.denied.iter().map(ToString::to_string).collect();
         let error = format!("you may not {}; nothing was changed", denied.join(", nor "));
         Err(Error::failed(error).hint(answer.denied[0].question()))

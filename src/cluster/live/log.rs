@@ -59,6 +59,11 @@ impl LogError {
     pub fn passing(&self) -> bool {
         self.code.is_none_or(|code| code >= 500 || code == 429)
     }
+
+    /// Whether there is just nothing to read: the pod is gone, or the container has not run.
+    pub fn nothing_there(&self) -> bool {
+        matches!(self.code, Some(400 | 404))
+    }
 }
 
 impl Log {

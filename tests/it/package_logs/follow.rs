@@ -49,6 +49,14 @@ fn it_goes_on_until_the_package_is_done() {
 }
 
 #[test]
+fn a_log_that_the_server_will_not_give_fails_at_the_end() {
+    let fake = applying(&["driver-apply running"]);
+    fake.on(READ).reply(403);
+    fake.on("LIST pods").nth(4).after(finish);
+    insta::assert_snapshot!(logs(&fake, FOLLOW).transcript());
+}
+
+#[test]
 fn a_connection_that_breaks_is_made_again_and_no_line_comes_twice() {
     let fake = applying(&["driver-apply running"]);
     fake.change(|it| {

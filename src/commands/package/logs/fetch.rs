@@ -1,13 +1,13 @@
 //! What there is now, once.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use futures::StreamExt;
 use jiff::Timestamp;
 
 use super::choose::{Choice, Piece};
 use super::printer::{Printer, timed};
-use super::{Args, left, refused};
+use super::{Args, complain, left};
 use crate::cluster::live::log::{Log, LogError, Request};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -20,6 +20,7 @@ struct Fetched {
     lines: Vec<Read>,
     /// The attempt that it is of.
     attempt: Option<usize>,
+    /// Containers whose logs could not be read; what is gone is no error, but what there is to say.
     errors: Vec<(String, LogError)>,
 }
 
@@ -61,18 +62,13 @@ pub async fn run(
             return Ok(Exit::Done);
         }
     }
-    let mut failed = BTreeSet::new();
+    let mut failed = BTreeMap::new();
     for (choice, fetched) in choices.iter().zip(&fetched) {
-        left::about(ctx, choice, fetched.attempt);
-        // What is gone is no failure: it is what there is to say.
-        let grave = fetched
-            .errors
-            .iter()
-            .filter(|(_, e)| !matches!(e.code, Some(400 | 404)));
-        failed.extend(grave.map(|(what, e)| refused(what, e).message));
+        left::about(ctx, choice, fetched.attempt, !fetched.errors.is_empty());
+        failed.extend(fetched.errors.iter().map(|(what, error)| (what, error)));
     }
-    for message in &failed {
-        ctx.warn(message.as_str());
+    for (what, error) in &failed {
+        complain(ctx, what, error);
     }
     if failed.is_empty() {
         Ok(Exit::Done)
@@ -96,6 +92,7 @@ async fn fetch(client: &kube::Client, args: &Args, choice: &Choice, timed: bool)
                     any = true;
                     fetched.lines.extend(lines);
                 }
+                Err(error) if error.nothing_there() => {}
                 Err(error) => {
                     let what = format!("{} in pod/{}", piece.container, piece.pod);
                     fetched.errors.push((what, error));

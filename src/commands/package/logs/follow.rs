@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use super::choose::{self, Choice, Piece};
 use super::printer::Printer;
 use super::stream::{Event, Key, Place, stream};
-use super::{Args, NEEDS, left, refused};
+use super::{Args, NEEDS, complain, left};
 use crate::cluster::{Cluster, Node, Read, Source};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -46,6 +46,7 @@ pub async fn run(
         said: HashSet::new(),
         printer: Printer::new(args.prefix || nodes != 1, std::iter::empty()),
         printed: false,
+        unread: false,
         first: true,
         complained: false,
     };
@@ -153,6 +154,8 @@ struct Following<'a> {
     said: HashSet<String>,
     printer: Printer,
     printed: bool,
+    /// A log could not be read.
+    unread: bool,
     first: bool,
     complained: bool,
 }
@@ -175,7 +178,7 @@ impl Following<'_> {
             if silent && choice.alive && !choice.says.is_empty() {
                 let key = format!("{} {:?}", choice.reference, choice.says);
                 if self.said.insert(key) {
-                    left::about(ctx, choice, None);
+                    left::about(ctx, choice, None, false);
                 }
             }
         }
@@ -236,9 +239,12 @@ impl Following<'_> {
                 reached,
                 error,
             } => {
-                if let Some(error) = error.filter(|e| !matches!(e.code, Some(400 | 404))) {
+                if let Some(error) = error.filter(|e| !e.nothing_there()) {
                     let what = format!("{} in pod/{}", key.container, key.pod);
-                    ctx.warn(refused(&what, error).message);
+                    if self.said.insert(format!("{what}: {error}")) {
+                        complain(ctx, &what, &error);
+                    }
+                    self.unread = true;
                 }
                 self.runs.insert(
                     key,
@@ -269,12 +275,17 @@ impl Following<'_> {
 
     fn end(&self, ctx: &mut Ctx, cluster: &Cluster, choices: &[Choice]) -> Result<Exit> {
         let nodes = concerned(cluster, self.args)?;
+        let exit = match self.unread {
+            true => Exit::Failed,
+            false => Exit::Done,
+        };
         if !self.printed && choices.is_empty() {
             ctx.note(left::nothing(cluster, &nodes, self.args.wanted()));
-            return Ok(Exit::Done);
+            return Ok(exit);
         }
         for choice in choices {
-            left::about(ctx, choice, (!choice.attempts.is_empty()).then_some(0));
+            let newest = (!choice.attempts.is_empty()).then_some(0);
+            left::about(ctx, choice, newest, false);
         }
         let package = &self.args.package;
         let held = cluster.skyhook(&self.args.of.skyhook);
@@ -287,6 +298,6 @@ impl Following<'_> {
             "Nothing more to come of {package} on {}{why}.",
             plural(nodes.len(), "node")
         ));
-        Ok(Exit::Done)
+        Ok(exit)
     }
 }

@@ -58,8 +58,9 @@ fn directory(cluster: &Cluster, skyhook: &str) -> String {
     )
 }
 
-/// What the objects say of a stage beside its log, and that there are other attempts.
-pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>) {
+/// What the objects say of a stage beside its log, and that there are other attempts; `unread` if a log could not be
+/// read, so that nobody knows whether it has written anything.
+pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: bool) {
     let shown = attempt.map(|at| &choice.attempts[at]);
     let others = choice
         .attempts
@@ -78,7 +79,7 @@ pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>) {
                 "its pods are gone; this is the tail that the operator kept".to_owned(),
             );
         }
-        None if says.is_empty() => {
+        None if says.is_empty() && !unread => {
             says.push("it has written nothing that could be read".to_owned())
         }
         None => {}
@@ -106,7 +107,8 @@ pub fn from_files(ctx: &mut Ctx, choices: &[Choice]) -> Result<Exit> {
         {
             ctx.log(&text::Line::default(), line.as_bytes())?;
         }
-        about(ctx, choice, (!choice.attempts.is_empty()).then_some(0));
+        let newest = (!choice.attempts.is_empty()).then_some(0);
+        about(ctx, choice, newest, false);
     }
     ctx.note("Files hold no logs; read them from the cluster.");
     Ok(Exit::Done)

@@ -12,11 +12,11 @@ use super::scope;
 use crate::api::Stage;
 use crate::args::connection::duration;
 use crate::args::selection::{OfSkyhook, OnNodes};
-use crate::cluster::live::log::Since;
+use crate::cluster::live::log::{LogError, Since};
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::node::selection;
 use crate::ctx::Ctx;
-use crate::error::{Error, Exit, Result};
+use crate::error::{Exit, Result};
 
 /// Print what a package says on its nodes
 ///
@@ -164,7 +164,10 @@ fn stage(text: &str) -> std::result::Result<Stage, String> {
     }
 }
 
-/// What a server's refusal means here.
-fn refused(what: &str, why: impl std::fmt::Display) -> Error {
-    Error::failed(format!("cannot read the log of {what}: {why}"))
+/// Says that a log cannot be read, and why.
+fn complain(ctx: &mut Ctx, what: &str, error: &LogError) {
+    if error.code == Some(403) {
+        ctx.note_refusal();
+    }
+    ctx.warn(format!("cannot read the log of {what}: {error}"));
 }
