@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::time::Instant;
 
 use super::hindrance::{self, Hindrance};
@@ -16,7 +15,7 @@ use crate::cluster::{Cluster, Read, Source};
 use crate::commands::wait::look::{Look, Trouble, look};
 use crate::ctx::Ctx;
 use crate::error::Result;
-use crate::plan::{Change, Plan, Stage};
+use crate::plan::{Plan, Stage};
 use crate::view::{count, list};
 
 /// Everything is read at least every so many looks; in between only the objects themselves are, unless they change.
@@ -145,12 +144,7 @@ impl<'a> Watch<'a> {
                 self.course.begun[at] = true;
                 continue;
             }
-            let mut step = step(planned);
-            let object = ctx.object(&step.target).await?;
-            step.change = Change::Delete {
-                was: made_anew(object).map(Box::new),
-            };
-            steps.push(step);
+            steps.push(step(planned));
         }
         if steps.is_empty() {
             return Ok(None);
@@ -358,12 +352,4 @@ fn nothing(before: &Cluster) -> Cluster {
     cluster.jobs = Read::NotAsked;
     cluster.ruling.served = Vec::new();
     cluster
-}
-
-/// The object as it can be made again: without what the server and the operator keep on it.
-fn made_anew(mut object: Value) -> Option<Value> {
-    let metadata = object.get_mut("metadata")?.as_object_mut()?;
-    metadata.retain(|key, _| ["name", "labels", "annotations"].contains(&key.as_str()));
-    object.as_object_mut()?.remove("status");
-    Some(object)
 }
