@@ -9,22 +9,41 @@ pub async fn interrupted_twice(stopper: &Stopper) {
     interrupt().await;
 }
 
-/// The next SIGINT or SIGTERM.
-pub async fn interrupt() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut term) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = term.recv() => {}
+/// The first SIGINT or SIGTERM from now on, whether it comes before the future is polled or later. Where signals cannot
+/// be heard there are none.
+#[cfg(unix)]
+pub fn interrupt() -> impl Future<Output = ()> {
+    use tokio::signal::unix::{Signal, SignalKind, signal};
+
+    async fn next(heard: std::io::Result<Signal>) {
+        match heard {
+            Ok(mut signals) => {
+                signals.recv().await;
             }
-            return;
+            Err(_) => std::future::pending().await,
         }
     }
-    if tokio::signal::ctrl_c().await.is_err() {
-        // Signals cannot be heard here: then there are none.
-        std::future::pending::<()>().await;
+    let int = signal(SignalKind::interrupt());
+    let term = signal(SignalKind::terminate());
+    async {
+        tokio::select! {
+            () = next(int) => {}
+            () = next(term) => {}
+        }
+    }
+}
+
+/// The first Ctrl-C from now on, whether it comes before the future is polled or later.
+#[cfg(not(unix))]
+pub fn interrupt() -> impl Future<Output = ()> {
+    let heard = tokio::signal::windows::ctrl_c();
+    async {
+        match heard {
+            Ok(mut signals) => {
+                signals.recv().await;
+            }
+            Err(_) => std::future::pending().await,
+        }
     }
 }
 

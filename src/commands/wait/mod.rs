@@ -13,7 +13,7 @@ use crate::cluster::{Cluster, Source};
 use crate::commands::diagnose::view::Diagnosis;
 use crate::commands::node::selection;
 use crate::commands::package::scope;
-use crate::ctx::Ctx;
+use crate::ctx::{self, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::rules::Scope;
 use crate::view::human;
@@ -78,7 +78,7 @@ pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     };
     let ended = tokio::select! {
         biased;
-        _ = tokio::signal::ctrl_c() => None,
+        () = ctx::interrupt() => None,
         ended = waiting => Some(ended),
     };
     match ended {

@@ -14,7 +14,7 @@ use super::printer::Printer;
 use super::stream::{Event, Key, Place, stream};
 use super::{Args, NEEDS, complain, left};
 use crate::cluster::{Cluster, Node, Read, Source};
-use crate::ctx::Ctx;
+use crate::ctx::{self, Ctx};
 use crate::error::{Exit, Result};
 use crate::view::plural;
 
@@ -50,7 +50,7 @@ pub async fn run(
         first: true,
         complained: false,
     };
-    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+    let mut interrupted = std::pin::pin!(ctx::interrupt());
     let mut whole = true;
     let mut quiet = 0_u32;
     loop {
@@ -77,7 +77,7 @@ pub async fn run(
         let read = loop {
             tokio::select! {
                 biased;
-                _ = &mut interrupted => return Ok(Exit::Interrupted),
+                () = &mut interrupted => return Ok(Exit::Interrupted),
                 Some(event) = events.recv() => if !following.take(ctx, event)? {
                     return Ok(Exit::Done);
                 },
