@@ -207,7 +207,11 @@ impl Run<'_, '_> {
             return;
         }
         self.tell(&Event::Sending { step });
-        let fate = self.carry_out(stage, at, step, always).await;
+        let fate = match self.options.dry_run && self.plan.makes_again(step) {
+            // The server would say that it is there already.
+            true => Fate::Applied,
+            false => self.carry_out(stage, at, step, always).await,
+        };
         self.tell(&Event::Step {
             place: (stage, at),
             step,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Options;
@@ -65,16 +65,18 @@ impl Line {
         if let Some(until) = self.not_before.get() {
             sleep_until(until).await;
         }
-        let request = step.request();
-        let mut uri = format!("{}?fieldManager={FIELD_MANAGER}", step.path());
-        if self.dry_run {
-            uri.push_str("&dryRun=All");
-        }
-        if request.verb == Verb::Delete {
-            // A deletion notes no field manager.
-            uri = uri.replace(&format!("fieldManager={FIELD_MANAGER}&"), "");
-            uri = uri.replace(&format!("?fieldManager={FIELD_MANAGER}"), "");
-        }
+        let mut request = step.request();
+        let uri = match (request.verb, self.dry_run) {
+            (Verb::Delete, dry_run) => {
+                if dry_run {
+                    // The server does not read the query of a deletion that has a body.
+                    request.body["dryRun"] = json!(["All"]);
+                }
+                step.path()
+            }
+            (_, true) => format!("{}?fieldManager={FIELD_MANAGER}&dryRun=All", step.path()),
+            (_, false) => format!("{}?fieldManager={FIELD_MANAGER}", step.path()),
+        };
         match self
             .exchange(http_request(&uri, &request, step.target.kind))
             .await

@@ -179,6 +179,14 @@ impl Ctx {
         for gone in gone(plan, &outcome) {
             self.warn(gone);
         }
+        if options.dry_run {
+            for step in plan.steps().filter(|step| plan.makes_again(step)) {
+                self.warn(format!(
+                    "{} is there still, so that making it again could not be rehearsed",
+                    step.target
+                ));
+            }
+        }
         Ok((outcome, journal.map(|j| j.id)))
     }
 

@@ -97,6 +97,17 @@ impl Plan {
         self.stages.iter().flat_map(|s| &s.steps)
     }
 
+    /// Whether the step makes an object that another step of the plan has removed by then.
+    pub fn makes_again(&self, step: &Step) -> bool {
+        let removes = |other: &Step| {
+            matches!(
+                other.change,
+                Change::Delete { .. } | Change::Finalizer { .. }
+            ) && other.target.names_the_place_of(&step.target)
+        };
+        matches!(step.change, Change::Create(_)) && self.steps().any(removes)
+    }
+
     /// Whether it waits for something to come about, be it with nothing to do before.
     pub fn waits(&self) -> bool {
         self.stages.iter().any(|s| s.until.is_some())

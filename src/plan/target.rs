@@ -39,6 +39,11 @@ pub enum Kind {
 }
 
 impl Target {
+    /// Whether both name the same place, be it of the same object or of one made later.
+    pub fn names_the_place_of(&self, other: &Target) -> bool {
+        (self.kind, &self.namespace, &self.name) == (other.kind, &other.namespace, &other.name)
+    }
+
     pub fn node(name: &str, uid: Option<&str>) -> Target {
         Target {
             kind: Kind::Node,

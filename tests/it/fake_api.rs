@@ -244,6 +244,16 @@ async fn a_dry_run_does_everything_but_store() {
     let deleted = send(&fake, Method::DELETE, &dry, "", Value::Null).await;
     assert_eq!(deleted.expect("a success")["status"], "Success");
     assert_eq!(get(&fake, NODE).await, before);
+    let body = json!({"dryRun": ["All"]});
+    let deleted = send(&fake, Method::DELETE, NODE, "application/json", body).await;
+    assert_eq!(deleted.expect("a success")["status"], "Success");
+    assert_eq!(get(&fake, NODE).await, before);
+    // What a deletion says in its body is all that counts.
+    let body = json!({"propagationPolicy": "Background"});
+    let deleted = send(&fake, Method::DELETE, &dry, "application/json", body).await;
+    assert_eq!(deleted.expect("a success")["status"], "Success");
+    let gone = send(&fake, Method::GET, NODE, "", Value::Null).await;
+    assert!(gone.is_err(), "{gone:?}");
 }
 
 #[tokio::test]

@@ -115,6 +115,11 @@ impl FakeApi {
         self.state().store.find(plural, namespace, name).cloned()
     }
 
+    /// All objects as they are now.
+    pub fn objects(&self) -> Vec<Value> {
+        self.state().store.objects()
+    }
+
     /// Every request so far, in order.
     pub fn requests(&self) -> Vec<Logged> {
         self.state().log.clone()

@@ -181,6 +181,29 @@ fn without_a_terminal_and_a_confirmation_nothing_is_written() {
     }
 }
 
+#[test]
+fn a_dry_run_writes_nothing_whatever_the_command() {
+    for (name, cluster, first, words, _) in COMMANDS {
+        for dry in ["--dry-run", "--dry-run=server"] {
+            let stage = Stage::of(cluster);
+            let plan = stage.state.path().join("plan.json").display().to_string();
+            let run = |words: &str| stage.run(&words.replace("PLAN", &plan));
+            if !first.is_empty() {
+                expect(&run(first), 0);
+            }
+            let before = (stage.fake.objects(), journals(&stage));
+            let ran = run(&format!("{words} {dry} --confirm"));
+            assert!(
+                matches!(ran.code, Some(0 | 2)),
+                "{name}: {}",
+                ran.transcript()
+            );
+            let after = (stage.fake.objects(), journals(&stage));
+            assert_eq!(after, before, "{name}: {}", ran.transcript());
+        }
+    }
+}
+
 fn refuses(ran: &Ran) {
     let says = "error: not confirmed, and there is no terminal to ask on; nothing was changed\n";
     expect(ran, 3);

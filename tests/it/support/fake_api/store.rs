@@ -94,6 +94,11 @@ impl Store {
             .map(|(_, object)| object)
     }
 
+    /// Everything that is stored.
+    pub fn objects(&self) -> Vec<Value> {
+        self.objects.values().cloned().collect()
+    }
+
     pub fn get(&self, route: &Route) -> Result<Value, Problem> {
         let found = self.objects.get(&key(route));
         found.cloned().ok_or_else(|| Problem::not_found(route))
