@@ -175,9 +175,12 @@ impl Record {
         }
         let (stages, lost) = done.inverse();
         let lost: Vec<String> = lost.iter().map(|step| step.target.to_string()).collect();
-        let steps: usize = stages.iter().map(|s| s.steps.len()).sum();
+        let changes = match stages.iter().map(|s| s.steps.len()).sum() {
+            1 => "1 change".to_owned(),
+            more => format!("{more} changes"),
+        };
         let plan = Plan {
-            title: format!("undo {:?} ({} changes)", self.begun.plan.title, steps),
+            title: format!("undo {:?} ({changes})", self.begun.plan.title),
             subject: self.begun.id.clone(),
             stages,
             consequences: Consequences {
