@@ -242,6 +242,7 @@ const UNDO: Group = &[
 const RIGHTS: Group = &[
     ("to_look", rights::to_look),
     ("to_change", rights::to_change),
+    ("to_clean_up", rights::to_clean_up),
     ("as_manifests", rights::as_manifests),
 ];
 
