@@ -44,6 +44,15 @@ pub struct Ran {
     pub code: Option<i32>,
 }
 
+/// The binary of a release, where one is tested.
+pub fn released() -> Option<OsString> {
+    std::env::var_os("RELEASED_BINARY")
+}
+
+fn binary() -> OsString {
+    released().unwrap_or_else(|| env!("CARGO_BIN_EXE_kubectl-skyhook").into())
+}
+
 /// Calls the binary with these words.
 pub fn run(words: &str) -> Run {
     Run::new(words.split_whitespace())
@@ -52,7 +61,7 @@ pub fn run(words: &str) -> Run {
 impl Run {
     pub fn new<S: Into<OsString>>(words: impl IntoIterator<Item = S>) -> Run {
         let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
+        let mut command = Command::new(binary());
         command
             .args(&words)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
