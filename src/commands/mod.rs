@@ -4,6 +4,7 @@ mod admission;
 pub mod apply_plan;
 pub mod completion;
 pub mod cordon;
+mod deletion;
 pub mod deployment_policy;
 pub mod diagnose;
 pub mod explain;

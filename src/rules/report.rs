@@ -60,6 +60,32 @@ pub struct Report {
     pub counts: Counts,
 }
 
+impl Counts {
+    fn with(self, findings: &[Finding]) -> Counts {
+        let of = |severity| findings.iter().filter(|f| f.severity == severity).count();
+        Counts {
+            errors: of(Severity::Error),
+            warnings: of(Severity::Warning),
+            infos: of(Severity::Info),
+            ..self
+        }
+    }
+}
+
+impl Report {
+    /// Only the findings that `hinders` picks: those by which something cannot go on, warnings or not.
+    pub fn stuck_by(self, hinders: impl Fn(&Finding) -> bool) -> Report {
+        let mut findings = self.findings;
+        findings.retain(hinders);
+        Report {
+            verdict: Verdict::Stuck,
+            counts: self.counts.with(&findings),
+            findings,
+            not_checked: self.not_checked,
+        }
+    }
+}
+
 /// Runs the rules in scope over a cluster.
 pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     let rules: &[&'static Rule] = if scope.rules.is_empty() {
@@ -93,17 +119,15 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
             .then_with(|| a.subject.cmp(&b.subject))
             .then_with(|| a.message.cmp(&b.message))
     });
-    let of = |severity| findings.iter().filter(|f| f.severity == severity).count();
     let counts = Counts {
         rules: rules.len(),
         skyhooks: cluster.skyhooks.items().len(),
         nodes: cluster.nodes.items().len(),
         pods: cluster.pods.items().len(),
         jobs: cluster.jobs.items().len(),
-        errors: of(Severity::Error),
-        warnings: of(Severity::Warning),
-        infos: of(Severity::Info),
-    };
+        ..Counts::default()
+    }
+    .with(&findings);
     let verdict = match (counts.errors, not_checked.is_empty()) {
         (0, true) => Verdict::Healthy,
         (0, false) => Verdict::Incomplete,

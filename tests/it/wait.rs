@@ -201,6 +201,34 @@ fn a_deletion_that_cannot_go_on_ends_it() {
     );
 }
 
+/// A package is to be uninstalled from two nodes before the object goes.
+fn going(change: impl FnOnce(&mut Value)) -> FakeApi {
+    let mut gpu = OLD.skyhook("in_progress", removable(false));
+    gpu["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:00:00Z");
+    gpu["metadata"]["finalizers"] = json!([Generation::Skyhook.finalizer()]);
+    change(&mut gpu);
+    let node = |name| OLD.node(name, "complete", &["driver|1.0.0 config complete"]);
+    OLD.serve(removable(false))
+        .with(gpu)
+        .with(node("node-1"))
+        .with(node("node-2"))
+}
+
+#[test]
+fn a_deletion_ends_where_nodes_are_held_up() {
+    let fake = going(|_| {});
+    let mut ignored = OLD.node("node-2", "complete", &["driver|1.0.0 config complete"]);
+    ignored["metadata"]["labels"][Generation::Skyhook.key("ignore")] = json!("true");
+    fake.load(ignored);
+    insta::assert_snapshot!(wait(&fake, "gpu --for=deleted").transcript());
+}
+
+#[test]
+fn a_deletion_ends_where_the_operator_stops_before_it() {
+    let fake = going(|gpu| gpu["spec"]["deploymentPolicy"] = json!("careful"));
+    insta::assert_snapshot!(wait(&fake, "gpu --for=deleted").transcript());
+}
+
 #[test]
 fn until_a_package_is_uninstalled() {
     for words in ["gpu --for=uninstalled=driver", "gpu --for=uninstalled"] {

@@ -1,31 +1,18 @@
 //! What keeps an object from going once its deletion was asked for. Pure.
 
-use std::collections::BTreeSet;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::order::{Found, Item};
 use crate::api::Skyhook;
-use crate::cluster::{Absence, Cluster, Read};
+use crate::cluster::Cluster;
+use crate::commands::deletion::{OPERATOR_DOWN, holding_up, no_operator};
 use crate::commands::diagnose::view::shell_words;
 use crate::rules::{self, Finding, Remedy, Report, Scope, Severity, Subject};
 use crate::view::NodeSet;
 
 /// Nodes that are named before the rest is only counted.
 const SHOWN: usize = 4;
-/// That nobody acts on anything.
-const OPERATOR_DOWN: &str = "SKY501";
-/// What is wrong with an installation alone. Where it holds up an uninstall, a rule about deletions says so.
-const INSTALLING: [&str; 4] = ["SKY103", "SKY104", "SKY111", "SKY201"];
-/// Warnings that an uninstall does not get past by itself.
-const GRAVE_WARNINGS: [&str; 2] = ["SKY302", "SKY304"];
-/// That a taint is in the way, be it noticed by the operator yet or not.
-const TAINT: &str = "SKY403";
-/// About deletions themselves.
-const DELETION: &str = "SKY1";
-/// About the operator, its webhooks and its API.
-const OPERATOR: &str = "SKY5";
 
 /// Something that keeps an object from going.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -96,36 +83,8 @@ pub fn of(cluster: &Cluster, report: &Report, item: &Item) -> Vec<Hindrance> {
 
 /// What findings say of a custom resource that the operator works on.
 fn own(cluster: &Cluster, report: &Report, skyhook: &Skyhook) -> Vec<Hindrance> {
-    let pending = cluster.pending_uninstalls(skyhook);
-    let nodes: BTreeSet<&str> = pending.iter().map(|p| p.node.name.as_str()).collect();
-    let concerns = |f: &Finding| {
-        let subject = &f.subject;
-        let node = subject.node.as_deref();
-        subject.skyhook.as_deref() == Some(skyhook.name())
-            && node.is_none_or(|n| nodes.contains(n))
-            && subject.package.as_ref().is_none_or(|package| {
-                pending
-                    .iter()
-                    .any(|p| p.name == package && node.is_none_or(|n| n == p.node.name))
-            })
-    };
-    let hinders = |f: &&Finding| {
-        let code = f.rule.code;
-        let own = f.subject.skyhook.as_deref() == Some(skyhook.name());
-        if code == OPERATOR_DOWN {
-            return f.severity == Severity::Error || no_operator(cluster);
-        }
-        let grave = f.severity == Severity::Error
-            || (f.severity == Severity::Warning && GRAVE_WARNINGS.contains(&code))
-            || (code == TAINT && stays_tainted(cluster, skyhook, f));
-        if !grave || INSTALLING.contains(&code) {
-            return false;
-        }
-        let about = code.starts_with(DELETION) || code == "SKY303" || code.starts_with(OPERATOR);
-        f.stops_all || (about && own) || (!pending.is_empty() && concerns(f))
-    };
     let mut found: Vec<(&Finding, Vec<&str>)> = Vec::new();
-    for finding in report.findings.iter().filter(hinders) {
+    for finding in holding_up(cluster, report, skyhook) {
         let node = finding.subject.node.as_deref();
         let like = found.iter_mut().find(|(f, on)| {
             f.rule.code == finding.rule.code
@@ -149,17 +108,6 @@ fn own(cluster: &Cluster, report: &Report, skyhook: &Skyhook) -> Vec<Hindrance> 
     found
         .map(|(f, on)| told(cluster, f, &on, skyhook))
         .collect()
-}
-
-/// Whether the taint in the way is none that comes and goes as the node restarts.
-fn stays_tainted(cluster: &Cluster, skyhook: &Skyhook, finding: &Finding) -> bool {
-    let node = finding
-        .subject
-        .node
-        .as_deref()
-        .and_then(|n| cluster.node(n));
-    let taints = node.map(|n| cluster.untolerated_by(skyhook, n));
-    taints.is_some_and(|all| all.iter().any(|t| !t.of_lifecycle()))
 }
 
 /// A finding, with the nodes that it is about.
@@ -243,10 +191,4 @@ fn foreign(item: &Item, others: &[&str]) -> Hindrance {
 
 fn strip(name: &str, more: &str) -> String {
     format!("kubectl skyhook finalizer strip {name}{more}")
-}
-
-/// Whether there is surely no deployment that runs the operator.
-fn no_operator(cluster: &Cluster) -> bool {
-    cluster.operators.absence() == Absence::Proven
-        && matches!(&cluster.operators, Read::Ok(all) if all.is_empty())
 }

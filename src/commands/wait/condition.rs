@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, OnNode, Read};
+use crate::commands::deletion::holding_up;
 use crate::commands::package::scope::identity;
 use crate::error::Error;
-use crate::rules::Finding;
+use crate::rules::{Finding, Report, Severity};
 use crate::view::plural;
 
 /// What is waited for.
@@ -74,20 +75,36 @@ impl Condition {
         *self == Condition::Erroring
     }
 
-    /// Whether a finding at error level keeps it from coming about.
+    /// The findings that keep these custom resources from getting there.
     ///
     /// What goes wrong while packages are installed does not hold up their removal.
-    pub fn hindered_by(&self, finding: &Finding) -> bool {
-        let installing = ["SKY201", "SKY111"].contains(&finding.rule.code)
-            || finding.rule.code.starts_with("SKY3");
+    pub fn hindrances<'r>(
+        &self,
+        cluster: &Cluster,
+        report: &'r Report,
+        names: &[String],
+    ) -> Vec<&'r Finding> {
+        let errors = report
+            .findings
+            .iter()
+            .filter(|f| f.severity == Severity::Error);
         match self {
-            Condition::Complete => true,
-            Condition::Deleted => !installing,
-            Condition::Uninstalled(package) => {
-                let of = &finding.subject.package;
-                !installing && (package.is_none() || of.is_none() || of == package)
+            Condition::Complete => errors.collect(),
+            Condition::Deleted => {
+                let all = names.iter().filter_map(|name| cluster.skyhook(name));
+                all.flat_map(|skyhook| holding_up(cluster, report, skyhook))
+                    .collect()
             }
-            Condition::Erroring => false,
+            Condition::Uninstalled(package) => errors
+                .filter(|finding| {
+                    let code = finding.rule.code;
+                    let installing =
+                        ["SKY201", "SKY111"].contains(&code) || code.starts_with("SKY3");
+                    let of = &finding.subject.package;
+                    !installing && (package.is_none() || of.is_none() || of == package)
+                })
+                .collect(),
+            Condition::Erroring => Vec::new(),
         }
     }
 

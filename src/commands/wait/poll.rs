@@ -9,7 +9,7 @@ use super::{Args, Condition, needs};
 use crate::cluster::{Cluster, Source};
 use crate::ctx::Ctx;
 use crate::error::Result;
-use crate::rules::{self, Report, Scope, Severity, Subject};
+use crate::rules::{self, Finding, Report, Scope, Subject};
 
 /// Everything is read at least every so many looks; in between only the custom resources are, unless they change.
 const WHOLE_EVERY: u32 = 5;
@@ -46,14 +46,13 @@ pub async fn poll(
         }
         say(ctx, &mut shown, waited);
         if !args.keep_going {
-            let mut report = hindrances(&cluster, &args.condition, &waited.names());
-            let now: BTreeSet<_> = keys(&report).collect();
+            let names = waited.names();
+            let report = report(&cluster, &names);
+            let found = args.condition.hindrances(&cluster, &report, &names);
+            let now: BTreeSet<_> = found.into_iter().map(key).collect();
             let confirmed: BTreeSet<_> = suspects.intersection(&now).cloned().collect();
             if !confirmed.is_empty() {
-                report
-                    .findings
-                    .retain(|f| confirmed.contains(&(f.rule.code, f.subject.clone())));
-                report.counts.errors = report.findings.len();
+                let report = report.stuck_by(|f| confirmed.contains(&key(f)));
                 return Ok(Ended::Hindered(Box::new(cluster), report));
             }
             suspects = now;
@@ -88,25 +87,17 @@ pub async fn poll(
     }
 }
 
-/// What at error level keeps it from coming about.
-fn hindrances(cluster: &Cluster, condition: &Condition, names: &[String]) -> Report {
+fn report(cluster: &Cluster, names: &[String]) -> Report {
     let scope = Scope {
         skyhooks: names.to_vec(),
         ..Scope::default()
     };
-    let mut report = rules::diagnose(cluster, &scope);
-    report
-        .findings
-        .retain(|f| f.severity == Severity::Error && condition.hindered_by(f));
-    (report.counts.warnings, report.counts.infos) = (0, 0);
-    report
+    rules::diagnose(cluster, &scope)
 }
 
-fn keys(report: &Report) -> impl Iterator<Item = (&'static str, Subject)> {
-    report
-        .findings
-        .iter()
-        .map(|f| (f.rule.code, f.subject.clone()))
+/// By which a finding is known again at the next look.
+fn key(finding: &Finding) -> (&'static str, Subject) {
+    (finding.rule.code, finding.subject.clone())
 }
 
 /// What changes whenever the operator writes.
