@@ -23,6 +23,15 @@ pub enum Grade {
 }
 
 impl Grade {
+    /// Of packages that run again, and of the interrupt that follows, if any: whatever its type, it drains the node.
+    pub fn of_rerun(interrupt: Option<&str>) -> Grade {
+        match interrupt {
+            None => Grade::B2,
+            Some("reboot") => Grade::B4,
+            Some(_) => Grade::B3,
+        }
+    }
+
     /// What the grade means, in a few words.
     pub fn meaning(self) -> &'static str {
         match self {

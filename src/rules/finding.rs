@@ -91,11 +91,15 @@ pub struct Evidence {
 
 /// A command that cures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Remedy {
     pub title: String,
     /// The command, word by word.
     pub argv: Vec<String>,
     pub grade: Grade,
+    /// The command that does it on all nodes where it is so, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub for_all_nodes: Option<Vec<String>>,
     /// What it does not do, or what to mind before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
@@ -189,6 +193,7 @@ impl Finding {
             title: title.into(),
             argv,
             grade,
+            for_all_nodes: None,
             caveat: None,
         });
         self
@@ -207,8 +212,22 @@ impl Finding {
             title: title.into(),
             argv,
             grade,
+            for_all_nodes: None,
             caveat: None,
         });
+        self
+    }
+
+    /// The remedy that was added last does it on all nodes where it is so, with these flags instead of `--node NODE`.
+    pub fn for_all_nodes<const N: usize>(&mut self, flags: [&str; N]) -> &mut Self {
+        let remedy = self.remedies.last_mut();
+        if let Some(remedy) = remedy
+            && let Some(at) = remedy.argv.iter().position(|w| w == "--node")
+        {
+            let mut argv = remedy.argv.clone();
+            argv.splice(at..at + 2, flags.map(str::to_owned));
+            remedy.for_all_nodes = Some(argv);
+        }
         self
     }
 

@@ -62,9 +62,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     &entry.name,
                     &entry.stage,
                 );
+                let interrupt = skyhook
+                    .package(&entry.name)
+                    .and_then(|p| skyhook.pending_interrupt(&entry.name, p));
                 finding
                     .remedy(
-                        Grade::B2,
+                        Grade::of_rerun(interrupt),
                         "Once the cause is gone, run the package again",
                         [
                             "package",
@@ -76,7 +79,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                             &node.name,
                         ],
                     )
-                    .caveat("a package with an interrupt interrupts the node again");
+                    .for_all_nodes(["--all-nodes", "--failed-only"]);
+                if let Some(kind) = interrupt {
+                    finding.caveat(format!(
+                        "its interrupt follows: the node is drained, then {kind}"
+                    ));
+                }
             }
         }
     }

@@ -4,9 +4,16 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use kubectl_skyhook::api::Generation;
 use kubectl_skyhook::cluster::dump;
 use kubectl_skyhook::program::Program;
 use kubectl_skyhook::rules::{self, Scope};
+use serde_json::json;
+
+use crate::support::run::run;
+use crate::support::world::World;
+
+const OLD: World = World(Generation::Skyhook);
 
 /// The fixtures of rules, and the captured clusters.
 fn captures() -> Vec<PathBuf> {
@@ -20,6 +27,41 @@ fn captures() -> Vec<PathBuf> {
         .collect();
     paths.sort();
     paths
+}
+
+/// As for two nodes, which is how it is printed where the same is wrong on both.
+fn twice<'a>(words: &[&'a str], node: Option<&str>) -> Vec<&'a str> {
+    let mut words = words.to_vec();
+    let at = words.iter().position(|word| Some(*word) == node);
+    if let Some(at) = at {
+        let from = at - usize::from(words[at - 1] == "--node");
+        let again = words[from..=at].to_vec();
+        words.splice(from..from, again);
+    }
+    words
+}
+
+/// What is said where a package fails on so many nodes.
+fn diagnosed(nodes: usize) -> String {
+    let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
+    let fake = OLD.serve(package);
+    for n in 1..=nodes {
+        let entry = "driver|1.0.0 apply erroring";
+        fake.load(OLD.node(&format!("gpu-{n:02}"), "erroring", &[entry]));
+    }
+    let served = fake.serve();
+    let ran = run("diagnose stuck").kubeconfig(&served.kubeconfig()).go();
+    ran.transcript()
+}
+
+#[test]
+fn what_is_wrong_on_a_few_nodes_is_cured_by_one_command() {
+    insta::assert_snapshot!(diagnosed(3));
+}
+
+#[test]
+fn what_is_wrong_on_many_nodes_is_cured_by_one_command() {
+    insta::assert_snapshot!(diagnosed(12));
 }
 
 #[test]
@@ -36,15 +78,21 @@ fn remedies_parse() {
                     continue;
                 };
                 ours += 1;
-                let line = std::iter::once("kubectl-skyhook").chain(own.iter().copied());
-                if let Err(error) = Program::SKYHOOK.parse(line.map(OsString::from)) {
-                    let error = error.to_string();
-                    let error = error.lines().next().unwrap_or_default();
-                    wrong.insert(format!(
-                        "{}: {}: {error}",
-                        finding.rule.code,
-                        words.join(" ")
-                    ));
+                let node = finding.subject.node.as_deref();
+                let for_all = remedy.for_all_nodes.iter();
+                let for_all = for_all.map(|argv| argv[2..].iter().map(String::as_str).collect());
+                let lines: Vec<Vec<&str>> = [own.to_vec(), twice(own, node)].to_vec();
+                for line in lines.into_iter().chain(for_all) {
+                    let words = std::iter::once("kubectl-skyhook").chain(line.iter().copied());
+                    if let Err(error) = Program::SKYHOOK.parse(words.map(OsString::from)) {
+                        let error = error.to_string();
+                        let error = error.lines().next().unwrap_or_default();
+                        wrong.insert(format!(
+                            "{}: {}: {error}",
+                            finding.rule.code,
+                            line.join(" ")
+                        ));
+                    }
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Finding out what is wrong.
 
+mod group;
 pub mod stuck;
 pub mod view;
 

@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::group::groups;
 use crate::cluster::Cluster;
 use crate::commands::API_VERSION;
-use crate::rules::{Counts, Evidence, Finding, Grade, Remedy, Report, Severity, Subject, Verdict};
-use crate::view::NodeSet;
-use crate::view::text::{self, Label, Line, Text};
-use crate::view::{View, age, list, plural};
+use crate::rules::{Counts, Evidence, Remedy, Report, Severity, Subject, Verdict};
+use crate::view::text::{self, Line, Text};
+use crate::view::{View, list, plural};
 
 /// What `diagnose stuck` answers.
 pub struct Diagnosis<'a> {
@@ -212,143 +212,6 @@ impl View for Diagnosis<'_> {
         serde_json::to_value(document).expect("a document is plain data")
     }
 }
-
-/// The same trouble on several nodes.
-struct Group<'a> {
-    findings: Vec<&'a Finding>,
-}
-
-/// Findings that say the same of different nodes, together, in the order of the report.
-fn groups(findings: &[Finding]) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
-    let mut places = std::collections::HashMap::new();
-    for finding in findings {
-        let subject = &finding.subject;
-        let key = (
-            finding.rule.code,
-            finding.severity,
-            &subject.kind,
-            &subject.skyhook,
-            &subject.package,
-            &finding.message,
-        );
-        let alone = subject.node.is_none();
-        match places.get(&key) {
-            Some(&at) if !alone => {
-                let group: &mut Group<'_> = &mut groups[at];
-                group.findings.push(finding);
-            }
-            _ => {
-                places.insert(key, groups.len());
-                groups.push(Group {
-                    findings: vec![finding],
-                });
-            }
-        }
-    }
-    groups
-}
-
-impl Group<'_> {
-    fn text(&self, cluster: &Cluster, wide: bool) -> Text {
-        let first = self.findings[0];
-        let label = match first.severity {
-            Severity::Error => Label::Error,
-            Severity::Warning => Label::Warning,
-            Severity::Info => Label::Info,
-        };
-        let mut title =
-            label.on(first.severity) + " " + text::name(first.rule.code) + " " + first.rule.name;
-        title = title + "  " + text::heading(self.subject(wide));
-        if let Some(since) = self.findings.iter().filter_map(|f| f.since).min() {
-            title = title + text::dim(format!("  {}", age(Some(since), cluster.taken_at)));
-        }
-        let mut body = Text::new();
-        body.paragraph(first.message.as_str());
-        if !first.evidence.is_empty() {
-            body.line(text::dim(match self.findings.len() {
-                1 => "evidence".to_owned(),
-                _ => format!("evidence on {}", first.subject.name),
-            }));
-        }
-        for e in &first.evidence {
-            body.item(
-                "- ",
-                Line::from(e.object.as_str())
-                    + ": "
-                    + text::dim(e.field.as_str())
-                    + ": "
-                    + e.value.as_str(),
-            );
-        }
-        if !first.remedies.is_empty() {
-            body.line(text::dim("ways out, mildest first"));
-        }
-        for (at, remedy) in first.remedies.iter().enumerate() {
-            body.append(self.remedy(at + 1, remedy));
-        }
-        let mut text = Text::new();
-        text.line(title);
-        text.indented(2, body);
-        text
-    }
-
-    /// `gpu-tune driver on node-[1-3] (3 nodes)`
-    fn subject(&self, wide: bool) -> String {
-        let subject = &self.findings[0].subject;
-        let mut words: Vec<&str> = subject.skyhook.as_deref().into_iter().collect();
-        words.extend(subject.package.as_deref());
-        let nodes: Vec<&str> = self
-            .findings
-            .iter()
-            .filter_map(|f| f.subject.node.as_deref())
-            .collect();
-        if nodes.is_empty() {
-            if subject.skyhook.is_none() {
-                words.push(&subject.name);
-            }
-            return words.join(" ");
-        }
-        let folded =
-            NodeSet::of(nodes.iter().copied()).limited(if wide { usize::MAX } else { FOLDED });
-        let many = match nodes.len() {
-            1 => String::new(),
-            n => format!(" ({})", plural(n, "node")),
-        };
-        let on = if words.is_empty() { "" } else { " on " };
-        format!("{}{on}{folded}{many}", words.join(" "))
-    }
-
-    fn remedy(&self, number: usize, remedy: &Remedy) -> Text {
-        let grade = format!("{}, {}", remedy.grade, remedy.grade.meaning());
-        let grade = match remedy.grade {
-            Grade::B0 | Grade::B1 => text::dim(grade),
-            Grade::B2 | Grade::B3 => text::warning(grade),
-            Grade::B4 => text::error(grade),
-        };
-        let mut text = Text::new();
-        text.item(
-            &format!("{number}. "),
-            Line::from(remedy.title.as_str()) + " (" + Line::from(grade) + ")",
-        );
-        let own = self.findings[0].subject.node.as_deref();
-        let for_one_of_many =
-            self.findings.len() > 1 && own.is_some_and(|n| remedy.argv.iter().any(|w| w == n));
-        let mut command = Text::new();
-        command.line(text::command(shell_words(&remedy.argv)));
-        if for_one_of_many {
-            command.paragraph(text::dim("likewise for each of the nodes"));
-        }
-        if let Some(caveat) = &remedy.caveat {
-            command.paragraph(text::dim(format!("mind: {caveat}")));
-        }
-        text.indented(5, command);
-        text
-    }
-}
-
-/// Runs of node names that are shown before the rest is only counted.
-const FOLDED: usize = 8;
 
 /// The words of a command as a shell takes them.
 pub fn shell_words(argv: &[String]) -> String {

@@ -159,6 +159,7 @@ impl<'a> Deletion<'a> {
                 title: "Strip the finalizer".to_owned(),
                 argv,
                 grade: Grade::B4,
+                for_all_nodes: None,
                 caveat: Some("uninstall.sh does not run on any node".to_owned()),
             });
         }
@@ -201,6 +202,7 @@ impl<'a> Deletion<'a> {
             title: "Wait for it".to_owned(),
             argv: own(&["wait", self.skyhook.name(), "--for=deleted"]),
             grade: Grade::B0,
+            for_all_nodes: None,
             caveat: None,
         }
     }

@@ -8,11 +8,11 @@ use crate::args::selection::selector as labels;
 use crate::cluster::{Cluster, Node, OnNode, Source};
 use crate::commands::migration::{self, Force};
 use crate::commands::node::selection;
-use crate::commands::{lifecycle, picking, reset};
+use crate::commands::{lifecycle, reset};
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{effects, hold, node};
-use crate::plan::{Change, Plan, Stage as PlanStage, Step, Target};
+use crate::plan::{Change, Grade, Plan, Stage as PlanStage, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// Run a package again
@@ -89,9 +89,8 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         .into_iter()
         .filter_map(|node| Some((node, cluster.on_node(node, skyhook.name())?)))
         .filter(|(_, on)| {
-            on.entry(&key).is_some_and(|e| {
-                !args.failed_only || e.state == State::Erroring || picking::fails(on)
-            })
+            on.entry(&key)
+                .is_some_and(|e| !args.failed_only || e.state == State::Erroring)
         })
         .collect();
     refuse_stranding(cluster, skyhook, &args.package, &targets)?;
@@ -136,7 +135,11 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     plan.stages.push(PlanStage::of(steps));
     if stage.is_none() {
         let one = BTreeSet::from([args.package.as_str()]);
-        effects::bypassed_uninstalls(skyhook, &one, &mut plan.consequences);
+        let bypassed = effects::bypassed_uninstalls(skyhook, &one, &mut plan.consequences);
+        if bypassed && (skyhook.deleting() || !skyhook.runs()) {
+            // Nothing writes the record again.
+            plan.consequences.at_least(Grade::B4);
+        }
     }
     warn_of_dependants(skyhook, &args.package, &mut plan);
     warn_of_running(

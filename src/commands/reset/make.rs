@@ -310,8 +310,10 @@ impl<'a> Making<'a> {
                 "custom resources cannot be read ({why}): cordons are kept"
             ));
         }
-        if let Some(skyhook) = self.skyhook {
-            effects::bypassed_uninstalls(skyhook, &self.packages, &mut effects);
+        if let Some(skyhook) = self.skyhook
+            && effects::bypassed_uninstalls(skyhook, &self.packages, &mut effects)
+        {
+            effects.at_least(Grade::B4);
         }
         if self.recorded > 0 {
             effects.at_least(Grade::B4);

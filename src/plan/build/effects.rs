@@ -35,8 +35,9 @@ impl<'a> Reruns<'a> {
                     continue;
                 };
                 *effects.reruns.entry((*name).to_owned()).or_default() += 1;
-                effects.at_least(Grade::B2);
-                kinds.extend(skyhook.and_then(|s| s.pending_interrupt(name, package)));
+                let interrupt = skyhook.and_then(|s| s.pending_interrupt(name, package));
+                effects.at_least(Grade::of_rerun(interrupt));
+                kinds.extend(interrupt);
             }
             effects.drains += usize::from(!kinds.is_empty());
             if kinds.contains("reboot") {
@@ -44,12 +45,6 @@ impl<'a> Reruns<'a> {
             } else if kinds.iter().any(|k| *k != "noop") {
                 effects.restarts += 1;
             }
-        }
-        if effects.drains > 0 {
-            effects.at_least(Grade::B3);
-        }
-        if effects.reboots > 0 {
-            effects.at_least(Grade::B4);
         }
         if !effects.reruns.is_empty() {
             let done = "what packages do to the host when they run again";
@@ -76,21 +71,20 @@ impl<'a> Reruns<'a> {
     }
 }
 
-/// Warns where a missing entry means "uninstalled" although no uninstall has run.
+/// Warns where a missing entry means "uninstalled" although no uninstall has run; returns whether there is such one.
 pub fn bypassed_uninstalls(
     skyhook: &Skyhook,
     packages: &BTreeSet<&str>,
     effects: &mut Consequences,
-) {
+) -> bool {
     let gated: Vec<&str> = packages
         .iter()
         .copied()
         .filter(|name| skyhook.package(name).is_some_and(|p| p.uninstall().enabled))
         .collect();
     if gated.is_empty() {
-        return;
+        return false;
     }
-    effects.at_least(Grade::B4);
     let names = gated.join(", ");
     effects.warn(if skyhook.deleting() {
         format!(
@@ -104,4 +98,5 @@ pub fn bypassed_uninstalls(
              downgraded without its uninstall having run"
         )
     });
+    true
 }

@@ -159,6 +159,15 @@ fn p7_nodes_can_be_all_those_with_labels_or_those_that_fail() {
         ));
         assert_eq!(site.patched().len(), nodes, "{flags}");
     }
+    // Where another package fails this one does not.
+    let site_of = |entries: &[&str]| {
+        let node = OLD.node("node-1", "erroring", entries);
+        Site::of(idle(packages()).with(node))
+    };
+    let fails = "package rerun a --skyhook gpu --all-nodes --failed-only -y --no-pause";
+    let other = site_of(&["a|1.0.0 config complete", "b|1.0.0 apply erroring"]);
+    other.done(fails);
+    assert_eq!(other.patched().len(), 0);
     let ran = site().run("package rerun a --skyhook gpu -y");
     assert_eq!(ran.code, Some(64), "{}", ran.transcript());
 }
