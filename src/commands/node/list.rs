@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, Source};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::Text;
-use crate::view::{Table, View, cells, plural};
+use crate::view::{Table, View, cells, count, plural};
 
 /// List the nodes of a custom resource
 ///
@@ -128,7 +128,7 @@ impl NodeList {
         }
         let counts: Vec<String> = counts
             .iter()
-            .map(|(status, n)| format!("{n} {status}"))
+            .map(|(status, n)| format!("{} {status}", count(*n)))
             .collect();
         format!("{}: {}", plural(self.rows.len(), "node"), counts.join(", "))
     }

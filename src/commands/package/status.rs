@@ -11,7 +11,7 @@ use crate::commands::node::selection;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{Table, View, cells, plural};
+use crate::view::{Table, View, cells, count, plural};
 
 /// Show where packages stand on each node
 ///
@@ -79,9 +79,9 @@ impl PackageStatus {
         }
         let counts: Vec<String> = counts
             .iter()
-            .map(|(what, n)| format!("{n} {what}"))
+            .map(|(what, n)| format!("{} {what}", count(*n)))
             .collect();
-        let count = |name: fn(&Row) -> &str| {
+        let different = |name: fn(&Row) -> &str| {
             let mut names: Vec<&str> = self
                 .rows
                 .iter()
@@ -94,8 +94,8 @@ impl PackageStatus {
         };
         format!(
             "{} on {}: {}",
-            plural(count(|r| &r.name), "package"),
-            plural(count(|r| &r.node_name), "node"),
+            plural(different(|r| &r.name), "package"),
+            plural(different(|r| &r.node_name), "node"),
             counts.join(", ")
         )
     }

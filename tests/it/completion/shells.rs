@@ -257,3 +257,25 @@ fn zsh_by_way_of_kubectl() {
         &["<kubectl skyhook node list --skyhook first >"],
     );
 }
+
+/// Its editor, of which the script is a part, is there on a terminal only.
+#[test]
+fn elvish_by_its_script() {
+    if !found("elvish") {
+        return;
+    }
+    let here = Surroundings::new();
+    let mut session = Session::spawn(here.command("elvish")).expect("it starts on a terminal");
+    session.set_expect_timeout(Some(Duration::from_secs(60)));
+    let offered = here.bin.path().join("offered");
+    let ask = format!(
+        "eval (slurp < completions/kubectl-skyhook.elv); var offer = $edit:completion:arg-completer[kubectl-skyhook]; \
+         {{ $offer kubectl-skyhook node list --skyhook ''; $offer kubectl-skyhook completion un }} > {}; \
+         echo rea''dy",
+        offered.display()
+    );
+    session.send_line(&ask).expect("it listens");
+    session.expect("ready").expect("it is done");
+    let offered = std::fs::read_to_string(offered).expect("it is written");
+    assert_eq!(offered, "first\nsecond\nuninstall\n");
+}
