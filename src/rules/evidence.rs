@@ -92,6 +92,27 @@ pub fn read_logs(finding: &mut Finding, skyhook: &str, node: &str, package: &str
     );
 }
 
+/// Adds the command that runs a package again on the node.
+pub fn rerun<'f>(
+    finding: &'f mut Finding,
+    grade: Grade,
+    title: &str,
+    skyhook: &str,
+    node: &str,
+    package: &str,
+) -> &'f mut Finding {
+    let words = [
+        "package",
+        "rerun",
+        package,
+        "--skyhook",
+        skyhook,
+        "--node",
+        node,
+    ];
+    finding.remedy(grade, title, words)
+}
+
 /// Adds that an execution is missing, and what the absence is worth.
 pub fn no_execution(finding: &mut Finding, cluster: &Cluster, what: &str) {
     let (field, value) = match cluster.absence_of_executions() {

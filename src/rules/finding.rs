@@ -183,20 +183,7 @@ impl Finding {
         title: impl Into<String>,
         words: impl IntoIterator<Item = S>,
     ) -> &mut Self {
-        let own = words.into_iter().map(|w| w.as_ref().to_owned());
-        let argv = ["kubectl", "skyhook"]
-            .map(str::to_owned)
-            .into_iter()
-            .chain(own)
-            .collect();
-        self.remedies.push(Remedy {
-            title: title.into(),
-            argv,
-            grade,
-            for_all_nodes: None,
-            caveat: None,
-        });
-        self
+        self.command(grade, title, &["kubectl", "skyhook"], words)
     }
 
     /// A remedy for which there is only plain kubectl.
@@ -206,11 +193,20 @@ impl Finding {
         title: impl Into<String>,
         words: impl IntoIterator<Item = S>,
     ) -> &mut Self {
+        self.command(grade, title, &["kubectl"], words)
+    }
+
+    fn command<S: AsRef<str>>(
+        &mut self,
+        grade: Grade,
+        title: impl Into<String>,
+        program: &[&str],
+        words: impl IntoIterator<Item = S>,
+    ) -> &mut Self {
         let own = words.into_iter().map(|w| w.as_ref().to_owned());
-        let argv = std::iter::once("kubectl".to_owned()).chain(own).collect();
         self.remedies.push(Remedy {
             title: title.into(),
-            argv,
+            argv: program.iter().map(ToString::to_string).chain(own).collect(),
             grade,
             for_all_nodes: None,
             caveat: None,

@@ -1,3 +1,4 @@
+use super::evidence::rerun;
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::cluster::{Absence, Cluster, OnNode};
@@ -78,21 +79,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                             &node.name,
                         ],
                     )
-                    .caveat("the interrupt does not run for it")
-                    .remedy(
-                        Grade::B4,
-                        "Otherwise run the package again",
-                        [
-                            "package",
-                            "rerun",
-                            &entry.name,
-                            "--skyhook",
-                            skyhook.name(),
-                            "--node",
-                            &node.name,
-                        ],
-                    )
-                    .caveat("its interrupt runs: services restart or the node reboots");
+                    .caveat("the interrupt does not run for it");
+                rerun(
+                    finding,
+                    Grade::B4,
+                    "Otherwise run the package again",
+                    skyhook.name(),
+                    &node.name,
+                    &entry.name,
+                )
+                .caveat("its interrupt runs: services restart or the node reboots");
             }
         }
     }

@@ -1,5 +1,6 @@
 use super::evidence::{
-    execution_trouble, newest_execution, operator_retries, read_logs, restarted_by_its_own_reboot,
+    execution_trouble, newest_execution, operator_retries, read_logs, rerun,
+    restarted_by_its_own_reboot,
 };
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, State};
@@ -65,21 +66,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let interrupt = skyhook
                     .package(&entry.name)
                     .and_then(|p| skyhook.pending_interrupt(&entry.name, p));
-                finding
-                    .remedy(
-                        Grade::of_rerun(interrupt),
-                        "Once the cause is gone, run the package again",
-                        [
-                            "package",
-                            "rerun",
-                            &entry.name,
-                            "--skyhook",
-                            skyhook.name(),
-                            "--node",
-                            &node.name,
-                        ],
-                    )
-                    .for_all_nodes(["--all-nodes", "--failed-only"]);
+                rerun(
+                    finding,
+                    Grade::of_rerun(interrupt),
+                    "Once the cause is gone, run the package again",
+                    skyhook.name(),
+                    &node.name,
+                    &entry.name,
+                )
+                .for_all_nodes(["--all-nodes", "--failed-only"]);
                 if let Some(kind) = interrupt {
                     finding.caveat(format!(
                         "its interrupt follows: the node is drained, then {kind}"

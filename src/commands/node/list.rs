@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::row::{Row, rows};
 use super::{selection, status};
 use crate::args::listing::{Labels, Sorting};
+use crate::args::selection::OfSkyhook;
 use crate::cluster::{Cluster, Source};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -20,15 +21,8 @@ use crate::view::{Table, View, cells, count, plural};
   kubectl skyhook node list --skyhook gpu-tune --sort-by .status
   kubectl skyhook node list --skyhook gpu-tune -o json")]
 pub struct Args {
-    /// The custom resource
-    #[arg(
-        long,
-        value_name = "NAME",
-        alias = "nodewright",
-        required = true,
-        overrides_with = "skyhook"
-    )]
-    skyhook: String,
+    #[command(flatten)]
+    of: OfSkyhook,
     #[command(flatten)]
     sorting: Sorting,
     #[command(flatten)]
@@ -41,7 +35,7 @@ pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     match list.rows.as_slice() {
         [] => ctx.note(format!(
             "{} selects no node and has left nothing on any.",
-            args.skyhook
+            args.of.skyhook
         )),
         _ => ctx.note(list.summary()),
     }
@@ -52,14 +46,14 @@ pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 fn view(cluster: &Cluster, args: &Args) -> Result<NodeList> {
     selection::readable(cluster, Source::Nodes)?;
-    selection::known_skyhook(cluster, &args.skyhook)?;
+    selection::known_skyhook(cluster, &args.of.skyhook)?;
     let all = selection::nodes(cluster, &[])?;
-    let mut rows = rows(cluster, &all, Some(&args.skyhook));
+    let mut rows = rows(cluster, &all, Some(&args.of.skyhook));
     args.sorting.sort(&mut rows, |row| {
         serde_json::to_value(Item::of(row)).expect("an item is plain data")
     })?;
     Ok(NodeList {
-        skyhook: args.skyhook.clone(),
+        skyhook: args.of.skyhook.clone(),
         rows,
         labels: args.labels.show_labels,
     })

@@ -1,6 +1,7 @@
 //! `node reset`: the same as `reset`, with the nodes as words.
 
 use crate::args::safety::Safety;
+use crate::args::selection::OfSkyhook;
 use crate::commands::migration::Force;
 use crate::commands::node::selection;
 use crate::commands::reset;
@@ -20,15 +21,8 @@ pub struct Args {
     #[arg(value_name = "NODE", required = true)]
     nodes: Vec<String>,
 
-    /// The custom resource
-    #[arg(
-        long,
-        value_name = "NAME",
-        alias = "nodewright",
-        required = true,
-        overrides_with = "skyhook"
-    )]
-    skyhook: String,
+    #[command(flatten)]
+    of: OfSkyhook,
 
     /// Do not pause the operator, even where it could write to the same nodes
     #[arg(long)]
@@ -44,9 +38,9 @@ pub struct Args {
 pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load(&reset::NEEDS).await?;
     selection::readable(&cluster, crate::cluster::Source::Nodes)?;
-    selection::known_skyhook(&cluster, &args.skyhook)?;
+    selection::known_skyhook(&cluster, &args.of.skyhook)?;
     let wish = reset::Wish {
-        name: &args.skyhook,
+        name: &args.of.skyhook,
         nodes: selection::nodes(&cluster, &args.nodes)?,
         package: None,
         failed_only: false,

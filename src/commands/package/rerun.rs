@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::api::{Skyhook, Stage, State, keys};
 use crate::args::safety::Safety;
-use crate::args::selection::selector as labels;
+use crate::args::selection::{OfSkyhook, selector as labels};
 use crate::cluster::{Cluster, Node, OnNode, Source};
 use crate::commands::migration::{self, Force};
 use crate::commands::node::selection;
@@ -30,15 +30,8 @@ pub struct Args {
     #[arg(value_name = "PACKAGE")]
     package: String,
 
-    /// The custom resource
-    #[arg(
-        long,
-        value_name = "NAME",
-        alias = "nodewright",
-        required = true,
-        overrides_with = "skyhook"
-    )]
-    skyhook: String,
+    #[command(flatten)]
+    of: OfSkyhook,
 
     /// A node, or a regular expression over whole names; may be repeated
     #[arg(long, value_name = "NODE", action = clap::ArgAction::Append)]
@@ -78,7 +71,7 @@ pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    let skyhook = lifecycle::existing(cluster, &args.skyhook)?;
+    let skyhook = lifecycle::existing(cluster, &args.of.skyhook)?;
     let Some(package) = skyhook.package(&args.package) else {
         let known = skyhook.packages().map(|(name, _)| name);
         return Err(Error::unknown("package", &args.package, known));
@@ -118,10 +111,10 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         title: format!(
             "rerun {} of {} on {}",
             args.package,
-            args.skyhook,
+            args.of.skyhook,
             plural(nodes.len(), "node")
         ),
-        subject: args.skyhook.clone(),
+        subject: args.of.skyhook.clone(),
         erroring: Some(format!(
             "{}=erroring",
             keys::status(cluster.generation(), skyhook.name())
