@@ -3,48 +3,17 @@
 use insta::assert_snapshot;
 use kubectl_skyhook::api::{Generation, keys};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::support::fake_api::{FakeApi, Served, State};
-use crate::support::run::{Child, Ran, Run, run};
+use crate::support::fake_api::{FakeApi, State};
+use crate::support::run::{Child, Ran, run};
+use crate::support::stage::Stage;
 use crate::support::world::{Place, World};
 
 const OLD: World = World(Generation::Skyhook);
 const NEW: World = World(Generation::NodeWright);
 
-/// A server, and a place for journals.
-struct Site {
-    fake: FakeApi,
-    served: Served,
-    state: TempDir,
-}
-
-impl Site {
-    fn of(fake: FakeApi) -> Site {
-        Site {
-            served: fake.serve(),
-            fake,
-            state: tempfile::tempdir().expect("a folder"),
-        }
-    }
-
-    fn command(&self, words: &str) -> Run {
-        run(words)
-            .kubeconfig(&self.served.kubeconfig())
-            .env("XDG_STATE_HOME", self.state.path())
-    }
-
-    fn teardown(&self, words: &str) -> Ran {
-        self.command(&format!("teardown --interval 20ms --timeout 20s {words}"))
-            .go()
-    }
-
-    /// The requests that changed something; asking what one may do is none.
-    fn writes(&self) -> Vec<String> {
-        let writes = self.fake.writes();
-        let writes = writes.iter().map(|w| format!("{} {}", w.method, w.path));
-        writes.filter(|w| !w.contains("accessreviews")).collect()
-    }
+fn teardown(stage: &Stage, words: &str) -> Ran {
+    stage.run(&format!("teardown --interval 20ms --timeout 20s {words}"))
 }
 
 fn cr(world: World, name: &str, priority: i64, packages: Value) -> Value {
@@ -154,12 +123,15 @@ fn two() -> FakeApi {
 
 #[test]
 fn what_would_come_of_it_is_said_and_nothing_done() {
-    let site = Site::of(two());
-    assert_snapshot!("teardown_preview", site.teardown("--dry-run").transcript());
-    let json = site.teardown("--dry-run -o json");
+    let stage = Stage::over(two());
+    assert_snapshot!(
+        "teardown_preview",
+        teardown(&stage, "--dry-run").transcript()
+    );
+    let json = teardown(&stage, "--dry-run -o json");
     assert_eq!(json.code, Some(0));
     assert_snapshot!("teardown_preview_json", json.stdout);
-    assert_eq!(site.writes(), [""; 0]);
+    assert_eq!(stage.writes(), [""; 0]);
 }
 
 #[test]
@@ -180,8 +152,8 @@ fn captured_clusters_are_looked_at() {
 
 #[test]
 fn without_a_terminal_and_a_confirmation_nothing_is_done() {
-    let site = Site::of(two());
-    let ran = site.teardown("");
+    let stage = Stage::over(two());
+    let ran = teardown(&stage, "");
     assert_eq!(ran.code, Some(3), "{}", ran.transcript());
     assert!(
         ran.stderr
@@ -189,7 +161,7 @@ fn without_a_terminal_and_a_confirmation_nothing_is_done() {
         "{}",
         ran.transcript()
     );
-    assert_eq!(site.writes(), [""; 0]);
+    assert_eq!(stage.writes(), [""; 0]);
 }
 
 #[test]
@@ -197,19 +169,19 @@ fn later_ones_go_first_and_policies_last() {
     let fake = two();
     goes(&fake, OLD, "late");
     goes(&fake, OLD, "base");
-    let site = Site::of(fake);
-    let ran = site.teardown("--confirm");
+    let stage = Stage::over(fake);
+    let ran = teardown(&stage, "--confirm");
     assert_snapshot!("teardown_done", ran.transcript());
     let api = format!("DELETE /apis/{}", Generation::Skyhook.api_version());
     assert_eq!(
-        site.writes(),
+        stage.writes(),
         [
             format!("{api}/skyhooks/late"),
             format!("{api}/skyhooks/base"),
             format!("{api}/deploymentpolicies/careful"),
         ]
     );
-    let first = site
+    let first = stage
         .fake
         .writes()
         .into_iter()
@@ -218,13 +190,13 @@ fn later_ones_go_first_and_policies_last() {
         first.expect("a deletion").body,
         json!({"preconditions": {"uid": "uid-of-late"}, "propagationPolicy": "Background"})
     );
-    let again = site.teardown("--confirm");
+    let again = teardown(&stage, "--confirm");
     assert_eq!(again.code, Some(0), "{}", again.transcript());
 
     // Each wave has a journal of its own; the newest is of the policy.
-    let undone = site.command("undo --confirm").go();
+    let undone = stage.command("undo --confirm").go();
     assert_eq!(undone.code, Some(0), "{}", undone.transcript());
-    let careful = site.fake.get("deploymentpolicies", "", "careful");
+    let careful = stage.fake.get("deploymentpolicies", "", "careful");
     assert_eq!(
         careful.expect("it is back")["spec"],
         policy(OLD, "careful")["spec"]
@@ -236,7 +208,7 @@ fn with_nothing_there_it_is_safe() {
     let fake = FakeApi::new()
         .serving(Generation::Skyhook)
         .with(OLD.operator());
-    let ran = Site::of(fake).teardown("--confirm");
+    let ran = teardown(&Stage::over(fake), "--confirm");
     assert_eq!(
         (ran.stdout.as_str(), ran.stderr.as_str(), ran.code),
         (
@@ -256,9 +228,9 @@ fn what_is_being_deleted_is_only_looked_at() {
     fake.load(paused);
     fake.change(|it| it.store.forget("skyhooks", "", "base"));
     fake.change(|it| it.store.forget("deploymentpolicies", "", "careful"));
-    let site = Site::of(fake);
-    assert_snapshot!("teardown_stalled", site.teardown("").transcript());
-    assert_eq!(site.writes(), [""; 0]);
+    let stage = Stage::over(fake);
+    assert_snapshot!("teardown_stalled", teardown(&stage, "").transcript());
+    assert_eq!(stage.writes(), [""; 0]);
 }
 
 #[test]
@@ -267,8 +239,8 @@ fn what_cannot_go_on_keeps_what_it_builds_on() {
     let mut held = cr(OLD, "late", 300, driver(None));
     held["metadata"]["annotations"] = json!({Generation::Skyhook.key("disable"): "true"});
     fake.load(held);
-    let site = Site::of(fake);
-    let ran = site.teardown("--confirm -o json");
+    let stage = Stage::over(fake);
+    let ran = teardown(&stage, "--confirm -o json");
     assert_eq!(ran.code, Some(2), "{}", ran.transcript());
     let said = ran.json();
     assert_eq!(
@@ -293,7 +265,7 @@ fn what_cannot_go_on_keeps_what_it_builds_on() {
         items[0]["hindrances"][0]["next"],
         json!("kubectl skyhook enable late")
     );
-    assert_eq!(site.writes().len(), 1);
+    assert_eq!(stage.writes().len(), 1);
 }
 
 #[test]
@@ -303,8 +275,8 @@ fn without_a_finalizer_it_goes_at_once() {
         .with(OLD.operator());
     let mut bare = cr(OLD, "bare", 200, tuning());
     bare["metadata"]["finalizers"] = json!([]);
-    let site = Site::of(fake.with(bare));
-    let ran = site.teardown("--confirm");
+    let stage = Stage::over(fake.with(bare));
+    let ran = teardown(&stage, "--confirm");
     assert_eq!(ran.code, Some(0), "{}", ran.transcript());
 }
 
@@ -315,10 +287,13 @@ fn finalizers_of_others_are_named() {
         .with(OLD.operator());
     let mut kept = cr(OLD, "kept", 200, tuning());
     kept["metadata"]["finalizers"] = json!(["example.com/keep"]);
-    let site = Site::of(fake.with(kept));
-    let before = site.teardown("--dry-run");
+    let stage = Stage::over(fake.with(kept));
+    let before = teardown(&stage, "--dry-run");
     assert_eq!(before.code, Some(2), "{}", before.transcript());
-    assert_snapshot!("teardown_foreign", site.teardown("--confirm").transcript());
+    assert_snapshot!(
+        "teardown_foreign",
+        teardown(&stage, "--confirm").transcript()
+    );
 }
 
 #[test]
@@ -326,10 +301,10 @@ fn without_an_operator_the_finalizer_has_to_be_stripped() {
     let fake = FakeApi::new()
         .serving(Generation::Skyhook)
         .with(cr(OLD, "late", 300, tuning()));
-    let site = Site::of(fake);
+    let stage = Stage::over(fake);
     assert_snapshot!(
         "teardown_no_operator",
-        site.teardown("--confirm").transcript()
+        teardown(&stage, "--confirm").transcript()
     );
 }
 
@@ -339,10 +314,10 @@ fn what_cannot_be_read_is_never_called_safe() {
     goes(&fake, OLD, "late");
     goes(&fake, OLD, "base");
     fake.on("LIST pods").reply(403);
-    let site = Site::of(fake);
-    let dry = site.teardown("--dry-run");
+    let stage = Stage::over(fake);
+    let dry = teardown(&stage, "--dry-run");
     assert_eq!(dry.code, Some(1), "{}", dry.transcript());
-    let ran = site.teardown("--confirm");
+    let ran = teardown(&stage, "--confirm");
     assert_eq!(ran.code, Some(1), "{}", ran.transcript());
     assert!(
         ran.stdout.contains("Cannot tell whether it is safe"),
@@ -360,30 +335,30 @@ fn what_cannot_be_read_is_never_called_safe() {
 fn custom_resources_that_cannot_be_read_are_not_gone() {
     let fake = two();
     fake.on("LIST skyhooks").reply(403);
-    let site = Site::of(fake);
-    let ran = site.teardown("--confirm");
+    let stage = Stage::over(fake);
+    let ran = teardown(&stage, "--confirm");
     assert_eq!(ran.code, Some(1), "{}", ran.transcript());
     assert!(
         ran.stderr.contains("cannot read custom resources"),
         "{}",
         ran.transcript()
     );
-    assert_eq!(site.writes(), [""; 0]);
+    assert_eq!(stage.writes(), [""; 0]);
 }
 
 #[test]
 fn what_one_may_not_do_is_said_before_anything_is_done() {
     let fake = two();
     fake.on("DELETE skyhooks").reply(403);
-    let site = Site::of(fake);
-    let ran = site.teardown("--confirm");
+    let stage = Stage::over(fake);
+    let ran = teardown(&stage, "--confirm");
     assert_eq!(ran.code, Some(1), "{}", ran.transcript());
     assert!(
         ran.stderr.contains("you may not delete"),
         "{}",
         ran.transcript()
     );
-    assert_eq!(site.writes(), [""; 0]);
+    assert_eq!(stage.writes(), [""; 0]);
 }
 
 #[test]
@@ -398,7 +373,7 @@ fn a_node_that_stays_held_is_not_safe() {
     });
     held["metadata"]["annotations"] = json!({keys::cordon(Generation::Skyhook, "former"): "true"});
     fake.load(held);
-    let ran = Site::of(fake).teardown("--confirm");
+    let ran = teardown(&Stage::over(fake), "--confirm");
     assert_eq!(ran.code, Some(2), "{}", ran.transcript());
     assert_snapshot!("teardown_held_node", ran.stdout);
 }
@@ -415,7 +390,7 @@ fn what_somebody_makes_again_is_said() {
         again["metadata"]["uid"] = json!("another");
         it.store.load(again);
     });
-    let ran = Site::of(fake).teardown("--confirm");
+    let ran = teardown(&Stage::over(fake), "--confirm");
     assert_eq!(ran.code, Some(2), "{}", ran.transcript());
     assert!(ran.stdout.contains("made again"), "{}", ran.transcript());
 }
@@ -433,12 +408,12 @@ fn the_older_generation_goes_before_the_newer() {
         .with(policy(NEW, "careful"));
     goes(&fake, OLD, "gpu");
     goes(&fake, NEW, "gpu");
-    let site = Site::of(fake);
-    let ran = site.teardown("--confirm");
+    let stage = Stage::over(fake);
+    let ran = teardown(&stage, "--confirm");
     assert_eq!(ran.code, Some(0), "{}", ran.transcript());
     let [old, new] = Generation::ALL.map(|g| format!("DELETE /apis/{}", g.api_version()));
     assert_eq!(
-        site.writes(),
+        stage.writes(),
         [
             format!("{old}/skyhooks/gpu"),
             format!("{new}/nodewrights/gpu"),
@@ -481,13 +456,13 @@ fn an_interrupt_leaves_the_later_waves_alone() {
     let fake = at_work();
     let child = Child::default();
     fake.on("DELETE skyhooks late").after(child.interrupt());
-    let site = Site::of(fake);
-    let ran = site
+    let stage = Stage::over(fake);
+    let ran = stage
         .command("teardown --interval 20ms --timeout 20s --confirm")
         .child(&child)
         .go();
     assert_eq!(ran.code, Some(130), "{}", ran.transcript());
-    assert_eq!(site.writes().len(), 1);
+    assert_eq!(stage.writes().len(), 1);
     for words in [
         "1 being deleted, which cannot be taken back",
         "2 not begun: nothing was asked for there",
@@ -495,13 +470,13 @@ fn an_interrupt_leaves_the_later_waves_alone() {
     ] {
         assert!(ran.stderr.contains(words), "{}", ran.transcript());
     }
-    assert!(site.fake.get("skyhooks", "", "base").is_some());
+    assert!(stage.fake.get("skyhooks", "", "base").is_some());
 }
 
 #[test]
 fn time_runs_out() {
-    let site = Site::of(at_work());
-    let ran = site
+    let stage = Stage::over(at_work());
+    let ran = stage
         .command("teardown --interval 20ms --timeout 300ms --confirm")
         .go();
     assert_eq!(ran.code, Some(5), "{}", ran.transcript());

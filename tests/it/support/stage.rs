@@ -1,4 +1,4 @@
-//! A captured cluster behind a server, and a place for journals: what commands that write are run against.
+//! A cluster behind a server, and a place for journals: what commands that write are run against.
 
 use std::path::Path;
 
@@ -24,6 +24,11 @@ impl Stage {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
         let fake = FakeApi::new().serving(Generation::Skyhook);
         fake.load_file(&folder.join(cluster).join("cluster.json"));
+        Stage::over(fake)
+    }
+
+    /// This cluster.
+    pub fn over(fake: FakeApi) -> Stage {
         Stage {
             served: fake.serve(),
             fake,

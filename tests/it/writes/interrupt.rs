@@ -6,20 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kubectl_skyhook::api::Generation;
 use serde_json::{Value, json};
 
-use super::expect;
-use crate::support::fake_api::{FakeApi, Reply, Served, State};
-use crate::support::run::{Child, Ran, run};
+use super::{Stage, expect};
+use crate::support::fake_api::{Reply, State};
+use crate::support::run::{Child, Ran};
 use crate::support::world::{NAME, World};
 
 const WORLD: World = World(Generation::Skyhook);
 const NODES: usize = 60;
 
 /// A custom resource at work on many nodes, and an operator that pauses as soon as it is asked to.
-struct Wide {
-    fake: FakeApi,
-    served: Served,
-    state: tempfile::TempDir,
-}
+struct Wide(Stage);
 
 impl Wide {
     fn new() -> Wide {
@@ -40,30 +36,22 @@ impl Wide {
                 state.store.load(cr);
             }
         });
-        Wide {
-            served: fake.serve(),
-            fake,
-            state: tempfile::tempdir().expect("a folder"),
-        }
+        Wide(Stage::over(fake))
     }
 
     fn run(&self, words: &str, child: &Child) -> Ran {
-        run(words)
-            .kubeconfig(&self.served.kubeconfig())
-            .env("XDG_STATE_HOME", self.state.path())
-            .child(child)
-            .go()
+        self.0.command(words).child(child).go()
     }
 
     /// Interrupts what the words do when the server hears the n-th of such requests.
     fn interrupted(&self, words: &str, pattern: &str, nth: usize) -> Ran {
         let child = Child::default();
-        self.fake.on(pattern).nth(nth).after(child.interrupt());
+        self.0.fake.on(pattern).nth(nth).after(child.interrupt());
         self.run(words, &child)
     }
 
     fn nodes(&self) -> Vec<Value> {
-        let node = |n: usize| self.fake.get("nodes", "", &format!("node-{n:02}"));
+        let node = |n: usize| self.0.fake.get("nodes", "", &format!("node-{n:02}"));
         (0..NODES)
             .map(|n| tidy(node(n).expect("it is there")))
             .collect()
@@ -85,7 +73,7 @@ impl Wide {
     }
 
     fn paused(&self) -> bool {
-        let cr = self.fake.get("skyhooks", "", NAME).expect("it is there");
+        let cr = self.0.fake.get("skyhooks", "", NAME).expect("it is there");
         cr["metadata"]["annotations"][Generation::Skyhook.key("pause")] == "true"
     }
 }
@@ -169,7 +157,7 @@ fn an_interrupt_at_any_moment_is_finished_by_the_same_command() {
         expect(&again, 0);
         assert_eq!(wide.reset(&before), NODES, "{}", again.transcript());
         // No node was written to twice.
-        let writes = wide.fake.writes();
+        let writes = wide.0.fake.writes();
         let to_nodes = writes
             .iter()
             .filter(|w| w.path.starts_with("/api/v1/nodes/"));
@@ -195,9 +183,9 @@ fn an_undo_that_is_interrupted_is_finished_by_the_next_one() {
 fn a_second_interrupt_ends_it_at_once_and_the_journal_is_there() {
     let wide = Wide::new();
     let before = wide.nodes();
-    wide.fake.on("PATCH nodes").nth(20).reply(Reply::Hang);
+    wide.0.fake.on("PATCH nodes").nth(20).reply(Reply::Hang);
     let child = Child::default();
-    let (fake, impatient) = (wide.fake.clone(), child.clone());
+    let (fake, impatient) = (wide.0.fake.clone(), child.clone());
     let ended = Arc::new(AtomicBool::new(false));
     let over = ended.clone();
     let fingers = std::thread::spawn(move || {

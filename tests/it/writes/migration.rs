@@ -3,43 +3,32 @@
 use kubectl_skyhook::api::Generation;
 use serde_json::{Value, json};
 
-use super::expect;
+use super::{Stage, expect};
 use crate::support::clusters;
-use crate::support::fake_api::{FakeApi, Served};
-use crate::support::run::{Ran, run};
+use crate::support::run::Ran;
 
 /// The newer operator, held by an unfinished object of the older generation.
-struct Held {
-    fake: FakeApi,
-    served: Served,
-    state: tempfile::TempDir,
-}
+struct Held(Stage);
 
 impl Held {
     fn new() -> Held {
         let fake = clusters::named("modelled-migration-hold").served();
         let fake = fake.serving(Generation::Skyhook);
-        Held {
-            served: fake.serve(),
-            fake,
-            state: tempfile::tempdir().expect("a folder"),
-        }
+        Held(Stage::over(fake))
     }
 
     fn run(&self, words: &str) -> Ran {
-        run(words)
-            .kubeconfig(&self.served.kubeconfig())
-            .env("XDG_STATE_HOME", self.state.path())
-            .go()
+        self.0.run(words)
     }
 
     fn written(&self) -> usize {
-        let writes = self.fake.writes();
+        let writes = self.0.fake.writes();
         writes.iter().filter(|w| w.method == "PATCH").count()
     }
 
     fn noted(&self, key: &str) -> Value {
         let cr = self
+            .0
             .fake
             .get("nodewrights", "", "gpu")
             .expect("it is there");
@@ -98,7 +87,7 @@ fn what_would_come_to_nothing_is_refused_unless_it_is_forced() {
 impl Held {
     /// Nodes carry the state under the newer prefix, as the operator adopts it before it is held.
     fn adopted(&self) {
-        self.fake.change(|state| {
+        self.0.fake.change(|state| {
             for name in ["node-1", "node-2", "node-3"] {
                 let mut node = state
                     .store
@@ -135,7 +124,7 @@ fn work_is_not_started_under_a_hold() {
             stopped.transcript()
         );
         assert_eq!(held.noted(stop), json!("true"));
-        held.fake.change(|state| {
+        held.0.fake.change(|state| {
             for pod in OLD_PODS {
                 state.store.forget("pods", "skyhook", pod);
             }
@@ -163,7 +152,7 @@ fn two_executors_on_one_host_are_refused_unless_it_is_forced() {
         "{}",
         ran.transcript()
     );
-    held.fake.on("LIST pods").reply(403);
+    held.0.fake.on("LIST pods").reply(403);
     let unseen = held.run("resume gpu");
     expect(&unseen, 3);
     assert!(
@@ -182,7 +171,7 @@ fn two_executors_on_one_host_are_refused_unless_it_is_forced() {
 #[test]
 fn leftovers_go_under_a_hold_too() {
     let held = Held::new();
-    held.fake.change(|state| {
+    held.0.fake.change(|state| {
         let mut node = state
             .store
             .find("nodes", "", "node-1")
