@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::{
-    facts::{POLICIES, careful, stopped},
+    setting::{careful_policy, stopped},
     writes::{DRIVER, LONG_ENOUGH, TUNING, driver, run, uninstallable},
 };
 use crate::{
@@ -253,10 +253,7 @@ pub fn orphan_forgotten(cluster: &Cluster) {
 
 /// SKY301: the stop stays when the package is repaired, and comes back while a node counts as erroring.
 pub fn rollout_goes_on(cluster: &Cluster) {
-    cluster
-        .api
-        .post(POLICIES, &careful())
-        .expect("the policy is accepted");
+    careful_policy(cluster);
     cluster.fate(pods("driver", "apply").on("node-1"), Fate::Exit(1));
     let gpu = cluster.apply(&driver().set("deploymentPolicy", json!("careful")));
     gpu.until(entry("node-1", DRIVER, "apply", "erroring"))

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::setting::{careful_policy, stopped};
+
 use crate::{
     cluster::{Cluster, SKYHOOKS},
     kubelet::Fate,
@@ -13,7 +15,6 @@ use crate::{
 };
 
 const LONG_ENOUGH: Duration = Duration::from_secs(7);
-pub const POLICIES: &str = "/apis/skyhook.nvidia.com/v1alpha1/deploymentpolicies";
 
 fn driver() -> Skyhook {
     skyhook("gpu").with(package("driver", "2.0.1"))
@@ -61,30 +62,9 @@ pub fn deletion_leaves_no_state_of_uninstalled(cluster: &Cluster) {
     assert!(!keys.iter().any(|key| key.ends_with("_gpu")), "{keys:?}");
 }
 
-pub fn stopped(view: &View) -> bool {
-    let object = view.object.as_ref();
-    object.is_some_and(|object| {
-        object["status"]["compartmentStatuses"]["__default__"]["batchState"]["shouldStop"] == true
-    })
-}
-
-/// One node at a time, and none after the first failure.
-pub fn careful() -> Value {
-    json!({
-        "apiVersion": "skyhook.nvidia.com/v1alpha1", "kind": "DeploymentPolicy", "metadata": {"name": "careful"},
-        "spec": {"default": {
-            "budget": {"count": 1},
-            "strategy": {"fixed": {"initialBatch": 1, "batchThreshold": 100, "failureThreshold": 1, "safetyLimit": 90}},
-        }},
-    })
-}
-
 /// A batch reset does not help while a node is still erroring: it is counted once more, and the stop is back.
 pub fn batch_stop_returns_after_a_reset(cluster: &Cluster) {
-    cluster
-        .api
-        .post(POLICIES, &careful())
-        .expect("the policy is accepted");
+    careful_policy(cluster);
     cluster.fate(pods("driver", "apply").on("node-1"), Fate::Exit(1));
     let gpu = cluster.apply(&driver().set("deploymentPolicy", json!("careful")));
     gpu.until(entry("node-1", "driver|2.0.1", "apply", "erroring"))

@@ -301,7 +301,7 @@ pub fn by_policy(cluster: &Cluster) {
     });
     cluster
         .api
-        .post(super::facts::POLICIES, &policy)
+        .post(super::setting::POLICIES, &policy)
         .expect("the policy is accepted");
     cluster.without_an_error(|| {
         cluster

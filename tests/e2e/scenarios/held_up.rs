@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::facts::{POLICIES, careful, reset_batch, stopped};
+use super::facts::reset_batch;
+use super::setting::{POLICIES, careful_policy, stopped};
 use crate::{
     cluster::Cluster,
     kubelet::Fate,
@@ -52,10 +53,7 @@ pub fn waits_for_earlier(cluster: &Cluster) {
 
 /// The policy was deleted while nothing guarded it.
 pub fn policy_missing(cluster: &Cluster) {
-    cluster
-        .api
-        .post(POLICIES, &careful())
-        .expect("the policy is accepted");
+    careful_policy(cluster);
     cluster
         .api
         .delete(&format!("{POLICIES}/careful"), &json!({}))
@@ -65,10 +63,7 @@ pub fn policy_missing(cluster: &Cluster) {
         .stays(&not_begun(), LONG_ENOUGH)
         .diagnosed("SKY303", json!({"name": "gpu"}))
         .captured("old-policy-missing");
-    cluster
-        .api
-        .post(POLICIES, &careful())
-        .expect("the policy is accepted");
+    careful_policy(cluster);
     // Policies are not watched: only another event makes the operator look.
     gpu.annotate("seen", json!("now")).until(complete()).well();
 }
@@ -115,10 +110,7 @@ pub fn batch_held_by_a_node(cluster: &Cluster) {
 
 /// With a policy that stops at the first failure, a rough reboot stops the rollout though nothing is wrong.
 pub fn stale_erroring_after_reboot(cluster: &Cluster) {
-    cluster
-        .api
-        .post(POLICIES, &careful())
-        .expect("the policy is accepted");
+    careful_policy(cluster);
     cluster.fate(pods("kernel", "interrupt"), Fate::RoughReboot);
     let gpu = cluster.apply(
         &skyhook("gpu")

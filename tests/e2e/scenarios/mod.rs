@@ -2,6 +2,7 @@
 
 mod cures;
 mod deletion;
+mod deletion_cured;
 mod facts;
 mod generations;
 mod healthy;
@@ -10,9 +11,11 @@ mod modelled;
 mod races;
 mod readme;
 mod rights;
+mod setting;
 mod strip;
 mod stuck;
 mod teardown;
+mod undelete;
 mod undo;
 mod uninstall;
 mod webhooks;
@@ -252,30 +255,42 @@ const TEARDOWN: Group = &[
     ("ten_deadlocks", teardown::ten_deadlocks),
     (
         "stranded_gets_its_interrupt_back",
-        teardown::stranded_gets_its_interrupt_back,
+        deletion_cured::stranded_gets_its_interrupt_back,
     ),
-    ("stranded_is_forgotten", teardown::stranded_is_forgotten),
+    (
+        "stranded_is_forgotten",
+        deletion_cured::stranded_is_forgotten,
+    ),
     (
         "failing_uninstall_is_forgotten",
-        teardown::failing_uninstall_is_forgotten,
+        deletion_cured::failing_uninstall_is_forgotten,
     ),
     (
         "silent_node_is_forgotten",
-        teardown::silent_node_is_forgotten,
+        deletion_cured::silent_node_is_forgotten,
     ),
     (
         "ignored_node_is_taken_up",
-        teardown::ignored_node_is_taken_up,
+        deletion_cured::ignored_node_is_taken_up,
     ),
     (
         "tainted_node_is_tolerated",
-        teardown::tainted_node_is_tolerated,
+        deletion_cured::tainted_node_is_tolerated,
     ),
-    ("policy_that_is_missing", teardown::policy_that_is_missing),
-    ("drain_of_an_uninstall", teardown::drain_of_an_uninstall),
-    ("operator_is_gone", teardown::operator_is_gone),
-    ("earlier_one_is_disabled", teardown::earlier_one_is_disabled),
-    ("stopped_rollout", teardown::stopped_rollout),
+    (
+        "policy_that_is_missing",
+        deletion_cured::policy_that_is_missing,
+    ),
+    (
+        "drain_of_an_uninstall",
+        deletion_cured::drain_of_an_uninstall,
+    ),
+    ("operator_is_gone", deletion_cured::operator_is_gone),
+    (
+        "earlier_one_is_disabled",
+        deletion_cured::earlier_one_is_disabled,
+    ),
+    ("stopped_rollout", deletion_cured::stopped_rollout),
 ];
 
 /// `uninstall`, and what it waits for.
@@ -314,19 +329,19 @@ const STRIP: Group = &[
     ),
     (
         "a_foreign_finalizer_survives",
-        strip::a_foreign_finalizer_survives,
+        undelete::a_foreign_finalizer_survives,
     ),
-    ("undelete_after_a_strip", strip::undelete_after_a_strip),
+    ("undelete_after_a_strip", undelete::undelete_after_a_strip),
     (
         "undelete_while_terminating",
-        strip::undelete_while_terminating,
+        undelete::undelete_while_terminating,
     ),
     (
         "undelete_of_what_was_configured_anew",
-        strip::undelete_of_what_was_configured_anew,
+        undelete::undelete_of_what_was_configured_anew,
     ),
-    ("undelete_under_way", strip::undelete_under_way),
-    ("leftovers_of_an_orphan", strip::leftovers_of_an_orphan),
+    ("undelete_under_way", undelete::undelete_under_way),
+    ("leftovers_of_an_orphan", undelete::leftovers_of_an_orphan),
 ];
 
 /// The old generation with its webhooks, one at a time: they share a port.

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::setting::guarded_workload;
+
 use crate::{
     cluster::Cluster,
     kubelet::Fate,
@@ -222,23 +224,7 @@ pub fn paused_with_suspended_jobs(cluster: &Cluster) {
 }
 
 pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
-    cluster.run_pod("training", "node-2", json!({"app": "training"}));
-    let budget = json!({
-        "metadata": {"name": "training"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "training"}}},
-    });
-    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
-    cluster
-        .api
-        .post(budgets, &budget)
-        .expect("a budget can be created");
-    let path = format!("{budgets}/training");
-    cluster.await_that("the budget is computed", || {
-        cluster
-            .api
-            .get(&path)
-            .is_ok_and(|budget| budget["status"]["currentHealthy"] == 1)
-    });
+    let _path = guarded_workload(cluster);
     let spec = skyhook("gpu")
         .with(package("driver", "2.0.1").interrupts("service"))
         .spec;

@@ -1,10 +1,10 @@
-//! Deletions ended by force, what they leave, and the way back: our commands beside the real operator's own finalizer.
+//! Deletions ended by force, and what they leave: our commands beside the real operator's own finalizer.
 
 use std::{process::Command, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{cures::all_well, writes::run};
+use super::writes::run;
 use crate::{
     api::Api,
     cluster::{Cluster, SKYHOOKS},
@@ -12,19 +12,19 @@ use crate::{
     manifest::{Skyhook, package, skyhook},
     operator::NAMESPACE,
     ours,
-    rollout::{Rollout, pods},
-    view::{PREFIX, View, absent, complete, condition, entry, everywhere, gone, pod, status, that},
+    rollout::pods,
+    view::{PREFIX, complete, entry, gone, that},
 };
 
 const LONG_ENOUGH: Duration = Duration::from_secs(7);
 const DRIVER: &str = "driver|2.0.1";
-const STRIP: [&str; 5] = ["finalizer", "strip", "gpu", "--force", "--confirm"];
+pub const STRIP: [&str; 5] = ["finalizer", "strip", "gpu", "--force", "--confirm"];
 
-fn driver() -> Skyhook {
+pub fn driver() -> Skyhook {
     skyhook("gpu").with(package("driver", "2.0.1"))
 }
 
-fn uninstallable() -> Skyhook {
+pub fn uninstallable() -> Skyhook {
     skyhook("gpu").with(package("driver", "2.0.1").uninstallable())
 }
 
@@ -88,7 +88,7 @@ fn scrub(cluster: &Cluster) {
 }
 
 /// Pods and config maps of packages, which go with their owner.
-fn owned(cluster: &Cluster) -> usize {
+pub fn owned(cluster: &Cluster) -> usize {
     let count = |plural: &str| {
         let path =
             format!("/api/v1/namespaces/{NAMESPACE}/{plural}?labelSelector={PREFIX}/name%3Dgpu");
@@ -237,7 +237,7 @@ pub fn the_taint_goes_where_nothing_needs_it(cluster: &Cluster) {
     assert_eq!(ours, theirs, "{ours:#}\nand not\n{theirs:#}");
 }
 
-fn request(api: &Api, name: &str) -> Value {
+pub fn request(api: &Api, name: &str) -> Value {
     api.get(&format!("{SKYHOOKS}/{name}")).expect("it is there")
 }
 
@@ -299,201 +299,4 @@ pub fn with_the_operator_gone_and_its_webhooks_left(cluster: &Cluster) {
     }
     run(cluster, &STRIP);
     gpu.until(gone());
-}
-
-/// What is of others stays, and holds the object.
-pub fn a_foreign_finalizer_survives(cluster: &Cluster) {
-    let gpu = cluster.apply(&driver());
-    gpu.until(complete());
-    let path = format!("{SKYHOOKS}/gpu");
-    let both = |own: &str| json!({"metadata": {"finalizers": ["example.com/keep", own]}});
-    let own = format!("{PREFIX}/skyhook");
-    cluster
-        .api
-        .merge(&path, &both(&own))
-        .expect("it is accepted");
-    cluster.stop_operator();
-    gpu.delete();
-    run(cluster, &STRIP);
-    let left = request(&cluster.api, "gpu");
-    assert_eq!(left["metadata"]["finalizers"], json!(["example.com/keep"]));
-    let refused = ours::run(
-        &cluster.kubeconfig("admin"),
-        &["undelete", "gpu", "--confirm"],
-    );
-    assert_eq!(refused.exit, Some(3), "{refused:#?}");
-    let none = json!({"metadata": {"finalizers": null}});
-    cluster.api.merge(&path, &none).expect("its owner lets go");
-    gpu.until(gone());
-    // The journal holds it still.
-    cluster.fate(Target::default(), Fate::Hang);
-    run(cluster, &["undelete", "gpu", "--confirm"]);
-    cluster.start_operator();
-    nothing_runs(&gpu);
-}
-
-/// Any pod that the operator made would hang, and be seen.
-#[track_caller]
-fn nothing_runs(gpu: &Rollout<'_>) {
-    gpu.until(complete())
-        .stays(
-            &that("no pod", |view: &View| view.pods.is_empty()),
-            LONG_ENOUGH,
-        )
-        .stays(&complete(), Duration::from_secs(1))
-        .well();
-}
-
-fn two() -> Skyhook {
-    uninstallable().with(
-        package("tuning", "1.2.0")
-            .interrupts("service")
-            .set("configMap", json!({"a.conf": "x"})),
-    )
-}
-
-/// Stripped while the operator looks on, and back again: no package runs.
-pub fn undelete_after_a_strip(cluster: &Cluster) {
-    let gpu = cluster.apply(&two());
-    gpu.until(complete());
-    run(cluster, &["pause", "gpu", "--confirm"]);
-    gpu.delete()
-        .until(condition("DeletionBlocked", "PausedWithPendingUninstall"));
-    let before = request(&cluster.api, "gpu");
-    run(cluster, &[&STRIP[..], &["--purge-state"]].concat());
-    gpu.until(gone()).until(absent(DRIVER));
-    cluster.await_that("nothing of it is left", || owned(cluster) == 0);
-
-    cluster.fate(Target::default(), Fate::Hang);
-    run(cluster, &["undelete", "gpu", "--confirm"]);
-    let back = request(&cluster.api, "gpu");
-    assert_eq!(back["spec"], before["spec"]);
-    assert_ne!(back["metadata"]["uid"], before["metadata"]["uid"]);
-    gpu.until(status("paused"));
-    run(cluster, &["resume", "gpu", "--confirm"]);
-    nothing_runs(&gpu);
-    gpu.stays(&everywhere(DRIVER, "config", "complete"), Duration::ZERO);
-}
-
-/// From its own terminating self, with nothing begun: no package runs.
-pub fn undelete_while_terminating(cluster: &Cluster) {
-    let gpu = cluster.apply(&two());
-    gpu.until(complete());
-    run(cluster, &["disable", "gpu", "--confirm"]);
-    gpu.delete()
-        .until(condition("DeletionBlocked", "DisabledWithPendingUninstall"));
-    cluster.fate(Target::default(), Fate::Hang);
-    run(cluster, &["undelete", "gpu", "--confirm"]);
-    run(cluster, &["enable", "gpu", "--confirm"]);
-    nothing_runs(&gpu);
-}
-
-/// Configured anew, a package is done without its interrupt, and only the status of the object says so.
-pub fn undelete_of_what_was_configured_anew(cluster: &Cluster) {
-    const TUNING: &str = "tuning|1.2.0";
-    let tuned = package("tuning", "1.2.0")
-        .interrupts("service")
-        .set("configMap", json!({"a.conf": "x"}));
-    let gpu = cluster.apply(&skyhook("gpu").with(tuned));
-    gpu.until(complete());
-    gpu.edit(json!({"packages": {"tuning": {"configMap": {"a.conf": "y"}}}}))
-        .until(pod("tuning", "config"))
-        .until(everywhere(TUNING, "config", "complete"))
-        .until(complete());
-    let updates = request(&cluster.api, "gpu")["status"]["configUpdates"].clone();
-    assert_eq!(
-        updates["tuning"],
-        json!(["a.conf"]),
-        "only the status says so"
-    );
-    cluster.stop_operator();
-    gpu.delete();
-    run(cluster, &STRIP);
-    gpu.until(gone());
-    cluster.start_operator();
-    cluster.fate(Target::default(), Fate::Hang);
-    run(cluster, &["undelete", "gpu", "--confirm"]);
-    nothing_runs(&gpu);
-    gpu.stays(&everywhere(TUNING, "config", "complete"), Duration::ZERO);
-}
-
-/// Under way: the operator is held, what was begun is installed again, and nothing else runs.
-pub fn undelete_under_way(cluster: &Cluster) {
-    let gpu = cluster.apply(&two());
-    gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall"), Fate::Hang);
-    gpu.delete().until(pod("driver", "uninstall"));
-    run(cluster, &["undelete", "gpu", "--confirm"]);
-    let back = request(&cluster.api, "gpu");
-    assert_eq!(back["metadata"]["deletionTimestamp"], Value::Null);
-    let paused = &back["metadata"]["annotations"][format!("{PREFIX}/pause")];
-    assert_eq!(*paused, Value::Null, "it is not left paused");
-    cluster.fate(pods("tuning", "apply"), Fate::Hang);
-    gpu.until(everywhere(DRIVER, "config", "complete"))
-        .until(complete())
-        .well();
-}
-
-/// Stripped by hand in the middle of an interrupt, and cleaned up afterwards.
-pub fn leftovers_of_an_orphan(cluster: &Cluster) {
-    cluster.fate(pods("driver", "interrupt").on("node-2"), Fate::Hang);
-    let interrupts = package("driver", "2.0.1").interrupts("service");
-    let gpu = cluster.apply(&skyhook("gpu").with(interrupts));
-    gpu.until(entry("node-1", DRIVER, "post-interrupt", "complete"))
-        .until(entry("node-2", DRIVER, "interrupt", "in_progress"));
-    cluster.apply(&skyhook("net").with(package("tuning", "1.2.0")));
-    cluster.stop_operator();
-    let net = nodes_of(cluster, "net");
-    gpu.delete().strip_finalizer().until(gone());
-    cluster
-        .report(&[])
-        .has("SKY701", &json!({"node": "node-2"}));
-
-    let listed = cluster.ours(&["leftovers"]);
-    let items = listed["items"].as_array().expect("items");
-    assert!(items.iter().all(|i| i["owner"] == "gpu"), "{listed:#}");
-    // Others may not be released yet.
-    let held = |i: &&Value| i["cordoned"] == true && i["object"]["name"] == "node-2";
-    assert_eq!(items.iter().filter(held).count(), 1, "{listed:#}");
-
-    run(cluster, &["leftovers", "--clean", "--confirm"]);
-    for node in ["node-1", "node-2", "node-3"] {
-        let node = cluster.node(node);
-        assert_eq!(node["spec"]["unschedulable"], Value::Null, "{node:#}");
-    }
-    gpu.stays(
-        &that("the record stays", |view| view.entries(DRIVER).len() == 3),
-        Duration::ZERO,
-    );
-    let purge = ["leftovers", "--clean", "--purge-state", "--confirm"];
-    run(cluster, &purge);
-    assert_eq!(nodes_of(cluster, "gpu"), Vec::<String>::new());
-    assert_eq!(nodes_of(cluster, "net"), net, "what lives is left alone");
-    assert_eq!(cluster.ours(&["leftovers"])["items"], json!([]));
-    assert_eq!(owned(cluster), 0);
-    cluster.heal();
-    cluster.start_operator();
-    cluster.rollout("net").until(complete());
-    all_well(cluster);
-}
-
-/// Every key and condition of a custom resource on any node.
-fn nodes_of(cluster: &Cluster, name: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for node in cluster.api.items("/api/v1/nodes").expect("nodes") {
-        let on = node["metadata"]["name"].as_str().unwrap_or_default();
-        for map in ["annotations", "labels"] {
-            let all = node["metadata"][map].as_object().into_iter().flatten();
-            let ours = all
-                .filter(|(key, _)| key.starts_with(PREFIX) && key.ends_with(&format!("_{name}")));
-            found.extend(ours.map(|(key, value)| format!("{on} {key}={value}")));
-        }
-        let conditions = node["status"]["conditions"].as_array();
-        let kinds = conditions.into_iter().flatten().map(|c| &c["type"]);
-        let ours = kinds.filter_map(Value::as_str);
-        let ours = ours.filter(|kind| kind.starts_with(&format!("{PREFIX}/{name}/")));
-        found.extend(ours.map(|kind| format!("{on} {kind}")));
-    }
-    found.sort();
-    found
 }

@@ -5,6 +5,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 
+use super::setting::guarded_workload;
+
 use crate::{
     cluster::Cluster,
     kubelet::{Fate, Target},
@@ -237,23 +239,7 @@ pub fn pod_never_acknowledged(cluster: &Cluster) {
 
 /// A budget that allows no disruption keeps the drain waiting.
 pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
-    cluster.run_pod("training", "node-2", json!({"app": "training"}));
-    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
-    let budget = json!({
-        "metadata": {"name": "training"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "training"}}},
-    });
-    cluster
-        .api
-        .post(budgets, &budget)
-        .expect("a budget can be created");
-    let path = format!("{budgets}/training");
-    cluster.await_that("the budget is computed", || {
-        cluster
-            .api
-            .get(&path)
-            .is_ok_and(|budget| budget["status"]["currentHealthy"] == 1)
-    });
+    let path = guarded_workload(cluster);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")));
     gpu.until(that("the operator is refused", {
         let log = cluster.log_reader("operator");

@@ -1,34 +1,30 @@
 //! Everything goes before the operator does: in order, with each documented deadlock, and out of each by the remedy
 //! that is printed.
 
-use std::{cell::RefCell, time::Duration};
-
 use serde_json::{Value, json};
 
 use super::{
-    cures::{carry_out, cure},
-    facts::{POLICIES, careful, stopped},
+    cures::cure,
+    setting::{POLICIES, careful_policy},
 };
 use crate::{
     cluster::{Cluster, SKYHOOKS},
     kubelet::{Fate, Target},
     manifest::{Skyhook, package, skyhook},
     ours::{self, Said},
-    rollout::{Rollout, pods},
-    view::{View, complete, condition, entry, gone, pod, that},
+    rollout::Rollout,
+    view::{complete, condition, entry, gone, that},
 };
 
-/// The operator comes round every two seconds while there is work; this is several of its passes.
-const LONG_ENOUGH: Duration = Duration::from_secs(7);
 const DRIVER: &str = "driver|2.0.1";
 
-fn teardown(cluster: &Cluster, more: &[&str]) -> Said {
+pub fn teardown(cluster: &Cluster, more: &[&str]) -> Said {
     let args = [&["teardown", "--timeout", "4m"], more].concat();
     ours::run(&cluster.kubeconfig("admin"), &args)
 }
 
 /// The rows of the table on stdout, without its heading and its blanks.
-fn rows(said: &Said) -> Vec<String> {
+pub fn rows(said: &Said) -> Vec<String> {
     let table = said.stdout.lines().skip(1).take_while(|l| !l.is_empty());
     table
         .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -52,7 +48,7 @@ fn nothing_left(cluster: &Cluster) {
     }
 }
 
-fn uninstallable(name: &str) -> Skyhook {
+pub fn uninstallable(name: &str) -> Skyhook {
     skyhook(name).with(package("driver", "2.0.1").uninstallable())
 }
 
@@ -64,7 +60,7 @@ fn alone(cluster: &Cluster, of: Skyhook) -> Skyhook {
 }
 
 /// Pods of this CR at this stage.
-fn of(name: &str, stage: &str) -> Target {
+pub fn of(name: &str, stage: &str) -> Target {
     Target {
         skyhook: Some(name.to_owned()),
         stage: Some(stage.to_owned()),
@@ -74,10 +70,7 @@ fn of(name: &str, stage: &str) -> Target {
 
 /// Later priorities first, each once the one before is gone; the policy last.
 pub fn in_order(cluster: &Cluster) {
-    cluster
-        .api
-        .post(POLICIES, &careful())
-        .expect("the policy is accepted");
+    careful_policy(cluster);
     let base = cluster.apply(
         &skyhook("base")
             .with(package("tuning", "1.2.0"))
@@ -161,7 +154,7 @@ fn rows_of_preview(said: &Said) -> Vec<String> {
 }
 
 /// A CR whose uninstall waits for an interrupt that its spec no longer has.
-fn stranded<'a>(cluster: &'a Cluster, of_name: Skyhook) -> Rollout<'a> {
+pub fn stranded<'a>(cluster: &'a Cluster, of_name: Skyhook) -> Rollout<'a> {
     let name = of_name.name.clone();
     let gpu = cluster.apply(&of_name);
     gpu.until(complete());
@@ -188,7 +181,7 @@ fn stranded<'a>(cluster: &'a Cluster, of_name: Skyhook) -> Rollout<'a> {
 }
 
 /// The kubelet is silent, and has been for long.
-fn silent(cluster: &Cluster, node: &str) {
+pub fn silent(cluster: &Cluster, node: &str) {
     let condition = json!({
         "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "no word from the kubelet",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -207,14 +200,14 @@ fn break_state(cluster: &Cluster, node: &str, name: &str) {
     cluster.annotate_node(node, &format!("nodeState_{name}"), broken);
 }
 
-fn ignore(cluster: &Cluster, node: &str) {
+pub fn ignore(cluster: &Cluster, node: &str) {
     cluster.patch_node(
         node,
         json!({"metadata": {"labels": {"skyhook.nvidia.com/ignore": "true"}}}),
     );
 }
 
-fn taint(cluster: &Cluster, node: &str) {
+pub fn taint(cluster: &Cluster, node: &str) {
     cluster.patch_node(
         node,
         json!({"spec": {"taints": [{"key": "maintenance", "effect": "NoSchedule"}]}}),
@@ -232,10 +225,7 @@ pub fn ten_deadlocks(cluster: &Cluster) {
 
     cluster.fate(of("erring", "apply"), Fate::Exit(1));
     cluster.fate(of("failing", "uninstall"), Fate::Exit(3));
-    cluster
-        .api
-        .post(POLICIES, &careful())
-        .expect("the policy is accepted");
+    careful_policy(cluster);
     let unruled = uninstallable("unruled").set("deploymentPolicy", json!("careful"));
     let unruled = cluster.apply(&alone(cluster, unruled));
     let apply = |name: &str| cluster.apply(&alone(cluster, uninstallable(name)));
@@ -371,226 +361,4 @@ pub fn ten_deadlocks(cluster: &Cluster) {
     let again = teardown(cluster, &["--confirm"]);
     assert_eq!(again.exit, Some(0), "{again:#?}");
     nothing_left(cluster);
-}
-
-/// Deletes, waits until the rule says so, and takes the way out as it is printed.
-#[track_caller]
-fn deleted_and_cured(gpu: &Rollout<'_>, code: &str, subject: Value, words: &[&str]) {
-    gpu.delete();
-    let found = || {
-        let report = ours::diagnose(&gpu.cluster.kubeconfig("admin"), &[]);
-        !report.with_code(code).is_empty()
-    };
-    gpu.cluster.await_that(&format!("{code} is found"), found);
-    let still = that("still there", |view: &View| view.object.is_some());
-    gpu.stays(&still, LONG_ENOUGH);
-    cure(gpu, code, subject, words);
-    gpu.until(gone());
-}
-
-/// Deletes, frees node-2 as printed, and finds that the operator passes it over: the others are in progress for ever.
-#[track_caller]
-fn deleted_and_passed_over(gpu: &Rollout<'_>, code: &str, words: &[&str]) {
-    gpu.delete().until(that("the others are clean", |view| {
-        view.entries(DRIVER).len() == 1
-    }));
-    let still = that("still there", |view: &View| view.object.is_some());
-    gpu.stays(&still, LONG_ENOUGH)
-        .diagnosed(code, json!({"node": "node-2"}));
-    cure(gpu, code, json!({"node": "node-2"}), words);
-    gpu.stays(&still, LONG_ENOUGH)
-        .diagnosed("SKY114", json!({"node": "node-2", "package": "driver"}));
-    cure(gpu, "SKY114", json!({"node": "node-2"}), &["annotate"]);
-    gpu.until(pod("driver", "uninstall")).until(gone());
-}
-
-/// SKY102, the way that runs the interrupt.
-pub fn stranded_gets_its_interrupt_back(cluster: &Cluster) {
-    let gpu = stranded(
-        cluster,
-        skyhook("gpu").with(
-            package("driver", "2.0.1")
-                .uninstallable()
-                .interrupts("service"),
-        ),
-    );
-    cluster.edits(
-        "s/^    driver:$/    driver:\\n      interrupt: {type: service, services: [containerd]}/",
-    );
-    deleted_and_cured(&gpu, "SKY102", json!({"node": "node-2"}), &["edit"]);
-}
-
-/// SKY102, the way that forgets, node by node.
-pub fn stranded_is_forgotten(cluster: &Cluster) {
-    let gpu = stranded(
-        cluster,
-        skyhook("gpu").with(
-            package("driver", "2.0.1")
-                .uninstallable()
-                .interrupts("service"),
-        ),
-    );
-    for node in ["node-1", "node-2"] {
-        cure(&gpu, "SKY102", json!({"node": node}), &["reset"]);
-    }
-    deleted_and_cured(&gpu, "SKY102", json!({"node": "node-3"}), &["reset"]);
-}
-
-/// SKY112.
-pub fn failing_uninstall_is_forgotten(cluster: &Cluster) {
-    let gpu = cluster.apply(&uninstallable("gpu"));
-    gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall").on("node-2"), Fate::Exit(3));
-    deleted_and_cured(&gpu, "SKY112", json!({"node": "node-2"}), &["reset"]);
-}
-
-/// SKY205.
-pub fn silent_node_is_forgotten(cluster: &Cluster) {
-    let gpu = cluster.apply(&uninstallable("gpu"));
-    gpu.until(complete());
-    cluster.fate(Target::default().on("node-2"), Fate::Unseen);
-    silent(cluster, "node-2");
-    deleted_and_cured(&gpu, "SKY205", json!({"node": "node-2"}), &["reset"]);
-}
-
-/// SKY304.
-pub fn ignored_node_is_taken_up(cluster: &Cluster) {
-    let gpu = cluster.apply(&uninstallable("gpu"));
-    gpu.until(complete());
-    ignore(cluster, "node-2");
-    deleted_and_passed_over(&gpu, "SKY304", &["unignore"]);
-}
-
-/// SKY403.
-pub fn tainted_node_is_tolerated(cluster: &Cluster) {
-    let gpu = cluster.apply(&uninstallable("gpu"));
-    gpu.until(complete());
-    taint(cluster, "node-2");
-    cluster.edits(
-        "s/^spec:$/spec:\\n  additionalTolerations: [{key: maintenance, operator: Exists}]/",
-    );
-    deleted_and_passed_over(&gpu, "SKY403", &["edit"]);
-}
-
-/// SKY303.
-pub fn policy_that_is_missing(cluster: &Cluster) {
-    cluster
-        .api
-        .post(POLICIES, &careful())
-        .expect("the policy is accepted");
-    let gpu = cluster.apply(&uninstallable("gpu").set("deploymentPolicy", json!("careful")));
-    gpu.until(complete());
-    cluster
-        .api
-        .delete(&format!("{POLICIES}/careful"), &json!({}))
-        .expect("without webhooks it can be deleted");
-    gpu.until(condition(
-        "DeploymentPolicyNotFound",
-        "DeploymentPolicyNotFound",
-    ));
-    cluster.edits("s/^  deploymentPolicy: careful$//");
-    deleted_and_cured(&gpu, "SKY303", json!({"name": "gpu"}), &["edit"]);
-}
-
-/// SKY401: the drain for the interrupt of the uninstall.
-pub fn drain_of_an_uninstall(cluster: &Cluster) {
-    let gpu = cluster.apply(
-        &skyhook("gpu").with(
-            package("driver", "2.0.1")
-                .uninstallable()
-                .interrupts("service"),
-        ),
-    );
-    gpu.until(complete());
-    cluster.run_pod("training", "node-2", json!({"app": "training"}));
-    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
-    let budget = json!({
-        "metadata": {"name": "training"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "training"}}},
-    });
-    cluster
-        .api
-        .post(budgets, &budget)
-        .expect("a budget can be created");
-    let path = format!("{budgets}/training");
-    cluster.await_that("the budget is computed", || {
-        let budget = cluster.api.get(&path);
-        budget.is_ok_and(|budget| budget["status"]["currentHealthy"] == 1)
-    });
-    cluster.edits("s/minAvailable: 1/minAvailable: 0/");
-    gpu.delete();
-    let still = that("still there", |view: &View| view.object.is_some());
-    gpu.stays(&still, LONG_ENOUGH);
-    let words = ["edit", "poddisruptionbudget"];
-    cure(&gpu, "SKY401", json!({"node": "node-2"}), &words);
-    // The others may have been drained in the meantime, and lost their turn.
-    for _ in ["node-1", "node-3"] {
-        let passed_over = RefCell::new(None);
-        cluster.await_that("it goes, or a node is passed over", || {
-            let report = ours::diagnose(&cluster.kubeconfig("admin"), &[]);
-            *passed_over.borrow_mut() = report.with_code("SKY114").first().copied().cloned();
-            gpu.view().object.is_none() || passed_over.borrow().is_some()
-        });
-        if let Some(finding) = passed_over.take() {
-            carry_out(&gpu, &finding, &["annotate"]);
-        }
-    }
-    gpu.until(gone());
-}
-
-/// SKY501: nobody is left to remove the finalizer; what the teardown prints does.
-pub fn operator_is_gone(cluster: &Cluster) {
-    let gpu = cluster.apply(&uninstallable("gpu"));
-    gpu.until(complete());
-    cluster.remove_operator();
-    let said = teardown(cluster, &["--confirm"]);
-    assert_eq!(said.exit, Some(2), "{said:#?}");
-    assert_eq!(
-        rows(&said),
-        [
-            "skyhook/gpu stalled SKY501 operator-not-running kubectl skyhook finalizer strip gpu --force"
-        ]
-    );
-    let strip = ["finalizer", "strip", "gpu", "--force", "--confirm"];
-    let stripped = ours::run(&cluster.kubeconfig("admin"), &strip);
-    assert_eq!(stripped.exit, Some(0), "{stripped:#?}");
-    gpu.until(gone());
-    let again = teardown(cluster, &["--confirm"]);
-    assert_eq!(again.exit, Some(0), "{again:#?}");
-}
-
-/// SKY302: an earlier one is not done on the node, so the uninstall does not begin there.
-pub fn earlier_one_is_disabled(cluster: &Cluster) {
-    cluster.fate(of("base", "apply").on("node-2"), Fate::Exit(1));
-    let base = cluster.apply(&skyhook("base").with(package("tuning", "1.2.0")));
-    base.until(entry("node-2", "tuning|1.2.0", "apply", "erroring"));
-    base.annotate("disable", json!("true"));
-    let gpu = cluster.apply(&uninstallable("gpu"));
-    gpu.until(complete());
-    base.annotate("disable", Value::Null)
-        .until(that("back in service", |view| {
-            view.annotation("node-2", "status_base") != Some("disabled")
-        }));
-    deleted_and_passed_over(&gpu, "SKY302", &["disable"]);
-}
-
-/// SKY301: the rollout has stopped, and with it the uninstalls of the deletion.
-pub fn stopped_rollout(cluster: &Cluster) {
-    cluster
-        .api
-        .post(POLICIES, &careful())
-        .expect("the policy is accepted");
-    cluster.fate(pods("driver", "apply").on("node-2"), Fate::Exit(1));
-    let gpu = cluster.apply(&uninstallable("gpu").set("deploymentPolicy", json!("careful")));
-    gpu.until(entry("node-1", DRIVER, "config", "complete"))
-        .until(entry("node-2", DRIVER, "apply", "erroring"))
-        .until(that("stopped", stopped));
-    gpu.delete();
-    let still = that("still there", |view: &View| view.object.is_some());
-    gpu.stays(&still, LONG_ENOUGH);
-    cure(&gpu, "SKY101", json!({"node": "node-2"}), &["reset"]);
-    gpu.stays(&still, LONG_ENOUGH);
-    let words = ["deployment-policy", "reset"];
-    cure(&gpu, "SKY301", json!({"skyhook": "gpu"}), &words);
-    gpu.until(gone());
 }

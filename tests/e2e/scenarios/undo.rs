@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::{
-    facts::{POLICIES, careful, stopped},
+    setting::{careful_policy, stopped},
     writes::{DRIVER, LONG_ENOUGH, annotated, applies_on, driver, run, two},
 };
 use crate::{
@@ -242,10 +242,7 @@ pub fn of_an_uninstall(cluster: &Cluster) {
 }
 
 pub fn of_a_policy_reset(cluster: &Cluster) {
-    cluster
-        .api
-        .post(POLICIES, &careful())
-        .expect("the policy is accepted");
+    careful_policy(cluster);
     cluster.fate(pods("driver", "apply").on("node-1"), Fate::Exit(1));
     let gpu = cluster.apply(&driver().set("deploymentPolicy", json!("careful")));
     gpu.until(entry("node-1", DRIVER, "apply", "erroring"))

@@ -1,0 +1,47 @@
+//! What several scenarios set out from.
+
+use serde_json::{Value, json};
+
+use crate::{cluster::Cluster, view::View};
+
+pub const POLICIES: &str = "/apis/skyhook.nvidia.com/v1alpha1/deploymentpolicies";
+const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+
+/// Makes the policy `careful`: one node at a time, and none after the first failure.
+pub fn careful_policy(cluster: &Cluster) {
+    let policy = json!({
+        "apiVersion": "skyhook.nvidia.com/v1alpha1", "kind": "DeploymentPolicy", "metadata": {"name": "careful"},
+        "spec": {"default": {
+            "budget": {"count": 1},
+            "strategy": {"fixed": {"initialBatch": 1, "batchThreshold": 100, "failureThreshold": 1, "safetyLimit": 90}},
+        }},
+    });
+    let made = cluster.api.post(POLICIES, &policy);
+    made.expect("the policy is accepted");
+}
+
+/// Whether a rollout by that policy has stopped.
+pub fn stopped(view: &View) -> bool {
+    let object = view.object.as_ref();
+    object.is_some_and(|object| {
+        object["status"]["compartmentStatuses"]["__default__"]["batchState"]["shouldStop"] == true
+    })
+}
+
+/// Runs the pod `training` on node-2, whose budget allows no disruption; returns the path of the budget.
+pub fn guarded_workload(cluster: &Cluster) -> String {
+    let labels: Value = json!({"app": "training"});
+    cluster.run_pod("training", "node-2", labels.clone());
+    let budget = json!({
+        "metadata": {"name": "training"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
+    });
+    let made = cluster.api.post(BUDGETS, &budget);
+    made.expect("a budget can be created");
+    let path = format!("{BUDGETS}/training");
+    cluster.await_that("the budget is computed", || {
+        let budget = cluster.api.get(&path);
+        budget.is_ok_and(|budget| budget["status"]["currentHealthy"] == 1)
+    });
+    path
+}
