@@ -187,6 +187,10 @@ struct Entry {
 
 /// A link to the plugin, or where there are none to be had, a script that calls it.
 enum StandsFor {
+    #[cfg_attr(
+        not(unix),
+        expect(dead_code, reason = "Windows has no links to be had")
+    )]
     Link(PathBuf),
     #[cfg_attr(unix, expect(dead_code, reason = "scripts are for Windows"))]
     Script(String),
