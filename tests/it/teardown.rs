@@ -1,13 +1,15 @@
 //! `teardown`: what it says before, in which order it goes about it, and how it ends.
 
+mod cut_short;
+
 use insta::assert_snapshot;
 use kubectl_skyhook::api::{Generation, keys};
 use serde_json::{Value, json};
 
 use crate::support::fake_api::{FakeApi, State};
-use crate::support::run::{Child, Ran, run};
+use crate::support::run::{Ran, run};
 use crate::support::stage::Stage;
-use crate::support::world::{Place, World};
+use crate::support::world::World;
 
 const OLD: World = World(Generation::Skyhook);
 const NEW: World = World(Generation::NodeWright);
@@ -420,70 +422,5 @@ fn the_older_generation_goes_before_the_newer() {
             format!("{old}/deploymentpolicies/careful"),
             format!("{new}/deploymentpolicies/careful"),
         ]
-    );
-}
-
-/// The pod, of another custom resource.
-fn relabel(pod: &mut Value, name: &str) {
-    let meta = &mut pod["metadata"];
-    meta["labels"][Generation::Skyhook.key("name")] = json!(name);
-    let note = meta["annotations"][Generation::Skyhook.key("package")].as_str();
-    let mut note: Value = serde_json::from_str(note.expect("a note")).expect("JSON");
-    note["skyhook"] = json!(name);
-    meta["annotations"][Generation::Skyhook.key("package")] = json!(note.to_string());
-}
-
-/// It is on its way, and a pod is at work.
-fn at_work() -> FakeApi {
-    let fake = two();
-    let mut pod = OLD.pod(
-        "late-driver",
-        &Place {
-            stage: "uninstall",
-            ..Place::default()
-        },
-        "Running",
-        &["driver-uninstall running"],
-    );
-
-    relabel(&mut pod, "late");
-    fake.load(pod);
-    fake
-}
-
-#[test]
-fn an_interrupt_leaves_the_later_waves_alone() {
-    let fake = at_work();
-    let child = Child::default();
-    fake.on("DELETE skyhooks late").after(child.interrupt());
-    let stage = Stage::over(fake);
-    let ran = stage
-        .command("teardown --interval 20ms --timeout 20s --confirm")
-        .child(&child)
-        .go();
-    assert_eq!(ran.code, Some(130), "{}", ran.transcript());
-    assert_eq!(stage.writes().len(), 1);
-    for words in [
-        "1 being deleted, which cannot be taken back",
-        "2 not begun: nothing was asked for there",
-        "To go on: kubectl skyhook teardown",
-    ] {
-        assert!(ran.stderr.contains(words), "{}", ran.transcript());
-    }
-    assert!(stage.fake.get("skyhooks", "", "base").is_some());
-}
-
-#[test]
-fn time_runs_out() {
-    let stage = Stage::over(at_work());
-    let ran = stage
-        .command("teardown --interval 20ms --timeout 300ms --confirm")
-        .go();
-    assert_eq!(ran.code, Some(5), "{}", ran.transcript());
-    assert!(
-        ran.stderr
-            .contains("error: timed out after 300ms; the deletions that were asked for go on"),
-        "{}",
-        ran.transcript()
     );
 }

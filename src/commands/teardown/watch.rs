@@ -16,7 +16,7 @@ use crate::commands::wait::look::{Look, Trouble, look};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::plan::{Plan, Stage};
-use crate::view::{count, list};
+use crate::view::{Text, count, list};
 
 /// Everything is read at least every so many looks; in between only the objects themselves are, unless they change.
 const WHOLE_EVERY: u32 = 5;
@@ -302,23 +302,27 @@ impl<'a> Watch<'a> {
             .iter()
             .zip(&self.course.items)
             .filter_map(|(standing, item)| match standing {
-                Standing::Going(so_far) => Some(format!("  {}: {so_far}", item.target)),
+                Standing::Going(so_far) => Some(format!("{}: {so_far}", item.target)),
                 Standing::Stalled(why) => {
                     let why = why.first().map(Hindrance::brief).unwrap_or_default();
-                    Some(format!("  {}: {why}", item.target))
+                    Some(format!("{}: {why}", item.target))
                 }
                 _ => None,
             })
             .collect();
         let mut now = lines[..lines.len().min(LISTED)].join("\n");
         if lines.len() > LISTED {
-            now += &format!("\n  and {} more", count(lines.len() - LISTED));
+            now += &format!("\nand {} more", count(lines.len() - LISTED));
         }
         if now != self.shown && !now.is_empty() {
-            ctx.note(format!("{} on their way:", count(lines.len())));
+            let mut note = Text::new();
+            note.line(format!("{} on the way:", count(lines.len())));
+            let mut each = Text::new();
             for line in now.lines() {
-                ctx.note(line);
+                each.paragraph(line);
             }
+            note.indented(2, each);
+            ctx.note(note);
         }
         self.shown = now;
     }

@@ -1,0 +1,125 @@
+//! A teardown that one looks at on a terminal, that is interrupted, or that runs out of time.
+
+use std::process::Command;
+use std::time::Duration;
+
+use expectrl::process::unix::WaitStatus;
+use expectrl::{Eof, Expect, Session};
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use super::{OLD, goes, gone, two};
+use crate::support::fake_api::FakeApi;
+use crate::support::run::Child;
+use crate::support::stage::Stage;
+use crate::support::world::Place;
+
+/// The pod, of another custom resource.
+fn relabel(pod: &mut Value, name: &str) {
+    let meta = &mut pod["metadata"];
+    meta["labels"][Generation::Skyhook.key("name")] = json!(name);
+    let note = meta["annotations"][Generation::Skyhook.key("package")].as_str();
+    let mut note: Value = serde_json::from_str(note.expect("a note")).expect("JSON");
+    note["skyhook"] = json!(name);
+    meta["annotations"][Generation::Skyhook.key("package")] = json!(note.to_string());
+}
+
+/// It is on its way, and a pod is at work.
+fn at_work() -> FakeApi {
+    let fake = two();
+    let mut pod = OLD.pod(
+        "late-driver",
+        &Place {
+            stage: "uninstall",
+            ..Place::default()
+        },
+        "Running",
+        &["driver-uninstall running"],
+    );
+
+    relabel(&mut pod, "late");
+    fake.load(pod);
+    fake
+}
+
+#[test]
+fn an_interrupt_leaves_the_later_waves_alone() {
+    let fake = at_work();
+    let child = Child::default();
+    fake.on("DELETE skyhooks late").after(child.interrupt());
+    let stage = Stage::over(fake);
+    let ran = stage
+        .command("teardown --interval 20ms --timeout 20s --confirm")
+        .child(&child)
+        .go();
+    assert_eq!(ran.code, Some(130), "{}", ran.transcript());
+    assert_eq!(stage.writes().len(), 1);
+    for words in [
+        "1 being deleted, which cannot be taken back",
+        "2 not begun: nothing was asked for there",
+        "To go on: kubectl skyhook teardown",
+    ] {
+        assert!(ran.stderr.contains(words), "{}", ran.transcript());
+    }
+    assert!(stage.fake.get("skyhooks", "", "base").is_some());
+}
+
+#[test]
+fn time_runs_out() {
+    let stage = Stage::over(at_work());
+    let ran = stage
+        .command("teardown --interval 20ms --timeout 300ms --confirm")
+        .go();
+    assert_eq!(ran.code, Some(5), "{}", ran.transcript());
+    assert!(
+        ran.stderr
+            .contains("error: timed out after 300ms; the deletions that were asked for go on"),
+        "{}",
+        ran.transcript()
+    );
+}
+
+#[test]
+fn a_terminal_shows_what_is_on_its_way() {
+    let fake = at_work();
+    fake.on("LIST skyhooks").nth(8).after(|it| {
+        it.store.forget("pods", OLD.namespace(), "late-driver");
+        gone(it, OLD, "late");
+    });
+    goes(&fake, OLD, "base");
+    let stage = Stage::over(fake);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
+    command
+        .args(["teardown", "--interval", "20ms", "--confirm"])
+        .env_clear()
+        .env("HOME", stage.state.path())
+        .env("XDG_STATE_HOME", stage.state.path())
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1")
+        .env("KUBECONFIG", stage.served.kubeconfig());
+    let mut session = Session::spawn(command).expect("the binary starts on a terminal");
+    session.set_expect_timeout(Some(Duration::from_secs(60)));
+    for said in [
+        "asked for the deletion of skyhook/late",
+        "1 on the way:",
+        "  skyhook/late: 1 uninstall left on 1 node",
+        "gone: skyhook/late",
+        "asked for the deletion of skyhook/base",
+        "asked for the deletion of deploymentpolicy/careful",
+    ] {
+        if let Err(error) = session.expect(said) {
+            panic!("no {said:?}: {error}");
+        }
+    }
+    let rest = session.expect(Eof).expect("it ends");
+    let said = String::from_utf8_lossy(rest.as_bytes()).into_owned();
+    assert!(
+        said.contains("Everything is gone: it is safe to uninstall the operator"),
+        "{said}"
+    );
+    let ended = session.get_process().wait().expect("an exit code");
+    assert!(
+        matches!(ended, WaitStatus::Exited(_, 0)),
+        "{ended:?} {said}"
+    );
+}
