@@ -269,7 +269,16 @@ pub fn to_clean_up(cluster: &Cluster) {
     let gpu = cluster.apply(&interrupting());
     gpu.until(everywhere("driver|2.0.1", "interrupt", "in_progress"));
     let logs = ["package", "logs", "driver", "--skyhook", "gpu"];
-    without_each(&user, "package logs", &logs, &[]);
+    user.has(&without_each(&user, "package logs", &logs, &[]), &[]);
+    // No kubelet here keeps logs: the server lets us through to it, and that is all.
+    let said = user.runs(&logs);
+    assert!(
+        said.stderr.contains("cannot read the log of interrupt"),
+        "{said:#?}"
+    );
+    for word in ["forbidden", "rbac"] {
+        assert!(!said.stderr.contains(word), "{said:#?}");
+    }
     let entry = "update-state gpu driver 2.0.1 interrupt complete --node node-1";
     proves(&user, "update-state", &words(entry), true);
     cluster.stop_operator();
