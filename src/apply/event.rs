@@ -74,6 +74,8 @@ pub enum Ended {
     TooManyFailures { failed: usize },
     /// By itself: nodes that were done turned erroring.
     NodesErroring { nodes: Vec<String> },
+    /// By itself: whether nodes turned erroring could not be seen.
+    Unseen { why: String },
     /// What a stage waits for did not come about.
     TimedOut { waiting: String },
     /// What a stage waits for cannot come about: the findings that say so.

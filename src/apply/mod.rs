@@ -25,6 +25,9 @@ pub use event::{Ended, Event, Fate, Outcome, Tally, Verdict};
 pub use journal::Journal;
 pub use preflight::{Preflight, preflight};
 use send::Line;
+
+/// How often nodes are looked for anew where they cannot be read.
+const MOST_LOOKS: u32 = 3;
 pub use stop::{Stop, Stopper};
 pub use waves::Canary;
 
@@ -207,8 +210,9 @@ impl Run<'_, '_> {
             return;
         }
         self.tell(&Event::Sending { step });
-        let fate = match self.options.dry_run && self.plan.makes_again(step) {
-            // The server would say that it is there already.
+        // The server would say that it is there already, or not yet.
+        let beyond = self.plan.makes_again(step) || self.plan.works_on_what_it_makes(step);
+        let fate = match self.options.dry_run && beyond {
             true => Fate::Applied,
             false => self.carry_out(stage, at, step, always).await,
         };
@@ -247,7 +251,10 @@ impl Run<'_, '_> {
         if self.stop.during(tokio::time::sleep(pause)).await.is_none() {
             return Some(Ended::Interrupted);
         }
-        let erroring = self.erroring(done).await;
+        let erroring = match self.erroring(done).await {
+            Ok(erroring) => erroring,
+            Err(why) => return Some(Ended::Unseen { why }),
+        };
         let failed = self.failed() + erroring.len();
         (failed > most).then_some(match erroring.is_empty() {
             true => Ended::TooManyFailures { failed },
@@ -256,17 +263,21 @@ impl Run<'_, '_> {
     }
 
     /// The nodes among those that were written to that say they are erroring.
-    async fn erroring(&self, done: &[Step]) -> Vec<String> {
+    async fn erroring(&self, done: &[Step]) -> Result<Vec<String>, String> {
         let Some(sign) = &self.plan.erroring else {
-            return Vec::new();
+            return Ok(Vec::new());
         };
         let written: Vec<&str> = done.iter().map(|s| s.target.name.as_str()).collect();
-        let mut nodes = self
-            .line
-            .named("/api/v1/nodes", sign)
-            .await
-            .unwrap_or_default();
+        let mut tries = 0;
+        let mut nodes = loop {
+            match self.line.named("/api/v1/nodes", sign).await {
+                Ok(nodes) => break nodes,
+                Err(why) if tries == MOST_LOOKS => return Err(why),
+                Err(_) => tries += 1,
+            }
+            tokio::time::sleep(self.options.patience * 2u32.pow(tries)).await;
+        };
         nodes.retain(|n| written.contains(&n.as_str()));
-        nodes
+        Ok(nodes)
     }
 }

@@ -7,9 +7,10 @@ use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::Options;
+use crate::api::go_json::escaped;
 use crate::plan::{Kind, Request, Step, Target, Verb};
 
 /// The name under which the server notes who wrote which field.
@@ -60,11 +61,15 @@ impl Line {
         self.not_before.set(self.not_before.get().max(Some(until)));
     }
 
+    /// How long the server has asked all steps to wait, if it has.
+    pub fn held(&self) -> Option<Instant> {
+        self.not_before
+            .get()
+            .filter(|until| *until > Instant::now())
+    }
+
     /// Sends what a step wants done.
     pub async fn write(&self, step: &Step) -> Answer {
-        if let Some(until) = self.not_before.get() {
-            sleep_until(until).await;
-        }
         let mut request = step.request();
         let uri = match (request.verb, self.dry_run) {
             (Verb::Delete, dry_run) => {
@@ -104,6 +109,9 @@ impl Line {
         let reply = self
             .get(&format!("{collection}?labelSelector={selector}"), accept)
             .await?;
+        if reply.status != 200 {
+            return Err(reply.message());
+        }
         let list: Value = serde_json::from_slice(&reply.body).map_err(|e| e.to_string())?;
         let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
         let name = |item: &Value| item["metadata"]["name"].as_str().map(str::to_owned);
@@ -174,7 +182,9 @@ fn http_request(uri: &str, request: &Request, kind: Kind) -> http::Request<Body>
         Kind::Node => METADATA_ONLY,
         _ => "application/json",
     };
-    let body = serde_json::to_vec(&request.body).expect("a value is JSON");
+    let body = serde_json::to_string(&request.body).expect("a value is JSON");
+    // A server compares the text of a `test` with the object as Go writes it.
+    let body = escaped(&body).into_owned().into_bytes();
     http::Request::builder()
         .method(method)
         .uri(uri)
@@ -196,10 +206,21 @@ impl Reply {
             200..=299 => Answer::Done,
             404 if verb != Verb::Create => Answer::Conflict(self.message()),
             409 | 422 => Answer::Conflict(self.message()),
-            429 | 503 | 504 => Answer::Busy(self.message(), self.wait),
-            500 | 502 => Answer::Unsure(self.message()),
+            429 => Answer::Busy(self.message(), self.wait),
+            // A server that turns a request away says so; what stands before it may have passed it on.
+            503 if self.wait.is_some() || self.is_of_the_server() => {
+                Answer::Busy(self.message(), self.wait)
+            }
+            // After its time is over, the server goes on with what it was asked for.
+            500 | 502 | 503 | 504 => Answer::Unsure(self.message()),
             _ => Answer::Refused(self.message()),
         }
+    }
+
+    /// Whether it is the API server's own answer, and not of something before it.
+    fn is_of_the_server(&self) -> bool {
+        let status: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        status["kind"] == "Status"
     }
 
     /// What the server says, in one line.

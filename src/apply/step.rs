@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::sleep_until;
+
 use super::send::Answer;
 use super::{Event, Fate, Run};
 use crate::plan::{Change, Rebased, Step};
@@ -56,6 +58,11 @@ impl Run<'_, '_> {
             tries = Tries::default();
         }
         loop {
+            // What may have been sent is followed up: the journal should know.
+            let must = always || tries.unsure > 0;
+            if !self.waited_for_its_turn(must).await {
+                return Fate::NotReached;
+            }
             let answer = self.line.write(&step).await;
             let next = match answer {
                 Answer::Done => Next::End(Fate::Applied),
@@ -89,13 +96,21 @@ impl Run<'_, '_> {
             };
             match next {
                 Next::End(fate) => return fate,
-                // What may have been sent is followed up: the journal should know.
-                Next::Again if self.stop.asked() && !always && tries.unsure == 0 => {
-                    return Fate::NotReached;
-                }
                 Next::Again => {}
             }
         }
+    }
+
+    /// Waits as long as the server has asked for; `false` if the sign to stop was given, and nothing must go on.
+    async fn waited_for_its_turn(&self, must: bool) -> bool {
+        while let Some(until) = self.line.held() {
+            match must {
+                true => sleep_until(until).await,
+                false if self.stop.during(sleep_until(until)).await.is_none() => return false,
+                false => {}
+            }
+        }
+        must || !self.stop.asked()
     }
 
     /// Reads the object, and puts the step onto what is there now.

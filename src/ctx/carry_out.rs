@@ -166,12 +166,20 @@ impl Ctx {
         undoes: Option<String>,
         waiting: Option<&mut Waiting<'_>>,
     ) -> Result<(Outcome, Option<String>)> {
-        self.may(plan, options).await?;
+        // Heard from here on: what comes while the server is asked must not be followed by writes.
+        let mut interrupt = std::pin::pin!(edges::interrupt());
+        tokio::select! {
+            biased;
+            () = &mut interrupt => return Ok((not_begun(plan), None)),
+            may = self.may(plan, options) => may?,
+        }
         let mut journal = match options.dry_run || safety.no_journal || plan.is_empty() {
             true => None,
             false => Some(self.begin_journal(plan, undoes)?),
         };
-        let outcome = self.write(plan, options, journal.as_mut(), waiting).await?;
+        let outcome = self
+            .write(plan, options, journal.as_mut(), waiting, interrupt)
+            .await?;
         self.pass_on_warnings();
         if let Some(why) = journal.as_ref().and_then(Journal::trouble) {
             self.warn(format!("the journal is incomplete: {why}"));
@@ -180,11 +188,18 @@ impl Ctx {
             self.warn(gone);
         }
         if options.dry_run {
-            for step in plan.steps().filter(|step| plan.makes_again(step)) {
-                self.warn(format!(
-                    "{} is there still, so that making it again could not be rehearsed",
-                    step.target
-                ));
+            for step in plan.steps() {
+                if plan.makes_again(step) {
+                    self.warn(format!(
+                        "{} is there still, so that making it again could not be rehearsed",
+                        step.target
+                    ));
+                } else if plan.works_on_what_it_makes(step) {
+                    self.warn(format!(
+                        "{} is not made in a rehearsal, so that this could not be rehearsed: {}",
+                        step.target, step.why
+                    ));
+                }
             }
         }
         Ok((outcome, journal.map(|j| j.id)))
@@ -274,6 +289,7 @@ impl Ctx {
         options: &Options,
         journal: Option<&mut Journal>,
         waiting: Option<&mut Waiting<'_>>,
+        interrupt: impl Future<Output = ()>,
     ) -> Result<Outcome> {
         let client = self.writer().await?;
         let namespace = self.connected.as_ref().and_then(|c| c.namespace.clone());
@@ -306,14 +322,15 @@ impl Ctx {
             _ => {}
         };
         let outcome = tokio::select! {
-            outcome = attended(&client, plan, options, journal, &stop, &mut hear, attendant) => {
-                Ok(outcome)
-            }
-            () = edges::interrupted_twice(&stopper) => Err(Error {
+            biased;
+            () = edges::interrupted_twice(interrupt, &stopper) => Err(Error {
                 exit: Exit::Interrupted,
                 ..Error::failed("interrupted twice; what was in flight may or may not have been done")
             }
             .hint("kubectl skyhook journal show").hint("kubectl skyhook undo")),
+            outcome = attended(&client, plan, options, journal, &stop, &mut hear, attendant) => {
+                Ok(outcome)
+            }
         };
         bar.finish_and_clear();
         outcome
@@ -356,6 +373,17 @@ fn gone(plan: &Plan, outcome: &Outcome) -> Vec<String> {
         )
     });
     said.collect()
+}
+
+/// Interrupted before anything was sent.
+fn not_begun(plan: &Plan) -> Outcome {
+    let fates = plan.stages.iter();
+    Outcome {
+        ended: Ended::Interrupted,
+        fates: fates
+            .map(|stage| vec![Fate::NotReached; stage.steps.len()])
+            .collect(),
+    }
 }
 
 fn nothing_done(plan: &Plan) -> Outcome {

@@ -81,6 +81,9 @@ impl Closing<'_> {
                 "stopped by itself: nodes turned erroring: {}",
                 NodeSet::of(nodes.iter().map(String::as_str)).limited(6)
             ),
+            Ended::Unseen { why } => {
+                format!("stopped by itself: whether nodes turned erroring could not be seen: {why}")
+            }
             Ended::TimedOut { waiting } => {
                 let mut untils = self.plan.stages.iter().filter_map(|s| s.until.as_ref());
                 let remedy = match untils.any(|until| until.sign == Sign::Paused) {

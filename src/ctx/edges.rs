@@ -3,8 +3,8 @@
 use crate::apply::Stopper;
 
 /// Waits for an interrupt, passes it on, and waits for another one.
-pub async fn interrupted_twice(stopper: &Stopper) {
-    interrupt().await;
+pub async fn interrupted_twice(first: impl Future<Output = ()>, stopper: &Stopper) {
+    first.await;
     stopper.stop();
     interrupt().await;
 }

@@ -108,6 +108,16 @@ impl Plan {
         matches!(step.change, Change::Create(_)) && self.steps().any(removes)
     }
 
+    /// Whether the step works on an object that another step of the plan is to make before.
+    pub fn works_on_what_it_makes(&self, step: &Step) -> bool {
+        let before = self.steps().take_while(|other| !std::ptr::eq(*other, step));
+        let makes = |other: &Step| {
+            matches!(other.change, Change::Create(_))
+                && other.target.names_the_place_of(&step.target)
+        };
+        before.into_iter().any(makes)
+    }
+
     /// Whether it waits for something to come about, be it with nothing to do before.
     pub fn waits(&self) -> bool {
         self.stages.iter().any(|s| s.until.is_some())
@@ -317,6 +327,7 @@ impl Step {
             }
             Rebased::Same(change) => match self.guard.check(object) {
                 Ok(()) => Rebased::Same(Step {
+                    target: self.meant(object),
                     change: self.with_what_goes(change, object),
                     ..self.clone()
                 }),
@@ -353,6 +364,15 @@ impl Step {
             },
             change => change,
         }
+    }
+
+    /// The target; of a deletion the very object that was looked at, so that a second try spares one made since.
+    fn meant(&self, object: &Value) -> Target {
+        let mut target = self.target.clone();
+        if matches!(self.change, Change::Delete { .. }) && target.uid.is_none() {
+            target.uid = object["metadata"]["uid"].as_str().map(str::to_owned);
+        }
+        target
     }
 
     fn identity(&self) -> Guard {

@@ -1,8 +1,8 @@
 //! Values as Go prints them, which is what kubectl's users compare with.
 
-use std::borrow::Cow;
-
 use serde_json::{Map, Value};
+
+use crate::api::go_json::escaped;
 
 /// The document with the keys of all objects in order, as kubectl prints them and goes through them.
 pub(super) fn sorted(document: &Value) -> Value {
@@ -48,18 +48,6 @@ pub(super) fn whole(value: &Value) -> Value {
                 .map_or_else(|| value.clone(), Value::from)
         }
         plain => plain.clone(),
-    }
-}
-
-/// JSON with the characters escaped that Go escapes for the sake of HTML. They stand in strings alone.
-pub(super) fn escaped(json: &str) -> Cow<'_, str> {
-    match json.contains(['<', '>', '&']) {
-        false => json.into(),
-        true => json
-            .replace('<', "\\u003c")
-            .replace('>', "\\u003e")
-            .replace('&', "\\u0026")
-            .into(),
     }
 }
 

@@ -18,6 +18,8 @@ use jsonpath_rust::parser::model::{JpQuery, Segment};
 use jsonpath_rust::query::js_path_process;
 use serde_json::Value;
 
+use crate::api::go_json::escaped;
+
 pub(super) use go::printed;
 pub use refuse::Misfit;
 pub use scan::PathError;
@@ -80,7 +82,7 @@ impl JsonPath {
         let mut out = String::new();
         visit(&self.parts, &go::sorted(document), &mut |found| {
             let list = Value::Array(found.iter().map(|value| go::whole(value)).collect());
-            out.push_str(&go::escaped(&super::format::json(&list)));
+            out.push_str(&escaped(&super::format::json(&list)));
         })?;
         Ok(out)
     }

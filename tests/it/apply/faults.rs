@@ -1,7 +1,7 @@
 //! What may go wrong on the way, and what must not come of it.
 
 use http::Method;
-use kubectl_skyhook::apply::{Canary, Ended, Fate, Options, preflight};
+use kubectl_skyhook::apply::{Canary, Ended, Fate, Options, Stopper, preflight};
 use kubectl_skyhook::plan::Step;
 use serde_json::json;
 
@@ -205,6 +205,71 @@ async fn no_write_of_the_operator_is_lost_in_a_thousand_races() {
             "{name}"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_gateway_gave_up_on_may_have_been_done() {
+    for code in [500, 502, 504] {
+        let names = names(1);
+        let server = server_of(&names).on_request(move |_, call| {
+            let first = call.method == Method::PATCH && call.nth == 0;
+            first.then_some(Fault::DoneBut(code))
+        });
+        let (outcome, _) = carry_out(&server, &plan_of(&names), &options()).await;
+        // `undo` takes back what was applied, and leaves alone what was so already.
+        assert_eq!(outcome.fates, [[Fate::Applied]], "{code}");
+        assert_eq!(server.writes()[&path(&names[0])], 1, "{code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_after_the_sign_to_stop_though_the_server_asked_for_patience() {
+    let names = names(20);
+    let server = server_of(&names).on_request(|_, call| {
+        let first = call.path == path("gpu-0000") && call.nth == 0;
+        first.then_some(Fault::Patience(30))
+    });
+    let (stopper, stop) = Stopper::new();
+    let options = Options {
+        parallel: 8,
+        ..options()
+    };
+    let plan = plan_of(&names);
+    let (_, (outcome, _)) = tokio::join!(
+        async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            stopper.stop();
+        },
+        carry_out_until(&server, &plan, &options, None, &stop)
+    );
+    assert_eq!(outcome.ended, Ended::Interrupted);
+    // Those that were on their way when it asked.
+    assert_eq!(server.writes().len(), 7);
+    assert_eq!(
+        (outcome.tally().applied, outcome.tally().not_reached),
+        (7, 13)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_goes_no_further_where_nobody_can_see_whether_nodes_turn_erroring() {
+    let names = names(20);
+    let server = server_of(&names)
+        .on_request(|_, call| (call.uri.contains("labelSelector")).then_some(Fault::Answer(403)));
+    let options = Options {
+        canary: Some(Canary {
+            first: "3".parse().expect("a share"),
+            pause: Duration::from_millis(1),
+        }),
+        ..options()
+    };
+    let (outcome, _) = carry_out(&server, &plan_of(&names), &options).await;
+    let why = "as the test has it".to_owned();
+    assert_eq!(outcome.ended, Ended::Unseen { why });
+    assert_eq!(
+        (outcome.tally().applied, outcome.tally().not_reached),
+        (3, 17)
+    );
 }
 
 /// What happens to a node's requests, by its number: one in twenty each.

@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 pub enum Fault {
     /// The answer, instead of doing it.
     Answer(u16),
+    /// Too many requests: not before so many seconds.
+    Patience(u32),
     /// The answer, after having done it.
     DoneBut(u16),
     /// No answer.
@@ -116,6 +118,7 @@ impl Server {
             store.calls.push(call);
             let reply = match fault {
                 Some(Fault::Answer(code)) => (code, status(code, "as the test has it")),
+                Some(Fault::Patience(_)) => (429, status(429, "as the test has it")),
                 Some(Fault::Hang) => (0, Value::Null),
                 _ => store.carry_out(&head.method, &head.uri, &path, &body),
             };
@@ -129,8 +132,10 @@ impl Server {
         // Without it, every request would be done at its first poll, and nothing would be in flight.
         tokio::time::sleep(Duration::from_micros(100)).await;
         let mut response = Response::builder().status(code);
-        if code == 429 {
-            response = response.header("Retry-After", "0");
+        match fault {
+            Some(Fault::Patience(seconds)) => response = response.header("Retry-After", seconds),
+            _ if code == 429 => response = response.header("Retry-After", "0"),
+            _ => {}
         }
         response
             .body(Body::from(body.to_string().into_bytes()))

@@ -4,6 +4,7 @@ use kubectl_skyhook::api::Generation;
 use serde_json::{Value, json};
 
 use super::{Stage, expect};
+use crate::support::run::Run;
 
 #[test]
 fn pause_and_resume_disable_and_enable() {
@@ -44,4 +45,23 @@ fn pause_and_resume_disable_and_enable() {
         "{}",
         typo.transcript()
     );
+}
+
+/// A server compares these characters in the way that Go spells them.
+#[test]
+fn text_that_go_escapes_is_taken_back() {
+    let stage = Stage::of("complete");
+    let pause = |reason| {
+        let words = ["pause", "gpu-tune", "--confirm", "--reason", reason];
+        let run = Run::new(words)
+            .kubeconfig(&stage.served.kubeconfig())
+            .env("XDG_STATE_HOME", stage.state.path());
+        expect(&run.go(), 0);
+    };
+    pause("CVE & <kernel>");
+    pause("line\u{2028}end && more");
+    expect(&stage.run("undo --confirm"), 0);
+    expect(&stage.run("resume gpu-tune --confirm"), 0);
+    let annotations = &stage.cr().expect("it is there")["metadata"]["annotations"];
+    assert_eq!(annotations["kubectl-skyhook/pause-reason"], Value::Null);
 }

@@ -16,6 +16,8 @@ pub struct Logged {
     pub headers: HeaderMap,
     /// Null if there is none or it is not JSON.
     pub body: Value,
+    /// As it came.
+    pub text: String,
 }
 
 impl Logged {

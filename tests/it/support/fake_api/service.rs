@@ -94,6 +94,7 @@ impl State {
             query: query(head.uri.query().unwrap_or_default()),
             headers: head.headers,
             body: serde_json::from_slice(body).unwrap_or(Value::Null),
+            text: String::from_utf8_lossy(body).into_owned(),
         };
         self.log.push(logged.clone());
         if let Some(token) = &self.token
@@ -180,6 +181,9 @@ impl State {
             "update" => store.update(route, asked.body.clone(), dry),
             "patch" => {
                 let content_type = asked.header("content-type");
+                if super::patch::never_holds(&content_type, asked) {
+                    return Err(Problem::rejected_patch());
+                }
                 store.patch(route, &content_type, &asked.body, dry)
             }
             "delete" => store.delete(route, &asked.body, dry),
