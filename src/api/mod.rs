@@ -4,7 +4,6 @@
 
 pub mod deployment_policy;
 pub mod generation;
-pub mod go_json;
 pub mod keys;
 pub mod meta;
 pub mod node_state;

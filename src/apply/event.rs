@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Plan, Step, Until};
+use crate::plan::{Plan, Stage, Step, Until};
 
 /// Something that happens while a plan is carried out.
 #[derive(Debug)]
@@ -128,6 +128,23 @@ pub enum Verdict {
 }
 
 impl Outcome {
+    /// Interrupted before anything was sent.
+    pub fn not_begun(plan: &Plan) -> Outcome {
+        let unreached = |stage: &Stage| vec![Fate::NotReached; stage.steps.len()];
+        Outcome {
+            ended: Ended::Interrupted,
+            fates: plan.stages.iter().map(unreached).collect(),
+        }
+    }
+
+    /// There was nothing to do.
+    pub fn nothing_done(plan: &Plan) -> Outcome {
+        Outcome {
+            ended: Ended::Finished,
+            fates: plan.stages.iter().map(|_| Vec::new()).collect(),
+        }
+    }
+
     pub fn tally(&self) -> Tally {
         let mut tally = Tally::default();
         for fate in self.fates.iter().flatten() {

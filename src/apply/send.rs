@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::Options;
-use crate::api::go_json::escaped;
 use crate::plan::{Kind, Request, Step, Target, Verb};
+use crate::view::go_json::escaped;
 
 /// The name under which the server notes who wrote which field.
 const FIELD_MANAGER: &str = "kubectl-skyhook";

@@ -17,7 +17,7 @@ use super::admission::Admission;
 use super::{Cluster, Parts, Read, Ruling, Source};
 use crate::api::Generation;
 pub use error::LoadError;
-pub use follow::{Follow, News};
+pub use follow::{Follow, News, WATCHED};
 pub use names::{Named, names};
 use sources::Reader;
 

@@ -76,7 +76,7 @@ impl Ctx {
         let waits = waiting.is_some() && plan.waits() && safety.dry_run == DryRun::None;
         if plan.is_empty() && !waits {
             self.note(format!("{}: nothing to do", plan.title));
-            return self.close(plan, &nothing_done(plan), None, safety, None);
+            return self.close(plan, &Outcome::nothing_done(plan), None, safety, None);
         }
         let nodes = plan.nodes().len();
         if let Some(most) = safety.max_nodes.filter(|most| nodes > *most) {
@@ -170,7 +170,7 @@ impl Ctx {
         let mut interrupt = std::pin::pin!(edges::interrupt());
         tokio::select! {
             biased;
-            () = &mut interrupt => return Ok((not_begun(plan), None)),
+            () = &mut interrupt => return Ok((Outcome::not_begun(plan), None)),
             may = self.may(plan, options) => may?,
         }
         let mut journal = match options.dry_run || safety.no_journal || plan.is_empty() {
@@ -373,24 +373,6 @@ fn gone(plan: &Plan, outcome: &Outcome) -> Vec<String> {
         )
     });
     said.collect()
-}
-
-/// Interrupted before anything was sent.
-fn not_begun(plan: &Plan) -> Outcome {
-    let fates = plan.stages.iter();
-    Outcome {
-        ended: Ended::Interrupted,
-        fates: fates
-            .map(|stage| vec![Fate::NotReached; stage.steps.len()])
-            .collect(),
-    }
-}
-
-fn nothing_done(plan: &Plan) -> Outcome {
-    Outcome {
-        ended: Ended::Finished,
-        fates: plan.stages.iter().map(|_| Vec::new()).collect(),
-    }
 }
 
 fn progress(plan: &Plan, terminal: bool) -> ProgressBar {

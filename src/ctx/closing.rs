@@ -70,7 +70,13 @@ impl Closing<'_> {
     fn ended(&self) -> Option<String> {
         Some(match &self.outcome.ended {
             Ended::Finished => return None,
-            Ended::Interrupted => "interrupted; what was in flight was finished".to_owned(),
+            Ended::Interrupted => {
+                let mut fates = self.outcome.fates.iter().flatten();
+                match fates.all(|fate| *fate == Fate::NotReached) {
+                    true => "interrupted before anything was sent".to_owned(),
+                    false => "interrupted; what was in flight was finished".to_owned(),
+                }
+            }
             Ended::Halted => {
                 "stopped: the first step was not taken, and all others rely on it".to_owned()
             }

@@ -6,6 +6,7 @@
 mod age;
 mod columns;
 pub mod format;
+pub mod go_json;
 mod harmless;
 mod jsonpath;
 mod layout;

@@ -14,12 +14,15 @@ use super::request::Failure;
 use super::sources::Reader;
 use super::watch::{Id, Told, watch};
 use crate::api::{Generation, Skyhook};
-use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read};
+use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read, Source};
 
 /// What comes within this after a change is taken along with it.
 const SETTLE: Duration = Duration::from_millis(100);
 /// However much there is to take along, the news is not kept back longer.
 const LONGEST: Duration = Duration::from_secs(1);
+
+/// The sources that are watched.
+pub const WATCHED: [Source; 4] = [Source::Skyhooks, Source::Nodes, Source::Pods, Source::Jobs];
 
 /// A cluster whose custom resources, nodes, pods and jobs are watched from the time it was loaded.
 ///

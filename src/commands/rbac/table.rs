@@ -19,6 +19,8 @@ pub struct Command {
     reads: fn() -> Vec<Source>,
     /// What it reads beside.
     gets: &'static [(&'static str, &'static str)],
+    /// What it also watches.
+    watches: &'static [Source],
     writes: &'static [Write],
 }
 
@@ -38,11 +40,12 @@ enum Write {
     DeletePods,
     DeleteJobs,
     DeleteConfigMaps,
+    CreateConfigMaps,
 }
 
 use Write::{
-    CreatePolicies, CreateSkyhooks, DeleteConfigMaps, DeleteJobs, DeletePods, DeletePolicies,
-    DeleteSkyhooks, NodeConditions, Nodes, SkyhookStatus, Skyhooks,
+    CreateConfigMaps, CreatePolicies, CreateSkyhooks, DeleteConfigMaps, DeleteJobs, DeletePods,
+    DeletePolicies, DeleteSkyhooks, NodeConditions, Nodes, SkyhookStatus, Skyhooks,
 };
 
 const ALL_WRITES: &[Write] = &[
@@ -57,6 +60,7 @@ const ALL_WRITES: &[Write] = &[
     DeletePods,
     DeleteJobs,
     DeleteConfigMaps,
+    CreateConfigMaps,
 ];
 
 const fn reading(words: &'static str, reads: fn() -> Vec<Source>) -> Command {
@@ -72,6 +76,7 @@ const fn writing(
         words,
         reads,
         gets: &[],
+        watches: &[],
         writes,
     }
 }
@@ -103,13 +108,16 @@ pub const COMMANDS: &[Command] = &[
         &[Nodes, SkyhookStatus],
     ),
     writing("update-state", || reset::NEEDS.to_vec(), RERUNS),
-    writing("uninstall", || uninstall::ask::NEEDS.to_vec(), &[Skyhooks]),
+    Command {
+        watches: &live::WATCHED,
+        ..writing("uninstall", uninstall::ask::all_needs, &[Skyhooks])
+    },
     reading("uninstall status", || uninstall::status::NEEDS.to_vec()),
     reading("finalizer status", finalizer::status::needs),
     writing(
         "finalizer strip",
         || finalizer::strip::NEEDS.to_vec(),
-        &[Nodes, NodeConditions, Skyhooks, DeletePods, DeleteJobs],
+        &[Nodes, NodeConditions, Skyhooks],
     ),
     writing(
         "leftovers",
@@ -148,8 +156,9 @@ pub const COMMANDS: &[Command] = &[
 /// What makes packages run again holds the operator meanwhile.
 const RERUNS: &[Write] = &[Nodes, Skyhooks];
 
-/// A reset starts batches anew as well, and clears the conditions of what is gone.
-const RESETS: &[Write] = &[Nodes, NodeConditions, Skyhooks, SkyhookStatus];
+/// A reset starts batches anew as well, clears the conditions of what is gone, and ends pods that would write down again
+/// what fails.
+const RESETS: &[Write] = &[Nodes, NodeConditions, Skyhooks, SkyhookStatus, DeletePods];
 
 impl Command {
     /// Whether it only looks.
@@ -162,8 +171,15 @@ impl Command {
         let reads = (self.reads)();
         let always = live::ALWAYS.iter().filter(|_| !reads.is_empty());
         let sources: BTreeSet<Source> = reads.iter().chain(always).copied().collect();
-        let listed = sources.into_iter().flat_map(Source::resources);
-        let listed = listed.map(|(group, resource)| Right::new("list", group, resource));
+        let to = |verb: &'static str| {
+            move |(group, resource): (&str, &str)| Right::new(verb, group, resource)
+        };
+        let listed = sources
+            .into_iter()
+            .flat_map(Source::resources)
+            .map(to("list"));
+        let watched = self.watches.iter().flat_map(|source| source.resources());
+        let watched = watched.map(to("watch"));
         let gets = self.gets.iter();
         let gets = gets.map(|(group, resource)| Right::new("get", group, resource));
         // A plan knows best what it needs; this one is of every kind of step that there may be.
@@ -179,7 +195,7 @@ impl Command {
             };
             Right::new(p.verb, p.group, &resource)
         });
-        listed.chain(gets).chain(writes).collect()
+        listed.chain(watched).chain(gets).chain(writes).collect()
     }
 }
 
@@ -216,6 +232,7 @@ impl Write {
             Write::DeletePolicies => policies(&|| Change::Delete { was: None }),
             Write::CreatePolicies => policies(&|| Change::Create(Box::default())),
             Write::DeleteConfigMaps => vec![of(Kind::ConfigMap, Change::Delete { was: None })],
+            Write::CreateConfigMaps => vec![of(Kind::ConfigMap, Change::Create(Box::default()))],
             Write::DeletePods => vec![of(Kind::Pod, Change::Delete { was: None })],
             Write::DeleteJobs => vec![of(Kind::Job, Change::Delete { was: None })],
         }

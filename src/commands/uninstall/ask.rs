@@ -151,12 +151,17 @@ pub async fn run(ctx: &mut Ctx, what: &What, safety: &Safety) -> Result<Exit> {
         .await
 }
 
-/// What is read: to wait, all that rules look at.
 fn needs(wish: &Wish<'_>) -> Vec<Source> {
-    let mut needs = NEEDS.to_vec();
-    if wish.waits() {
-        needs.extend(Scope::default().needs());
+    match wish.waits() {
+        true => all_needs(),
+        false => NEEDS.to_vec(),
     }
+}
+
+/// What is read to wait: all that rules look at.
+pub fn all_needs() -> Vec<Source> {
+    let mut needs = NEEDS.to_vec();
+    needs.extend(Scope::default().needs());
     needs.sort_unstable();
     needs.dedup();
     needs

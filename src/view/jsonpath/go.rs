@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::api::go_json::escaped;
+use crate::view::go_json::escaped;
 
 /// The document with the keys of all objects in order, as kubectl prints them and goes through them.
 pub(super) fn sorted(document: &Value) -> Value {

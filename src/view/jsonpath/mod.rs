@@ -18,7 +18,7 @@ use jsonpath_rust::parser::model::{JpQuery, Segment};
 use jsonpath_rust::query::js_path_process;
 use serde_json::Value;
 
-use crate::api::go_json::escaped;
+use crate::view::go_json::escaped;
 
 pub(super) use go::printed;
 pub use refuse::Misfit;

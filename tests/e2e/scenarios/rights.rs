@@ -111,11 +111,11 @@ fn not_here((_, group, resource): &Right) -> bool {
 fn needed_at_times(command: &str, (verb, _, resource): &Right) -> bool {
     let changes = verb != "list";
     match command {
+        // To wait for it takes more.
+        "uninstall" => verb == "watch" || !matches!(resource.as_str(), "skyhooks" | "nodes"),
         "reset" | "node reset" | "package rerun" | "update-state" => changes && resource != "nodes",
         "deployment-policy reset" => changes && resource == "nodes",
-        "leftovers" | "finalizer strip" => {
-            changes && matches!(resource.as_str(), "pods" | "configmaps")
-        }
+        "leftovers" => changes && matches!(resource.as_str(), "pods" | "configmaps"),
         "undelete" => changes && verb != "create",
         "undo" | "apply-plan" => changes && (verb != "patch" || resource != "skyhooks"),
         "teardown" => changes && resource == "deploymentpolicies",

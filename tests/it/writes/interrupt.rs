@@ -107,6 +107,19 @@ fn heard_in_time(ran: &Ran, reset: usize) -> bool {
 }
 
 const RESET: &str = "reset gpu --confirm --max-parallel 4";
+const REVIEWS: &str = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+#[test]
+fn an_interrupt_while_permissions_are_asked_comes_before_all_writes() {
+    let wide = Wide::new();
+    let ran = wide.interrupted(RESET, REVIEWS, 1);
+    expect(&ran, 130);
+    assert_eq!(wide.0.writes(), [""; 0]);
+    let says = "reset gpu on 60 nodes: 63 not reached\ninterrupted before anything was sent\n";
+    assert_eq!(ran.stdout, says, "{}", ran.transcript());
+    let journals = wide.0.state.path().join("kubectl-skyhook/journal");
+    assert!(!journals.exists(), "{}", ran.transcript());
+}
 
 #[test]
 fn an_interrupt_at_any_moment_can_be_taken_back() {
