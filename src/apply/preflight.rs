@@ -16,26 +16,45 @@ pub struct Preflight {
     pub unknown: Option<String>,
 }
 
+/// Objects that are asked about one by one, at most.
+const MOST_NAMES: usize = 32;
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 /// Asks for exactly the verbs that the plan needs.
 pub async fn preflight(client: &kube::Client, plan: &Plan, options: &Options) -> Preflight {
     let line = Line::new(client.clone(), options);
     let permissions = plan.permissions();
-    let bodies: Vec<Value> = permissions.iter().map(review).collect();
-    let answers = join_all(bodies.iter().map(|body| line.review(REVIEWS, body))).await;
+    let answers = join_all(permissions.iter().map(|p| allowed(&line, p, None))).await;
     let mut preflight = Preflight::default();
     for (permission, answer) in permissions.into_iter().zip(answers) {
         match answer {
-            Ok(review) if review["status"]["allowed"] == json!(true) => {}
-            Ok(_) => preflight.denied.push(permission),
+            Ok(true) => {}
+            Ok(false) if allowed_by_name(&line, plan, &permission).await => {}
+            Ok(false) => preflight.denied.push(permission),
             Err(why) => preflight.unknown = Some(why),
         }
     }
     preflight
 }
 
-fn review(permission: &Permission) -> Value {
+async fn allowed(line: &Line, permission: &Permission, name: Option<&str>) -> Result<bool, String> {
+    let answer = line.review(REVIEWS, &review(permission, name)).await?;
+    Ok(answer["status"]["allowed"] == json!(true))
+}
+
+/// Whether what may not be done to all objects may be done to each of these: a role may name them.
+async fn allowed_by_name(line: &Line, plan: &Plan, permission: &Permission) -> bool {
+    let names = plan.needed_for(permission);
+    if permission.verb == "create" || names.len() > MOST_NAMES {
+        return false;
+    }
+    let asked = names
+        .iter()
+        .map(|name| allowed(line, permission, Some(name)));
+    join_all(asked).await.iter().all(|a| *a == Ok(true))
+}
+
+fn review(permission: &Permission, name: Option<&str>) -> Value {
     let mut attributes = json!({
         "verb": permission.verb,
         "group": permission.group,
@@ -43,6 +62,9 @@ fn review(permission: &Permission) -> Value {
     });
     if let Some(subresource) = permission.subresource {
         attributes["subresource"] = json!(subresource);
+    }
+    if let Some(name) = name {
+        attributes["name"] = json!(name);
     }
     if let Some(namespace) = &permission.namespace {
         attributes["namespace"] = json!(namespace);

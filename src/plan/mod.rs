@@ -144,28 +144,15 @@ impl Plan {
 
     /// The permissions that the plan needs: verb, group, resource, subresource and namespace.
     pub fn permissions(&self) -> BTreeSet<Permission> {
-        let needed = self.steps().flat_map(|step| {
-            let (group, _, resource) = step.target.kind.resource();
-            let request = step.request();
-            let permission = |verb, subresource: Option<&'static str>| Permission {
-                verb,
-                group,
-                resource,
-                subresource,
-                namespace: step.target.namespace.clone(),
-            };
-            let verb = match request.verb {
-                Verb::Create => "create",
-                Verb::Delete => "delete",
-                Verb::Patch => "patch",
-            };
-            // Reading is needed to tell a conflict from a refusal.
-            [
-                permission("get", None),
-                permission(verb, request.subresource),
-            ]
-        });
-        needed.collect()
+        self.steps().flat_map(Step::permissions).collect()
+    }
+
+    /// The names of the objects that a permission is needed for.
+    pub fn needed_for(&self, permission: &Permission) -> BTreeSet<&str> {
+        let needing = self
+            .steps()
+            .filter(|s| s.permissions().contains(permission));
+        needing.map(|step| step.target.name.as_str()).collect()
     }
 
     /// Whether the object is let go and made again: neither half alone can be taken back.
@@ -295,6 +282,28 @@ impl Step {
             (_, Some(subresource)) => format!("{}/{subresource}", self.target.path()),
             (_, None) => self.target.path(),
         }
+    }
+
+    /// Reading is needed to tell a conflict from a refusal.
+    fn permissions(&self) -> [Permission; 2] {
+        let (group, _, resource) = self.target.kind.resource();
+        let request = self.request();
+        let permission = |verb, subresource: Option<&'static str>| Permission {
+            verb,
+            group,
+            resource,
+            subresource,
+            namespace: self.target.namespace.clone(),
+        };
+        let verb = match request.verb {
+            Verb::Create => "create",
+            Verb::Delete => "delete",
+            Verb::Patch => "patch",
+        };
+        [
+            permission("get", None),
+            permission(verb, request.subresource),
+        ]
     }
 
     /// What the server will do to the object; null is no object.

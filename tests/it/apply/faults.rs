@@ -432,3 +432,20 @@ async fn permissions_are_asked_for_before() {
     );
     assert_eq!(server.writes().len(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_role_may_name_the_objects() {
+    let names = names(2);
+    let server = server_of(&names);
+    let grant = |name: &str| {
+        let mut store = server.store.lock().expect("no panic");
+        store.denied.insert("patch nodes".to_owned());
+        store.granted.insert(format!("patch nodes {name}"));
+    };
+    grant(&names[0]);
+    let answer = preflight(&server.client(), &plan_of(&names), &options()).await;
+    assert_eq!(answer.denied.len(), 1, "one of them is not named");
+    grant(&names[1]);
+    let answer = preflight(&server.client(), &plan_of(&names), &options()).await;
+    assert_eq!((answer.denied, answer.unknown), (Vec::new(), None));
+}

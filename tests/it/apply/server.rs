@@ -47,6 +47,8 @@ pub struct Store {
     counts: BTreeMap<(String, String), usize>,
     /// What the user may not do: `patch nodes`.
     pub denied: BTreeSet<String>,
+    /// Granted by name all the same: the verb, the resource and the name.
+    pub granted: BTreeSet<String>,
 }
 
 #[derive(Clone)]
@@ -158,7 +160,8 @@ impl Store {
             if !text("subresource").is_empty() {
                 spelled = format!("{spelled}/{}", text("subresource"));
             }
-            let allowed = !self.denied.contains(&spelled);
+            let named = format!("{spelled} {}", text("name"));
+            let allowed = !self.denied.contains(&spelled) || self.granted.contains(&named);
             return (201, json!({"status": {"allowed": allowed}}));
         }
         if let Some(selector) = uri.query().and_then(|q| q.strip_prefix("labelSelector=")) {
