@@ -112,7 +112,10 @@ fn needed_at_times(command: &str, (verb, _, resource): &Right) -> bool {
     let changes = verb != "list";
     match command {
         // To wait for it takes more.
-        "uninstall" => verb == "watch" || !matches!(resource.as_str(), "skyhooks" | "nodes"),
+        "uninstall" => {
+            let always = ["skyhooks", "nodes", "pods", "deployments", "events"];
+            verb == "watch" || !always.contains(&resource.as_str())
+        }
         "reset" | "node reset" | "package rerun" | "update-state" => changes && resource != "nodes",
         "deployment-policy reset" => changes && resource == "nodes",
         "leftovers" => changes && matches!(resource.as_str(), "pods" | "configmaps"),

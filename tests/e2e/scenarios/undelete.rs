@@ -133,6 +133,10 @@ pub fn undelete_of_what_was_configured_anew(cluster: &Cluster) {
     gpu.until(gone());
     cluster.start_operator();
     cluster.fate(Target::default(), Fate::Hang);
+    let rehearsed = run(cluster, &["undelete", "gpu", "--dry-run=server"]);
+    let beyond = "skyhook/gpu is not made in a rehearsal, so that this could not be rehearsed";
+    assert!(rehearsed.stderr.contains(beyond), "{rehearsed:#?}");
+    gpu.until(gone());
     run(cluster, &["undelete", "gpu", "--confirm"]);
     nothing_runs(&gpu);
     gpu.stays(&everywhere(TUNING, "config", "complete"), Duration::ZERO);
