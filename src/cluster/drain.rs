@@ -75,7 +75,7 @@ impl Cluster {
     }
 
     /// Whether the operator has begun on the node.
-    fn is_taken_up(&self, skyhook: &Skyhook, node: &Node) -> bool {
+    pub fn is_taken_up(&self, skyhook: &Skyhook, node: &Node) -> bool {
         skyhook.status.node_priority.contains_key(&node.name)
             || self.on_node(node, skyhook.name()).is_some_and(|on| {
                 on.cordon

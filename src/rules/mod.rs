@@ -89,6 +89,7 @@ mod name_equals_taint_key;
 mod name_too_long;
 mod no_node_selected;
 mod node_ignored;
+mod node_silent;
 mod node_state_malformed;
 mod not_migrated_yet;
 mod old_pods_under_paused_nodewright;
@@ -167,6 +168,7 @@ pub static ALL: &[&Rule] = &[
     &foreign_cordon::RULE,
     &runtime_required_deadlock::RULE,
     &persistent_runtime_required_cordon::RULE,
+    &node_silent::RULE,
     &operator_not_running::RULE,
     &name_too_long::RULE,
     &auto_taint_key_invalid::RULE,
