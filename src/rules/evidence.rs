@@ -12,24 +12,32 @@ pub fn failing_execution<'a>(
     executions: &Executions<'a>,
     skyhook: &str,
     node: &'a str,
-    package: &str,
+    entry: &Entry,
 ) {
-    if let Some(execution) = newest_execution(executions, skyhook, node, package) {
+    if let Some(execution) = newest_execution(executions, skyhook, node, entry) {
         execution_trouble(finding, execution);
     }
 }
 
-/// The newest execution of a package on a node; an interrupt may be of several packages.
+/// The newest execution of what an entry of a node state stands for, or else of the package at all.
+///
+/// An interrupt may be of several packages and name another one; whatever else runs beside it says nothing of the entry.
 pub fn newest_execution<'s, 'a>(
     executions: &'s Executions<'a>,
     skyhook: &str,
     node: &'a str,
-    package: &str,
+    entry: &Entry,
 ) -> Option<&'s Execution<'a>> {
-    executions
-        .on(skyhook, node)
-        .filter(|e| e.package == package || e.interrupt)
-        .max_by_key(|e| e.created())
+    let nearness = |e: &Execution<'_>| match (e.package == entry.name, e.stage == entry.stage) {
+        (true, true) => Some(2),
+        _ if e.interrupt && entry.stage.is_interrupt() => Some(1),
+        (true, false) => Some(0),
+        (false, _) => None,
+    };
+    let all = executions.on(skyhook, node);
+    let near = all.filter_map(|e| nearness(e).map(|nearness| (nearness, e)));
+    near.max_by_key(|(nearness, e)| (*nearness, e.created()))
+        .map(|(_, e)| e)
 }
 
 /// Whether the newer operator itself does not call the node erroring yet: then its Job tries again.

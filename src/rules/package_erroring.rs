@@ -41,8 +41,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items() {
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| fails(skyhook, e)) {
-                let execution =
-                    newest_execution(&executions, skyhook.name(), &node.name, &entry.name);
+                let execution = newest_execution(&executions, skyhook.name(), &node.name, entry);
                 let retries = operator_retries(cluster, execution, on);
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),

@@ -55,19 +55,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         entry.name, entry.stage
                     ),
                 );
-                let execution =
-                    newest_execution(&executions, skyhook.name(), &node.name, &entry.name);
+                let execution = newest_execution(&executions, skyhook.name(), &node.name, entry);
                 if operator_retries(cluster, execution, on) {
                     finding.severity(Severity::Warning);
                 }
                 finding.entry(&node.name, entry);
-                failing_execution(
-                    finding,
-                    &executions,
-                    skyhook.name(),
-                    &node.name,
-                    &entry.name,
-                );
+                failing_execution(finding, &executions, skyhook.name(), &node.name, entry);
                 read_logs(
                     finding,
                     skyhook.name(),
