@@ -88,6 +88,7 @@ mod migration_hold;
 mod name_equals_taint_key;
 mod name_too_long;
 mod no_node_selected;
+mod node_erroring_without_cause;
 mod node_ignored;
 mod node_silent;
 mod node_state_malformed;
@@ -150,6 +151,7 @@ pub static ALL: &[&Rule] = &[
     &image_reference_mangled::RULE,
     &serial_loses_state::RULE,
     &pod_changed_by_admission::RULE,
+    &node_erroring_without_cause::RULE,
     &rollout_stopped::RULE,
     &waits_for_earlier::RULE,
     &deployment_policy_missing::RULE,
