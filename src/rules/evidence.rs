@@ -1,10 +1,10 @@
 //! Evidence and remedies that several rules share.
 
-use super::{Finding, Grade};
+use super::{Finding, Grade, Severity};
 use crate::api::{Entry, Executor, Skyhook, Stage, State, Status, keys};
 use crate::cluster::execution::Execution;
 use crate::cluster::pod::Trouble;
-use crate::cluster::{Absence, Cluster, Executions, OnNode};
+use crate::cluster::{Absence, Cluster, Executions, OnNode, Pod};
 
 /// Adds what went wrong in the newest execution of a package on a node, if it is still there.
 pub fn failing_execution<'a>(
@@ -47,6 +47,14 @@ pub fn operator_retries(cluster: &Cluster, execution: Option<&Execution<'_>>, on
     cluster.generation().executor() == Executor::Job
         && on.status != Some(Status::Erroring)
         && execution.is_none_or(Execution::alive)
+}
+
+/// Makes a finding a warning while the pod is young: the kubelet tries again, and the next attempt may succeed.
+pub fn warn_while_young(finding: &mut Finding, cluster: &Cluster, pod: &Pod) {
+    let created = pod.metadata.creation_timestamp;
+    if created.is_some() && !cluster.long_ago(created) {
+        finding.severity(Severity::Warning);
+    }
 }
 
 /// Adds why a Job gave up and what went wrong in the newest attempt.
