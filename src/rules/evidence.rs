@@ -4,7 +4,7 @@ use super::{Finding, Grade, Severity};
 use crate::api::{Entry, Executor, Skyhook, Stage, State, Status, keys};
 use crate::cluster::execution::Execution;
 use crate::cluster::pod::Trouble;
-use crate::cluster::{Absence, Cluster, Executions, OnNode, Pod};
+use crate::cluster::{Absence, Cluster, Executions, Node, OnNode, Pod};
 
 /// Adds what went wrong in the newest execution of a package on a node, if it is still there.
 pub fn failing_execution<'a>(
@@ -47,6 +47,18 @@ pub fn operator_retries(cluster: &Cluster, execution: Option<&Execution<'_>>, on
     cluster.generation().executor() == Executor::Job
         && on.status != Some(Status::Erroring)
         && execution.is_none_or(Execution::alive)
+}
+
+/// Makes a finding a warning where the custom resource no longer selects the node: the operator has left it, so nothing
+/// waits for it.
+pub fn no_longer_selected(finding: &mut Finding, skyhook: &Skyhook, node: &Node) {
+    if !skyhook.spec.node_selectors.matches(&node.labels) {
+        finding.severity(Severity::Warning).evidence(
+            skyhook.reference(),
+            "spec.nodeSelectors",
+            "does not match the node any more",
+        );
+    }
 }
 
 /// Makes a finding a warning while the pod is young: the kubelet tries again, and the next attempt may succeed.

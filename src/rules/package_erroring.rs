@@ -1,5 +1,5 @@
 use super::evidence::{
-    execution_trouble, newest_execution, operator_retries, read_logs, rerun,
+    execution_trouble, newest_execution, no_longer_selected, operator_retries, read_logs, rerun,
     restarted_by_its_own_reboot,
 };
 use super::{Findings, Grade, Severity, Subject};
@@ -51,6 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.severity(Severity::Warning);
                 }
                 finding.entry(&node.name, entry);
+                no_longer_selected(finding, skyhook, node);
                 if let Some(execution) = execution {
                     finding.since(execution.created());
                     execution_trouble(finding, execution);

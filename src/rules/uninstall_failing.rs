@@ -1,4 +1,6 @@
-use super::evidence::{failing_execution, forget, newest_execution, operator_retries, read_logs};
+use super::evidence::{
+    failing_execution, forget, newest_execution, no_longer_selected, operator_retries, read_logs,
+};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::State;
 use crate::cluster::Cluster;
@@ -60,6 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.severity(Severity::Warning);
                 }
                 finding.entry(&node.name, entry);
+                no_longer_selected(finding, skyhook, node);
                 failing_execution(finding, &executions, skyhook.name(), &node.name, entry);
                 read_logs(
                     finding,
