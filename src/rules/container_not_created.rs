@@ -139,7 +139,7 @@ fn remedies(finding: &mut Finding, cluster: &Cluster, execution: &Execution<'_>,
     finding
         .kubectl(
             Grade::B0,
-            "See what is missing, and create it",
+            "See what is missing or fails, and put it right",
             ["describe", "pod", "-n", execution.namespace(), pod.name()],
         )
         .kubectl(

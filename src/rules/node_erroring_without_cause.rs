@@ -115,7 +115,7 @@ fn report<'a>(
     let reference = skyhook.reference();
     let message = match on.drain_start {
         Some(_) => format!(
-            "its drain for {reference} ran into its timeout, so the node is given up and stays cordoned"
+            "the drain for {reference} ran into its timeout: the node stays cordoned, and nothing more is done here"
         ),
         None => format!("counts as failed for {reference}, and no package here says why"),
     };
@@ -192,12 +192,15 @@ fn report<'a>(
             "Once the cause is gone, reset the node",
             ["reset", name, "--node", &node.name],
         )
-        .caveat(match skyhook.deleting() {
-            true => {
+        .caveat(match (skyhook.deleting(), on.entries().is_empty()) {
+            (_, true) => {
+                "nothing is recorded here yet: the work on the node begins anew, with the interrupts it has"
+            }
+            (true, false) => {
                 "the record of what is installed is lost: what the deletion would have uninstalled stays on the host"
             }
-            false => {
-                "the record of what is installed is lost: packages install again, and their interrupts follow"
+            (false, false) => {
+                "the record of what is installed is lost: packages run at once, with the interrupts that they have"
             }
         });
 }

@@ -56,10 +56,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let reference = skyhook.reference();
             let message = match skyhook.deleting() {
                 true => format!(
-                    "has not been ready for a long time, and the deletion of {reference} waits for its uninstall here"
+                    "the node has not been ready for a long time, and the deletion of {reference} waits for its uninstall here"
                 ),
                 false => {
-                    format!("has not been ready for a long time, and {reference} is not done here")
+                    format!(
+                        "the node has not been ready for a long time, and {reference} is not done here"
+                    )
                 }
             };
             let finding = findings.report(Subject::node(&node.name, Some(skyhook.name())), message);

@@ -32,7 +32,8 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators. From v0.18.0 on, while a Job has attempts left, this is a warning.
+    /// All operators. From v0.18.0 on, while a Job has attempts left, this is a warning; so
+    /// it is where the custom resource no longer selects the node.
     SKY201 "package-erroring" Error needs Skyhooks Nodes, also Pods Jobs
 }
 

@@ -32,7 +32,7 @@ rule! {
     /// # Since
     ///
     /// Operators with explicit uninstall (v0.16.0). From v0.18.0 on, while a Job has attempts left,
-    /// this is a warning.
+    /// this is a warning; so it is where the custom resource no longer selects the node.
     SKY112 "uninstall-failing" Error needs Skyhooks Nodes, also Pods Jobs
 }
 
