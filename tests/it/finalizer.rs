@@ -334,4 +334,7 @@ fn a_node_that_does_not_come_back_blocks_it_though_its_pod_is_said_to_run() {
     );
     let ran = run(&format!("diagnose stuck old --rule SKY113 --from {from}")).go();
     assert!(!ran.stdout.contains("SKY113"), "{}", ran.transcript());
+    let ran = run(&format!("finalizer status half --from {from}")).go();
+    let because = "something is at work; on half-gone: the node has not been ready";
+    assert!(ran.stdout.contains(because), "{}", ran.transcript());
 }

@@ -110,7 +110,12 @@ impl<'a> Deletion<'a> {
             match alive && failing < self.pending.len() {
                 true => (
                     Standing::Slow,
-                    format!("something is at work, and {}", error.message),
+                    match &error.subject.node {
+                        Some(node) => {
+                            format!("something is at work; on {node}: {}", error.message)
+                        }
+                        None => format!("something is at work, and {}", error.message),
+                    },
                 ),
                 false => (Standing::Blocked, error.message.clone()),
             }
