@@ -75,7 +75,7 @@ impl Cluster {
     }
 
     /// Whether the operator has begun on the node.
-    fn is_taken_up(&self, skyhook: &Skyhook, node: &Node) -> bool {
+    pub fn is_taken_up(&self, skyhook: &Skyhook, node: &Node) -> bool {
         skyhook.status.node_priority.contains_key(&node.name)
             || self.on_node(node, skyhook.name()).is_some_and(|on| {
                 on.cordon
@@ -120,8 +120,17 @@ impl Cluster {
 
     /// Other pods that run or wait on a node, by node.
     pub fn workloads_by_node(&self) -> HashMap<&str, Vec<&Pod>> {
+        self.by_node(|p| is_active(p) && !p.metadata.deleting())
+    }
+
+    /// Other pods that should have ended long ago, by node.
+    pub fn overdue_by_node(&self) -> HashMap<&str, Vec<&Pod>> {
+        self.by_node(|p| is_active(p) && self.long_ago(p.metadata.deletion_timestamp))
+    }
+
+    fn by_node(&self, which: impl Fn(&Pod) -> bool) -> HashMap<&str, Vec<&Pod>> {
         let mut by_node: HashMap<&str, Vec<&Pod>> = HashMap::new();
-        for pod in self.workloads.items().iter().filter(|p| is_active(p)) {
+        for pod in self.workloads.items().iter().filter(|p| which(p)) {
             by_node.entry(&pod.spec.node_name).or_default().push(pod);
         }
         by_node
@@ -129,9 +138,7 @@ impl Cluster {
 }
 
 fn is_active(pod: &Pod) -> bool {
-    matches!(pod.status.phase.as_str(), "Running" | "Pending")
-        && !pod.metadata.deleting()
-        && !pod.spec.node_name.is_empty()
+    matches!(pod.status.phase.as_str(), "Running" | "Pending") && !pod.spec.node_name.is_empty()
 }
 
 /// Whether a drain evicts the pod (operator `ShouldEvict`). Pods of a DaemonSet tolerate a cordon.

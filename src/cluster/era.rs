@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::Cluster;
+use super::{Cluster, Execution, Node};
 use crate::api::Generation;
 
 /// How long a thing may take before its age says something, in seconds: the operator looks at
@@ -29,5 +29,18 @@ impl Cluster {
     /// Whether something was so long ago that it should be over, seen from when all was read.
     pub fn long_ago(&self, at: Option<Timestamp>) -> bool {
         at.is_some_and(|at| self.taken_at.as_second() - at.as_second() >= PATIENCE)
+    }
+
+    /// Since when a node has not been ready, where that is too long for a reboot.
+    pub fn silent_since(&self, node: &Node) -> Option<Timestamp> {
+        let ready = node.conditions.iter().find(|c| c.kind == "Ready")?;
+        let since = ready.last_transition_time.filter(|_| !ready.is_true());
+        since.filter(|at| self.long_ago(Some(*at)))
+    }
+
+    /// Whether an execution may get on: what is alive on a node that is not ready for long may not.
+    pub fn at_work(&self, execution: &Execution<'_>) -> bool {
+        let node = self.node(execution.node);
+        execution.alive() && node.is_none_or(|n| self.silent_since(n).is_none())
     }
 }

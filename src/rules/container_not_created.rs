@@ -1,26 +1,30 @@
-use super::evidence::describe;
-use super::{Findings, Grade, Subject};
-use crate::cluster::Cluster;
+use super::evidence::{describe, warn_while_young};
+use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::cluster::pod::TroubleKind;
+use crate::cluster::{Cluster, Event, Execution, Pod};
 
 rule! {
     /// A container of a package cannot be created on a node.
     ///
     /// # What it means
     ///
-    /// The image is there, but the container cannot be made: something that its definition names is
-    /// missing, or the runtime refuses it. The operator does not look at this: the node state goes
+    /// The container cannot be made: something that its definition names is missing, a volume of the
+    /// pod cannot be mounted, its sandbox cannot be set up, or the runtime refuses it. The operator does not look at this: the node state goes
     /// on saying `in_progress`.
     ///
     /// # How it comes about
     ///
     /// The package's environment refers to a Secret or ConfigMap that does not exist in the
-    /// operator's namespace, or lacks the key.
+    /// operator's namespace, or lacks the key. Or a ConfigMap that the pod mounts is gone, or the
+    /// node's network or container runtime is in trouble.
     ///
     /// # How to confirm
     ///
     /// A container of the package's pod waits with `CreateContainerConfigError`,
-    /// `CreateContainerError` or `RunContainerError`; its message names what is missing.
+    /// `CreateContainerError` or `RunContainerError`; its message names what is missing. Or none of
+    /// the containers has begun long after the pod was taken up: the pod's events say why. Without
+    /// such an event this is a warning for the first hour, as a large image looks the same. A pod
+    /// that is younger than ten minutes is a warning as well.
     ///
     /// # How to fix
     ///
@@ -30,13 +34,17 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY203 "container-not-created" Error needs Pods Jobs
+    SKY203 "container-not-created" Error needs Pods Jobs, also Nodes Events
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let executions = cluster.executions();
     for execution in executions.all().iter().filter(|e| e.alive()) {
         let Some((pod, trouble)) = execution.trouble() else {
+            let mut pods = execution.pods.iter();
+            if let Some(pod) = pods.find(|p| has_nothing_started(cluster, p, execution.node)) {
+                not_set_up(cluster, findings, execution, pod);
+            }
             continue;
         };
         if trouble.kind != TroubleKind::Config || pod.ended() || pod.metadata.deleting() {
@@ -49,6 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 trouble.container, execution.package, trouble.reason, execution.stage
             ),
         );
+        warn_while_young(finding, cluster, pod);
         let pod_reference = format!("pod/{}", pod.name());
         finding.since(pod.metadata.creation_timestamp).evidence(
             &pod_reference,
@@ -58,17 +67,85 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if !trouble.message.is_empty() {
             finding.evidence(&pod_reference, "message", trouble.message);
         }
-        finding
-            .kubectl(
-                Grade::B0,
-                "See what is missing, and create it",
-                ["describe", "pod", "-n", execution.namespace(), pod.name()],
-            )
-            .kubectl(
-                Grade::B2,
-                "Or correct the package in the spec",
-                ["edit", &cluster.generation().resource(), &execution.skyhook],
-            )
-            .caveat("the operator then replaces the pod on every node");
+        remedies(finding, cluster, execution, pod);
     }
+}
+
+/// As long as this the image of the first container may well be on its way: until it is there, the pod looks the same.
+const LONGEST_PULL: i64 = 3600;
+
+/// Whether the kubelet took the pod up long ago and not one container of it has run since, nor was the node away.
+fn has_nothing_started(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
+    let status = &pod.status;
+    let waits = |reason: &str| matches!(reason, "PodInitializing" | "ContainerCreating");
+    let first = status.init_container_statuses.first();
+    let waiting = first.and_then(|c| c.state.waiting.as_ref());
+    let fresh = status.init_container_statuses.iter().all(|c| {
+        c.restart_count == 0 && c.last_state.terminated.is_none() && c.state.running.is_none()
+    });
+    let there = cluster.node(node).is_none_or(|node| {
+        let ready = node.conditions.iter().find(|c| c.kind == "Ready");
+        let since = |at| cluster.long_ago(Some(at));
+        ready.is_none_or(|c| c.is_true() && c.last_transition_time.is_none_or(since))
+    });
+    status.phase == "Pending"
+        && cluster.long_ago(status.start_time)
+        && waiting.is_some_and(|w| waits(&w.reason))
+        && fresh
+        && there
+        && !pod.metadata.deleting()
+}
+
+/// Its volumes cannot be mounted, or its sandbox cannot be made: only events tell which.
+fn not_set_up(cluster: &Cluster, findings: &mut Findings, execution: &Execution<'_>, pod: &Pod) {
+    let finding = findings.report(
+        Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
+        format!(
+            "the pod of package {} does not get past its volumes, its sandbox or its first image, so stage {} does not \
+             start",
+            execution.package, execution.stage
+        ),
+    );
+    let reference = format!("pod/{}", pod.name());
+    finding
+        .since(pod.status.start_time)
+        .evidence(&reference, "containers that ran", "none");
+    let failed = newest_failure(cluster, pod);
+    if let Some(event) = failed {
+        let text = format!("{}: {}", event.reason, event.message);
+        finding.evidence(&reference, "event", text);
+    }
+    let started = pod.status.start_time;
+    let old =
+        started.is_some_and(|at| cluster.taken_at.as_second() - at.as_second() >= LONGEST_PULL);
+    let fails_now = failed.is_some_and(|e| !cluster.long_ago(e.last));
+    if !old && !fails_now {
+        finding.severity(Severity::Warning);
+    }
+    remedies(finding, cluster, execution, pod);
+}
+
+/// What went wrong last, as the kubelet tells it.
+fn newest_failure<'a>(cluster: &'a Cluster, pod: &Pod) -> Option<&'a Event> {
+    let uid = pod.metadata.uid.as_deref();
+    let events = cluster.events.items().iter().filter(|e| {
+        let same = e.uid.is_empty() || uid.is_none_or(|uid| uid == e.uid);
+        e.kind == "Pod" && e.name == pod.name() && same && e.reason.starts_with("Failed")
+    });
+    events.max_by_key(|e| e.last)
+}
+
+fn remedies(finding: &mut Finding, cluster: &Cluster, execution: &Execution<'_>, pod: &Pod) {
+    finding
+        .kubectl(
+            Grade::B0,
+            "See what is missing or fails, and put it right",
+            ["describe", "pod", "-n", execution.namespace(), pod.name()],
+        )
+        .kubectl(
+            Grade::B2,
+            "Or correct the package in the spec",
+            ["edit", &cluster.generation().resource(), &execution.skyhook],
+        )
+        .caveat("the operator then replaces the pod on every node");
 }

@@ -47,7 +47,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let at_work = executions
             .all()
             .iter()
-            .any(|e| e.skyhook == skyhook.name() && e.alive());
+            .any(|e| e.skyhook == skyhook.name() && cluster.at_work(e));
         let pending = cluster.pending_uninstalls(skyhook);
         if at_work || explained(cluster, skyhook, &pending) {
             continue;
@@ -118,6 +118,7 @@ fn explained(cluster: &Cluster, skyhook: &Skyhook, pending: &[Pending<'_>]) -> b
         || pending.iter().any(|p| {
             let stranded = p.entry.stage == Stage::UninstallInterrupt
                 && skyhook.pending_interrupt(p.name, p.package).is_none();
-            p.entry.state == State::Erroring || stranded
+            let silent = cluster.silent_since(p.node).is_some();
+            p.entry.state == State::Erroring || stranded || silent
         })
 }

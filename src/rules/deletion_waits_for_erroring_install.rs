@@ -62,11 +62,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .since(skyhook.metadata.deletion_timestamp)
                 .evidence(skyhook.reference(), "deletionTimestamp", "set")
                 .entry(node, entry);
-            let execution = newest_execution(&executions, skyhook.name(), node, pending.name);
+            let execution = newest_execution(&executions, skyhook.name(), node, entry);
             if operator_retries(cluster, execution, pending.on) {
                 finding.severity(Severity::Warning);
             }
-            failing_execution(finding, &executions, skyhook.name(), node, pending.name);
+            failing_execution(finding, &executions, skyhook.name(), node, entry);
             read_logs(finding, skyhook.name(), node, pending.name, &entry.stage);
             finding.caveat("once the installation completes, the deletion goes on");
             take_up(

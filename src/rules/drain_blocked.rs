@@ -1,7 +1,8 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::evidence::some_of;
 use super::{Findings, Grade, Severity, Subject};
+use crate::api::{Condition, Skyhook};
 use crate::cluster::drain::{Drain, is_evicted};
 use crate::cluster::pod::{DisruptionBudget, Pod};
 use crate::cluster::{Absence, Cluster};
@@ -14,23 +15,26 @@ rule! {
     /// Before a package interrupts a node the operator evicts the pods there, and a disruption
     /// budget, or a pod that nobody would make again, refuses. Up to v0.19.1 the refusal aborts the
     /// operator's whole pass: the node is often not even cordoned, later nodes wait too, and nothing
-    /// but the operator's log says why.
+    /// but the operator's log says why. From v0.19.0 on the operator waits until the evicted pods
+    /// have ended, too.
     ///
     /// # How it comes about
     ///
     /// A disruption budget allows no disruption though all its pods are well (`minAvailable` equal
-    /// to the number of replicas, or a single replica).
+    /// to the number of replicas, or a single replica). Or an evicted pod does not end: a finalizer
+    /// on it, a volume that cannot be unmounted, a container that cannot be killed.
     ///
     /// # How to confirm
     ///
     /// The package with the interrupt is not complete and runs nothing on the node, and a budget
-    /// with `disruptionsAllowed: 0` covers a pod there. Newer operators set the condition
-    /// `DrainBlocked` and the node annotation `drainBlocked_NAME`.
+    /// with `disruptionsAllowed: 0` covers a pod there, or a pod there has an old deletion timestamp.
+    /// Newer operators set the condition `DrainBlocked` and the node annotation `drainBlocked_NAME`.
+    /// Where only the condition says so, its message names the pod.
     ///
     /// # How to fix
     ///
-    /// Scale the workload up or move it, or relax its budget until the node is drained. The operator
-    /// tries again by itself. Ignoring the node lets the others go first.
+    /// Scale the workload up or move it, or relax its budget until the node is drained. Help a pod
+    /// that does not end. The operator tries again by itself. Ignoring the node lets the others go first.
     ///
     /// # Since
     ///
@@ -43,6 +47,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         && cluster.disruption_budgets.ok().is_some()
         && cluster.absence_of_executions() != Absence::Unknown;
     let workloads = cluster.workloads_by_node();
+    let overdue = cluster.overdue_by_node();
+    let waits_for_end = !cluster.operator_before(0, 19);
+    let mut told: BTreeSet<&str> = BTreeSet::new();
     for drain in cluster.drains() {
         let name = drain.skyhook.name();
         let on = cluster.on_node(drain.node, name);
@@ -57,21 +64,30 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .true_condition("DrainBlocked")
             .filter(|_| annotation.is_some() || on.is_some_and(|on| on.drain_start.is_some()));
         let said = annotation.is_some() || condition.is_some();
-        if held.is_empty() && !said {
+        let drains = on.is_some_and(|on| on.cordon || on.drain_start.is_some());
+        let leaving = overdue
+            .get(drain.node.name.as_str())
+            .filter(|_| waits_for_end && drains);
+        let leaving = leaving.into_iter().flatten().copied();
+        let leaving: Vec<&Pod> = leaving.filter(|p| is_evicted(p)).collect();
+        if held.is_empty() && leaving.is_empty() && !said {
             continue;
         }
         let for_good = held.values().any(|(budget, _)| budget.refuses_for_good());
-        let sure = for_good || (said && held.is_empty());
+        let sure = for_good || !leaving.is_empty() || (said && held.is_empty());
         // A budget that will let pods go again, on a node whose turn has not come, is nothing yet.
         if !sure && !drain.begun {
             continue;
         }
         let finding = findings.report(
             Subject::node(&drain.node.name, Some(name)).package(drain.package),
-            message(&drain, &held, sure),
+            message(&drain, &held, &leaving, sure),
         );
         if !(sure && drain.begun) {
             finding.severity(Severity::Warning);
+        }
+        if drain.begun {
+            told.insert(name);
         }
         for (path, (budget, pods)) in &held {
             let status = &budget.status;
@@ -89,6 +105,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 some_of(&pods.iter().map(String::as_str).collect::<Vec<_>>()),
             );
         }
+        for pod in leaving.iter().take(SHOWN) {
+            let object = format!("pod/{}", pod.path());
+            let deleted = pod.metadata.deletion_timestamp.unwrap_or_default();
+            finding.since(Some(deleted)).evidence(
+                &object,
+                "deletionTimestamp",
+                deleted.to_string(),
+            );
+            if !pod.metadata.finalizers.is_empty() {
+                finding.evidence(object, "finalizers", pod.metadata.finalizers.join(", "));
+            }
+        }
         if let Some(text) = annotation {
             let key = cluster.generation().key(&format!("drainBlocked_{name}"));
             finding.evidence(format!("node/{}", drain.node.name), key, text);
@@ -100,9 +128,47 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 format!("{}: {}", condition.reason, condition.message),
             );
         }
-        remedies(finding, &drain, &held);
+        remedies(finding, &drain, &held, leaving.first().copied());
+    }
+    let skyhooks = cluster.skyhooks.items().iter().filter(|s| s.runs());
+    for skyhook in skyhooks.filter(|s| !told.contains(s.name())) {
+        if let Some(condition) = skyhook.true_condition("DrainBlocked") {
+            on_its_word(findings, skyhook, condition);
+        }
     }
 }
+
+/// The operator says that a drain is blocked, and we do not see which.
+fn on_its_word(findings: &mut Findings, skyhook: &Skyhook, condition: &Condition) {
+    let finding = findings.report(
+        Subject::skyhook(skyhook),
+        format!(
+            "the operator says that a drain for {} is blocked",
+            skyhook.reference()
+        ),
+    );
+    finding
+        .since(condition.last_transition_time)
+        .evidence(
+            skyhook.reference(),
+            "condition DrainBlocked",
+            format!("{}: {}", condition.reason, condition.message),
+        )
+        .remedy(
+            Grade::B0,
+            "See which node is at work",
+            ["node", "status", "--skyhook", skyhook.name()],
+        )
+        .kubectl(
+            Grade::B0,
+            "See the pods there, and remove what the condition names",
+            ["get", "pods", "-A", "-o", "wide"],
+        )
+        .caveat("the operator tries again by itself");
+}
+
+/// So many of the pods that do not end are evidence.
+const SHOWN: usize = 5;
 
 type Held<'a> = BTreeMap<String, (&'a DisruptionBudget, Vec<String>)>;
 
@@ -120,13 +186,19 @@ fn by_budget<'a>(cluster: &'a Cluster, pods: &[&Pod]) -> Held<'a> {
     held
 }
 
-fn message(drain: &Drain<'_>, held: &Held<'_>, sure: bool) -> String {
+fn message(drain: &Drain<'_>, held: &Held<'_>, leaving: &[&Pod], sure: bool) -> String {
     let package = drain.package;
     let what = match held.keys().next() {
         Some(path) if held.len() == 1 => {
             format!("disruption budget {path} lets no pod go")
         }
         Some(_) => format!("{} disruption budgets let no pod go", held.len()),
+        None if leaving.len() == 1 => {
+            format!("pod {} was told to go and does not end", leaving[0].path())
+        }
+        None if !leaving.is_empty() => {
+            format!("{} pods were told to go and do not end", leaving.len())
+        }
         None => "the operator says that its drain is blocked".to_owned(),
     };
     match (sure, drain.begun) {
@@ -143,7 +215,12 @@ fn message(drain: &Drain<'_>, held: &Held<'_>, sure: bool) -> String {
     }
 }
 
-fn remedies(finding: &mut super::Finding, drain: &Drain<'_>, held: &Held<'_>) {
+fn remedies(
+    finding: &mut super::Finding,
+    drain: &Drain<'_>,
+    held: &Held<'_>,
+    leaving: Option<&Pod>,
+) {
     let selector = format!("spec.nodeName={}", drain.node.name);
     finding.kubectl(
         Grade::B0,
@@ -158,6 +235,13 @@ fn remedies(finding: &mut super::Finding, drain: &Drain<'_>, held: &Held<'_>) {
             &selector,
         ],
     );
+    if let Some(pod) = leaving {
+        finding.kubectl(
+            Grade::B0,
+            "See what keeps the pod from ending",
+            ["describe", "pod", "-n", pod_namespace(pod), pod.name()],
+        );
+    }
     // A deletion waits for the node, be it left out or not.
     if !drain.skyhook.deleting() {
         finding
@@ -184,4 +268,38 @@ fn remedies(finding: &mut super::Finding, drain: &Drain<'_>, held: &Held<'_>) {
             )
             .caveat("the pods are then evicted as soon as the operator tries again");
     }
+    if let Some(pod) = leaving {
+        let namespace = pod_namespace(pod);
+        if pod.metadata.finalizers.is_empty() {
+            finding
+                .kubectl(
+                    Grade::B3,
+                    "If its node is down or its runtime hangs, delete it by force",
+                    [
+                        "delete",
+                        "pod",
+                        "-n",
+                        namespace,
+                        pod.name(),
+                        "--force",
+                        "--grace-period=0",
+                    ],
+                )
+                .caveat(
+                    "its containers may still run on the node while a successor starts elsewhere",
+                );
+        } else {
+            finding
+                .kubectl(
+                    Grade::B3,
+                    "If whoever set its finalizers is gone, remove them",
+                    ["edit", "pod", "-n", namespace, pod.name()],
+                )
+                .caveat("what the finalizers were to clean up stays");
+        }
+    }
+}
+
+fn pod_namespace(pod: &Pod) -> &str {
+    pod.metadata.namespace.as_deref().unwrap_or_default()
 }

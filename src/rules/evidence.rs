@@ -1,10 +1,10 @@
 //! Evidence and remedies that several rules share.
 
-use super::{Finding, Grade};
+use super::{Finding, Grade, Severity};
 use crate::api::{Entry, Executor, Skyhook, Stage, State, Status, keys};
 use crate::cluster::execution::Execution;
 use crate::cluster::pod::Trouble;
-use crate::cluster::{Absence, Cluster, Executions, OnNode};
+use crate::cluster::{Absence, Cluster, Executions, Node, OnNode, Pod};
 
 /// Adds what went wrong in the newest execution of a package on a node, if it is still there.
 pub fn failing_execution<'a>(
@@ -12,24 +12,32 @@ pub fn failing_execution<'a>(
     executions: &Executions<'a>,
     skyhook: &str,
     node: &'a str,
-    package: &str,
+    entry: &Entry,
 ) {
-    if let Some(execution) = newest_execution(executions, skyhook, node, package) {
+    if let Some(execution) = newest_execution(executions, skyhook, node, entry) {
         execution_trouble(finding, execution);
     }
 }
 
-/// The newest execution of a package on a node; an interrupt may be of several packages.
+/// The newest execution of what an entry of a node state stands for, or else of the package at all.
+///
+/// An interrupt may be of several packages and name another one; whatever else runs beside it says nothing of the entry.
 pub fn newest_execution<'s, 'a>(
     executions: &'s Executions<'a>,
     skyhook: &str,
     node: &'a str,
-    package: &str,
+    entry: &Entry,
 ) -> Option<&'s Execution<'a>> {
-    executions
-        .on(skyhook, node)
-        .filter(|e| e.package == package || e.interrupt)
-        .max_by_key(|e| e.created())
+    let nearness = |e: &Execution<'_>| match (e.package == entry.name, e.stage == entry.stage) {
+        (true, true) => Some(2),
+        _ if e.interrupt && entry.stage.is_interrupt() => Some(1),
+        (true, false) => Some(0),
+        (false, _) => None,
+    };
+    let all = executions.on(skyhook, node);
+    let near = all.filter_map(|e| nearness(e).map(|nearness| (nearness, e)));
+    near.max_by_key(|(nearness, e)| (*nearness, e.created()))
+        .map(|(_, e)| e)
 }
 
 /// Whether the newer operator itself does not call the node erroring yet: then its Job tries again.
@@ -39,6 +47,26 @@ pub fn operator_retries(cluster: &Cluster, execution: Option<&Execution<'_>>, on
     cluster.generation().executor() == Executor::Job
         && on.status != Some(Status::Erroring)
         && execution.is_none_or(Execution::alive)
+}
+
+/// Makes a finding a warning where the custom resource no longer selects the node: the operator has left it, so nothing
+/// waits for it.
+pub fn no_longer_selected(finding: &mut Finding, skyhook: &Skyhook, node: &Node) {
+    if !skyhook.spec.node_selectors.matches(&node.labels) {
+        finding.severity(Severity::Warning).evidence(
+            skyhook.reference(),
+            "spec.nodeSelectors",
+            "does not match the node any more",
+        );
+    }
+}
+
+/// Makes a finding a warning while the pod is young: the kubelet tries again, and the next attempt may succeed.
+pub fn warn_while_young(finding: &mut Finding, cluster: &Cluster, pod: &Pod) {
+    let created = pod.metadata.creation_timestamp;
+    if created.is_some() && !cluster.long_ago(created) {
+        finding.severity(Severity::Warning);
+    }
 }
 
 /// Adds why a Job gave up and what went wrong in the newest attempt.

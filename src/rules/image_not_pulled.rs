@@ -1,4 +1,4 @@
-use super::evidence::describe;
+use super::evidence::{describe, warn_while_young};
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
 use crate::cluster::pod::TroubleKind;
@@ -20,7 +20,8 @@ rule! {
     /// # How to confirm
     ///
     /// A container of the package's pod waits with `ErrImagePull`, `ImagePullBackOff` or
-    /// `InvalidImageName`.
+    /// `InvalidImageName`. `ErrImagePull` on a pod younger than ten minutes is a warning: the first
+    /// attempt failed, and the next may succeed.
     ///
     /// # How to fix
     ///
@@ -49,6 +50,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 trouble.image, execution.package, execution.stage
             ),
         );
+        // The very first attempts; the kubelet has not yet begun to hold back.
+        if matches!(trouble.reason, "ErrImagePull" | "RegistryUnavailable") {
+            warn_while_young(finding, cluster, pod);
+        }
         finding.since(pod.metadata.creation_timestamp).evidence(
             format!("pod/{}", pod.name()),
             format!("container {}", trouble.container),

@@ -88,7 +88,9 @@ mod migration_hold;
 mod name_equals_taint_key;
 mod name_too_long;
 mod no_node_selected;
+mod node_erroring_without_cause;
 mod node_ignored;
+mod node_silent;
 mod node_state_malformed;
 mod not_migrated_yet;
 mod old_pods_under_paused_nodewright;
@@ -149,6 +151,7 @@ pub static ALL: &[&Rule] = &[
     &image_reference_mangled::RULE,
     &serial_loses_state::RULE,
     &pod_changed_by_admission::RULE,
+    &node_erroring_without_cause::RULE,
     &rollout_stopped::RULE,
     &waits_for_earlier::RULE,
     &deployment_policy_missing::RULE,
@@ -167,6 +170,7 @@ pub static ALL: &[&Rule] = &[
     &foreign_cordon::RULE,
     &runtime_required_deadlock::RULE,
     &persistent_runtime_required_cordon::RULE,
+    &node_silent::RULE,
     &operator_not_running::RULE,
     &name_too_long::RULE,
     &auto_taint_key_invalid::RULE,

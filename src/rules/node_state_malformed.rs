@@ -1,5 +1,6 @@
 use super::evidence::repair_node_state;
-use super::{Findings, Grade, Subject};
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::Generation;
 use crate::cluster::Cluster;
 
 rule! {
@@ -26,11 +27,15 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators; the condition since v0.16.0.
+    /// All operators; the condition since v0.16.0. From then on this is a warning where the custom
+    /// resource no longer selects the node.
     SKY206 "node-state-malformed" Error needs Skyhooks Nodes
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
+    // Older ones read the node state wherever it stands.
+    let reads_selected_only =
+        cluster.operator_since(0, 16) || cluster.generation() == Generation::NodeWright;
     for skyhook in cluster.skyhooks.items() {
         let blocks_deletion =
             skyhook.deleting() && skyhook.packages().any(|(_, p)| p.uninstall().enabled);
@@ -39,16 +44,25 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if blocks_deletion && selected {
                 continue;
             }
+            let left = !selected && reads_selected_only;
             for malformed in on.state.iter().flat_map(|s| s.malformed()) {
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())),
-                    format!(
-                        "the node state of {} cannot be read, which stops the operator",
-                        skyhook.reference()
-                    ),
+                    match left {
+                        true => format!(
+                            "the node state of {} cannot be read; it no longer selects the node, so nothing waits for it",
+                            skyhook.reference()
+                        ),
+                        false => format!(
+                            "the node state of {} cannot be read, which stops the operator",
+                            skyhook.reference()
+                        ),
+                    },
                 );
                 // The operator leaves out what is paused.
-                if !skyhook.paused() {
+                if left {
+                    finding.severity(Severity::Warning);
+                } else if !skyhook.paused() {
                     finding.stops_all();
                 }
                 finding.evidence(
@@ -63,7 +77,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         &condition.reason,
                     );
                 }
-                if !skyhook.paused() {
+                if !skyhook.paused() && !left {
                     finding
                         .remedy(
                             Grade::B1,

@@ -1,5 +1,5 @@
 use super::evidence::{
-    execution_trouble, newest_execution, operator_retries, read_logs, rerun,
+    execution_trouble, newest_execution, no_longer_selected, operator_retries, read_logs, rerun,
     restarted_by_its_own_reboot,
 };
 use super::{Findings, Grade, Severity, Subject};
@@ -32,7 +32,8 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators. From v0.18.0 on, while a Job has attempts left, this is a warning.
+    /// All operators. From v0.18.0 on, while a Job has attempts left, this is a warning; so
+    /// it is where the custom resource no longer selects the node.
     SKY201 "package-erroring" Error needs Skyhooks Nodes, also Pods Jobs
 }
 
@@ -41,8 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items() {
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| fails(skyhook, e)) {
-                let execution =
-                    newest_execution(&executions, skyhook.name(), &node.name, &entry.name);
+                let execution = newest_execution(&executions, skyhook.name(), &node.name, entry);
                 let retries = operator_retries(cluster, execution, on);
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
@@ -52,6 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.severity(Severity::Warning);
                 }
                 finding.entry(&node.name, entry);
+                no_longer_selected(finding, skyhook, node);
                 if let Some(execution) = execution {
                     finding.since(execution.created());
                     execution_trouble(finding, execution);

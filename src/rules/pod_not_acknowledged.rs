@@ -91,7 +91,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-fn is_unacknowledged(pod: &Pod) -> bool {
+pub(super) fn is_unacknowledged(pod: &Pod) -> bool {
     let status = &pod.status;
     status.phase == "Pending"
         && !pod.spec.node_name.is_empty()

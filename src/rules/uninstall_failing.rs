@@ -1,4 +1,6 @@
-use super::evidence::{failing_execution, forget, newest_execution, operator_retries, read_logs};
+use super::evidence::{
+    failing_execution, forget, newest_execution, no_longer_selected, operator_retries, read_logs,
+};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::State;
 use crate::cluster::Cluster;
@@ -30,7 +32,7 @@ rule! {
     /// # Since
     ///
     /// Operators with explicit uninstall (v0.16.0). From v0.18.0 on, while a Job has attempts left,
-    /// this is a warning.
+    /// this is a warning; so it is where the custom resource no longer selects the node.
     SKY112 "uninstall-failing" Error needs Skyhooks Nodes, also Pods Jobs
 }
 
@@ -55,19 +57,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         entry.name, entry.stage
                     ),
                 );
-                let execution =
-                    newest_execution(&executions, skyhook.name(), &node.name, &entry.name);
+                let execution = newest_execution(&executions, skyhook.name(), &node.name, entry);
                 if operator_retries(cluster, execution, on) {
                     finding.severity(Severity::Warning);
                 }
                 finding.entry(&node.name, entry);
-                failing_execution(
-                    finding,
-                    &executions,
-                    skyhook.name(),
-                    &node.name,
-                    &entry.name,
-                );
+                no_longer_selected(finding, skyhook, node);
+                failing_execution(finding, &executions, skyhook.name(), &node.name, entry);
                 read_logs(
                     finding,
                     skyhook.name(),

@@ -321,3 +321,20 @@ fn an_orphaned_cordon_is_released_and_taken_back() {
     expect(&stage.run("undo --confirm"), 0);
     assert_eq!(stage.nodes(), before);
 }
+
+#[test]
+fn a_node_that_does_not_come_back_blocks_it_though_its_pod_is_said_to_run() {
+    let from = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rules/node_silent.yaml");
+    let ran = run(&format!("finalizer status old --from {from}")).go();
+    assert!(
+        ran.stdout.contains("the deletion is blocked")
+            && ran.stdout.contains("kubectl describe node going"),
+        "{}",
+        ran.transcript()
+    );
+    let ran = run(&format!("diagnose stuck old --rule SKY113 --from {from}")).go();
+    assert!(!ran.stdout.contains("SKY113"), "{}", ran.transcript());
+    let ran = run(&format!("finalizer status half --from {from}")).go();
+    let because = "something is at work; on half-gone: the node has not been ready";
+    assert!(ran.stdout.contains(because), "{}", ran.transcript());
+}

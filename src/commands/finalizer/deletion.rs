@@ -10,8 +10,9 @@ use crate::rules::{self, Finding, Grade, Remedy, Rule, Scope, Severity};
 use crate::view::plural;
 
 /// The rules that say why a deletion does not get on.
-const CODES: [&str; 9] = [
-    "SKY101", "SKY102", "SKY108", "SKY109", "SKY110", "SKY112", "SKY113", "SKY114", "SKY505",
+const CODES: [&str; 10] = [
+    "SKY101", "SKY102", "SKY108", "SKY109", "SKY110", "SKY112", "SKY113", "SKY114", "SKY409",
+    "SKY505",
 ];
 /// The one that fires where no cause is known: it has nothing milder to offer.
 const WITHOUT_CAUSE: &str = "SKY113";
@@ -80,11 +81,12 @@ impl<'a> Deletion<'a> {
         let executions = cluster.executions();
         let name = self.skyhook.name();
         let mut all = executions.all().iter();
-        let alive = all.any(|e| e.skyhook == name && e.alive());
+        let alive = all.any(|e| e.skyhook == name && cluster.at_work(e));
+        let silent = |p: &Pending<'_>| cluster.silent_since(p.node).is_some();
         let moving = self
             .pending
             .iter()
-            .any(|p| p.entry.state == State::InProgress);
+            .any(|p| p.entry.state == State::InProgress && !silent(p));
         let old = cluster.long_ago(self.skyhook.metadata.deletion_timestamp);
         let error = self
             .about_deletion()
@@ -108,7 +110,12 @@ impl<'a> Deletion<'a> {
             match alive && failing < self.pending.len() {
                 true => (
                     Standing::Slow,
-                    format!("something is at work, and {}", error.message),
+                    match &error.subject.node {
+                        Some(node) => {
+                            format!("something is at work; on {node}: {}", error.message)
+                        }
+                        None => format!("something is at work, and {}", error.message),
+                    },
                 ),
                 false => (Standing::Blocked, error.message.clone()),
             }

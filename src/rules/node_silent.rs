@@ -1,0 +1,150 @@
+use super::evidence::some_of;
+use super::pod_not_acknowledged::is_unacknowledged;
+use super::{Findings, Grade, Subject};
+use crate::api::Skyhook;
+use crate::cluster::{Cluster, Executions, Node};
+
+rule! {
+    /// A node with unfinished work has not been ready for a long time.
+    ///
+    /// # What it means
+    ///
+    /// The node is down or cut off, or its kubelet is, so nothing gets on there. The operator does
+    /// not look at this: the node state goes on saying `in_progress`, a pod that had started goes on
+    /// saying that it runs, and the custom resource, or its deletion, waits for the node for ever.
+    ///
+    /// # How it comes about
+    ///
+    /// The machine did not come back from the reboot of an interrupt, it failed, or it was switched
+    /// off or removed without its node being deleted.
+    ///
+    /// # How to confirm
+    ///
+    /// The node's condition `Ready` has not been `True` for ten minutes or more, and the custom
+    /// resource has begun there and is not complete. Some large machines take longer than that for a
+    /// reboot: look at its console first.
+    ///
+    /// # How to fix
+    ///
+    /// Repair the node; the work goes on by itself. Ignore the node if it will not come back soon, so
+    /// that others go on. A deletion waits for an ignored node as well: reset the node there, if it
+    /// will not come back at all.
+    ///
+    /// # Since
+    ///
+    /// All operators.
+    SKY409 "node-silent" Error needs Skyhooks Nodes, also Pods Jobs
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let executions = cluster.executions();
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
+        let pending = cluster.pending_uninstalls(skyhook);
+        for node in cluster.selected(skyhook) {
+            let Some(since) = cluster.silent_since(node) else {
+                continue;
+            };
+            let here = pending.iter().filter(|p| p.node.name == node.name);
+            let waited_for: Vec<&str> = here.map(|p| p.name).collect();
+            let unfinished = match skyhook.deleting() {
+                true => !waited_for.is_empty(),
+                false => has_begun(cluster, &executions, skyhook, node),
+            };
+            if !unfinished {
+                continue;
+            }
+            let reference = skyhook.reference();
+            let message = match skyhook.deleting() {
+                true => format!(
+                    "the node has not been ready for a long time, and the deletion of {reference} waits for its uninstall here"
+                ),
+                false => {
+                    format!(
+                        "the node has not been ready for a long time, and {reference} is not done here"
+                    )
+                }
+            };
+            let finding = findings.report(Subject::node(&node.name, Some(skyhook.name())), message);
+            let object = format!("node/{}", node.name);
+            finding.since(Some(since)).evidence(
+                &object,
+                "condition Ready",
+                format!("not True since {since}"),
+            );
+            if let Some(on) = cluster.on_node(node, skyhook.name()) {
+                for entry in on.entries() {
+                    let package = skyhook.package(&entry.name);
+                    if package.is_some() && !skyhook.is_package_complete(&entry.name, entry) {
+                        finding.entry(&node.name, entry);
+                    }
+                }
+            }
+            for execution in executions.on(skyhook.name(), &node.name) {
+                if execution.alive() {
+                    finding.evidence(
+                        execution.reference(),
+                        "ended",
+                        "no, as far as the node last said",
+                    );
+                }
+            }
+            finding.kubectl(
+                Grade::B0,
+                "See how the node is, and repair it",
+                ["describe", "node", &node.name],
+            );
+            if skyhook.deleting() {
+                finding
+                    .evidence(&object, "waits for the uninstall of", some_of(&waited_for))
+                    .remedy(
+                        Grade::B4,
+                        "Reset the node, if it will not come back",
+                        ["reset", skyhook.name(), "--node", &node.name],
+                    )
+                    .caveat(
+                        "the record of what is installed is lost, and uninstall.sh does not run: what the packages \
+                         changed on the host stays",
+                    );
+                continue;
+            }
+            let in_batch = skyhook.status.node_priority.contains_key(&node.name);
+            finding
+                .remedy(
+                    Grade::B1,
+                    "Or leave the node out until it is back, so that others go on",
+                    ["node", "ignore", &node.name],
+                )
+                .caveat(match in_batch && cluster.operator_before(0, 20) {
+                    true => {
+                        "before v0.20 it still holds its place in the batch: look again, SKY305 says how to take it \
+                         out; every custom resource leaves the node alone until it is unignored"
+                    }
+                    false => "every custom resource leaves the node alone until it is unignored",
+                });
+        }
+    }
+}
+
+/// Whether something was begun on the node and is not done, and nobody else says why.
+///
+/// A node that is ignored is left out on purpose (SKY304), and one that did not even take up its pod is told by SKY205.
+fn has_begun<'a>(
+    cluster: &'a Cluster,
+    executions: &Executions<'a>,
+    skyhook: &Skyhook,
+    node: &'a Node,
+) -> bool {
+    let here = || {
+        executions
+            .on(skyhook.name(), &node.name)
+            .filter(|e| e.alive())
+    };
+    let told = here().any(|e| e.pods.iter().any(|p| is_unacknowledged(p)));
+    if told || node.ignored(cluster.generation()) {
+        return false;
+    }
+    let alive = here().next().is_some();
+    let on = cluster.on_node(node, skyhook.name());
+    let begun = on.is_some_and(|on| !on.entries().is_empty()) || cluster.is_taken_up(skyhook, node);
+    alive || begun && !cluster.is_complete_on(skyhook, node)
+}
