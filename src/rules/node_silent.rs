@@ -1,7 +1,9 @@
+use jiff::Timestamp;
+
 use super::evidence::some_of;
 use super::pod_not_acknowledged::is_unacknowledged;
-use super::{Findings, Grade, Subject};
-use crate::api::Skyhook;
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::{Skyhook, State};
 use crate::cluster::{Cluster, Executions, Node};
 
 rule! {
@@ -21,8 +23,8 @@ rule! {
     /// # How to confirm
     ///
     /// The node's condition `Ready` has not been `True` for ten minutes or more, and the custom
-    /// resource has begun there and is not complete. Some large machines take longer than that for a
-    /// reboot: look at its console first.
+    /// resource has begun there and is not complete. Large machines may take longer than that for a
+    /// reboot, so while one is under way this is a warning for an hour.
     ///
     /// # How to fix
     ///
@@ -35,6 +37,9 @@ rule! {
     /// All operators.
     SKY409 "node-silent" Error needs Skyhooks Nodes, also Pods Jobs
 }
+
+/// Seconds that a reboot of a large machine, with its checks of memory and disks, may take.
+const LONGEST_REBOOT: i64 = 3600;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let executions = cluster.executions();
@@ -65,6 +70,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
             };
             let finding = findings.report(Subject::node(&node.name, Some(skyhook.name())), message);
+            if may_be_rebooting(cluster, skyhook, node, since) {
+                finding.severity(Severity::Warning);
+            }
             let object = format!("node/{}", node.name);
             finding.since(Some(since)).evidence(
                 &object,
@@ -123,6 +131,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 });
         }
     }
+}
+
+/// Whether a reboot is under way there that a large machine may take so long for.
+fn may_be_rebooting(cluster: &Cluster, skyhook: &Skyhook, node: &Node, since: Timestamp) -> bool {
+    let on = cluster.on_node(node, skyhook.name());
+    let mut entries = on.into_iter().flat_map(|on| on.entries());
+    let reboots = entries.any(|e| {
+        let package = skyhook.package(&e.name);
+        let interrupt = package.and_then(|p| skyhook.pending_interrupt(&e.name, p));
+        e.stage.is_interrupt() && e.state == State::InProgress && interrupt == Some("reboot")
+    });
+    reboots && cluster.taken_at.as_second() - since.as_second() < LONGEST_REBOOT
 }
 
 /// Whether something was begun on the node and is not done, and nobody else says why.
