@@ -94,6 +94,14 @@ fn finished_entries_of_an_object_that_is_gone() {
     ));
 }
 
+/// Files without a Deployment say nothing of the operator's.
+#[test]
+fn files_that_hold_no_deployments_say_so() {
+    let ran = run("status --from tests/plans/pause/before.yaml").go();
+    let says = "Operator of unknown version (the files given hold no Deployments)";
+    assert!(ran.stdout.starts_with(says), "{}", ran.transcript());
+}
+
 #[test]
 fn a_schema_comes_as_json_or_yaml_and_nothing_else() {
     for words in ["schema Version", "schema Version -o json"] {

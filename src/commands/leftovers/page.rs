@@ -185,11 +185,16 @@ impl View for Leftovers<'_> {
         let mut table = Table::new(&headings[..shown]).prose();
         for (one, what, names) in &rows {
             let set = NodeSet::of(names.iter().map(String::as_str));
+            // The names of pods are long, and would leave no room for what wraps.
+            let (on, left) = match one.place {
+                Place::Node(..) => (set.limited(SHOWN), what.clone()),
+                _ => (String::new(), format!("{what} {}", set.limited(SHOWN))),
+            };
             let row = cells![
                 text::name(format!("{}/{}", one.generation.name(), one.owner)),
-                set.limited(SHOWN),
+                on,
                 set.len(),
-                what.as_str(),
+                left,
                 one.why
             ];
             table.row(row.into_iter().take(shown));
