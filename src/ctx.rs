@@ -7,12 +7,14 @@ mod diff;
 mod edges;
 mod external_diff;
 mod follow;
+mod limits;
 mod preview;
 
 pub use carry_out::{Manner, Taken};
 pub use closing::Document as OutcomeDocument;
 pub use edges::{interrupt, variable};
 pub use follow::{Goal, Look, Standing, Waiting};
+pub use limits::within;
 pub use preview::Document as PlanDocument;
 
 use std::sync::Arc;

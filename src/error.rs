@@ -93,8 +93,30 @@ impl Error {
         let near = near(name, known);
         match near.as_slice() {
             [] => error,
-            names => error.hint(format!("did you mean {}", names.join(", "))),
+            names => error.hint(format!("did you mean {}?", names.join(", "))),
         }
+    }
+
+    /// [`Error::unknown`], and where no name is near, some of those that there are.
+    pub fn unknown_among<'a>(
+        what: &str,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Error {
+        let mut known: Vec<&str> = known.into_iter().collect();
+        known.sort_unstable();
+        known.dedup();
+        let error = Error::unknown(what, name, known.iter().copied());
+        if !error.hints.is_empty() {
+            return error;
+        }
+        let shown = known[..known.len().min(5)].join(", ");
+        error.hint(match known.len() {
+            0 => "there is none".to_owned(),
+            1 => format!("there is {shown}"),
+            2..=5 => format!("there are {shown}"),
+            many => format!("there are {shown} and {} more", many - 5),
+        })
     }
 }
 

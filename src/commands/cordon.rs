@@ -99,7 +99,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     }
     let mut plan = Plan {
         title: format!(
-            "release orphaned cordons on {}",
+            "release cordons that nobody holds on {}",
             plural(steps.len(), "node")
         ),
         subject: "release".to_owned(),

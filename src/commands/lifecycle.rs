@@ -2,12 +2,12 @@
 
 use crate::api::{Generation, Skyhook};
 use crate::args::safety::Safety;
-use crate::cluster::{Cluster, Read, Source};
+use crate::cluster::{Cluster, Node, Read, Source};
 use crate::commands::migration;
 use crate::commands::node::selection;
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::hold;
+use crate::plan::build::{effects, hold};
 use crate::plan::{Change, Edit, Metadata, Pin, Plan, Stage, Step, Target};
 
 /// Stop starting work for a custom resource
@@ -95,9 +95,10 @@ enum Verb {
     Enable,
 }
 
-pub const NEEDS: [Source; 4] = [
+pub const NEEDS: [Source; 5] = [
     Source::Skyhooks,
     Source::Legacy,
+    Source::Nodes,
     Source::Operator,
     Source::Pods,
 ];
@@ -195,6 +196,15 @@ fn plan(
     }
     warn(cluster, skyhook, verb, &mut plan);
     if !change.is_empty() {
+        let still_held = match verb {
+            Verb::Resume => skyhook.disabled(),
+            _ => skyhook.paused(),
+        };
+        if !verb.sets() && !still_held {
+            let nodes = cluster.nodes.items().iter();
+            let nodes: Vec<&Node> = nodes.filter(|n| !n.ignored(generation)).collect();
+            effects::begins(cluster, skyhook, &nodes, true, &mut plan.consequences);
+        }
         let target = Target::skyhook(generation, name, skyhook.metadata.uid.as_deref());
         let why = match verb.sets() {
             true => "the operator starts nothing new for it",
@@ -253,7 +263,11 @@ pub fn existing<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Skyhook> {
     migration::refuse_unmigrated(cluster, name)?;
     selection::readable(cluster, Source::Skyhooks)?;
     let known = cluster.skyhooks.items().iter().map(Skyhook::name);
-    Err(Error::unknown(cluster.generation().kind(), name, known))
+    Err(Error::unknown_among(
+        cluster.generation().kind(),
+        name,
+        known,
+    ))
 }
 
 /// Refuses to start work that a migration forbids, unless it is forced.

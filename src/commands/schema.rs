@@ -10,11 +10,11 @@ use super::{
     version, wait,
 };
 use crate::ctx::{Ctx, OutcomeDocument, PlanDocument};
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 use crate::plan::Saved;
 use crate::view::schema::Published;
 use crate::view::text::{self, Text};
-use crate::view::{Table, View, cells};
+use crate::view::{OutputFormat, Table, View, cells};
 
 /// Print the JSON Schema of a document
 ///
@@ -101,11 +101,37 @@ pub fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     match DOCUMENTS.iter().find(asked) {
         Some(document) => {
             let schema = document.published.schema();
-            ctx.print(&crate::view::format::json(&schema))?;
+            match ctx.global().output.format {
+                OutputFormat::Table | OutputFormat::Json => {
+                    ctx.print(&crate::view::format::json(&schema))?;
+                }
+                OutputFormat::Yaml => ctx.show(&Shape(schema))?,
+                _ => {
+                    let why = "a schema is printed as -o json or -o yaml";
+                    return Err(Error::usage(why));
+                }
+            }
         }
         None => ctx.show(&Listed)?,
     }
     Ok(Exit::Done)
+}
+
+/// The schema of one document.
+struct Shape(Value);
+
+impl View for Shape {
+    fn blocks(&self, _wide: bool) -> Text {
+        Text::new()
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn document(&self) -> Value {
+        self.0.clone()
+    }
 }
 
 struct Listed;

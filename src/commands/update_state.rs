@@ -9,11 +9,12 @@ use crate::ctx::{Ctx, Manner};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{effects, hold, node};
 use crate::plan::{Change, Grade, Plan, Stage as PlanStage, Step, Target};
-use crate::view::plural;
+use crate::view::{NodeSet, plural};
 
 /// Set the state of one package by hand
 ///
-/// One entry is changed, and only where it still stands where it stood. Stages and states that an operator takes up
+/// One entry per node is changed, on all nodes that have it unless some are chosen, and only where it still stands
+/// where it stood. Stages and states that an operator takes up
 /// in a way that they do not say are refused; --force sets them all the same.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -83,6 +84,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let key = format!("{}|{}", args.package, args.version);
     let mut steps = Vec::new();
     let mut nodes: Vec<&Node> = Vec::new();
+    let mut without: Vec<&str> = Vec::new();
     let mut reruns = effects::Reruns::default();
     for node in picking::nodes(cluster, &args.selection)? {
         let on = cluster.on_node(node, skyhook.name());
@@ -103,7 +105,10 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
                 let annotation = keys::node_state(cluster.generation(), skyhook.name());
                 node::added(known, &annotation, &key, &stage, &state, &text)
             }
-            _ => continue,
+            _ => {
+                without.push(&node.name);
+                continue;
+            }
         };
         nodes.push(node);
         if state == State::InProgress {
@@ -115,6 +120,9 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             Change::Metadata(change),
             "asked for by hand",
         ));
+    }
+    if steps.is_empty() && !args.selection.node.is_empty() && !without.is_empty() {
+        return Err(no_entry(cluster, args, &without));
     }
     let mut plan = Plan {
         title: format!(
@@ -143,6 +151,30 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     )
 }
 
+/// Nodes were named, and none of them has the entry.
+fn no_entry(cluster: &Cluster, args: &Args, nodes: &[&str]) -> Error {
+    let set = NodeSet::of(nodes.iter().copied());
+    let (has, add) = match nodes.len() {
+        1 => ("has", "--add adds it"),
+        _ => ("have", "--add adds it on each of them"),
+    };
+    let on = nodes.iter().filter_map(|n| cluster.node(n)).find(|n| {
+        let on = cluster.on_node(n, &args.name);
+        on.is_some_and(|on| on.is_malformed())
+    });
+    match on {
+        Some(node) => Error::failed(format!("the state on {} cannot be read", node.name)).hint(
+            format!("kubectl skyhook reset {} --node {}", args.name, node.name),
+        ),
+        None => Error::failed(format!(
+            "{} {has} no entry of {} {}; {add}",
+            set.limited(6),
+            args.package,
+            args.version
+        )),
+    }
+}
+
 fn is_so(entry: &Entry, stage: &Stage, state: &State) -> bool {
     entry.stage == *stage && entry.state == *state
 }
@@ -166,7 +198,7 @@ fn new_entry(skyhook: &Skyhook, args: &Args) -> String {
 fn refuse_unknown(skyhook: &Skyhook, args: &Args) -> Result<()> {
     let Some(package) = skyhook.package(&args.package) else {
         let known = skyhook.packages().map(|(name, _)| name);
-        return Err(Error::unknown("package", &args.package, known));
+        return Err(Error::unknown_among("package", &args.package, known));
     };
     if package.version != args.version {
         return Err(Error::failed(format!(

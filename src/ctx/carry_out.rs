@@ -9,6 +9,7 @@ use super::ask::Question;
 use super::closing::Closing;
 use super::external_diff::External;
 use super::follow::Follower;
+use super::limits::within;
 use super::preview::Preview;
 use super::{Ctx, Goal, Waiting, edges};
 use crate::apply::file as apply_file;
@@ -18,7 +19,7 @@ use crate::apply::{attended, preflight};
 use crate::args::safety::{DryRun, Safety};
 use crate::error::{Error, Exit, Result};
 use crate::plan::{Plan, Target};
-use crate::view::{Text, View, count};
+use crate::view::{Text, View};
 
 /// What is peculiar to one command.
 #[derive(Debug, Clone, Default)]
@@ -59,6 +60,11 @@ impl Ctx {
         manner: Manner,
         mut waiting: Option<Waiting<'_>>,
     ) -> Result<Exit> {
+        let from_files = !self.global.reading.from.is_empty();
+        if from_files && safety.dry_run == DryRun::Server {
+            let why = "--dry-run=server asks the server, and files are no server";
+            return Err(Error::usage(why));
+        }
         self.say_what_was_not_read(plan, safety.dry_run);
         let external = External::of(edges::variable).filter(|_| safety.diff);
         let preview = Preview {
@@ -76,19 +82,15 @@ impl Ctx {
         let waits = waiting.is_some() && plan.waits() && safety.dry_run == DryRun::None;
         if plan.is_empty() && !waits {
             self.note(format!("{}: nothing to do", plan.title));
+            if safety.dry_run == DryRun::Client || from_files {
+                if self.global.output.format.is_data() {
+                    self.show(&preview)?;
+                }
+                return Ok(Exit::Done);
+            }
             return self.close(plan, &Outcome::nothing_done(plan), None, safety, None);
         }
-        let nodes = plan.nodes().len();
-        if let Some(most) = safety.max_nodes.filter(|most| nodes > *most) {
-            return Err(Error {
-                exit: Exit::Refused,
-                ..Error::failed(format!(
-                    "it would touch {} nodes, and --max-nodes allows {most}; nothing was changed",
-                    count(nodes)
-                ))
-            });
-        }
-        let from_files = !self.global.reading.from.is_empty();
+        within(plan, safety)?;
         if safety.dry_run == DryRun::Client || from_files {
             self.show(&preview)?;
             self.show_diff(plan, external.as_ref())?;
@@ -125,8 +127,9 @@ impl Ctx {
     ///
     /// # Errors
     ///
-    /// It is not confirmed.
+    /// It is not confirmed, or goes beyond what the flags allow.
     pub fn ask(&mut self, plan: &Plan, preview: Text, safety: &Safety) -> Result<()> {
+        within(plan, safety)?;
         self.note(preview);
         match safety.confirm {
             true => Ok(()),

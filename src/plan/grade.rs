@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub enum Grade {
     /// Reads only.
     B0,
-    /// Changes the metadata or spec of one object.
+    /// Changes metadata or specs of objects; nothing runs.
     B1,
     /// Packages run again.
     B2,
@@ -36,7 +36,7 @@ impl Grade {
     pub fn meaning(self) -> &'static str {
         match self {
             Grade::B0 => "reads only",
-            Grade::B1 => "changes one object",
+            Grade::B1 => "changes objects, runs nothing",
             Grade::B2 => "packages run again",
             Grade::B3 => "services restart, pods are evicted",
             Grade::B4 => "reboots, or a record is lost for good",

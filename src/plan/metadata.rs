@@ -192,6 +192,8 @@ impl Metadata {
 
 /// Values longer than this are not shown in a preview line; the diff has them.
 const LONGEST_SHOWN: usize = 40;
+/// Characters of a new value that are shown.
+const LONGEST_STARTED: usize = 60;
 
 fn describe_edit(kind: &str, key: &str, edit: &Edit) -> Vec<String> {
     if let super::edit::Pin::Entries(moves) = &edit.pin {
@@ -211,7 +213,11 @@ fn describe_edit(kind: &str, key: &str, edit: &Edit) -> Vec<String> {
         (from, to) if from == to => return Vec::new(),
         // What follows from other values differs from node to node, and matters to nobody.
         (Some(_), None) if edit.pin == super::edit::Pin::Nothing => format!("remove {kind} {key}"),
-        (None, Some(to)) if short(to) => format!("set {kind} {key}={to}"),
+        (None, Some(to)) => {
+            let start: String = to.chars().take(LONGEST_STARTED).collect();
+            let more = if start.len() < to.len() { "…" } else { "" };
+            format!("set {kind} {key}={start}{more}")
+        }
         (Some(from), Some(to)) if short(from) && short(to) => {
             format!("change {kind} {key}: {from} -> {to}")
         }

@@ -250,7 +250,10 @@ fn remedies(
                 "Leave the node out for now, so that the others go on",
                 ["node", "ignore", &drain.node.name],
             )
-            .caveat("every custom resource leaves the node alone until it is unignored");
+            .caveat(
+                "every custom resource leaves the node alone until it is unignored; before v0.20 an ignored node of \
+                 a batch holds that batch up",
+            );
     }
     if let Some((budget, _)) = held.values().next() {
         let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();

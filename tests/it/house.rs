@@ -14,9 +14,9 @@ const USES: &[(&str, &[&str])] = &[
     ("reason", &[]),
     ("api", &[]),
     ("cluster", &["api", "reason"]),
-    ("plan", &["api", "cluster"]),
-    ("rules", &["api", "cluster", "plan"]),
     ("view", &[]),
+    ("plan", &["api", "cluster", "view"]),
+    ("rules", &["api", "cluster", "plan"]),
     ("args", &["api", "view"]),
     ("connect", &["args", "reason"]),
     (

@@ -27,6 +27,7 @@ mod rbac;
 mod readme;
 mod remedies;
 mod rules;
+mod said;
 mod schema;
 mod scope;
 mod status;

@@ -70,7 +70,7 @@ fn custom_resources() {
         1,
         &[
             "error: Skyhook \"secnd\" not found",
-            "hint: did you mean second",
+            "hint: did you mean second?",
         ],
     );
 }
@@ -80,7 +80,7 @@ fn custom_resources() {
 fn a_custom_resource_to_reset() {
     let said = [
         "warning: Skyhook \"secnd\" not found",
-        "did you mean second",
+        "did you mean second?",
     ];
     answered(&["reset secnd --dry-run FROM"], 0, &said);
 }
@@ -101,7 +101,7 @@ fn nodes() {
         1,
         &[
             "error: node \"noed-2\" not found",
-            "hint: did you mean node-2, node-1, node-3",
+            "hint: did you mean node-2, node-1, node-3?",
         ],
     );
 }
@@ -118,7 +118,7 @@ fn packages() {
             "update-state second topp 3.0.0 apply complete --node node-1 --dry-run FROM",
         ],
         1,
-        &["hint: did you mean top"],
+        &["hint: did you mean top?"],
     );
 }
 
@@ -129,7 +129,7 @@ fn codes() {
         64,
         &[
             "error: rule \"SKY6O1\" not found",
-            "hint: did you mean SKY601, SKY101, SKY111",
+            "hint: did you mean SKY601, SKY101, SKY111?",
         ],
     );
     answered(
@@ -137,7 +137,7 @@ fn codes() {
         64,
         &[
             "error: rule \"drain-blockd\" not found",
-            "hint: did you mean drain-blocked",
+            "hint: did you mean drain-blocked?",
         ],
     );
 }

@@ -4,6 +4,7 @@ mod ends;
 mod faults;
 mod removal;
 mod screen;
+mod told;
 
 use kubectl_skyhook::api::Generation;
 use serde_json::{Value, json};

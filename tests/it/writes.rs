@@ -5,6 +5,7 @@ mod diff;
 mod fleet;
 mod interrupt;
 mod lifecycle;
+mod limits;
 mod migration;
 mod reset;
 mod safety;

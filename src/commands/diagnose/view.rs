@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 use crate::commands::API_VERSION;
 use crate::rules::{Counts, Evidence, Remedy, Report, Severity, Subject, Verdict};
 use crate::view::text::{self, Line, Text};
-use crate::view::{View, list, plural};
+use crate::view::{View, count, list, plural};
 
 /// What `diagnose stuck` answers.
 pub struct Diagnosis<'a> {
@@ -18,7 +18,7 @@ pub struct Diagnosis<'a> {
     narrowed: bool,
 }
 
-/// The same, for machines.
+/// What is stuck, by which evidence, and the ways out; and what could not be checked.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
@@ -86,7 +86,7 @@ impl<'a> Diagnosis<'a> {
             }
         }
         if counts.infos > 0 {
-            parts.push(format!("{} to know", counts.infos));
+            parts.push(plural(counts.infos, "info"));
         }
         let found = if parts.is_empty() {
             String::new()
@@ -115,11 +115,12 @@ impl<'a> Diagnosis<'a> {
         if counts.jobs > 0 {
             things.push(plural(counts.jobs, "job"));
         }
-        format!(
-            "{} looked at {}.",
-            plural(counts.rules, "rule"),
-            list(&things)
-        )
+        let rules = plural(counts.rules, "rule");
+        let rules = match counts.rules.saturating_sub(self.report.not_checked.len()) {
+            checked if checked == counts.rules => rules,
+            checked => format!("{} of {rules}", count(checked)),
+        };
+        format!("{rules} looked at {}.", list(&things))
     }
 
     /// Rules that could not be checked, those of one reason together.

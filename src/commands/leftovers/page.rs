@@ -22,7 +22,7 @@ pub struct Leftovers<'a> {
     pub unread: bool,
 }
 
-/// The same, for machines.
+/// What custom resources that are gone left on nodes and in the cluster.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
@@ -179,16 +179,25 @@ impl View for Leftovers<'_> {
                 None => rows.push((one, what, vec![name])),
             }
         }
-        let mut table = Table::new(["former owner", "left", "count", "on", "why"]).prose();
+        // What wraps comes last.
+        let headings = ["former owner", "on", "count", "left", "why"];
+        let shown = if wide { 5 } else { 4 };
+        let mut table = Table::new(&headings[..shown]).prose();
         for (one, what, names) in &rows {
             let set = NodeSet::of(names.iter().map(String::as_str));
-            table.row(cells![
+            // The names of pods are long, and would leave no room for what wraps.
+            let (on, left) = match one.place {
+                Place::Node(..) => (set.limited(SHOWN), what.clone()),
+                _ => (String::new(), format!("{what} {}", set.limited(SHOWN))),
+            };
+            let row = cells![
                 text::name(format!("{}/{}", one.generation.name(), one.owner)),
-                what.as_str(),
+                on,
                 set.len(),
-                set.limited(SHOWN),
+                left,
                 one.why
-            ]);
+            ];
+            table.row(row.into_iter().take(shown));
         }
         text.table(table);
         let recorded = self

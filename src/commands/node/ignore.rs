@@ -6,8 +6,9 @@ use crate::cluster::{Cluster, Node, Source};
 use crate::commands::node::selection;
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Exit, Result};
+use crate::plan::build::effects;
 use crate::plan::{Change, Edit, Metadata, Plan, Stage, Step, Target};
-use crate::view::plural;
+use crate::view::{NodeSet, plural};
 
 /// Keep the operator off nodes
 ///
@@ -91,6 +92,19 @@ fn plan(cluster: &Cluster, nodes: &[&Node], ignore: bool) -> Plan {
         plan.consequences.warn("it concerns every custom resource");
         warn_of_batches(cluster, nodes, &mut plan);
     }
+    for skyhook in cluster
+        .skyhooks
+        .items()
+        .iter()
+        .filter(|s| !ignore && s.runs())
+    {
+        let freed: Vec<&Node> = nodes
+            .iter()
+            .filter(|n| steps.iter().any(|s| s.target.name == n.name))
+            .copied()
+            .collect();
+        effects::begins(cluster, skyhook, &freed, false, &mut plan.consequences);
+    }
     if !steps.is_empty() {
         plan.stages.push(Stage::of(steps));
     }
@@ -126,11 +140,23 @@ fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
             skyhook.status.node_priority.contains_key(&n.name)
                 && !cluster.is_complete_on(skyhook, n)
         };
-        let held = nodes.iter().filter(in_batch).count();
-        if held > 0 {
+        let held: Vec<&str> = nodes
+            .iter()
+            .filter(in_batch)
+            .map(|n| n.name.as_str())
+            .collect();
+        if let Some(first) = held.first() {
+            let (set, more) = (
+                NodeSet::of(held.iter().copied()),
+                match held.len() {
+                    1 => "",
+                    _ => ", and likewise for the others",
+                },
+            );
             plan.consequences.warn(format!(
-                "{} of the batch that {} works on: it holds the batch up until `kubectl skyhook node unignore`",
-                plural(held, "node"),
+                "{} of the batch that {} works on: it holds the batch up until `kubectl skyhook node unignore \
+                 {first}`{more}",
+                set.limited(6),
                 skyhook.reference()
             ));
         }

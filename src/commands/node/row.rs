@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::{Entry, Skyhook, Status};
+use crate::api::{Entry, Package, Skyhook, Status};
 use crate::cluster::rollout::Progress;
 use crate::cluster::{Absence, Cluster, Node, OnNode};
 
@@ -16,7 +16,7 @@ pub struct Row {
     pub skyhook_name: String,
     /// What the operator says of the node; `unknown` where it has said nothing yet.
     pub status: String,
-    /// Packages of the spec that have reached their last stage.
+    /// Packages of the spec that have reached their last stage; of a deletion, also those that it uninstalled.
     pub packages_complete: usize,
     /// Packages of the spec; of a custom resource that is gone, the packages recorded.
     pub packages_total: usize,
@@ -178,6 +178,7 @@ fn progress(skyhook: Option<&Skyhook>, on: Option<&OnNode>) -> Progress {
             complete: 0,
             total: skyhook.spec.packages.len(),
         },
+        (Some(skyhook), on) if skyhook.deleting() => deletion(skyhook, on),
         (Some(skyhook), on) => skyhook.progress(on),
         (None, Some(on)) => {
             let complete = on
@@ -190,6 +191,21 @@ fn progress(skyhook: Option<&Skyhook>, on: Option<&OnNode>) -> Progress {
             }
         }
         (None, None) => Progress::default(),
+    }
+}
+
+/// How far a deletion has got: what it uninstalls is done where it is absent, and only there.
+fn deletion(skyhook: &Skyhook, on: Option<&OnNode>) -> Progress {
+    let done = |(name, package): &(&str, &Package)| {
+        let entry = on.and_then(|on| on.entry(&package.entry_key(name)));
+        match skyhook.uninstalls(package) {
+            true => entry.is_none(),
+            false => entry.is_some_and(|e| skyhook.is_package_complete(name, e)),
+        }
+    };
+    Progress {
+        complete: skyhook.packages().filter(done).count(),
+        total: skyhook.spec.packages.len(),
     }
 }
 

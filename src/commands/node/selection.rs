@@ -90,7 +90,11 @@ pub fn known_skyhook(cluster: &Cluster, name: &str) -> Result<()> {
         return Ok(());
     }
     readable(cluster, crate::cluster::Source::Skyhooks)?;
-    Err(Error::unknown(cluster.generation().kind(), name, known))
+    Err(Error::unknown_among(
+        cluster.generation().kind(),
+        name,
+        known,
+    ))
 }
 
 /// Refuses to answer from a source that could not be read.

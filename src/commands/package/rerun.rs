@@ -74,7 +74,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let skyhook = lifecycle::existing(cluster, &args.of.skyhook)?;
     let Some(package) = skyhook.package(&args.package) else {
         let known = skyhook.packages().map(|(name, _)| name);
-        return Err(Error::unknown("package", &args.package, known));
+        return Err(Error::unknown_among("package", &args.package, known));
     };
     let stage = stage(args)?;
     let key = package.entry_key(&args.package);

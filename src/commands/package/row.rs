@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::scope::identity;
-use crate::api::{Entry, Skyhook, State, Status};
+use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::cluster::{Absence, Cluster, Node, OnNode};
 
 /// A package on a node. The names of the first eight fields are those of upstream's CLI, which
@@ -49,7 +49,7 @@ fn is_zero(number: &i64) -> bool {
 }
 
 impl Row {
-    /// `complete`, `erroring`, `under way`, `not in the spec`, `not begun`, `absent` or `malformed`.
+    /// `complete`, `erroring`, `under way`, `finished, still recorded`, `not in the spec`, `not begun`, `absent` or `malformed`.
     pub fn summary(&self) -> &'static str {
         match (&self.malformed, self.recorded) {
             (Some(_), _) => "malformed",
@@ -58,8 +58,27 @@ impl Row {
             (None, true) if self.complete == Some(true) => "complete",
             (None, true) if self.state == State::Erroring.as_str() => "erroring",
             (None, true) if self.in_spec == Some(false) && !self.uninstalling => "not in the spec",
+            // Without the spec, whether an interrupt was still to come is not known.
+            (None, true) if self.complete.is_none() && self.finished() => {
+                match self.stage.starts_with("uninstall") {
+                    true => "finished, still recorded",
+                    false => "complete",
+                }
+            }
             (None, true) => "under way",
         }
+    }
+}
+
+impl Row {
+    fn finished(&self) -> bool {
+        let last = [
+            Stage::Config,
+            Stage::PostInterrupt,
+            Stage::Uninstall,
+            Stage::UninstallInterrupt,
+        ];
+        self.state == State::Complete.as_str() && last.iter().any(|s| self.stage == s.as_str())
     }
 }
 

@@ -262,18 +262,6 @@ impl<'a> Making<'a> {
         plan.stages.extend(batches);
         match waits {
             Some(skyhook) if !plan.stages.is_empty() => {
-                let generation = self.cluster.generation();
-                plan.consequences.warn(match generation.executor() {
-                    crate::api::Executor::Job => format!(
-                        "{} is paused meanwhile: what runs on any node is stopped and starts again; \
-                         --no-pause goes ahead without",
-                        skyhook.reference()
-                    ),
-                    crate::api::Executor::Pod => format!(
-                        "{} is paused meanwhile; --no-pause goes ahead without",
-                        skyhook.reference()
-                    ),
-                });
                 let package = self.wish.package.map(|(name, _)| name);
                 let failing = hold::end_failing(self.cluster, skyhook, &self.touched, package);
                 plan.stages.splice(0..0, failing);
@@ -314,6 +302,15 @@ impl<'a> Making<'a> {
             && effects::bypassed_uninstalls(skyhook, &self.packages, &mut effects)
         {
             effects.at_least(Grade::B4);
+        }
+        if let Some(skyhook) = self.skyhook
+            && self.wish.retaint
+            && !skyhook.spec.auto_taint_new_nodes
+        {
+            effects.warn(format!(
+                "--retaint does nothing here: {} has no autoTaintNewNodes",
+                skyhook.reference()
+            ));
         }
         if self.recorded > 0 {
             effects.at_least(Grade::B4);

@@ -130,7 +130,10 @@ impl Item {
             deleting_since: skyhook
                 .and_then(|s| s.metadata.deletion_timestamp)
                 .map(|t| t.to_string()),
-            packages: packages(&rows(cluster, &nodes, name, None)),
+            packages: packages(
+                &rows(cluster, &nodes, name, None),
+                cluster.skyhook(name).is_some_and(Skyhook::deleting),
+            ),
             nodes: cluster
                 .nodes
                 .ok()
@@ -206,7 +209,7 @@ impl Nodes {
 }
 
 /// Sums up by package and version; what the spec asks for comes first.
-fn packages(rows: &[Row]) -> Vec<Package> {
+fn packages(rows: &[Row], deleting: bool) -> Vec<Package> {
     let mut packages: BTreeMap<(bool, &str, &str), Package> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.malformed.is_none()) {
         let package = packages
@@ -218,8 +221,12 @@ fn packages(rows: &[Row]) -> Vec<Package> {
                 ..Package::default()
             });
         package.nodes += 1;
-        // The operator counts what is to be uninstalled as done once it is absent.
-        package.complete += usize::from(row.complete == Some(true) || row.summary() == "absent");
+        // The operator counts what is to be uninstalled as done once it is absent, and a deletion nothing else.
+        let done = match deleting && row.uninstalling {
+            true => row.summary() == "absent",
+            false => row.complete == Some(true) || row.summary() == "absent",
+        };
+        package.complete += usize::from(done);
         let state = match row.recorded {
             true => &row.state,
             false => row.summary(),

@@ -18,7 +18,7 @@ pub struct Page<'a> {
     document: Document,
 }
 
-/// The same, for machines.
+/// The operator, and how far each custom resource has got on its nodes.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
@@ -142,7 +142,8 @@ impl Operator {
         let unknown_because = match (version, cluster.source(Source::Operator)) {
             (Some(_), _) => None,
             (None, Read::Unreadable(why)) => Some(why),
-            (None, _) => Some("no Deployment runs the operator".to_owned()),
+            (None, Read::NotAsked) => Some("the files given hold no Deployments".to_owned()),
+            (None, Read::Ok(_)) => Some("no Deployment runs the operator".to_owned()),
         };
         Operator {
             api: cluster.generation().api_version(),

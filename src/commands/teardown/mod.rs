@@ -79,6 +79,7 @@ pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if args.safety.plan_out.is_some() || args.safety.dry_run == DryRun::Server {
         return ctx.carry_out(&plan, &args.safety, Manner::default()).await;
     }
+    ctx::within(&plan, &args.safety)?;
     if args.safety.dry_run == DryRun::Client || cluster.from_files {
         ctx.show(&page)?;
         return Ok(match (preflight.hangs(), preflight.unread.is_empty()) {

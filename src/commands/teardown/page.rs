@@ -42,7 +42,7 @@ pub struct Page<'a> {
     pub journals: Vec<String>,
 }
 
-/// The same, for machines.
+/// What a teardown deletes, what would hang and why, and how far it has got.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {

@@ -20,6 +20,7 @@ use crate::ctx::{Ctx, Manner, Waiting};
 use crate::error::{Error, Exit, Result};
 use crate::plan::{Change, Field, Guard, Plan, Sign, Stage, Step, Target, Until};
 use crate::rules::Scope;
+use crate::view::list;
 
 #[derive(Debug, clap::Args)]
 pub struct What {
@@ -28,7 +29,7 @@ pub struct What {
     name: Option<String>,
 
     /// The package
-    #[arg(value_name = "PACKAGE", required_unless_present = "all_packages")]
+    #[arg(value_name = "PACKAGE")]
     package: Option<String>,
 
     /// Uninstall every package, one after the other, each before those that it depends on
@@ -121,7 +122,7 @@ pub async fn run(ctx: &mut Ctx, what: &What, safety: &Safety) -> Result<Exit> {
     selection::readable(&cluster, Source::Nodes)?;
     let known = |package: &str| {
         let names = skyhook.packages().map(|(name, _)| name);
-        Error::unknown("package", package, names)
+        Error::unknown_among("package", package, names)
     };
     if let Some(package) = what.package.as_deref().filter(|_| what.cancel) {
         let Some(spec) = skyhook.package(package) else {
@@ -129,6 +130,15 @@ pub async fn run(ctx: &mut Ctx, what: &What, safety: &Safety) -> Result<Exit> {
         };
         let plan = cancel(&cluster, skyhook, package, spec, what.force)?;
         return ctx.carry_out(&plan, safety, Manner::default()).await;
+    }
+    if what.package.is_none() && !what.all_packages {
+        let names: Vec<&str> = skyhook.packages().map(|(name, _)| name).collect();
+        return Err(
+            Error::usage(format!("which package of {name}?")).hint(format!(
+                "{name} has {}; --all-packages is for all of them",
+                list(&names)
+            )),
+        );
     }
     let packages: Vec<&str> = match what.package.as_deref() {
         Some(package) if skyhook.package(package).is_none() => return Err(known(package)),

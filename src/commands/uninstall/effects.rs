@@ -52,23 +52,29 @@ impl Told<'_> {
                 nodes(survey.absent.iter().copied())
             ));
         }
-        for (node, entry) in survey.unfinished.iter().take(3) {
+        let few = survey.unfinished.len() <= 3;
+        for (node, entry) in survey.unfinished.iter().filter(|_| few) {
             effects.warn(format!(
                 "on {} {name} is at {} ({}): its uninstall begins only once it is complete",
                 node.name, entry.stage, entry.state
             ));
         }
-        if survey.unfinished.len() > 3 {
+        if !few {
             effects.warn(format!(
                 "{name} is not complete on {}: its uninstall begins there only once it is",
                 nodes(survey.unfinished.iter().map(|(n, _)| *n))
             ));
         }
-        if !survey.ignored.is_empty() {
+        if let Some(first) = survey.ignored.first() {
+            let others = match survey.ignored.len() {
+                1 => "",
+                _ => ", and likewise for the others",
+            };
             effects.warn(format!(
                 "the uninstall of {name} waits on {}, which the operator leaves alone, until `kubectl skyhook node \
-                 unignore`",
-                nodes(survey.ignored.iter().copied())
+                 unignore {}`{others}",
+                nodes(survey.ignored.iter().copied()),
+                first.name
             ));
         }
         if let Some((_, entry)) = first(&survey.other) {

@@ -105,6 +105,8 @@ pub(super) enum Standing {
     /// There, and its uninstall has not begun.
     NotBegun,
     UnderWay,
+    /// Uninstalled, and recorded still: the custom resource is gone.
+    Finished,
     Failing,
     /// Uninstalled.
     Gone,
@@ -215,6 +217,8 @@ impl<'a> Place<'a> {
     fn present(&self, node: &Node, entry: &Entry) -> Row {
         let standing = match (entry.stage.is_uninstall(), &entry.state) {
             (true, State::Erroring) => Standing::Failing,
+            // Nobody is left to remove the entry.
+            (true, State::Complete) if self.skyhook.is_none() => Standing::Finished,
             (true, _) => Standing::UnderWay,
             (false, _) if self.asked_by().is_empty() => Standing::Installed,
             (false, _) => Standing::NotBegun,

@@ -22,6 +22,7 @@ impl Standing {
             Standing::Installed => text::plain("installed"),
             Standing::NotBegun => text::plain("not begun"),
             Standing::UnderWay => text::plain("under way"),
+            Standing::Finished => text::warning("finished, still recorded"),
             Standing::Failing => text::error("failing"),
             Standing::Gone => text::good("gone"),
             Standing::NeverThere => text::warning("never there"),

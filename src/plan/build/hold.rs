@@ -1,6 +1,6 @@
 //! Pause, act, resume: for writes to keys that the operator could write meanwhile.
 
-use crate::api::{Skyhook, State, Status};
+use crate::api::{Executor, Generation, Skyhook, State, Status};
 use crate::cluster::{Cluster, Node};
 use crate::plan::{Change, Edit, Kind, Metadata, Plan, Sign, Stage, Step, Target, Until};
 
@@ -101,7 +101,7 @@ pub fn left_behind(skyhook: &Skyhook) -> bool {
     skyhook.paused() && reason.is_some_and(|r| r.starts_with(OURS))
 }
 
-/// Puts the stages of a plan between a pause that is waited for and its end.
+/// Puts the stages of a plan between a pause that is waited for and its end, and says so.
 pub fn around(plan: Plan, skyhook: &Skyhook) -> Plan {
     let Some([first, last]) = ends(skyhook, &plan.title) else {
         return plan;
@@ -109,7 +109,20 @@ pub fn around(plan: Plan, skyhook: &Skyhook) -> Plan {
     let mut stages = vec![first];
     stages.extend(plan.stages);
     stages.push(last);
-    Plan { stages, ..plan }
+    let mut consequences = plan.consequences;
+    let reference = skyhook.reference();
+    consequences.warn(match skyhook.generation().map(Generation::executor) {
+        Some(Executor::Job) => format!(
+            "{reference} is paused meanwhile: what runs on any node is stopped and starts again; --no-pause goes \
+             ahead without"
+        ),
+        _ => format!("{reference} is paused meanwhile; --no-pause goes ahead without"),
+    });
+    Plan {
+        stages,
+        consequences,
+        ..plan
+    }
 }
 
 /// A pause that is waited for, and its end.

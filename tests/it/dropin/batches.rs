@@ -121,7 +121,11 @@ fn b6_compartments_come_in_order_and_errors_say_it_once() {
     let ran = site.run("dp reset nope -y");
     assert_eq!(
         said(&ran),
-        ("", "error: Skyhook \"nope\" not found\n", Some(1))
+        (
+            "",
+            "error: Skyhook \"nope\" not found\nhint: there is gpu\n",
+            Some(1)
+        )
     );
 }
 

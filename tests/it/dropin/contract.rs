@@ -234,7 +234,11 @@ fn a_missing_object_is_an_error_where_it_always_was() {
         let ran = site.run(words);
         assert_eq!(
             said(&ran),
-            ("", "error: Skyhook \"nope\" not found\n", Some(1)),
+            (
+                "",
+                "error: Skyhook \"nope\" not found\nhint: there is gpu\n",
+                Some(1)
+            ),
             "{words}"
         );
     }

@@ -170,7 +170,7 @@ fn r10_a_typo_is_said_to_be_one() {
             said(&ran),
             (
                 "",
-                "error: Skyhook \"gpuu\" not found\nhint: did you mean gpu\n",
+                "error: Skyhook \"gpuu\" not found\nhint: did you mean gpu?\n",
                 Some(1)
             )
         );

@@ -129,7 +129,7 @@ fn p6_dependants_and_what_holds_it_up_are_named() {
     for says in [
         "what depends on a does not run again: b",
         "skyhook/gpu is disabled: nothing runs until `kubectl skyhook enable gpu`",
-        "1 of the nodes carry the ignore label",
+        "node-1 carries the ignore label: nothing runs there until `kubectl skyhook node unignore node-1`",
     ] {
         assert!(text.contains(says), "{}", ran.transcript());
     }

@@ -67,7 +67,7 @@ fn g4_a_name_that_matches_nothing_is_an_error() {
             said(&ran),
             (
                 "",
-                "error: node \"worker-7\" not found\nhint: did you mean worker-1\n",
+                "error: node \"worker-7\" not found\nhint: did you mean worker-1?\n",
                 Some(1)
             ),
             "{words}"
@@ -164,7 +164,7 @@ fn g11_a_dry_run_asks_nobody_and_looks_at_the_cluster() {
         said(&typo),
         (
             "",
-            "error: Skyhook \"gpuu\" not found\nhint: did you mean gpu\n",
+            "error: Skyhook \"gpuu\" not found\nhint: did you mean gpu?\n",
             Some(1)
         )
     );

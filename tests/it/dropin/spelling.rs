@@ -160,7 +160,11 @@ fn a_name_after_two_dashes_is_a_name() {
     let ran = site.run("pause -y -- --confirm");
     assert_eq!(
         said(&ran),
-        ("", "error: Skyhook \"--confirm\" not found\n", Some(1))
+        (
+            "",
+            "error: Skyhook \"--confirm\" not found\nhint: there is gpu\n",
+            Some(1)
+        )
     );
 }
 

@@ -1,0 +1,44 @@
+//! What a plan may not exceed, and flags that would do nothing for it.
+
+use crate::args::safety::Safety;
+use crate::error::{Error, Exit, Result};
+use crate::plan::Plan;
+use crate::view::{count, plural};
+
+/// Refuses a plan that goes beyond what the flags allow, or that one of them could not hold back.
+///
+/// # Errors
+///
+/// More nodes than `--max-nodes`; a pace for a plan that changes no node.
+pub fn within(plan: &Plan, safety: &Safety) -> Result<()> {
+    if plan.is_empty() {
+        return Ok(());
+    }
+    let touched = plan.nodes().len();
+    let paces = [
+        ("--canary paces", safety.canary.is_some()),
+        ("--max-failures counts", safety.max_failures.is_some()),
+    ];
+    if let Some((flag, _)) = paces.iter().find(|(_, given)| *given && touched == 0) {
+        return Err(Error::usage(format!(
+            "{flag} changes of nodes, and this plan changes none itself: the operator decides when each node has \
+             its turn"
+        )));
+    }
+    let concerned = plan.consequences.nodes;
+    let Some(most) = safety.max_nodes else {
+        return Ok(());
+    };
+    let does = match touched.max(concerned) {
+        nodes if nodes <= most => return Ok(()),
+        nodes if nodes == touched => format!("touch {}", plural(nodes, "node")),
+        nodes => format!("set off work on {}", plural(nodes, "node")),
+    };
+    Err(Error {
+        exit: Exit::Refused,
+        ..Error::failed(format!(
+            "it would {does}, and --max-nodes allows {}; nothing was changed",
+            count(most)
+        ))
+    })
+}

@@ -1,0 +1,132 @@
+//! What is said where something is about to start, where a name is not there, and where a flag does nothing.
+
+use insta::assert_snapshot;
+
+use crate::support::run::run;
+
+/// The transcripts of commands over a captured cluster, one after the other.
+fn said(cluster: &str, commands: &[&str]) -> String {
+    let from = format!("--from tests/clusters/{cluster}");
+    let all = commands.iter().map(|c| run(&format!("{c} {from}")).go());
+    all.map(|ran| ran.transcript()).collect()
+}
+
+#[test]
+fn what_begins_once_it_may_go_on() {
+    assert_snapshot!(said("deleted-while-paused", &["resume gpu-tune"]));
+    assert_snapshot!(said("v0.17-paused", &["resume gpu"]));
+    assert_snapshot!(said("disabled-midway", &["enable gpu-tune"]));
+    assert_snapshot!(said(
+        "runtime-required-and-ignored",
+        &["node unignore .*", "node unignore .* -o json"]
+    ));
+}
+
+#[test]
+fn the_operator_is_paused_meanwhile() {
+    assert_snapshot!(said(
+        "apply-erroring",
+        &[
+            "package rerun driver --skyhook gpu-tune --node node-2",
+            "package rerun driver --skyhook gpu-tune --node node-2 --no-pause",
+            "update-state gpu-tune driver 2.0.1 config complete --node node-2",
+        ]
+    ));
+}
+
+#[test]
+fn a_flag_that_does_nothing_is_said() {
+    assert_snapshot!(said(
+        "apply-erroring",
+        &["reset gpu-tune --node node-2 --retaint --no-pause"]
+    ));
+}
+
+#[test]
+fn a_name_that_is_not_there_is_followed_by_those_that_are() {
+    assert_snapshot!(said(
+        "two-priorities",
+        &[
+            "pause zzz",
+            "status zzz",
+            "pause secnd",
+            "uninstall second zzz",
+            "uninstall second",
+            "uninstall second --cancel",
+            "package rerun zzz --skyhook second --node node-1",
+            "update-state second zzz 1 config complete",
+        ]
+    ));
+    assert_snapshot!(said(
+        "apply-erroring",
+        &[
+            "update-state gpu-tune driver 9.9.9 config complete --node node-3 --force",
+            "update-state gpu-tune driver 9.9.9 config complete --node node-2 --node node-3 --force",
+        ]
+    ));
+}
+
+#[test]
+fn done_in_a_deletion_is_what_is_absent_in_both_views() {
+    for (cluster, name) in [
+        ("deleted-while-erroring", "gpu-tune"),
+        ("v0.17-deletion-in-progress", "gpu"),
+    ] {
+        let status = format!("status {name}");
+        let nodes = format!("node status --skyhook {name}");
+        assert_snapshot!(said(cluster, &[&status, &nodes]));
+    }
+}
+
+#[test]
+fn finished_entries_of_an_object_that_is_gone() {
+    assert_snapshot!(said(
+        "orphaned-uninstall-complete",
+        &[
+            "status",
+            "uninstall status",
+            "package status driver --skyhook gpu-tune"
+        ]
+    ));
+    assert_snapshot!(said(
+        "finalizer-stripped",
+        &["status", "package status driver --skyhook gpu-tune"]
+    ));
+}
+
+/// Files without a Deployment say nothing of the operator's.
+#[test]
+fn files_that_hold_no_deployments_say_so() {
+    let ran = run("status --from tests/plans/pause/before.yaml").go();
+    let says = "Operator of unknown version (the files given hold no Deployments)";
+    assert!(ran.stdout.starts_with(says), "{}", ran.transcript());
+}
+
+#[test]
+fn a_schema_comes_as_json_or_yaml_and_nothing_else() {
+    for words in ["schema Version", "schema Version -o json"] {
+        let ran = run(words).go();
+        assert_eq!(
+            ran.json()["title"],
+            run("schema Version").go().json()["title"]
+        );
+    }
+    let yaml = run("schema Version -o yaml").go();
+    let yaml: serde_json::Value = serde_saphyr::from_str(&yaml.stdout).expect("YAML");
+    assert_eq!(yaml, run("schema Version").go().json());
+    for words in ["name", "jsonpath=.title", "wide"] {
+        let ran = run(&format!("schema Version -o {words}")).go();
+        assert_eq!(ran.code, Some(64), "{}", ran.transcript());
+        assert_eq!(
+            (ran.stdout.as_str(), ran.stderr.as_str()),
+            ("", "error: a schema is printed as -o json or -o yaml\n")
+        );
+    }
+}
+
+#[test]
+fn help_has_no_backslashes() {
+    let ran = run("rbac --help").go();
+    let says = "such as reset or \"node status\", or viewer";
+    assert!(ran.stdout.contains(says), "{}", ran.transcript());
+}

@@ -1,0 +1,83 @@
+//! Limits hold whatever the plan changes, and a flag that would do nothing is refused.
+
+use insta::assert_snapshot;
+use serde_json::json;
+
+use super::{Stage, expect};
+use crate::support::run::run;
+
+#[test]
+fn a_cap_counts_the_nodes_on_which_work_starts() {
+    let stage = Stage::of("uninstall-complete");
+    for words in [
+        "teardown --timeout 1s -y",
+        "teardown --dry-run",
+        "teardown --dry-run=server",
+    ] {
+        let ran = stage.run(&format!("{words} --max-nodes 0"));
+        expect(&ran, 3);
+        assert!(
+            ran.stderr
+                .contains("--max-nodes allows 0; nothing was changed"),
+            "{}",
+            ran.transcript()
+        );
+    }
+    let stage = Stage::of("complete");
+    let ran = stage.run("uninstall gpu-tune driver --enable --max-nodes 2 -y");
+    expect(&ran, 3);
+    assert_snapshot!(ran.transcript());
+    let paused = Stage::of("apply-erroring");
+    expect(&paused.run("pause gpu-tune -y"), 0);
+    let before = paused.writes();
+    let ran = paused.run("resume gpu-tune --max-nodes 0");
+    expect(&ran, 3);
+    assert_snapshot!(ran.transcript());
+    assert_eq!((stage.writes(), paused.writes()), (Vec::new(), before));
+}
+
+#[test]
+fn a_pace_for_no_nodes_is_refused() {
+    let stage = Stage::of("complete");
+    for words in [
+        "pause gpu-tune --canary 1 -y",
+        "pause gpu-tune --max-failures 1 -y",
+    ] {
+        let ran = stage.run(words);
+        expect(&ran, 64);
+        assert_snapshot!(ran.transcript());
+    }
+    assert_eq!(stage.writes(), [""; 0]);
+    // Where there is nothing to do, there is nothing to pace either.
+    expect(&stage.run("resume gpu-tune --canary 1"), 0);
+}
+
+#[test]
+fn files_are_no_server_to_ask() {
+    let from = "--from tests/clusters/complete";
+    for words in ["pause gpu-tune", "teardown"] {
+        let ran = run(&format!("{words} --dry-run=server {from}")).go();
+        expect(&ran, 64);
+        assert_eq!(
+            (ran.stdout.as_str(), ran.stderr.as_str()),
+            (
+                "",
+                "error: --dry-run=server asks the server, and files are no server\n"
+            )
+        );
+    }
+}
+
+#[test]
+fn an_empty_plan_is_a_plan_without_steps() {
+    let stage = Stage::of("complete");
+    let live = stage.run("resume gpu-tune --dry-run -o json");
+    let files = run("resume gpu-tune -o json --from tests/clusters/complete").go();
+    for ran in [live, files] {
+        expect(&ran, 0);
+        assert_eq!(ran.json()["kind"], "Plan", "{}", ran.transcript());
+        assert_eq!(ran.json()["steps"], json!([]));
+    }
+    let done = stage.run("resume gpu-tune -o json");
+    assert_eq!(done.json()["kind"], "Outcome", "{}", done.transcript());
+}
