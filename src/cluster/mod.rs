@@ -114,11 +114,15 @@ impl Cluster {
 
     /// Whether the generation that rules has such a thing at all.
     ///
-    /// The older operator runs no Jobs, and a cluster that serves one API has no legacy objects.
+    /// The older operator runs no Jobs, and a cluster that serves one API has no legacy objects;
+    /// files that hold none may just leave them out, and then the operator's version tells.
     pub fn has(&self, source: Source) -> bool {
         match source {
             Source::Jobs => self.generation() == Generation::NodeWright,
-            Source::Legacy => self.ruling.served.contains(&self.generation().other()),
+            Source::Legacy => {
+                self.ruling.served.contains(&self.generation().other())
+                    || (self.from_files && self.operator_migrates())
+            }
             _ => true,
         }
     }

@@ -48,6 +48,7 @@ impl Parts {
                 .count(),
             adopted_nodes: self.nodes.items().iter().filter(adopted).count(),
             asked_for: self.asked_for,
+            from_files: self.from_files,
         })
     }
 
