@@ -72,6 +72,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         if !(sure && drain.begun) {
             finding.severity(Severity::Warning);
+        } else if cluster.operator_before(0, 20) {
+            // The refusal ends the pass: later nodes and custom resources do not get their turn.
+            finding.stops_all();
         }
         for (path, (budget, pods)) in &held {
             let status = &budget.status;
