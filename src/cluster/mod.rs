@@ -69,6 +69,8 @@ pub struct Cluster {
     pub admission: Admission,
     /// From files rather than from a server.
     pub from_files: bool,
+    /// The one namespace of which the files hold pods: those of the others were left out.
+    pub only_namespace: Option<String>,
 }
 
 impl Cluster {
@@ -102,6 +104,10 @@ impl Cluster {
             Source::Policies => count(&self.policies),
             Source::Nodes => count(&self.nodes),
             Source::Pods => count(&self.pods),
+            // Where the operator lives is not where the workloads are.
+            Source::Workloads if self.only_namespace.is_some() && self.pods.was_asked() => {
+                Read::NotAsked
+            }
             Source::Workloads => count(&self.workloads),
             Source::Jobs => count(&self.jobs),
             Source::Events => count(&self.events),

@@ -167,9 +167,12 @@ fn unread(cluster: &Cluster, rule: &Rule, depends_on: &[Source]) -> Option<Strin
 /// What the files given do not hold.
 fn not_held(cluster: &Cluster, source: Source) -> String {
     let generation = cluster.generation();
-    match source {
-        Source::Skyhooks => format!("the files given hold no {} objects", generation.kind()),
-        Source::Legacy => {
+    match (source, &cluster.only_namespace) {
+        (Source::Pods | Source::Workloads, Some(namespace)) => {
+            format!("{source}: the files given hold pods of namespace {namespace} only")
+        }
+        (Source::Skyhooks, _) => format!("the files given hold no {} objects", generation.kind()),
+        (Source::Legacy, _) => {
             let kind = generation.other().kind();
             format!("the files given hold no {kind} objects")
         }

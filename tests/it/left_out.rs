@@ -125,3 +125,36 @@ spec: {{packages: {{driver: {{version: 2.0.1, image: i, uninstall: {{enabled: tr
         assert_eq!(report["verdict"], "healthy");
     }
 }
+
+#[test]
+fn pods_of_one_namespace_are_not_all_pods() {
+    let pod = |name: &str, namespace: &str| {
+        format!(
+            "---
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: {namespace}}}
+"
+        )
+    };
+    let rest = format!(
+        "{}{NODE}{OLD}---\napiVersion: policy/v1\nkind: PodDisruptionBudgetList\nitems: []\n",
+        operator("v0.17.1")
+    );
+    let own = format!("{rest}{}", pod("manager", "skyhook"));
+    assert_eq!(
+        why_not(&diagnose("--rule SKY401", &own)),
+        "pods on nodes that wait to be drained: the files given hold pods of namespace skyhook only"
+    );
+    assert_eq!(diagnose("--rule SKY202", &own)["verdict"], "healthy");
+    let others = format!("{rest}{}{}", pod("web", "shop"), pod("db", "shop"));
+    assert_eq!(
+        why_not(&diagnose("--rule SKY202", &others)),
+        "package pods: the files given hold pods of namespace shop only"
+    );
+    let all = format!("{own}{}", pod("web", "shop"));
+    for rule in ["SKY202", "SKY401"] {
+        let report = diagnose(&format!("--rule {rule}"), &all);
+        assert_eq!(report["verdict"], "healthy", "{rule}");
+    }
+}

@@ -72,6 +72,7 @@ impl Gatherer {
         self.parts.asked_for = asked_for;
         self.parts.taken_at = self.newest.unwrap_or_default();
         self.parts.served = self.traces();
+        self.parts.note_only_namespace();
         let known = self.parts.nodes.was_asked() || !self.parts.served.is_empty();
         if !known {
             return None;
