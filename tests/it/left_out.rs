@@ -107,6 +107,35 @@ status: {{nodePriority: {{node-1: '2026-11-01T10:00:00Z'}}, compartmentStatuses:
     assert_eq!(diagnose("--rule SKY305", &named)["verdict"], "healthy");
 }
 
+/// An empty list in a file named after its kind says that there are none.
+#[test]
+fn a_file_named_after_policies_or_old_objects_asks_for_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).expect("a file");
+    };
+    let held = "---
+apiVersion: nodewright.nvidia.com/v1alpha1
+kind: NodeWright
+metadata: {name: slow, uid: u-3}
+spec: {deploymentPolicy: slow, packages: {}}
+";
+    write("all.yaml", &format!("{}{NODE}{held}", operator("v0.20.0")));
+    let words = format!(
+        "diagnose stuck -o json --rule SKY212 --rule SKY601 --from {}",
+        folder.path().display()
+    );
+    assert_eq!(run(&words).go().json()["verdict"], "incomplete");
+    let none = r#"{"apiVersion": "v1", "kind": "List", "items": []}"#;
+    for name in [
+        "deploymentpolicies.nodewright.nvidia.com.json",
+        "skyhooks.skyhook.nvidia.com.json",
+    ] {
+        write(name, none);
+    }
+    assert_eq!(run(&words).go().json()["verdict"], "healthy");
+}
+
 #[test]
 fn the_events_that_tell_a_packages_past() {
     let files = format!(
