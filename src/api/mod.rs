@@ -7,6 +7,7 @@ pub mod generation;
 pub mod keys;
 pub mod meta;
 pub mod node_state;
+pub mod quantity;
 pub mod selector;
 pub mod skyhook;
 pub mod stage;

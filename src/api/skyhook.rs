@@ -259,7 +259,8 @@ impl Package {
     }
 }
 
-fn glob_matches(pattern: &str, text: &str) -> bool {
+/// Whether the pattern of a config interrupt matches a key: only `*` stands for other characters.
+pub fn glob_matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
         Some((head, tail)) => text.strip_prefix(head).is_some_and(|rest| {

@@ -5,6 +5,11 @@ use crate::api::Skyhook;
 use crate::api::deployment_policy::DEFAULT_COMPARTMENT;
 
 impl Cluster {
+    /// Whether the custom resource names a policy and none were read.
+    pub fn policy_not_read(&self, skyhook: &Skyhook) -> bool {
+        !skyhook.spec.deployment_policy.is_empty() && self.policies.ok().is_none()
+    }
+
     /// The compartment that a node belongs to, where that can be told.
     ///
     /// Where several selectors match, the operator weighs strategies; we do not.

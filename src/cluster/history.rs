@@ -39,6 +39,11 @@ pub enum History {
 const FIRST_EVENT_WITHIN: i64 = 60;
 
 impl Cluster {
+    /// Whether events could tell more of a past that is not known.
+    pub fn past_may_be_in_events(&self, history: &History) -> bool {
+        matches!(history, History::Unknown(_)) && self.events.ok().is_none()
+    }
+
     /// The past of a package of a custom resource.
     pub fn history(&self, skyhook: &Skyhook, package: &str) -> History {
         let Some(spec) = skyhook.package(package) else {

@@ -1,9 +1,16 @@
 //! What is unfinished between the generations of the API.
 
 use super::Cluster;
-use crate::api::{Skyhook, Status};
+use crate::api::{Generation, Skyhook, Status};
 
 impl Cluster {
+    /// Whether the operator is known to be one that looks at the objects of the older generation.
+    pub fn operator_migrates(&self) -> bool {
+        self.generation() == Generation::NodeWright
+            && self.operator_since(0, 18)
+            && self.operator_before(0, 21)
+    }
+
     /// The objects of the older generation that stop the operator of the newer one.
     ///
     /// It does nothing for any NodeWright while a Skyhook says that it is still rolled out (operators

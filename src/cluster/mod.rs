@@ -69,6 +69,8 @@ pub struct Cluster {
     pub admission: Admission,
     /// From files rather than from a server.
     pub from_files: bool,
+    /// The one namespace of which the files hold pods: those of the others were left out.
+    pub only_namespace: Option<String>,
 }
 
 impl Cluster {
@@ -102,6 +104,10 @@ impl Cluster {
             Source::Policies => count(&self.policies),
             Source::Nodes => count(&self.nodes),
             Source::Pods => count(&self.pods),
+            // Where the operator lives is not where the workloads are.
+            Source::Workloads if self.only_namespace.is_some() && self.pods.was_asked() => {
+                Read::NotAsked
+            }
             Source::Workloads => count(&self.workloads),
             Source::Jobs => count(&self.jobs),
             Source::Events => count(&self.events),
@@ -114,11 +120,15 @@ impl Cluster {
 
     /// Whether the generation that rules has such a thing at all.
     ///
-    /// The older operator runs no Jobs, and a cluster that serves one API has no legacy objects.
+    /// The older operator runs no Jobs, and a cluster that serves one API has no legacy objects;
+    /// files that hold none may just leave them out, and then the operator's version tells.
     pub fn has(&self, source: Source) -> bool {
         match source {
             Source::Jobs => self.generation() == Generation::NodeWright,
-            Source::Legacy => self.ruling.served.contains(&self.generation().other()),
+            Source::Legacy => {
+                self.ruling.served.contains(&self.generation().other())
+                    || (self.from_files && self.operator_migrates())
+            }
             _ => true,
         }
     }

@@ -12,6 +12,8 @@ use crate::api::{DeploymentPolicy, Generation, Skyhook, Version};
 pub struct Parts {
     pub taken_at: Timestamp,
     pub from_files: bool,
+    /// See [`Cluster::only_namespace`].
+    pub only_namespace: Option<String>,
     /// The APIs that are served, or of which files hold traces.
     pub served: Vec<Generation>,
     /// `--api`.
@@ -48,7 +50,37 @@ impl Parts {
                 .count(),
             adopted_nodes: self.nodes.items().iter().filter(adopted).count(),
             asked_for: self.asked_for,
+            from_files: self.from_files,
         })
+    }
+
+    /// Notes where the files hold pods of one namespace only, which are not all pods.
+    ///
+    /// A whole cluster has pods of its own beside the operator's. In the operator's namespace these
+    /// are the package pods, elsewhere only others.
+    pub fn note_only_namespace(&mut self) {
+        let namespace = |p: &Pod| p.metadata.namespace.clone();
+        let pods = || self.pods.items().iter().chain(self.workloads.items());
+        let Some(only) = pods().next().and_then(namespace) else {
+            return;
+        };
+        if !pods().all(|p| namespace(p).as_ref() == Some(&only)) {
+            return;
+        }
+        let mut operators = self.deployments.items().iter();
+        let operator = operators
+            .find(|d| d.runs_operator())
+            .and_then(|d| d.metadata.namespace.as_ref());
+        let ours = operator == Some(&only)
+            || !self.pods.items().is_empty()
+            || (operator.is_none()
+                && Generation::ALL
+                    .iter()
+                    .any(|g| g.default_namespace() == only));
+        if !ours && self.pods.was_asked() {
+            self.pods = Read::NotAsked;
+        }
+        self.only_namespace = Some(only);
     }
 
     /// The version of the operator that runs: its Deployment's, else what it noted on the objects.
@@ -97,6 +129,7 @@ impl Parts {
                 .map(|d| d.into_iter().filter(Deployment::runs_operator).collect()),
             admission: self.admission,
             from_files: self.from_files,
+            only_namespace: self.only_namespace,
         }
     }
 }

@@ -24,6 +24,8 @@ pub struct Signs {
     pub adopted_nodes: usize,
     /// `--api`.
     pub asked_for: Option<Generation>,
+    /// Files may leave a kind out; a server that serves one API has no other.
+    pub from_files: bool,
 }
 
 /// The first operator that rules by NodeWright objects.
@@ -49,24 +51,29 @@ impl Ruling {
     }
 
     fn weigh(signs: &Signs) -> Option<(Generation, Vec<String>)> {
-        let only = |g: Generation| Some((g, vec![format!("only {} is there", g.resource())]));
-        match signs.served.as_slice() {
-            [] => return None,
-            [one] => return only(*one),
-            _ => {}
-        }
-        let both = "both APIs are there";
-        if let Some(version) = &signs.operator_version {
+        let only = |g: &Generation| format!("only {} is there", g.resource());
+        let by_version = signs.operator_version.as_ref().map(|version| {
             let (major, minor) = FIRST_NODEWRIGHT;
             let generation = if version.at_least(major, minor) {
                 Generation::NodeWright
             } else {
                 Generation::Skyhook
             };
-            return Some((
-                generation,
-                vec![format!("{both}, and the operator is {version}")],
-            ));
+            (version, generation)
+        });
+        let both = "both APIs are there";
+        match (signs.served.as_slice(), by_version) {
+            ([], _) => return None,
+            ([one], Some((version, generation))) if signs.from_files && generation != *one => {
+                let because = format!("{}, but the operator is {version}", only(one));
+                return Some((generation, vec![because]));
+            }
+            ([one], _) => return Some((*one, vec![only(one)])),
+            (_, Some((version, generation))) => {
+                let because = format!("{both}, and the operator is {version}");
+                return Some((generation, vec![because]));
+            }
+            _ => {}
         }
         let mut because = Vec::new();
         if signs.nodewrights_with_status > 0 {
@@ -126,6 +133,22 @@ mod tests {
         assert_eq!(decide(&both, Some("v0.17.1"), 3), Some(Skyhook));
         assert_eq!(decide(&both, None, 3), Some(NodeWright));
         assert_eq!(decide(&both, None, 0), Some(NodeWright));
+    }
+
+    #[test]
+    fn files_that_leave_a_kind_out_do_not_outweigh_the_operator() {
+        let decide = |served, version| {
+            let signs = Signs {
+                served: vec![served],
+                operator_version: Version::parse(version),
+                from_files: true,
+                ..Signs::default()
+            };
+            Ruling::decide(signs).map(|r| r.generation)
+        };
+        assert_eq!(decide(Skyhook, "v0.20.0"), Some(NodeWright));
+        assert_eq!(decide(Skyhook, "v0.17.1"), Some(Skyhook));
+        assert_eq!(decide(NodeWright, "v0.17.1"), Some(Skyhook));
     }
 
     #[test]

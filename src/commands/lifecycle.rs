@@ -95,7 +95,15 @@ enum Verb {
     Enable,
 }
 
-pub const NEEDS: [Source; 5] = [
+/// An emergency does not wait until thousands of nodes are read.
+pub const STOP_NEEDS: [Source; 4] = [
+    Source::Skyhooks,
+    Source::Legacy,
+    Source::Operator,
+    Source::Pods,
+];
+/// What begins then begins on nodes.
+pub const START_NEEDS: [Source; 5] = [
     Source::Skyhooks,
     Source::Legacy,
     Source::Nodes,
@@ -120,13 +128,13 @@ pub async fn enable(ctx: &mut Ctx, args: &Enable) -> Result<Exit> {
 }
 
 async fn stop(ctx: &mut Ctx, verb: Verb, args: &Stop) -> Result<Exit> {
-    let cluster = ctx.load(&NEEDS).await?;
+    let cluster = ctx.load(&STOP_NEEDS).await?;
     let plan = plan(&cluster, verb, &args.name, args.reason.as_deref(), false)?;
     ctx.carry_out(&plan, &args.safety, Manner::default()).await
 }
 
 async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
-    let cluster = ctx.load(&NEEDS).await?;
+    let cluster = ctx.load(&START_NEEDS).await?;
     let plan = plan(&cluster, verb, &args.name, None, args.force)?;
     // Scripts of old call these without a confirmation and without a terminal, and expect success.
     let manner = Manner {

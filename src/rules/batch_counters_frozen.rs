@@ -1,6 +1,6 @@
 use super::{Findings, Grade, Subject};
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Absence, Cluster, Node};
+use crate::cluster::{Absence, Cluster, Node, Source};
 
 rule! {
     /// The counters of a batch run ahead of the nodes.
@@ -57,6 +57,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let open = cluster.open_nodes(skyhook);
         if at_work || open.is_empty() || !is_observed(skyhook) {
             continue;
+        }
+        if cluster.policy_not_read(skyhook) {
+            findings.depends_on(Source::Policies);
         }
         for (name, compartment) in &skyhook.status.compartment_statuses {
             let Some(batch) = compartment.batch_state.as_ref().filter(|b| !b.should_stop) else {

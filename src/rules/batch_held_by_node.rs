@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::evidence::{fails_for_real, some_of};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Cluster, Executions, Node};
+use crate::cluster::{Cluster, Executions, Node, Source};
 
 rule! {
     /// A node that does not get on holds up the whole batch.
@@ -42,6 +42,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         if skyhook.status.node_priority.is_empty() {
             continue;
+        }
+        if cluster.policy_not_read(skyhook) {
+            findings.depends_on(Source::Policies);
         }
         let mut standing: BTreeMap<&str, Compartment<'_>> = BTreeMap::new();
         for name in skyhook.status.node_priority.keys() {
@@ -121,6 +124,7 @@ fn report(
     }
     let joined = skyhook.status.node_priority.get(&node.name);
     finding
+        .holds_up(waiting)
         .since(joined.copied().flatten())
         .evidence(skyhook.reference(), "status.nodePriority", &node.name)
         .evidence("nodes", "in progress", "none")

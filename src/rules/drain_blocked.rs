@@ -85,6 +85,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         if !(sure && drain.begun) {
             finding.severity(Severity::Warning);
+        } else if cluster.operator_before(0, 20) {
+            // The refusal ends the pass: later nodes and custom resources do not get their turn.
+            finding.stops_all();
         }
         if drain.begun {
             told.insert(name);

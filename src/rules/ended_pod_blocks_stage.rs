@@ -1,6 +1,7 @@
-use super::{Findings, Grade, Severity, Subject};
-use crate::api::{Executor, Stage, State};
-use crate::cluster::{Cluster, Execution};
+use super::evidence::{execution_trouble, operator_log};
+use super::{Finding, Findings, Grade, Severity, Subject};
+use crate::api::{Entry, Executor, Stage, State};
+use crate::cluster::{Cluster, Execution, Job, Pod};
 
 rule! {
     /// A pod that has ended blocks its stage.
@@ -11,6 +12,10 @@ rule! {
     /// looks whether such a pod exists, not how it is, so it never makes another one. Interrupts of
     /// other custom resources on the node wait for it, too.
     ///
+    /// From v0.18 on a Job tries again, which helps only once the cause is gone: the kubelet turns
+    /// each new pod away before a container is made. A Job that has given up must be noted on the
+    /// node; as long as it is not, no other one is made.
+    ///
     /// # How it comes about
     ///
     /// The kubelet turned the pod away (`OutOfcpu`, `OutOfpods`, `NodeAffinity`), it was evicted, or
@@ -19,22 +24,24 @@ rule! {
     /// # How to confirm
     ///
     /// A package's pod in phase `Failed` or `Succeeded`, not being deleted, and an entry that is not
-    /// complete.
+    /// complete. With Jobs: the newest pod has failed for a reason and has no container statuses, or
+    /// the Job's condition `Failed` is old and the entry is neither complete nor erroring.
     ///
     /// # How to fix
     ///
     /// Remove the cause, such as a full node, then delete the pod: the operator makes it again. At
-    /// stage `post-interrupt` the package starts over from `apply`.
+    /// stage `post-interrupt` the package starts over from `apply`. A Job that still tries gets on by
+    /// itself then; one that has given up is deleted in place of the pod.
     ///
     /// # Since
     ///
-    /// Operators up to v0.17, which run bare pods.
-    SKY204 "ended-pod-blocks-stage" Error needs Skyhooks Nodes Pods
+    /// All operators; up to v0.17 they run bare pods, from v0.18 on Jobs.
+    SKY204 "ended-pod-blocks-stage" Error needs Skyhooks Nodes Pods Jobs
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.generation().executor() != Executor::Pod {
-        return;
+    if cluster.generation().executor() == Executor::Job {
+        return of_jobs(cluster, findings);
     }
     let executions = cluster.executions();
     for execution in executions.all() {
@@ -85,14 +92,142 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
+fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
+    let executions = cluster.executions();
+    for execution in executions.all() {
+        let Some(job) = execution.job else {
+            continue;
+        };
+        let resting = job.metadata.deleting() || job.spec.suspend || execution.condemned;
+        let Some(entry) = due_entry(cluster, execution).filter(|_| !resting) else {
+            continue;
+        };
+        if let Some(failed) = job.failed() {
+            // The operator may just not have looked yet. A Job without a time is as old as its pods.
+            let at = failed.last_transition_time.or(execution.created());
+            let again = executions
+                .on(&execution.skyhook, execution.node)
+                .any(|e| e.package == execution.package && e.alive());
+            if entry.state != State::Erroring && cluster.long_ago(at) && !again {
+                let finding = report(cluster, findings, execution, given_up(execution));
+                finding.since(at).entry(execution.node, entry);
+                execution_trouble(finding, execution);
+                if let Some(pod) = rejected(execution) {
+                    rejection(finding, pod);
+                }
+                inspect(finding, execution, "job", &job.metadata.name);
+                operator_log(finding, cluster, "See why the operator has not noted it");
+                delete_job(finding, execution, job);
+            }
+        } else if let Some(pod) = rejected(execution) {
+            let message = format!(
+                "the kubelet turns the pods for stage {} of package {} away ({})",
+                execution.stage, execution.package, pod.status.reason
+            );
+            let finding = report(cluster, findings, execution, message);
+            // A single one may be bad luck: the Job tries again.
+            let again = execution.pods.iter().filter(|p| is_rejected(p)).count() > 1;
+            if !again && !cluster.long_ago(pod.metadata.creation_timestamp) {
+                finding.severity(Severity::Warning);
+            }
+            finding
+                .since(execution.created())
+                .entry(execution.node, entry);
+            rejection(finding, pod);
+            inspect(finding, execution, "pod", pod.name());
+            let words = ["describe", "node", execution.node];
+            finding.kubectl(
+                Grade::B0,
+                "See what takes up the node; once the cause is gone, the Job gets on by itself",
+                words,
+            );
+        }
+    }
+}
+
+fn report<'f>(
+    cluster: &Cluster,
+    findings: &'f mut Findings,
+    execution: &Execution<'_>,
+    message: String,
+) -> &'f mut Finding {
+    let finding = findings.report(
+        Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
+        message,
+    );
+    let runs = cluster
+        .skyhook(&execution.skyhook)
+        .is_some_and(crate::api::Skyhook::runs);
+    if !runs {
+        finding.severity(Severity::Warning);
+    }
+    finding
+}
+
+fn given_up(execution: &Execution<'_>) -> String {
+    format!(
+        "the Job for stage {} of package {} has given up and the operator has not noted it, so \
+         nothing runs",
+        execution.stage, execution.package
+    )
+}
+
+fn rejection(finding: &mut Finding, pod: &Pod) {
+    let object = format!("pod/{}", pod.name());
+    finding.evidence(&object, "status.reason", &pod.status.reason);
+    if !pod.status.message.is_empty() {
+        finding.evidence(&object, "status.message", &pod.status.message);
+    }
+}
+
+fn inspect(finding: &mut Finding, execution: &Execution<'_>, kind: &str, name: &str) {
+    finding.kubectl(
+        Grade::B0,
+        "See why it ended, and remove the cause",
+        ["describe", kind, "-n", execution.namespace(), name],
+    );
+}
+
+fn delete_job(finding: &mut Finding, execution: &Execution<'_>, job: &Job) {
+    finding.kubectl(
+        Grade::B2,
+        "Delete the Job; the operator makes it again",
+        [
+            "delete",
+            "job",
+            "-n",
+            execution.namespace(),
+            &job.metadata.name,
+        ],
+    );
+}
+
+/// The newest attempt, if the kubelet turned it away before it made a container.
+fn rejected<'a>(execution: &Execution<'a>) -> Option<&'a Pod> {
+    execution.pods.first().copied().filter(|p| is_rejected(p))
+}
+
+fn is_rejected(pod: &Pod) -> bool {
+    let status = &pod.status;
+    status.phase == "Failed"
+        && status.init_container_statuses.is_empty()
+        && status.container_statuses.is_empty()
+        && !status.reason.is_empty()
+        && !pod.disrupted()
+        && !pod.metadata.deleting()
+}
+
 /// Whether the node state says that the stage of this pod is yet to be done.
 fn is_due(cluster: &Cluster, execution: &Execution<'_>) -> bool {
-    let Some(node) = cluster.node(execution.node) else {
-        return false;
-    };
+    due_entry(cluster, execution).is_some()
+}
+
+/// The entry of the package, if the stage is yet to be done.
+fn due_entry<'a>(cluster: &'a Cluster, execution: &Execution<'_>) -> Option<&'a Entry> {
+    let node = cluster.node(execution.node)?;
     let key = format!("{}|{}", execution.package, execution.version);
     cluster
         .on_node(node, &execution.skyhook)
         .and_then(|on| on.entry(&key))
-        .is_some_and(|e| e.stage == execution.stage && e.state != State::Complete)
+        .filter(|e| e.stage == execution.stage && e.state != State::Complete)
 }

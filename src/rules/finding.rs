@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::Rule;
 use crate::api::{Entry, Skyhook};
+use crate::cluster::Source;
 use crate::plan::Grade;
 
 /// How bad a finding is.
@@ -121,6 +122,8 @@ pub struct Finding {
     pub stops_all: bool,
     /// The custom resource that the subject waits for: look there for the cause.
     pub waits_for: Option<String>,
+    /// Other nodes that do not get on because of it.
+    pub holds_up: Vec<String>,
 }
 
 impl Finding {
@@ -133,6 +136,12 @@ impl Finding {
     /// The cause is to be found at another custom resource.
     pub fn waits_for(&mut self, skyhook: &str) -> &mut Self {
         self.waits_for = Some(skyhook.to_owned());
+        self
+    }
+
+    /// These nodes do not get on because of it either.
+    pub fn holds_up(&mut self, nodes: &[&str]) -> &mut Self {
+        self.holds_up = nodes.iter().map(ToString::to_string).collect();
         self
     }
 
@@ -241,6 +250,7 @@ impl Finding {
 pub struct Findings {
     rule: &'static Rule,
     found: Vec<Finding>,
+    depends_on: Vec<Source>,
 }
 
 impl Findings {
@@ -248,11 +258,20 @@ impl Findings {
         Findings {
             rule,
             found: Vec::new(),
+            depends_on: Vec::new(),
         }
     }
 
-    pub(super) fn into_inner(self) -> Vec<Finding> {
-        self.found
+    /// What was found, and the sources on which the answer depends besides those that are needed.
+    pub(super) fn into_inner(self) -> (Vec<Finding>, Vec<Source>) {
+        (self.found, self.depends_on)
+    }
+
+    /// On this cluster the answer depends on a source that the rule can otherwise do without.
+    pub fn depends_on(&mut self, source: Source) {
+        if !self.depends_on.contains(&source) {
+            self.depends_on.push(source);
+        }
     }
 
     /// Adds a finding at the rule's own severity; evidence and remedies are added to what returns.
@@ -267,6 +286,7 @@ impl Findings {
             remedies: Vec::new(),
             stops_all: false,
             waits_for: None,
+            holds_up: Vec::new(),
         });
         self.found.last_mut().expect("one was pushed")
     }

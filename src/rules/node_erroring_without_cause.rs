@@ -98,7 +98,7 @@ fn what_others_tell(cluster: &Cluster) -> Vec<Finding> {
     let found = others.flat_map(|rule| {
         let mut findings = Findings::of(rule);
         (rule.detect)(cluster, &mut findings);
-        findings.into_inner()
+        findings.into_inner().0
     });
     found.filter(|f| f.severity == Severity::Error).collect()
 }

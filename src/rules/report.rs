@@ -96,17 +96,18 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     let run = |rule: &'static Rule| {
         let mut found = Findings::of(rule);
         (rule.detect)(cluster, &mut found);
-        (rule, found.into_inner())
+        let (found, depends_on) = found.into_inner();
+        (rule, found, depends_on)
     };
-    let found: Vec<(&'static Rule, Vec<Finding>)> = rules.iter().copied().map(run).collect();
-    let scope = scope.with_causes(found.iter().flat_map(|(_, found)| found));
+    let found: Vec<_> = rules.iter().copied().map(run).collect();
+    let scope = scope.with_causes(found.iter().flat_map(|(_, found, _)| found));
     let mut findings = Vec::new();
     let mut not_checked = Vec::new();
-    for (rule, mut found) in found {
+    for (rule, mut found, depends_on) in found {
         found.retain(|f| scope.covers(f));
         // Once it is stuck anyway, what could not be read makes it no better.
         if found.iter().all(|f| f.severity < Severity::Error)
-            && let Some(why) = unread(cluster, rule)
+            && let Some(why) = unread(cluster, rule, &depends_on)
         {
             not_checked.push(NotChecked { rule, why });
         }
@@ -143,43 +144,60 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
 
 /// Why a rule cannot say that all is well: the sources that were not read.
 ///
-/// A source that only makes findings surer counts when the cluster withholds it, and not when the
-/// files given just have none of it.
-fn unread(cluster: &Cluster, rule: &Rule) -> Option<String> {
-    let withheld = |s: &&Source| matches!(cluster.source(**s), Read::Unreadable(_));
+/// A source that only makes findings surer counts when the cluster withholds it or when the answer
+/// depends on it, and not when the files given just have none of it.
+fn unread(cluster: &Cluster, rule: &Rule, depends_on: &[Source]) -> Option<String> {
+    let counts =
+        |s: &&Source| depends_on.contains(s) || matches!(cluster.source(**s), Read::Unreadable(_));
     let why: Vec<String> = rule
         .needs
         .iter()
-        .chain(rule.also.iter().filter(withheld))
+        .chain(rule.also.iter().filter(counts))
         .filter(|source| cluster.has(**source))
         .filter_map(|source| match cluster.source(*source) {
             Read::Ok(_) => None,
             Read::Unreadable(why) => Some(format!("{source}: {why}")),
-            Read::NotAsked if cluster.from_files => Some(match source {
-                Source::Skyhooks => format!(
-                    "the files given hold no {} objects",
-                    cluster.generation().kind()
-                ),
-                _ => format!("the files given hold no {source}"),
-            }),
+            Read::NotAsked if cluster.from_files => Some(not_held(cluster, *source)),
             Read::NotAsked => Some(format!("{source} were not read")),
         })
         .collect();
     (!why.is_empty()).then(|| why.join("; "))
 }
 
+/// What the files given do not hold.
+fn not_held(cluster: &Cluster, source: Source) -> String {
+    let generation = cluster.generation();
+    match (source, &cluster.only_namespace) {
+        (Source::Pods | Source::Workloads, Some(namespace)) => {
+            format!("{source}: the files given hold pods of namespace {namespace} only")
+        }
+        (Source::Skyhooks, _) => format!("the files given hold no {} objects", generation.kind()),
+        (Source::Legacy, _) => {
+            let kind = generation.other().kind();
+            format!("the files given hold no {kind} objects")
+        }
+        _ => format!("the files given hold no {source}"),
+    }
+}
+
 impl Scope {
     /// Whether a finding is about something in scope.
     ///
     /// A finding that concerns no custom resource or node in particular concerns all of them, and
-    /// so does one that stops the operator.
+    /// so does one that stops the operator. One that holds up other nodes concerns those, too.
     fn covers(&self, finding: &Finding) -> bool {
         let within = |wanted: &[String], subject: &Option<String>| {
             wanted.is_empty() || subject.as_ref().is_none_or(|name| wanted.contains(name))
         };
+        let held_up = || {
+            finding
+                .holds_up
+                .iter()
+                .any(|name| self.nodes.contains(name))
+        };
         finding.stops_all
             || within(&self.skyhooks, &finding.subject.skyhook)
-                && within(&self.nodes, &finding.subject.node)
+                && (within(&self.nodes, &finding.subject.node) || held_up())
     }
 
     /// The scope with the custom resources added that those in it wait for.

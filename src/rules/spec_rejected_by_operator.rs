@@ -1,6 +1,10 @@
-use super::{Findings, Grade, Subject};
-use crate::api::{LabelSelector, Package, Skyhook};
-use crate::cluster::Cluster;
+use serde_json::Value;
+
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::deployment_policy::DeploymentPolicySpec;
+use crate::api::skyhook::glob_matches;
+use crate::api::{LabelSelector, Package, Skyhook, quantity};
+use crate::cluster::{Cluster, Source};
 
 rule! {
     /// A spec is stored that the operator rejects, which stops it for all.
@@ -8,12 +12,15 @@ rule! {
     /// # What it means
     ///
     /// The operator checks every stored custom resource in each of its passes. One that fails the
-    /// check ends the pass, so nothing is done for any other one either.
+    /// check ends the pass, so nothing is done for any other one either. So does a deployment policy
+    /// in use without the numbers that its batches are counted by. A package whose name and version
+    /// make no label value is stored, too, but no pod can be made for it.
     ///
     /// # How it comes about
     ///
     /// The custom resource was created or changed while the webhooks were off or not yet installed,
-    /// or a newer operator checks more strictly.
+    /// or a newer operator checks more strictly. The webhooks also fill in what a deployment policy
+    /// leaves out. They do not look at labels.
     ///
     /// # How to confirm
     ///
@@ -26,7 +33,7 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY212 "spec-rejected-by-operator" Error needs Skyhooks
+    SKY212 "spec-rejected-by-operator" Error needs Skyhooks, also Nodes Policies
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -54,6 +61,148 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .caveat("the operator then goes on, for every custom resource");
     }
+    for skyhook in cluster.skyhooks.items() {
+        for (name, package) in skyhook.packages() {
+            unlabelled(cluster, findings, skyhook, name, package);
+        }
+    }
+    policies(cluster, findings);
+}
+
+/// The longest value of a label.
+const LONGEST_LABEL: usize = 63;
+
+/// Reports a package for which no pod can be made, as its label would not be valid.
+fn unlabelled(
+    cluster: &Cluster,
+    findings: &mut Findings,
+    skyhook: &Skyhook,
+    name: &str,
+    package: &Package,
+) {
+    let label = format!("{name}-{}", package.version);
+    let why = if label.len() > LONGEST_LABEL {
+        format!(
+            "is {} characters long, and {LONGEST_LABEL} are allowed",
+            label.len()
+        )
+    } else if let Some(odd) = label.chars().find(|c| !is_label_character(*c)) {
+        format!("contains {odd}, which no label may contain")
+    } else if !label.ends_with(|c: char| c.is_ascii_alphanumeric()) {
+        "ends in neither a letter nor a digit".to_owned()
+    } else {
+        return;
+    };
+    // What the spec check rejects is reported as such, and what has run had its label.
+    let key = package.entry_key(name);
+    let ran = cluster
+        .tracked(skyhook.name())
+        .any(|(_, on)| on.entry(&key).is_some());
+    if ran || !is_package_name(name) || !is_version(&package.version) {
+        return;
+    }
+    findings
+        .report(
+            Subject::skyhook(skyhook).package(name),
+            format!(
+                "no pod can be made for package {name}: the label made of its name and version {why}"
+            ),
+        )
+        .evidence(
+            skyhook.reference(),
+            format!("spec.packages.{name}.version"),
+            &package.version,
+        )
+        .evidence("pod", "label package", label)
+        .kubectl(
+            Grade::B2,
+            "Give the package a version that makes a valid label, and its image that tag",
+            ["edit", &cluster.generation().resource(), skyhook.name()],
+        )
+        .caveat("the package is then installed on every selected node");
+}
+
+fn is_label_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+/// Reports policies in use that lack what the operator counts batches by, which ends its pass.
+fn policies(cluster: &Cluster, findings: &mut Findings) {
+    let using = |policy: &str| -> Vec<&Skyhook> {
+        let skyhooks = cluster.skyhooks.items().iter();
+        skyhooks
+            .filter(|s| s.runs() && s.spec.deployment_policy == policy)
+            .collect()
+    };
+    for skyhook in cluster.skyhooks.items() {
+        if cluster.policy_not_read(skyhook) {
+            findings.depends_on(Source::Policies);
+        }
+    }
+    for policy in cluster.policies.items() {
+        let name = &policy.metadata.name;
+        let missing = missing_numbers(&policy.spec);
+        let users = using(name);
+        let (Some(lacking), Some(user)) = (missing.first(), users.first()) else {
+            continue;
+        };
+        let finding = findings.report(
+            Subject {
+                kind: "DeploymentPolicy".to_owned(),
+                name: name.clone(),
+                ..Subject::default()
+            },
+            format!(
+                "deployment policy {name} lacks {lacking}, which stops the operator for all as soon \
+                 as it counts a batch by it"
+            ),
+        );
+        finding.stops_all();
+        // Where no node is left to work on, no batch is counted.
+        let done = |s: &Skyhook| cluster.selected(s).all(|n| cluster.is_complete_on(s, n));
+        if cluster.nodes.ok().is_some() && users.iter().all(|s| done(s)) {
+            finding.severity(Severity::Warning);
+        }
+        for field in &missing {
+            finding.evidence(format!("deploymentpolicy/{name}"), field, "not set");
+        }
+        let resource = format!("deploymentpolicies.{}", cluster.generation().group());
+        finding
+            .evidence(user.reference(), "spec.deploymentPolicy", name)
+            .kubectl(Grade::B2, "Set the fields", ["edit", &resource, name])
+            .caveat("the operator then goes on, for every custom resource");
+    }
+}
+
+/// The numbers without which the operator cannot size a batch.
+fn missing_numbers(spec: &DeploymentPolicySpec) -> Vec<String> {
+    let default = ("spec.default.strategy".to_owned(), &spec.default.strategy);
+    let compartments = spec.compartments.iter().map(|c| {
+        let field = format!("spec.compartments[{}].strategy", c.name);
+        (field, &c.strategy)
+    });
+    let mut missing = Vec::new();
+    for (at, strategy) in std::iter::once(default).chain(compartments) {
+        for (kind, numbers) in [
+            ("fixed", &["initialBatch"][..]),
+            ("linear", &["initialBatch", "delta", "safetyLimit"]),
+            (
+                "exponential",
+                &["initialBatch", "growthFactor", "safetyLimit"],
+            ),
+        ] {
+            let Some(of) = strategy
+                .as_ref()
+                .map(|s| &s[kind])
+                .filter(|s| s.is_object())
+            else {
+                continue;
+            };
+            let unset = numbers.iter().filter(|number| of[**number].is_null());
+            missing.extend(unset.map(|number| format!("{at}.{kind}.{number}")));
+        }
+    }
+    missing
 }
 
 /// The fields that fail the operator's own validation, each with the reason.
@@ -90,6 +239,9 @@ fn broken_rules(skyhook: &Skyhook) -> Vec<(String, String)> {
         }
         if package.uninstall().apply && !package.uninstall().enabled {
             add(field(".uninstall"), "asks to apply what is not enabled");
+        }
+        if let Some(why) = package.resources.as_ref().and_then(broken_resources) {
+            add(field(".resources"), why);
         }
         for (dependency, version) in &package.depends_on {
             let theirs = skyhook.package(dependency);
@@ -152,7 +304,33 @@ fn is_version(text: &str) -> bool {
 }
 
 fn has_config_key(package: &Package, key: &str) -> bool {
-    // Any pattern is given the benefit of the doubt, as long as there is something to match.
-    let is_pattern = key.contains(['*', '?', '[']);
-    package.config_map.contains_key(key) || (is_pattern && !package.config_map.is_empty())
+    package.config_map.keys().any(|k| glob_matches(key, k))
+}
+
+/// What is wrong with the resources of a package: all four or none, positive, no limit below its
+/// request.
+fn broken_resources(resources: &Value) -> Option<&'static str> {
+    let of = |name: &str| Some(&resources[name]).filter(|v| !v.is_null());
+    let pairs = [("cpuRequest", "cpuLimit"), ("memoryRequest", "memoryLimit")]
+        .map(|(request, limit)| (of(request), of(limit)));
+    let set = pairs.iter().flat_map(|(r, l)| [r, l]).flatten().count();
+    if !matches!(set, 0 | 4) {
+        return Some("sets some of cpuRequest, cpuLimit, memoryRequest and memoryLimit, not all");
+    }
+    for (request, limit) in pairs {
+        let amounts = (
+            request.and_then(quantity::parse),
+            limit.and_then(quantity::parse),
+        );
+        let (Some(request), Some(limit)) = amounts else {
+            continue;
+        };
+        if request <= 0.0 || limit <= 0.0 {
+            return Some("holds an amount that is not positive");
+        }
+        if quantity::is_less(limit, request) {
+            return Some("holds a limit below its request");
+        }
+    }
+    None
 }

@@ -1,7 +1,7 @@
 use super::evidence::absent_everywhere;
 use super::{Findings, Grade, Severity, Subject};
-use crate::cluster::Cluster;
 use crate::cluster::history::History;
+use crate::cluster::{Cluster, Source};
 
 rule! {
     /// A package is to be uninstalled that was never installed.
@@ -36,7 +36,11 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for (skyhook, name) in absent_everywhere(cluster) {
-        let (why, sure) = match cluster.history(skyhook, name) {
+        let history = cluster.history(skyhook, name);
+        if cluster.past_may_be_in_events(&history) {
+            findings.depends_on(Source::Events);
+        }
+        let (why, sure) = match history {
             History::Never(why) => (why, true),
             History::Unknown(why) => (why, false),
             History::Present(_) | History::OnlyOther(_) => continue,

@@ -1,7 +1,7 @@
 use super::evidence::{absent_everywhere, uninstall_requested};
 use super::{Findings, Grade, Severity, Subject};
-use crate::cluster::Cluster;
 use crate::cluster::history::History;
+use crate::cluster::{Cluster, Source};
 
 rule! {
     /// The version of a package was changed while it was being uninstalled.
@@ -36,7 +36,11 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for (skyhook, name) in absent_everywhere(cluster) {
-        let History::OnlyOther(traces) = cluster.history(skyhook, name) else {
+        let history = cluster.history(skyhook, name);
+        if cluster.past_may_be_in_events(&history) {
+            findings.depends_on(Source::Events);
+        }
+        let History::OnlyOther(traces) = history else {
             continue;
         };
         let version = &skyhook.spec.packages[name].version;

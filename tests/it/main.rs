@@ -14,6 +14,7 @@ mod generated;
 mod house;
 mod jsonpath;
 mod krew;
+mod left_out;
 mod leftovers;
 mod live;
 mod manners;

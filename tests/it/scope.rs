@@ -144,6 +144,87 @@ fn the_cause_of_a_wait_is_in_scope() {
     assert_eq!(report["verdict"], "stuck");
 }
 
+const POLICY: &str = "---
+apiVersion: v1
+kind: Node
+metadata: {name: node-1, annotations: {skyhook.nvidia.com/status_gpu: blocked}, labels: {skyhook.nvidia.com/ignore: 'true'}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-2, annotations: {skyhook.nvidia.com/status_gpu: waiting}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-3, annotations: {skyhook.nvidia.com/status_gpu: complete}}
+---
+apiVersion: skyhook.nvidia.com/v1alpha1
+kind: Skyhook
+metadata: {name: gpu, uid: u-1}
+spec: {packages: {driver: {version: 2.0.1, image: i}}}
+status: {nodePriority: {node-1: '2026-11-01T10:00:00Z'}}
+";
+
+/// The cause sits on another node than the one that waits.
+#[test]
+fn what_holds_up_a_node_is_in_its_scope() {
+    let report = diagnose("--rule SKY305 --node node-2", POLICY);
+    assert_eq!(codes(&report), ["SKY305"]);
+    assert_eq!(report["verdict"], "stuck");
+    let report = diagnose(
+        "other --rule SKY305 --node node-2",
+        &format!("{POLICY}{OTHER}"),
+    );
+    assert_eq!(codes(&report), [""; 0]);
+}
+
+const DRAIN: &str = "---
+apiVersion: skyhook.nvidia.com/v1alpha1
+kind: Skyhook
+metadata: {name: gpu, uid: u-1}
+spec: {priority: 10, packages: {driver: {version: 2.0.1, image: i, interrupt: {type: reboot}}}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-1}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-2}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, labels: {app: web}}
+spec: {nodeName: node-1}
+status: {phase: Running}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web, namespace: shop}
+spec: {selector: {matchLabels: {app: web}}}
+status: {disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPods: 1, observedGeneration: 1}
+";
+
+/// Before v0.20 a refused eviction ends the pass of the operator.
+#[test]
+fn a_refused_drain_is_in_every_scope_of_older_operators() {
+    let files = format!("{DRAIN}{OTHER}");
+    for scope in ["other", "--node node-2"] {
+        let report = diagnose(&format!("{scope} --rule SKY401"), &files);
+        assert_eq!(codes(&report), ["SKY401"], "{scope}");
+    }
+    let newer = files
+        .replace("skyhook.nvidia.com", "nodewright.nvidia.com")
+        .replace("kind: Skyhook", "kind: NodeWright");
+    let operator = "---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: op, namespace: skyhook, labels: {control-plane: controller-manager}}
+spec: {template: {spec: {containers: [{name: manager, image: 'example.org/skyhook/operator:v0.20.0'}]}}}
+";
+    let report = diagnose("other --rule SKY401", &format!("{newer}{operator}"));
+    assert_eq!(codes(&report), [""; 0]);
+}
+
 /// A finding elsewhere says nothing about what could not be read here.
 #[test]
 fn what_could_not_be_read_counts_in_a_narrow_scope() {

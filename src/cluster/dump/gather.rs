@@ -72,6 +72,7 @@ impl Gatherer {
         self.parts.asked_for = asked_for;
         self.parts.taken_at = self.newest.unwrap_or_default();
         self.parts.served = self.traces();
+        self.parts.note_only_namespace();
         let known = self.parts.nodes.was_asked() || !self.parts.served.is_empty();
         if !known {
             return None;
@@ -229,10 +230,14 @@ fn resource_of(stem: &str) -> Option<(String, &'static str)> {
         "validatingwebhookconfigurations" | "mutatingwebhookconfigurations" => {
             plain("admissionregistration.k8s.io/v1", CONFIGURATIONS[0].0)
         }
-        _ => Generation::ALL
-            .into_iter()
-            .find(|g| stem == g.plural() || stem == g.resource())
-            .map(|g| (g.api_version(), g.kind())),
+        _ => Generation::ALL.into_iter().find_map(|g| {
+            let kind = match stem.strip_suffix(g.group()) {
+                Some("deploymentpolicies.") => "DeploymentPolicy",
+                _ if stem == g.plural() || stem == g.resource() => g.kind(),
+                _ => return None,
+            };
+            Some((g.api_version(), kind))
+        }),
     }
 }
 

@@ -58,7 +58,7 @@ pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>
             known.extend(names(&record, kind));
         }
     }
-    let what = format!("{} in the journal", cluster.generation().kind());
+    let what = format!("saved {}", cluster.generation().kind());
     let known = known.iter().map(String::as_str);
     Err(Error::unknown(&what, name, known)
         .hint(format!("kubectl skyhook undelete {name} -f FILE"))

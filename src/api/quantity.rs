@@ -1,0 +1,66 @@
+//! Kubernetes quantities such as `500m`, `1.5Gi` or `2e3`, near enough to compare them.
+
+use serde_json::Value;
+
+/// The factors that a suffix stands for.
+const SUFFIXES: [(&str, f64); 16] = [
+    ("Ki", 1024.0),
+    ("Mi", 1_048_576.0),
+    ("Gi", 1_073_741_824.0),
+    ("Ti", 1_099_511_627_776.0),
+    ("Pi", 1_125_899_906_842_624.0),
+    ("Ei", 1_152_921_504_606_846_976.0),
+    ("n", 1e-9),
+    ("u", 1e-6),
+    ("m", 1e-3),
+    ("k", 1e3),
+    ("M", 1e6),
+    ("G", 1e9),
+    ("T", 1e12),
+    ("P", 1e15),
+    ("E", 1e18),
+    ("", 1.0),
+];
+
+/// The amount, if it is one.
+pub fn parse(value: &Value) -> Option<f64> {
+    let text = match value {
+        Value::Number(number) => return number.as_f64(),
+        Value::String(text) => text.trim(),
+        _ => return None,
+    };
+    let amount = |(suffix, factor): &(&str, f64)| {
+        let number = text.strip_suffix(suffix)?;
+        let plain = number
+            .bytes()
+            .all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
+        let number: f64 = number.parse().ok().filter(|_| plain)?;
+        Some(number * factor)
+    };
+    SUFFIXES.iter().find_map(amount)
+}
+
+/// Whether one amount is less than another, and not just the same written otherwise.
+pub fn is_less(one: f64, other: f64) -> bool {
+    one < other * (1.0 - 1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_compare_whatever_their_suffix() {
+        let amount = |text: &str| parse(&Value::from(text));
+        assert_eq!(amount("1Gi"), amount("1024Mi"));
+        assert_eq!(amount("2e3"), amount("2k"));
+        assert_eq!(amount("1E"), Some(1e18));
+        assert_eq!(parse(&Value::from(2)), amount("2"));
+        for odd in ["", "some", "1 Gi", "Gi", "inf", "1GiB"] {
+            assert_eq!(amount(odd), None, "{odd}");
+        }
+        let (half, milli) = (amount("0.5").expect("half"), amount("500m").expect("half"));
+        assert!(!is_less(half, milli) && !is_less(milli, half));
+        assert!(is_less(milli, amount("1").expect("one")));
+    }
+}

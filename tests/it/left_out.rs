@@ -1,0 +1,189 @@
+//! What files leave out is not taken for absent: the verdict says what was not checked.
+
+use serde_json::Value;
+
+use crate::support::run::run;
+
+fn diagnose(words: &str, files: &str) -> Value {
+    run(&format!("diagnose stuck -o json --from - {words}"))
+        .stdin(files)
+        .go()
+        .json()
+}
+
+fn codes(document: &Value) -> Vec<&str> {
+    let findings = document["findings"].as_array().expect("findings").iter();
+    findings.filter_map(|f| f["code"].as_str()).collect()
+}
+
+/// Why the one rule asked for was not checked.
+fn why_not(report: &Value) -> &str {
+    assert_eq!(report["verdict"], "incomplete", "{report}");
+    report["notChecked"][0]["why"].as_str().expect("a reason")
+}
+
+fn operator(version: &str) -> String {
+    format!(
+        "apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: op, namespace: skyhook, labels: {{control-plane: controller-manager}}}}
+spec: {{template: {{spec: {{containers: [{{name: manager, image: 'example.org/skyhook/operator:{version}'}}]}}}}}}
+"
+    )
+}
+
+const NODE: &str = "---
+apiVersion: v1
+kind: Node
+metadata: {name: node-1}
+";
+
+const OLD: &str = "---
+apiVersion: skyhook.nvidia.com/v1alpha1
+kind: Skyhook
+metadata: {name: gpu, uid: u-1}
+spec: {packages: {driver: {version: 2.0.1, image: i}}}
+status: {status: in_progress}
+";
+
+const NEW: &str = "---
+apiVersion: nodewright.nvidia.com/v1alpha1
+kind: NodeWright
+metadata: {name: gpu, uid: u-2}
+spec: {packages: {driver: {version: 2.0.1, image: i}}}
+";
+
+#[test]
+fn the_objects_that_the_operator_rules_by() {
+    let words = "--rule SKY601";
+    let whole = format!("{}{NODE}{OLD}{NEW}", operator("v0.20.0"));
+    assert_eq!(codes(&diagnose(words, &whole)), ["SKY601"]);
+    let rule = "--rule deletion-waits-for-erroring-install";
+    let report = diagnose(rule, &format!("{}{NODE}{OLD}", operator("v0.20.0")));
+    assert_eq!(
+        why_not(&report),
+        "the files given hold no NodeWright objects"
+    );
+    let report = diagnose(rule, &format!("{}{NODE}{NEW}", operator("v0.17.1")));
+    assert_eq!(why_not(&report), "the files given hold no Skyhook objects");
+}
+
+#[test]
+fn the_objects_that_the_operator_migrates_from() {
+    for version in ["v0.18.0", "v0.20.3"] {
+        let files = format!("{}{NODE}{NEW}", operator(version));
+        let report = diagnose("--rule SKY601", &files);
+        assert_eq!(why_not(&report), "the files given hold no Skyhook objects");
+    }
+    let files = format!("{}{NODE}{NEW}", operator("v0.21.0"));
+    assert_eq!(diagnose("--rule SKY601", &files)["verdict"], "healthy");
+}
+
+#[test]
+fn the_policy_that_forms_the_batches() {
+    let files = format!(
+        "{NODE}---
+apiVersion: v1
+kind: Node
+metadata: {{name: node-2}}
+---
+apiVersion: v1
+kind: PodList
+items: []
+---
+apiVersion: skyhook.nvidia.com/v1alpha1
+kind: Skyhook
+metadata: {{name: gpu, uid: u-1}}
+spec: {{deploymentPolicy: slow, packages: {{driver: {{version: 2.0.1, image: i}}}}}}
+status: {{nodePriority: {{node-1: '2026-11-01T10:00:00Z'}}, compartmentStatuses: {{a: {{}}, b: {{}}}}}}
+"
+    );
+    let report = diagnose("--rule SKY305", &files);
+    assert_eq!(
+        why_not(&report),
+        "the files given hold no deployment policies"
+    );
+    let named = files.replace("deploymentPolicy: slow, ", "");
+    assert_eq!(diagnose("--rule SKY305", &named)["verdict"], "healthy");
+}
+
+/// An empty list in a file named after its kind says that there are none.
+#[test]
+fn a_file_named_after_policies_or_old_objects_asks_for_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).expect("a file");
+    };
+    let held = "---
+apiVersion: nodewright.nvidia.com/v1alpha1
+kind: NodeWright
+metadata: {name: slow, uid: u-3}
+spec: {deploymentPolicy: slow, packages: {}}
+";
+    write("all.yaml", &format!("{}{NODE}{held}", operator("v0.20.0")));
+    let words = format!(
+        "diagnose stuck -o json --rule SKY212 --rule SKY601 --from {}",
+        folder.path().display()
+    );
+    assert_eq!(run(&words).go().json()["verdict"], "incomplete");
+    let none = r#"{"apiVersion": "v1", "kind": "List", "items": []}"#;
+    for name in [
+        "deploymentpolicies.nodewright.nvidia.com.json",
+        "skyhooks.skyhook.nvidia.com.json",
+    ] {
+        write(name, none);
+    }
+    assert_eq!(run(&words).go().json()["verdict"], "healthy");
+}
+
+#[test]
+fn the_events_that_tell_a_packages_past() {
+    let files = format!(
+        "{NODE}---
+apiVersion: skyhook.nvidia.com/v1alpha1
+kind: Skyhook
+metadata: {{name: gpu, uid: u-1, generation: 3, creationTimestamp: '2026-11-01T10:00:00Z'}}
+spec: {{packages: {{driver: {{version: 2.0.1, image: i, uninstall: {{enabled: true, apply: true}}}}}}}}
+"
+    );
+    for rule in ["SKY103", "SKY104"] {
+        let report = diagnose(&format!("--rule {rule}"), &files);
+        assert_eq!(why_not(&report), "the files given hold no events");
+        let with = format!("{files}---\napiVersion: v1\nkind: EventList\nitems: []\n");
+        let report = diagnose(&format!("--rule {rule}"), &with);
+        assert_eq!(report["verdict"], "healthy");
+    }
+}
+
+#[test]
+fn pods_of_one_namespace_are_not_all_pods() {
+    let pod = |name: &str, namespace: &str| {
+        format!(
+            "---
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: {namespace}}}
+"
+        )
+    };
+    let rest = format!(
+        "{}{NODE}{OLD}---\napiVersion: policy/v1\nkind: PodDisruptionBudgetList\nitems: []\n",
+        operator("v0.17.1")
+    );
+    let own = format!("{rest}{}", pod("manager", "skyhook"));
+    assert_eq!(
+        why_not(&diagnose("--rule SKY401", &own)),
+        "pods on nodes that wait to be drained: the files given hold pods of namespace skyhook only"
+    );
+    assert_eq!(diagnose("--rule SKY202", &own)["verdict"], "healthy");
+    let others = format!("{rest}{}{}", pod("web", "shop"), pod("db", "shop"));
+    assert_eq!(
+        why_not(&diagnose("--rule SKY202", &others)),
+        "package pods: the files given hold pods of namespace shop only"
+    );
+    let all = format!("{own}{}", pod("web", "shop"));
+    for rule in ["SKY202", "SKY401"] {
+        let report = diagnose(&format!("--rule {rule}"), &all);
+        assert_eq!(report["verdict"], "healthy", "{rule}");
+    }
+}
