@@ -114,6 +114,12 @@ pub fn with_an_interrupt(cluster: &Cluster) {
         |view| view.pods_of("driver", "uninstall").len() == 3,
     ));
     cluster.heal();
+    cluster.fate(pods("driver", "uninstall-interrupt"), Fate::Hang);
+    // Long enough for a look: what is over within a second is told as one piece of news.
+    let interrupting = everywhere(DRIVER, "uninstall-interrupt", "in_progress");
+    gpu.until(everywhere(DRIVER, "uninstall-interrupt", "in_progress"))
+        .stays(&interrupting, Duration::from_secs(3));
+    cluster.heal();
     let done = ended(child);
     assert_eq!(done.exit, Some(0), "{done:#?}");
     tells(&done.stderr, "uninstall-interrupt");
