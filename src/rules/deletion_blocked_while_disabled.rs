@@ -1,4 +1,4 @@
-use super::evidence::{deletions_at_rest, pending_deletion};
+use super::evidence::{deletions_at_rest, grade_of_going_on, pending_deletion};
 use super::{Findings, Grade, Subject};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
@@ -43,7 +43,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         pending_deletion(cluster, finding, skyhook);
         finding
-            .remedy(Grade::B3, "Enable it", ["enable", skyhook.name()])
+            .remedy(
+                grade_of_going_on(cluster, skyhook, None),
+                "Enable it",
+                ["enable", skyhook.name()],
+            )
             .caveat(
                 "the uninstall runs on every node, and interrupts follow where packages have one",
             )

@@ -1,4 +1,5 @@
-use super::{Findings, Grade, Subject};
+use super::evidence::grade_of_going_on;
+use super::{Findings, Subject};
 use crate::cluster::Cluster;
 
 rule! {
@@ -51,7 +52,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.evidence(skyhook.reference(), key, reason);
         }
         finding
-            .remedy(Grade::B3, "Enable it", ["enable", skyhook.name()])
+            .remedy(
+                grade_of_going_on(cluster, skyhook, None),
+                "Enable it",
+                ["enable", skyhook.name()],
+            )
             .caveat("its packages run, with the interrupts that they have");
     }
 }

@@ -5,6 +5,8 @@ use crate::api::{Entry, Executor, Skyhook, Stage, State, Status, keys};
 use crate::cluster::execution::Execution;
 use crate::cluster::pod::Trouble;
 use crate::cluster::{Absence, Cluster, Executions, Node, OnNode, Pod};
+use crate::plan::Consequences;
+use crate::plan::build::effects;
 
 /// Adds what went wrong in the newest execution of a package on a node, if it is still there.
 pub fn failing_execution<'a>(
@@ -139,6 +141,20 @@ pub fn rerun<'f>(
         node,
     ];
     finding.remedy(grade, title, words)
+}
+
+/// What may come of it at worst when the operator goes on with a custom resource: on this node, or on all.
+pub fn grade_of_going_on(cluster: &Cluster, skyhook: &Skyhook, node: Option<&Node>) -> Grade {
+    if cluster.nodes.ok().is_none() {
+        return Grade::B3;
+    }
+    let nodes: Vec<&Node> = match node {
+        Some(node) => vec![node],
+        None => cluster.selected(skyhook).collect(),
+    };
+    let mut effects = Consequences::default();
+    effects::begins(cluster, skyhook, &nodes, true, &mut effects);
+    effects.grade.unwrap_or(Grade::B1)
 }
 
 /// Adds that an execution is missing, and what the absence is worth.

@@ -1,4 +1,5 @@
-use super::{Findings, Grade, Subject};
+use super::evidence::{LOOK_AGAIN, grade_of_going_on};
+use super::{Findings, Subject};
 use crate::cluster::Cluster;
 
 rule! {
@@ -54,12 +55,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     format!("{} of {}", progress.complete, progress.total),
                 )
                 .remedy(
-                    Grade::B3,
+                    grade_of_going_on(cluster, skyhook, Some(node)),
                     "Let the operator work on it again",
                     ["node", "unignore", &node.name],
                 )
                 .caveat(match skyhook.deleting() {
-                    true => super::evidence::LOOK_AGAIN,
+                    true => LOOK_AGAIN,
                     false => "packages run at once, with the interrupts that they have",
                 });
         }
