@@ -105,7 +105,10 @@ pub fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
                 OutputFormat::Table | OutputFormat::Json => {
                     ctx.print(&crate::view::format::json(&schema))?;
                 }
-                OutputFormat::Yaml => ctx.show(&Shape(schema))?,
+                OutputFormat::Yaml => {
+                    let yaml = crate::view::format::yaml(&schema);
+                    ctx.print(&yaml.expect("a schema is plain data"))?;
+                }
                 _ => {
                     let why = "a schema is printed as -o json or -o yaml";
                     return Err(Error::usage(why));
@@ -115,23 +118,6 @@ pub fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         None => ctx.show(&Listed)?,
     }
     Ok(Exit::Done)
-}
-
-/// The schema of one document.
-struct Shape(Value);
-
-impl View for Shape {
-    fn blocks(&self, _wide: bool) -> Text {
-        Text::new()
-    }
-
-    fn names(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn document(&self) -> Value {
-        self.0.clone()
-    }
 }
 
 struct Listed;

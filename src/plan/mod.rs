@@ -115,7 +115,8 @@ impl Plan {
             matches!(other.change, Change::Create(_))
                 && other.target.names_the_place_of(&step.target)
         };
-        before.into_iter().any(makes)
+        // Plans are mostly of nodes, which nobody makes.
+        step.target.kind.comes_back() && before.into_iter().any(makes)
     }
 
     /// Whether it waits for something to come about, be it with nothing to do before.

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::evidence::some_of;
+use super::evidence::{pods_on_node, some_of};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Condition, Skyhook};
 use crate::cluster::drain::{Drain, is_evicted};
@@ -224,20 +224,7 @@ fn remedies(
     held: &Held<'_>,
     leaving: Option<&Pod>,
 ) {
-    let selector = format!("spec.nodeName={}", drain.node.name);
-    finding.kubectl(
-        Grade::B0,
-        "See what runs on the node",
-        [
-            "get",
-            "pods",
-            "-A",
-            "-o",
-            "wide",
-            "--field-selector",
-            &selector,
-        ],
-    );
+    pods_on_node(finding, "See what runs on the node", &drain.node.name);
     if let Some(pod) = leaving {
         finding.kubectl(
             Grade::B0,

@@ -157,6 +157,21 @@ pub fn grade_of_going_on(cluster: &Cluster, skyhook: &Skyhook, node: Option<&Nod
     effects.grade.unwrap_or(Grade::B1)
 }
 
+/// Adds the command that shows the pods of a node.
+pub fn pods_on_node(finding: &mut Finding, title: &str, node: &str) {
+    let selector = format!("spec.nodeName={node}");
+    let words = [
+        "get",
+        "pods",
+        "-A",
+        "-o",
+        "wide",
+        "--field-selector",
+        &selector,
+    ];
+    finding.kubectl(Grade::B0, title, words);
+}
+
 /// Adds that an execution is missing, and what the absence is worth.
 pub fn no_execution(finding: &mut Finding, cluster: &Cluster, what: &str) {
     let (field, value) = match cluster.absence_of_executions() {

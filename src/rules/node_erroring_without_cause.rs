@@ -1,4 +1,6 @@
-use super::evidence::{execution_trouble, newest_execution, operator_log, read_logs, rerun};
+use super::evidence::{
+    execution_trouble, newest_execution, operator_log, pods_on_node, read_logs, rerun,
+};
 use super::{ALL, Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status, keys};
 use crate::cluster::{Absence, Cluster, Executions, Node, OnNode};
@@ -142,20 +144,11 @@ fn report<'a>(
     for entry in &open {
         finding.entry(&node.name, entry);
     }
-    let selector = format!("spec.nodeName={}", node.name);
     if on.drain_start.is_some() {
-        finding.kubectl(
-            Grade::B0,
+        pods_on_node(
+            finding,
             "See which pods are still on the node, and what keeps them there",
-            [
-                "get",
-                "pods",
-                "-A",
-                "-o",
-                "wide",
-                "--field-selector",
-                &selector,
-            ],
+            &node.name,
         );
     } else {
         operator_log(finding, cluster, "Read what the operator says of the node");

@@ -2,19 +2,8 @@
 
 use serde_json::Value;
 
+use crate::scope::{codes, diagnose};
 use crate::support::run::run;
-
-fn diagnose(words: &str, files: &str) -> Value {
-    run(&format!("diagnose stuck -o json --from - {words}"))
-        .stdin(files)
-        .go()
-        .json()
-}
-
-fn codes(document: &Value) -> Vec<&str> {
-    let findings = document["findings"].as_array().expect("findings").iter();
-    findings.filter_map(|f| f["code"].as_str()).collect()
-}
 
 /// Why the one rule asked for was not checked.
 fn why_not(report: &Value) -> &str {

@@ -26,14 +26,14 @@ kind: Node
 metadata: {name: node-2}
 "#;
 
-fn diagnose(words: &str, files: &str) -> Value {
+pub fn diagnose(words: &str, files: &str) -> Value {
     run(&format!("diagnose stuck -o json --from - {words}"))
         .stdin(files)
         .go()
         .json()
 }
 
-fn codes(document: &Value) -> Vec<&str> {
+pub fn codes(document: &Value) -> Vec<&str> {
     let findings = document["findings"].as_array().expect("findings").iter();
     findings.filter_map(|f| f["code"].as_str()).collect()
 }
