@@ -19,7 +19,7 @@ use crate::args::connection::Connection;
 pub use environment::Environment;
 pub use error::Error;
 pub use names::{Names, names};
-pub use polite::{Polite, ServedBy};
+pub use polite::{Polite, RETRIES, ServedBy, wait};
 use target::Target;
 pub use trace::Trace;
 pub use unanswered::{Unanswered, Why};
@@ -78,5 +78,5 @@ async fn connect_traced(
         (None, None) => return Err(Error::NoKubeconfig(kubeconfig::looked_at(environment))),
     };
     let target = target.with_flags(connection)?;
-    stack::client(target, environment, connection, verb, trace)
+    stack::client(target, environment, connection, verb, trace).await
 }

@@ -1,5 +1,6 @@
 //! What a command may do to the world: load a cluster, and show a view.
 
+mod aftermath;
 mod ask;
 mod carry_out;
 mod closing;
@@ -9,18 +10,23 @@ mod external_diff;
 mod follow;
 mod limits;
 mod preview;
+mod progress;
+mod sight;
+mod take;
 
-pub use carry_out::{Manner, Taken};
+pub use carry_out::Manner;
 pub use closing::Document as OutcomeDocument;
 pub use edges::{interrupt, variable};
-pub use follow::{Goal, Look, Standing, Waiting};
+pub use follow::{Blocked, Goal, Look, Standing, Waiting};
 pub use limits::within;
 pub use preview::Document as PlanDocument;
+pub use take::Taken;
 
 use std::sync::Arc;
 
-use crate::cli::Global;
-use crate::cluster::{Cluster, Read, Source, dump, live};
+use crate::apply::owner;
+use crate::args::global::Global;
+use crate::cluster::{Clock, Cluster, Source, Unread, dump, live};
 use crate::connect::{self, Connected, Trace};
 use crate::error::{Error, Result};
 use crate::screen::{Screen, Shown, Stream};
@@ -32,8 +38,8 @@ pub struct Ctx {
     verb: &'static str,
     screen: Screen,
     connected: Option<Connected>,
-    /// What the server would not let the user read.
-    unread: Vec<(Source, String)>,
+    /// What a plan was made without.
+    unread: Vec<(Source, Unread)>,
     refused: bool,
 }
 
@@ -73,12 +79,40 @@ impl Ctx {
 
     /// Reads the sources from the files or the cluster that the flags name.
     pub async fn load(&mut self, needs: &[Source]) -> Result<Cluster> {
-        self.load_or(needs, false).await
+        let cluster = self.load_or(needs, false).await?;
+        // A program that reads documents is told source by source.
+        if !self.global.output.format.is_data() {
+            sight::any(&cluster, needs)?;
+        }
+        Ok(cluster)
     }
 
-    /// [`Ctx::load`], also from a cluster without the operator's API: what was left on the nodes is there still.
-    pub async fn load_or_leftovers(&mut self, needs: &[Source]) -> Result<Cluster> {
-        self.load_or(needs, true).await
+    /// [`Ctx::load`] for a command that changes something. Without what is required it does nothing; what else could
+    /// not be read is said where the plan is carried out.
+    ///
+    /// # Errors
+    ///
+    /// A required source that could not be read, for whatever reason.
+    pub async fn load_to_change(
+        &mut self,
+        needs: &[Source],
+        required: &[Source],
+    ) -> Result<Cluster> {
+        let cluster = self.load_or(needs, false).await?;
+        self.unread = sight::without(&cluster, needs, required)?;
+        Ok(cluster)
+    }
+
+    /// [`Ctx::load_to_change`], also from a cluster without the operator's API: what was left on the nodes is there
+    /// still.
+    pub async fn load_or_leftovers(
+        &mut self,
+        needs: &[Source],
+        required: &[Source],
+    ) -> Result<Cluster> {
+        let cluster = self.load_or(needs, true).await?;
+        self.unread = sight::without(&cluster, needs, required)?;
+        Ok(cluster)
     }
 
     async fn load_or(&mut self, needs: &[Source], leftovers: bool) -> Result<Cluster> {
@@ -99,18 +133,19 @@ impl Ctx {
                 loaded => loaded,
             }
         } else {
-            Ok(dump::load(&reading.from, reading.api)?)
+            let mut cluster = dump::load(&reading.from, reading.api)?;
+            if let Some(now) = reading.now {
+                cluster.taken_at = now;
+                cluster.clock = Clock::Given;
+            }
+            Ok(cluster)
         };
         self.pass_on_warnings();
-        let cluster = cluster?;
-        for need in needs {
-            if let Read::Unreadable(why) = cluster.source(*need)
-                && why.contains("forbidden: ")
-            {
-                self.refused = true;
-                self.unread.push((*need, why));
-            }
+        let mut cluster = cluster?;
+        if !cluster.from_files {
+            owner::look(&mut cluster);
         }
+        self.refused |= sight::unread(&cluster, needs).any(|(_, why)| why.is_forbidden());
         if self.global.reading.verbose.talks() {
             let ruling = &cluster.ruling;
             self.screen.note(format!(
@@ -163,7 +198,11 @@ impl Ctx {
         let client = client.clone();
         let namespace = self.connected.as_ref().and_then(|c| c.namespace.clone());
         let api = self.global.reading.api;
-        async move { live::load(&client, &needs, api, namespace.as_deref(), now()).await }
+        async move {
+            let mut cluster = live::load(&client, &needs, api, namespace.as_deref(), now()).await?;
+            owner::look(&mut cluster);
+            Ok(cluster)
+        }
     }
 
     /// Prints a line of a log, or a piece of one; `false` when nobody reads on.

@@ -5,6 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::suggestions::near;
+
 /// The exit code, whatever `-o` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub enum Exit {
@@ -12,11 +14,11 @@ pub enum Exit {
     Done = 0,
     /// Something went wrong: the cluster, a file, or a name that matches nothing.
     Failed = 1,
-    /// Findings at or above `--fail-on`.
+    /// Findings at or above `--fail-on`, or what is waited for is stuck.
     Findings = 2,
     /// Refused: not confirmed, a guard did not hold, or a cap was exceeded.
     Refused = 3,
-    /// Some objects were changed and some were not.
+    /// Some objects were changed and some were not, or nobody can tell.
     Partly = 4,
     /// It took longer than `--timeout`.
     TimedOut = 5,
@@ -34,14 +36,17 @@ impl Exit {
             Exit::Failed,
             "error: the cluster, a file, or a name that matches nothing",
         ),
-        (Exit::Findings, "findings at or above --fail-on"),
+        (
+            Exit::Findings,
+            "findings at or above --fail-on, or what is waited for is stuck",
+        ),
         (
             Exit::Refused,
             "refused: not confirmed, a guard did not hold, or a cap was exceeded",
         ),
         (
             Exit::Partly,
-            "partly applied: some objects were changed and some were not",
+            "partly applied: some objects were changed and some were not, or nobody can tell",
         ),
         (Exit::TimedOut, "timed out"),
         (Exit::Usage, "the command line was not understood"),
@@ -120,26 +125,6 @@ impl Error {
     }
 }
 
-/// The names that are near to what was typed, nearest first, three at most.
-fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut near: Vec<(usize, &str)> = known
-        .into_iter()
-        .map(|k| {
-            (
-                strsim::damerau_levenshtein(&name.to_lowercase(), &k.to_lowercase()),
-                k,
-            )
-        })
-        .filter(|(distance, k)| {
-            let length = name.chars().count().max(k.chars().count());
-            *distance <= 1 + length / 4 || k.starts_with(name)
-        })
-        .collect();
-    near.sort_unstable();
-    near.dedup();
-    near.into_iter().take(3).map(|(_, k)| k).collect()
-}
-
 macro_rules! failed_from {
     ($($error:ty),+ $(,)?) => {$(
         impl From<$error> for Error {
@@ -171,15 +156,5 @@ mod tests {
     fn the_table_has_every_code_once_and_in_order() {
         let codes: Vec<u8> = Exit::ALL.iter().map(|(exit, _)| exit.code()).collect();
         assert_eq!(codes, [0, 1, 2, 3, 4, 5, 64, 130]);
-    }
-
-    #[test]
-    fn near_names_are_few_and_nearest_first() {
-        let known = ["gpu-tune", "gpu-tone", "kernel", "gpu-tuned", "gpu-t"];
-        assert_eq!(
-            near("gpu-tunr", known),
-            ["gpu-tune", "gpu-tone", "gpu-tuned"]
-        );
-        assert_eq!(near("zzz", known), Vec::<&str>::new());
     }
 }

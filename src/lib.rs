@@ -9,23 +9,31 @@
 //! Modules stand in the order in which data flows: each uses those above it only.
 //!
 //! What is not there: no I/O in `api`, `rules` and `view`, and none in `cluster` but in its two edges `live` and
-//! `dump`. No clock but in `ctx`. No API group spelled outside `api`. No client in the hands of a command.
+//! `dump`. No clock but in `ctx`, and in `connect` for credentials that expire. No API group spelled outside `api`. No
+//! client in the hands of a command, but of those that stream or wait.
 
+pub mod bounded;
+pub mod program;
 pub mod reason;
+pub mod redact;
+pub mod suggestions;
 
 pub mod api;
+pub mod view;
+
+pub mod args;
+pub mod connect;
+
 pub mod cluster;
 pub mod plan;
 pub mod rules;
-pub mod view;
 
 pub mod apply;
-pub mod args;
-pub mod connect;
+pub mod error;
 pub mod screen;
 
-pub mod cli;
-pub mod commands;
 pub mod ctx;
-pub mod error;
-pub mod program;
+
+pub mod commands;
+
+pub mod cli;

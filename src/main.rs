@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use kubectl_skyhook::commands;
+use kubectl_skyhook::cli;
 
 fn main() -> ExitCode {
-    ExitCode::from(commands::main(std::env::args_os()).code())
+    ExitCode::from(cli::main(std::env::args_os()).code())
 }

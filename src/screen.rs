@@ -155,6 +155,12 @@ impl<O: Write, E: Write> Screen<O, E> {
         self.aside(&text);
     }
 
+    /// Says part of a line on stderr, which the answer completes.
+    pub fn prompt(&mut self, question: &str) {
+        // When stderr cannot be written to, there is no one left to ask.
+        let _ = self.err.write(&harmless_lines(question));
+    }
+
     /// A text as stderr shows it, for what draws it there over and over.
     pub fn drawn(&self, text: &Text) -> String {
         let drawn = self.err.render(text, true);

@@ -35,6 +35,13 @@ pub enum NodeKey<'a> {
 }
 
 impl<'a> NodeKey<'a> {
+    /// Whether a key is the operator's, of either generation: it tells how a node stands, not what it is.
+    pub fn is_ours(key: &str) -> bool {
+        Generation::ALL
+            .iter()
+            .any(|generation| NodeKey::parse(*generation, key).is_some())
+    }
+
     /// Reads a key; `None` if it is not under this generation's prefix.
     ///
     /// Names of custom resources and packages cannot contain `_` or `/`, so the first one after

@@ -14,7 +14,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Stage, State};
+use super::keys::NodeKey;
+use super::{Generation, Stage, State};
 
 /// What one custom resource recorded on one node.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -51,6 +52,21 @@ pub struct Entry {
     annotation: usize,
     /// Where the entry's value stands in the annotation, in bytes.
     value: Range<usize>,
+}
+
+impl Entry {
+    /// Name and version; an entry that is damaged still has its key.
+    pub fn identity(&self) -> (&str, &str) {
+        let (name, version) = self.key.split_once('|').unwrap_or((&self.key, ""));
+        let [name, version] = [(&self.name, name), (&self.version, version)]
+            .map(|(field, key)| if field.is_empty() { key } else { field });
+        (name, version)
+    }
+
+    /// Whether it is complete at a stage that is the last one of some packages.
+    pub fn may_be_installed(&self) -> bool {
+        self.state == State::Complete && matches!(self.stage, Stage::Config | Stage::PostInterrupt)
+    }
 }
 
 /// An annotation that is not a node state.
@@ -111,6 +127,15 @@ impl NodeState {
             one_package: package.is_some(),
             values,
         });
+    }
+
+    /// The package that an annotation key is for, in the shape of one key per package.
+    pub fn package_of(key: &str) -> Option<&str> {
+        let mut parsed = Generation::ALL.into_iter();
+        match parsed.find_map(|g| NodeKey::parse(g, key)) {
+            Some(NodeKey::NodeState { package, .. }) => package,
+            _ => None,
+        }
     }
 
     /// The packages recorded, in the order of the text.

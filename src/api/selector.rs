@@ -46,8 +46,19 @@ impl Requirement {
             "NotIn" => !listed,
             "Exists" => value.is_some(),
             "DoesNotExist" => value.is_none(),
+            // Only on a command line, as kubectl takes them there.
+            "Gt" => self.compares(value, i64::gt),
+            "Lt" => self.compares(value, i64::lt),
             _ => false,
         }
+    }
+
+    fn compares(&self, value: Option<&String>, holds: fn(&i64, &i64) -> bool) -> bool {
+        let number = |text: &String| text.parse::<i64>().ok();
+        let sides = value
+            .and_then(number)
+            .zip(self.values.first().and_then(number));
+        sides.is_some_and(|(value, bound)| holds(&value, &bound))
     }
 }
 

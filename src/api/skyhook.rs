@@ -110,6 +110,10 @@ pub struct Toleration {
 #[serde(default, rename_all = "camelCase")]
 pub struct DrainConfig {
     pub disable_eviction: Option<bool>,
+    /// Pods with data in an `emptyDir` are evicted, too; by default they are.
+    pub delete_empty_dir_data: Option<bool>,
+    /// Pods that nobody would make again are evicted, too; by default they are.
+    pub force: Option<bool>,
     pub timeout: Option<String>,
 }
 

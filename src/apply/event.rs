@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Plan, Stage, Step, Until};
+use crate::plan::{Change, Plan, Stage, Step, Target, Until};
 
 /// Something that happens while a plan is carried out.
 #[derive(Debug)]
@@ -48,6 +48,10 @@ pub enum Fate {
     Unchanged,
     /// The object is gone by now, and nothing is left to do.
     Gone,
+    /// What was to be put back is somebody else's by now, and stays.
+    Kept {
+        why: String,
+    },
     /// The object has changed since the plan was made; it was left alone.
     Skipped {
         why: String,
@@ -56,8 +60,22 @@ pub enum Fate {
     Failed {
         why: String,
     },
+    /// No answer said what became of it, and the object could not be read again.
+    Unknown {
+        why: String,
+    },
     /// It was not its turn yet when the plan ended.
     NotReached,
+}
+
+impl Fate {
+    /// Whether it is as it was to be, or has no purpose any more.
+    pub fn is_settled(&self) -> bool {
+        matches!(
+            self,
+            Fate::Applied | Fate::Unchanged | Fate::Gone | Fate::Kept { .. }
+        )
+    }
 }
 
 /// How it ended.
@@ -70,6 +88,8 @@ pub enum Ended {
     Interrupted,
     /// By itself: a step that all others rely on was not taken.
     Halted,
+    /// By itself: the journal cannot be written, so that what is done could not be taken back.
+    Unjournalled { why: String },
     /// By itself: too many steps failed.
     TooManyFailures { failed: usize },
     /// By itself: nodes that were done turned erroring.
@@ -99,8 +119,12 @@ pub struct Tally {
     pub unchanged: usize,
     #[serde(skip_serializing_if = "none")]
     pub gone: usize,
+    #[serde(skip_serializing_if = "none")]
+    pub kept: usize,
     pub skipped: usize,
     pub failed: usize,
+    #[serde(skip_serializing_if = "none")]
+    pub unknown: usize,
     pub not_reached: usize,
 }
 
@@ -113,7 +137,7 @@ fn none(number: &usize) -> bool {
 pub enum Verdict {
     /// All of it is so now.
     Done,
-    /// Some of it is so now.
+    /// Some of it is so now, or may be.
     Partly,
     /// None of it: every object had changed.
     Refused,
@@ -125,6 +149,17 @@ pub enum Verdict {
     Hindered,
     /// What has become of it is not known.
     Lost,
+}
+
+impl Fate {
+    /// Whether the object may be other than before. Journals of old call failed what is unknown, and what failed
+    /// may have been done late.
+    pub fn may_have_changed(&self) -> bool {
+        matches!(
+            self,
+            Fate::Applied | Fate::Failed { .. } | Fate::Unknown { .. }
+        )
+    }
 }
 
 impl Outcome {
@@ -152,8 +187,10 @@ impl Outcome {
                 Fate::Applied => &mut tally.applied,
                 Fate::Unchanged => &mut tally.unchanged,
                 Fate::Gone => &mut tally.gone,
+                Fate::Kept { .. } => &mut tally.kept,
                 Fate::Skipped { .. } => &mut tally.skipped,
                 Fate::Failed { .. } => &mut tally.failed,
+                Fate::Unknown { .. } => &mut tally.unknown,
                 Fate::NotReached => &mut tally.not_reached,
             } += 1;
         }
@@ -162,17 +199,50 @@ impl Outcome {
 
     pub fn verdict(&self) -> Verdict {
         let tally = self.tally();
-        let missing = tally.skipped + tally.failed + tally.not_reached;
+        let missing = tally.skipped + tally.failed + tally.unknown + tally.not_reached;
         match self.ended {
             Ended::Interrupted => Verdict::Interrupted,
             Ended::TimedOut { .. } => Verdict::TimedOut,
             Ended::Hindered { .. } => Verdict::Hindered,
             Ended::Lost { .. } => Verdict::Lost,
             _ if missing == 0 => Verdict::Done,
-            _ if tally.applied > 0 => Verdict::Partly,
+            // It may have been done, and then it is there to be taken back.
+            _ if tally.applied + tally.unknown > 0 => Verdict::Partly,
             _ if tally.failed > 0 => Verdict::Failed,
             _ => Verdict::Refused,
         }
+    }
+
+    /// What a pause of ours may still be on, because its end was not taken.
+    pub fn left_paused<'a>(&'a self, plan: &'a Plan) -> Option<&'a Target> {
+        // A plan that does not begin with one ends one that was there before.
+        let mut may_be = plan.steps().all(|step| !step.change.holds());
+        for (step, fate) in self.of(plan) {
+            match &step.change {
+                Change::Hold(_) => may_be = fate.may_have_changed(),
+                Change::Release(_) if may_be && !fate.is_settled() => return Some(&step.target),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Whether all that was changed is as it was: each object was put back by a step that is taken in any case.
+    pub fn put_back(&self, plan: &Plan) -> bool {
+        let mut held: Vec<&Target> = Vec::new();
+        let mut released: Vec<&Target> = Vec::new();
+        for (stage, fates) in plan.stages.iter().zip(&self.fates) {
+            for (step, fate) in stage.steps.iter().zip(fates) {
+                match (fate, stage.always) {
+                    (Fate::Applied, true) => released.push(&step.target),
+                    (Fate::Applied, false) => held.push(&step.target),
+                    _ => {}
+                }
+            }
+        }
+        !held.is_empty()
+            && held.len() == released.len()
+            && held.iter().all(|t| released.contains(t))
     }
 
     /// Each step of the plan with its fate.

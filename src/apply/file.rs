@@ -1,19 +1,41 @@
 //! Plans in files.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
 
+use crate::bounded::{self, MOST_PLAN};
 use crate::plan::Plan;
+use crate::reason::plain_reason;
 
-/// Writes a plan to a file.
+/// Writes a plan to a file, for this user's eyes alone: objects hold whatever was put into them.
 pub fn write(plan: &Plan, path: &Path) -> anyhow::Result<()> {
-    std::fs::write(path, plan.save()).with_context(|| format!("cannot write {}", path.display()))
+    let written = private(path).and_then(|mut file| file.write_all(plan.save().as_bytes()));
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn private(path: &Path) -> std::io::Result<std::fs::File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    // One that was there keeps its mode otherwise.
+    #[cfg(unix)]
+    if file.metadata()?.is_file() {
+        use std::os::unix::fs::PermissionsExt;
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
 }
 
 /// Reads a plan from a file.
 pub fn read(path: &Path) -> anyhow::Result<Plan> {
     let name = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+    let bytes = bounded::open(path).and_then(|file| bounded::read(file, MOST_PLAN));
+    let bytes = bytes.map_err(|e| anyhow::anyhow!("cannot read {name}: {}", plain_reason(&e)))?;
+    let text = String::from_utf8(bytes).with_context(|| format!("{name} is no text"))?;
     Plan::load(&text).with_context(|| name.to_string())
 }

@@ -7,6 +7,8 @@ mod attend;
 mod event;
 pub mod file;
 pub mod journal;
+pub mod look;
+pub mod owner;
 mod preflight;
 mod send;
 mod step;
@@ -18,6 +20,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 
+use crate::args::connection::Connection;
 use crate::args::safety::{DryRun, Safety};
 use crate::plan::{Kind, Plan, Stage, Step};
 pub use attend::Attend;
@@ -44,6 +47,10 @@ pub struct Options {
     pub max_failures: Option<usize>,
     /// The time one request may take.
     pub timeout: Duration,
+    /// The longest wait at once, whatever the server asks for.
+    pub longest_wait: Duration,
+    /// Whose the pauses are that plans begin with.
+    pub holder: String,
     /// The wait between two looks at what a stage waits for, and before a first retry.
     pub patience: Duration,
 }
@@ -63,6 +70,18 @@ impl From<&Safety> for Options {
     }
 }
 
+impl Options {
+    /// What the flags say; a request may take as long as `--request-timeout` says.
+    pub fn of(safety: &Safety, connection: &Connection) -> Options {
+        let mut options = Options::from(safety);
+        if let Some(limit) = connection.timeout() {
+            options.timeout = limit;
+            options.longest_wait = options.longest_wait.min(limit);
+        }
+        options
+    }
+}
+
 impl Default for Options {
     fn default() -> Options {
         Options {
@@ -71,6 +90,8 @@ impl Default for Options {
             canary: None,
             max_failures: None,
             timeout: Duration::from_secs(30),
+            longest_wait: Duration::from_secs(60),
+            holder: owner::of(jiff::Timestamp::UNIX_EPOCH).text(),
             patience: Duration::from_millis(250),
         }
     }
@@ -78,8 +99,8 @@ impl Default for Options {
 
 /// Carries out a plan. The journal, if there is one, is on disk before the first request.
 ///
-/// Where `stop` is given the sign, nothing more is sent, what is in flight is finished, and only
-/// what the plan changed for its own sake is put back.
+/// Where `stop` is given the sign, or the journal cannot be written any more, nothing more is sent, what is in flight is
+/// finished, and only what the plan changed for its own sake is put back.
 pub async fn apply(
     client: &kube::Client,
     plan: &Plan,
@@ -156,6 +177,13 @@ impl Run<'_, '_> {
         (self.hear.borrow_mut())(event);
     }
 
+    /// Why the journal does not hold what is done any more.
+    fn unjournalled(&self) -> Option<String> {
+        let journal = self.journal.borrow();
+        let trouble = journal.as_ref().and_then(|journal| journal.trouble());
+        trouble.map(str::to_owned)
+    }
+
     async fn stage(&self, number: usize, stage: &Stage) -> Ended {
         let on_nodes = stage.steps.iter().all(|s| s.target.kind == Kind::Node);
         let waves = match &self.options.canary {
@@ -174,6 +202,9 @@ impl Run<'_, '_> {
             if self.stop.asked() && !stage.always {
                 return Ended::Interrupted;
             }
+            if let Some(why) = self.unjournalled().filter(|_| !stage.always) {
+                return Ended::Unjournalled { why };
+            }
             let failed = self.failed();
             if nth < last {
                 if let Some(ended) = self
@@ -190,7 +221,7 @@ impl Run<'_, '_> {
         let relied_on = self.plan.stages[number..].iter().any(|s| s.until.is_some());
         let missed = |fates: &[Fate]| {
             let mut fates = fates.iter();
-            fates.any(|f| !matches!(f, Fate::Applied | Fate::Unchanged | Fate::Gone))
+            fates.any(|f| !f.is_settled())
         };
         if relied_on && missed(&self.fates.borrow()[number]) {
             return Ended::Halted;
@@ -206,7 +237,7 @@ impl Run<'_, '_> {
             let most = self.options.max_failures;
             most.is_some_and(|most| self.failed() > most)
         };
-        if !always && (self.stop.asked() || failures()) {
+        if !always && (self.stop.asked() || failures() || self.unjournalled().is_some()) {
             return;
         }
         self.tell(&Event::Sending { step });
@@ -227,7 +258,8 @@ impl Run<'_, '_> {
     fn failed(&self) -> usize {
         let fates = self.fates.borrow();
         let all = fates.iter().flatten();
-        all.filter(|f| matches!(f, Fate::Failed { .. })).count()
+        all.filter(|f| matches!(f, Fate::Failed { .. } | Fate::Unknown { .. }))
+            .count()
     }
 
     /// Waits between two waves, then looks whether it is going well.

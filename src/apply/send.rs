@@ -6,20 +6,21 @@ use std::time::Duration;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http_body_util::BodyExt;
 use kube::client::Body;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::Options;
-use crate::plan::{Kind, Request, Step, Target, Verb};
+use crate::plan::{FIELD_MANAGER, Kind, Request, Step, Target, Verb};
 use crate::view::go_json::escaped;
 
-/// The name under which the server notes who wrote which field.
-const FIELD_MANAGER: &str = "kubectl-skyhook";
 /// For nodes: the answer without spec and status, which are most of it.
 const METADATA_ONLY: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-/// No wait is longer than this, whatever the server asks for.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Items in one page of a list.
+const PAGE: usize = 500;
+/// Once it was waited for so long in all, and nothing was done meanwhile, the server is not asked again.
+const MOST_WAITED: Duration = Duration::from_secs(120);
 
 /// The line to the server that all steps share.
 pub(super) struct Line {
@@ -28,6 +29,9 @@ pub(super) struct Line {
     dry_run: bool,
     /// Nothing is sent before this: the server asked for patience.
     not_before: Cell<Option<Instant>>,
+    longest_wait: Duration,
+    /// How long it was waited for that since something was done.
+    waited: Cell<Duration>,
 }
 
 /// What came back.
@@ -52,13 +56,24 @@ impl Line {
             timeout: options.timeout,
             dry_run: options.dry_run,
             not_before: Cell::new(None),
+            longest_wait: options.longest_wait,
+            waited: Cell::new(Duration::ZERO),
         }
     }
 
-    /// Makes all steps wait.
-    pub fn hold(&self, wait: Duration) {
-        let until = Instant::now() + wait.min(LONGEST_WAIT);
+    /// Makes all steps wait; how long, unless they do so already.
+    pub fn hold(&self, wait: Duration) -> Option<Duration> {
+        let wait = wait.min(self.longest_wait);
+        let until = Instant::now() + wait;
+        let longer = until - self.held().unwrap_or_else(Instant::now).min(until);
         self.not_before.set(self.not_before.get().max(Some(until)));
+        self.waited.set(self.waited.get() + longer);
+        (!longer.is_zero()).then_some(wait)
+    }
+
+    /// Whether the server has made all steps wait for long, and has let nothing through.
+    pub fn is_out_of_patience(&self) -> bool {
+        self.waited.get() >= MOST_WAITED
     }
 
     /// How long the server has asked all steps to wait, if it has.
@@ -70,6 +85,9 @@ impl Line {
 
     /// Sends what a step wants done.
     pub async fn write(&self, step: &Step) -> Answer {
+        if let Err(why) = named(&step.target) {
+            return Answer::Refused(why);
+        }
         let mut request = step.request();
         let uri = match (request.verb, self.dry_run) {
             (Verb::Delete, dry_run) => {
@@ -82,28 +100,34 @@ impl Line {
             (_, true) => format!("{}?fieldManager={FIELD_MANAGER}&dryRun=All", step.path()),
             (_, false) => format!("{}?fieldManager={FIELD_MANAGER}", step.path()),
         };
-        match self
-            .exchange(http_request(&uri, &request, step.target.kind))
-            .await
-        {
-            Ok(reply) => reply.judge(request.verb),
+        let sent = http_request(&uri, &request, step.target.kind);
+        let answer = match self.exchange(sent).await {
+            Ok(reply) => reply.judge(request.verb, &step.target),
             Err(why) => Answer::Unsure(why),
+        };
+        if matches!(answer, Answer::Done) {
+            self.waited.set(Duration::ZERO);
         }
+        answer
     }
 
     /// The object as it is now; null if there is none.
     pub async fn read(&self, target: &Target) -> Result<Value, String> {
+        named(target)?;
         let reply = self.get(&target.path(), "application/json").await?;
         match reply.status {
-            200 => serde_json::from_slice(&reply.body).map_err(|e| e.to_string()),
-            404 => Ok(Value::Null),
+            200 => match reply.object() {
+                object if shows(&object, target) => Ok(object),
+                _ => Err(reply.is_not(target)),
+            },
+            404 if reply.says_not_found() => Ok(Value::Null),
             _ => Err(reply.message()),
         }
     }
 
     /// The names of the objects of a collection that a label selector selects.
     pub async fn named(&self, collection: &str, selector: &str) -> Result<Vec<String>, String> {
-        let selector = selector.replace('/', "%2F").replace('=', "%3D");
+        let selector = utf8_percent_encode(selector, NON_ALPHANUMERIC);
         let accept =
             "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
         let reply = self
@@ -112,10 +136,39 @@ impl Line {
         if reply.status != 200 {
             return Err(reply.message());
         }
-        let list: Value = serde_json::from_slice(&reply.body).map_err(|e| e.to_string())?;
-        let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
+        let list = reply.object();
+        // A server writes null for no items.
+        let items = match &list["items"] {
+            Value::Array(items) => &items[..],
+            Value::Null if is_list(&list) => &[],
+            _ => return Err("the answer is not a list".to_owned()),
+        };
         let name = |item: &Value| item["metadata"]["name"].as_str().map(str::to_owned);
         Ok(items.iter().filter_map(name).collect())
+    }
+
+    /// A page of a collection, and where the next one begins.
+    pub async fn page(
+        &self,
+        collection: &str,
+        next: Option<&str>,
+    ) -> Result<(Vec<Value>, Option<String>), String> {
+        let next = next.map_or(String::new(), |next| {
+            format!("&continue={}", utf8_percent_encode(next, NON_ALPHANUMERIC))
+        });
+        let uri = format!("{collection}?limit={PAGE}{next}");
+        let reply = self.get(&uri, "application/json").await?;
+        if reply.status != 200 {
+            return Err(reply.message());
+        }
+        let mut list: Value = serde_json::from_slice(&reply.body).map_err(|e| e.to_string())?;
+        let next = list["metadata"]["continue"].as_str().unwrap_or_default();
+        let next = (!next.is_empty()).then(|| next.to_owned());
+        match list["items"].take() {
+            Value::Array(items) => Ok((items, next)),
+            Value::Null if is_list(&list) => Ok((Vec::new(), next)),
+            _ => Err("the server's answer is no list".to_owned()),
+        }
     }
 
     async fn get(&self, uri: &str, accept: &str) -> Result<Reply, String> {
@@ -135,10 +188,10 @@ impl Line {
             .body(Body::from(bytes))
             .expect("a request of ASCII parts");
         let reply = self.exchange(request).await?;
-        if reply.status / 100 == 2 {
-            serde_json::from_slice(&reply.body).map_err(|e| e.to_string())
-        } else {
-            Err(reply.message())
+        match (reply.status / 100, reply.object()) {
+            (2, answer) if answer.is_object() => Ok(answer),
+            (2, _) => Err("the answer is not the API server's".to_owned()),
+            _ => Err(reply.message()),
         }
     }
 
@@ -172,6 +225,28 @@ fn plain(error: impl std::error::Error) -> String {
     text
 }
 
+fn is_list(answer: &Value) -> bool {
+    answer["kind"]
+        .as_str()
+        .is_some_and(|kind| kind.ends_with("List"))
+}
+
+/// Refuses what is no name of an object: it could lead the request somewhere else.
+fn named(target: &Target) -> Result<(), String> {
+    if target.is_well_named() {
+        Ok(())
+    } else {
+        Err("that is not the name of an object".to_owned())
+    }
+}
+
+/// Whether it is the object itself, whole or its metadata alone; one of the name that was made later is too.
+fn shows(object: &Value, target: &Target) -> bool {
+    let kind = object["kind"].as_str();
+    [Some(target.kind.kind()), Some("PartialObjectMetadata")].contains(&kind)
+        && object["metadata"]["name"] == target.name.as_str()
+}
+
 fn http_request(uri: &str, request: &Request, kind: Kind) -> http::Request<Body> {
     let method = match request.verb {
         Verb::Create => http::Method::POST,
@@ -201,9 +276,11 @@ struct Reply {
 }
 
 impl Reply {
-    fn judge(self, verb: Verb) -> Answer {
+    fn judge(self, verb: Verb, target: &Target) -> Answer {
         match self.status {
-            200..=299 => Answer::Done,
+            200..=299 if self.confirms(verb, target) => Answer::Done,
+            // A login page, say: what stands before the server may have passed the request on.
+            200..=299 => Answer::Unsure(self.is_not(target)),
             404 if verb != Verb::Create => Answer::Conflict(self.message()),
             409 | 422 => Answer::Conflict(self.message()),
             429 => Answer::Busy(self.message(), self.wait),
@@ -217,16 +294,46 @@ impl Reply {
         }
     }
 
+    /// The body as JSON; null where it is none.
+    fn object(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// Whether the server says with it that it has done what it was asked for.
+    fn confirms(&self, verb: Verb, target: &Target) -> bool {
+        let answer = self.object();
+        let meant = target.uid.as_deref().filter(|_| verb != Verb::Create);
+        let same = |uid: &Value| {
+            uid.as_str()
+                .is_none_or(|uid| meant.is_none_or(|m| m == uid))
+        };
+        if answer["kind"] == "Status" {
+            let details = &answer["details"];
+            return verb == Verb::Delete
+                && answer["status"] == "Success"
+                && details["name"] == target.name.as_str()
+                && same(&details["uid"]);
+        }
+        shows(&answer, target) && same(&answer["metadata"]["uid"])
+    }
+
+    fn is_not(&self, target: &Target) -> String {
+        format!("the server answered {}, but not with {target}", self.status)
+    }
+
     /// Whether it is the API server's own answer, and not of something before it.
     fn is_of_the_server(&self) -> bool {
-        let status: Value = serde_json::from_slice(&self.body).unwrap_or_default();
-        status["kind"] == "Status"
+        self.object()["kind"] == "Status"
+    }
+
+    /// Whether the API server says that there is no such object, or no such API.
+    fn says_not_found(&self) -> bool {
+        self.is_of_the_server() || self.body.starts_with(b"404 page not found")
     }
 
     /// What the server says, in one line.
     fn message(&self) -> String {
-        let status: Value = serde_json::from_slice(&self.body).unwrap_or_default();
-        match status["message"].as_str() {
+        match self.object()["message"].as_str() {
             Some(message) if !message.is_empty() => message.replace('\n', " "),
             _ => format!("the server answered {}", self.status),
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep_until;
 
 use super::send::Answer;
-use super::{Event, Fate, Run};
+use super::{Event, Fate, Run, owner};
 use crate::plan::{Change, Rebased, Step};
 
 /// How often a step is put onto an object that keeps changing.
@@ -16,6 +16,24 @@ const MOST_BUSY: u32 = 8;
 const MOST_UNSURE: u32 = 3;
 /// The longest wait that we choose ourselves.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// A pause tests the version of the object, which the operator writes to again and again.
+fn most_replans(step: &Step) -> u32 {
+    match step.change.is_hold() {
+        true => 5 * MOST_REPLANS,
+        false => MOST_REPLANS,
+    }
+}
+
+fn applied(step: &Step) -> Fate {
+    let kept = match &step.change {
+        Change::Release(hold) => hold.kept(),
+        _ => None,
+    };
+    kept.map_or(Fate::Applied, |why| Fate::Kept {
+        why: why.to_owned(),
+    })
+}
 
 /// What to do about an answer.
 enum Next {
@@ -43,6 +61,7 @@ impl Run<'_, '_> {
         always: bool,
     ) -> Fate {
         let mut step = step.clone();
+        step.change.sign(&self.options.holder);
         let mut tries = Tries::default();
         // A single object is cheap to read, and its status has mostly moved since the plan. What is deleted is
         // noted first, to be made again on undo.
@@ -60,12 +79,12 @@ impl Run<'_, '_> {
         loop {
             // What may have been sent is followed up: the journal should know.
             let must = always || tries.unsure > 0;
-            if !self.waited_for_its_turn(must).await {
+            if !self.waited_for_its_turn(must).await || !must && self.unjournalled().is_some() {
                 return Fate::NotReached;
             }
             let answer = self.line.write(&step).await;
             let next = match answer {
-                Answer::Done => Next::End(Fate::Applied),
+                Answer::Done => Next::End(applied(&step)),
                 Answer::Refused(why) => Next::End(Fate::Failed { why }),
                 Answer::Conflict(why) => {
                     self.look_again(&mut step, &mut tries, (stage, at), Some(why))
@@ -73,20 +92,22 @@ impl Run<'_, '_> {
                 }
                 Answer::Unsure(why) => {
                     tries.unsure += 1;
-                    if tries.unsure > MOST_UNSURE {
-                        Next::End(Fate::Failed { why })
-                    } else {
-                        self.nap(tries.unsure, at).await;
-                        Next::Again
+                    self.nap(tries.unsure, at).await;
+                    let place = (stage, at);
+                    // The object says what the answer did not.
+                    match self.look_again(&mut step, &mut tries, place, None).await {
+                        Next::Again if tries.unsure > MOST_UNSURE => {
+                            Next::End(Fate::Failed { why })
+                        }
+                        next => next,
                     }
                 }
                 Answer::Busy(why, wait) => {
                     tries.busy += 1;
-                    if tries.busy > MOST_BUSY {
+                    if tries.busy > MOST_BUSY || self.line.is_out_of_patience() {
                         Next::End(Fate::Failed { why })
                     } else {
-                        if let Some(wait) = wait {
-                            self.line.hold(wait);
+                        if let Some(wait) = wait.and_then(|wait| self.line.hold(wait)) {
                             self.tell(&Event::Throttled { wait });
                         }
                         self.nap(tries.busy, at).await;
@@ -126,8 +147,12 @@ impl Run<'_, '_> {
             match self.line.read(&step.target).await {
                 Ok(object) => break object,
                 Err(why) if looks == MOST_UNSURE => {
-                    let why = rejected.unwrap_or(why);
-                    return Next::End(Fate::Failed { why });
+                    return Next::End(match tries.unsure {
+                        0 => Fate::Failed {
+                            why: rejected.unwrap_or(why),
+                        },
+                        _ => Fate::Unknown { why },
+                    });
                 }
                 Err(_) => looks += 1,
             }
@@ -138,10 +163,21 @@ impl Run<'_, '_> {
         if step.may_be_gone && (object.is_null() || step.target.uid.is_some() && other()) {
             return Next::End(Fate::Gone);
         }
+        if let Change::Hold(hold) = &mut step.change
+            && let Some(other) = hold.of_another(&object)
+            && other.holder.as_ref().and_then(owner::runs) == Some(false)
+        {
+            hold.replace(other.text);
+        }
         match step.rebase(&object) {
-            // A try whose answer was lost has done it.
-            Rebased::Done if tries.unsure > 0 => Next::End(Fate::Applied),
-            Rebased::Done => Next::End(Fate::Unchanged),
+            Rebased::Done => Next::End(match step.change.left_to_another(&object) {
+                Some(why) => Fate::Kept { why },
+                // A try whose answer was lost has done it.
+                None if tries.unsure > 0 => Fate::Applied,
+                None => Fate::Unchanged,
+            }),
+            // Whether it was done before that happened, nothing tells.
+            Rebased::Moved(why) if tries.unsure > 0 => Next::End(Fate::Unknown { why }),
             Rebased::Moved(why) => Next::End(Fate::Skipped { why }),
             Rebased::Same(same) if same == *step => match rejected {
                 None => Next::Again,
@@ -153,7 +189,7 @@ impl Run<'_, '_> {
                 }
                 Some(why) => Next::End(Fate::Failed { why }),
             },
-            Rebased::Same(_) if tries.replans == MOST_REPLANS => Next::End(Fate::Skipped {
+            Rebased::Same(_) if tries.replans == most_replans(step) => Next::End(Fate::Skipped {
                 why: "it keeps changing; pause it first, or try again".to_owned(),
             }),
             Rebased::Same(same) => {

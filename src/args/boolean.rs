@@ -11,24 +11,24 @@ pub fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// The tree with every plain flag also taking `=true` and `=false`, and being repeatable, as in kubectl.
+/// The tree with every plain flag also taking `=true` and `=false`, as in kubectl; and of any flag that takes one value the
+/// last one counts.
 pub fn spelled_out(tree: Command) -> Command {
     let spell = |flag: Arg| match flag.get_action() {
-        ArgAction::SetTrue => {
-            let id = flag.get_id().clone();
-            flag.action(ArgAction::Set)
-                .num_args(0..=1)
-                .require_equals(true)
-                .value_name("true|false")
-                .value_parser(boolean)
-                .default_value("false")
-                .default_missing_value("true")
-                .hide_default_value(true)
-                .overrides_with(id)
-        }
+        ArgAction::SetTrue => flag
+            .action(ArgAction::Set)
+            .num_args(0..=1)
+            .require_equals(true)
+            .value_name("true|false")
+            .value_parser(boolean)
+            .default_value("false")
+            .default_missing_value("true")
+            .hide_default_value(true),
         _ => flag,
     };
-    tree.mut_args(spell).mut_subcommands(spelled_out)
+    tree.args_override_self(true)
+        .mut_args(spell)
+        .mut_subcommands(spelled_out)
 }
 
 #[cfg(test)]

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
+use super::boolean::boolean;
+use super::duration::duration;
+
 /// Which cluster to talk to, and as whom.
 ///
 /// Flags go before the kubeconfig. Where a flag that takes one value is given twice, the last wins.
@@ -12,67 +15,31 @@ use clap::{ArgAction, Args};
 #[command(next_help_heading = "Connection options")]
 pub struct Connection {
     /// Kubeconfig file to use, instead of those in KUBECONFIG or ~/.kube/config
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        overrides_with = "kubeconfig"
-    )]
+    #[arg(long, global = true, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
     /// Kubeconfig context to use
-    #[arg(long, global = true, value_name = "NAME", overrides_with = "context")]
+    #[arg(long, global = true, value_name = "NAME")]
     pub context: Option<String>,
 
     /// Kubeconfig cluster to use
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        value_name = "NAME",
-        overrides_with = "cluster"
-    )]
+    #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub cluster: Option<String>,
 
     /// Kubeconfig user to use
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        value_name = "NAME",
-        overrides_with = "user"
-    )]
+    #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub user: Option<String>,
 
     /// Namespace the operator runs in; normally found without it
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_name = "NAME",
-        overrides_with = "namespace"
-    )]
+    #[arg(short, long, global = true, value_name = "NAME")]
     pub namespace: Option<String>,
 
     /// Address and port of the Kubernetes API server
-    #[arg(
-        short,
-        long,
-        global = true,
-        hide_short_help = true,
-        value_name = "URL",
-        overrides_with = "server"
-    )]
+    #[arg(short, long, global = true, hide_short_help = true, value_name = "URL")]
     pub server: Option<String>,
 
     /// Bearer token to authenticate with
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        value_name = "TOKEN",
-        overrides_with = "token"
-    )]
+    #[arg(long, global = true, hide_short_help = true, value_name = "TOKEN")]
     pub token: Option<Token>,
 
     /// Username to impersonate
@@ -80,8 +47,7 @@ pub struct Connection {
         long = "as",
         global = true,
         hide_short_help = true,
-        value_name = "USER",
-        overrides_with = "impersonate"
+        value_name = "USER"
     )]
     pub impersonate: Option<String>,
 
@@ -94,8 +60,7 @@ pub struct Connection {
         long = "as-uid",
         global = true,
         hide_short_help = true,
-        value_name = "UID",
-        overrides_with = "impersonate_uid"
+        value_name = "UID"
     )]
     pub impersonate_uid: Option<String>,
 
@@ -110,33 +75,15 @@ pub struct Connection {
     pub impersonate_extra: Vec<(String, String)>,
 
     /// Certificate authority file to check the server's certificate against
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        value_name = "FILE",
-        overrides_with = "certificate_authority"
-    )]
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     pub certificate_authority: Option<PathBuf>,
 
     /// Client certificate file for TLS
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        value_name = "FILE",
-        overrides_with = "client_certificate"
-    )]
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     pub client_certificate: Option<PathBuf>,
 
     /// Client key file for TLS
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        value_name = "FILE",
-        overrides_with = "client_key"
-    )]
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     pub client_key: Option<PathBuf>,
 
     /// Do not check the server's certificate; the connection is then open to interception
@@ -147,19 +94,12 @@ pub struct Connection {
         require_equals = true,
         default_missing_value = "true",
         value_name = "BOOL",
-        value_parser = go_bool,
-        overrides_with = "insecure_skip_tls_verify"
+        value_parser = boolean
     )]
     pub insecure_skip_tls_verify: Option<bool>,
 
     /// Name to expect in the server's certificate, instead of the host in its address
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        value_name = "NAME",
-        overrides_with = "tls_server_name"
-    )]
+    #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub tls_server_name: Option<String>,
 
     /// How long one request may take, such as 5s, 2m or 1h; a bare number is seconds, 0 is for ever
@@ -167,8 +107,7 @@ pub struct Connection {
         long,
         global = true, hide_short_help = true,
         value_name = "DURATION",
-        value_parser = duration,
-        overrides_with = "request_timeout"
+        value_parser = duration
     )]
     pub request_timeout: Option<Duration>,
 
@@ -180,19 +119,12 @@ pub struct Connection {
         require_equals = true,
         default_missing_value = "true",
         value_name = "BOOL",
-        value_parser = go_bool,
-        overrides_with = "disable_compression"
+        value_parser = boolean
     )]
     pub disable_compression: Option<bool>,
 
     /// Taken for the sake of kubectl's users; nothing is cached
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        value_name = "DIR",
-        overrides_with = "cache_dir"
-    )]
+    #[arg(long, global = true, hide_short_help = true, value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,
 }
 
@@ -239,44 +171,6 @@ fn key_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Booleans as kubectl's flag library takes them.
-fn go_bool(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("expected true or false".to_owned()),
-    }
-}
-
-/// Durations as kubectl takes them: whole seconds, or Go's `1h2m3.5s`.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || "expected a duration such as 5s, 2m or 1h, or a number of seconds".to_owned();
-    if let Ok(seconds) = text.parse() {
-        return Ok(Duration::from_secs(seconds));
-    }
-    let mut rest = text;
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(wrong)?;
-        let (number, tail) = rest.split_at(digits);
-        let (unit, scale) = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)]
-            .into_iter()
-            .find(|(unit, _)| tail.starts_with(unit))
-            .ok_or_else(wrong)?;
-        let number: f64 = number.parse().map_err(|_| wrong())?;
-        let part = Duration::try_from_secs_f64(number * scale).map_err(|_| wrong())?;
-        total = total.checked_add(part).ok_or_else(wrong)?;
-        rest = &tail[unit.len()..];
-    }
-    if text.is_empty() {
-        Err(wrong())
-    } else {
-        Ok(total)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -284,6 +178,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
+    #[command(args_override_self = true)]
     struct Cli {
         #[command(flatten)]
         connection: Connection,
@@ -325,19 +220,6 @@ mod tests {
         assert_eq!(insecure(&["--insecure-skip-tls-verify"]), Some(true));
         assert_eq!(insecure(&["--insecure-skip-tls-verify=false"]), Some(false));
         assert_eq!(insecure(&["--insecure-skip-tls-verify=T"]), Some(true));
-    }
-
-    #[test]
-    fn durations_are_seconds_or_spelled_as_in_go() {
-        let ms = |text| duration(text).map(|d| d.as_millis());
-        assert_eq!(ms("0"), Ok(0));
-        assert_eq!(ms("5"), Ok(5_000));
-        assert_eq!(ms("1m30s"), Ok(90_000));
-        assert_eq!(ms("250ms"), Ok(250));
-        assert_eq!(ms("1.5h"), Ok(5_400_000));
-        for wrong in ["", "-1", "5x", "s", "1..5s", "5s3", "1e400h"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]

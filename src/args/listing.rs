@@ -13,7 +13,7 @@ pub struct Sorting {
     /// Sort by what a path finds in each item of -o json
     ///
     /// A JSONPath as kubectl takes it, such as .nodeName or '{.status}'. Numbers within texts count by their value.
-    #[arg(long, value_name = "JSONPATH", help_heading = HEADING, overrides_with = "sort_by")]
+    #[arg(long, value_name = "JSONPATH", help_heading = HEADING)]
     pub sort_by: Option<SortBy>,
 }
 
@@ -41,6 +41,6 @@ pub struct Labels {
     /// Show the labels of each node as the last column
     #[arg(long, help_heading = HEADING, num_args = 0..=1, require_equals = true, value_name = "true|false",
         value_parser = boolean, default_missing_value = "true", default_value = "false", hide_default_value = true,
-        action = clap::ArgAction::Set, overrides_with = "show_labels")]
+        action = clap::ArgAction::Set)]
     pub show_labels: bool,
 }

@@ -2,8 +2,13 @@
 
 pub mod boolean;
 pub mod connection;
+pub mod duration;
+pub mod global;
+pub mod labels;
 pub mod listing;
+pub mod named;
 pub mod output;
 pub mod reading;
+pub mod redacted;
 pub mod safety;
 pub mod selection;

@@ -23,8 +23,7 @@ pub struct Output {
         help_heading = HEADING,
         default_value = "table",
         hide_default_value = true,
-        global = true,
-        overrides_with = "format"
+        global = true
     )]
     pub format: OutputFormat,
 
@@ -40,8 +39,7 @@ pub struct Output {
         hide_default_value = true,
         hide_possible_values = true,
         action = clap::ArgAction::Set,
-        global = true,
-        overrides_with = "no_headers"
+        global = true
     )]
     pub no_headers: bool,
 
@@ -58,8 +56,7 @@ pub struct Output {
         ignore_case = true,
         hide_default_value = true,
         hide_possible_values = true,
-        global = true,
-        overrides_with = "color"
+        global = true
     )]
     pub color: ColorChoice,
 }
@@ -93,6 +90,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
+    #[command(args_override_self = true)]
     struct Cli {
         #[command(flatten)]
         output: Output,

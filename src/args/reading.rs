@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use jiff::Timestamp;
+
 use super::boolean::boolean;
 use crate::api::Generation;
 
@@ -17,6 +19,19 @@ pub struct Reading {
     #[arg(long, global = true, value_name = "PATH", action = clap::ArgAction::Append)]
     pub from: Vec<PathBuf>,
 
+    /// The time that ages are counted to, with --from; such as 2026-11-20T10:00:00Z
+    ///
+    /// Without it, what the capture says of its own time (the file `timestamp` of a must-gather), else when the files
+    /// were written, unless they are copies, else the newest time that stands in them.
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "TIME",
+        requires = "from"
+    )]
+    pub now: Option<Timestamp>,
+
     /// Act on this API, where both are served
     ///
     /// Normally the operator's version decides.
@@ -26,8 +41,7 @@ pub struct Reading {
         value_name = "skyhook|nodewright",
         value_enum,
         ignore_case = true,
-        hide_possible_values = true,
-        overrides_with = "api"
+        hide_possible_values = true
     )]
     pub api: Option<Generation>,
 
@@ -37,7 +51,7 @@ pub struct Reading {
     /// bodies. Credentials are never shown.
     #[arg(short, long, alias = "v", global = true, num_args = 0..=1, require_equals = true, value_name = "LEVEL",
         default_missing_value = "1", default_value = "0", hide_default_value = true,
-        action = clap::ArgAction::Set, overrides_with = "verbose")]
+        action = clap::ArgAction::Set)]
     pub verbose: Verbosity,
 }
 

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::boolean::boolean;
+use super::duration::duration;
 
 /// How a change is rehearsed, confirmed and limited.
 #[derive(Debug, Clone, clap::Args)]
@@ -12,7 +13,8 @@ use super::boolean::boolean;
 pub struct Safety {
     /// Do not ask
     ///
-    /// Without a terminal, nothing is done unless this is given.
+    /// Without a terminal, nothing is done unless this is given, or standard input says y. That y is not enough where
+    /// nodes reboot, services restart, pods are evicted or a record is lost.
     #[arg(short = 'y', long, visible_alias = "yes")]
     pub confirm: bool,
 
@@ -22,7 +24,7 @@ pub struct Safety {
     /// are checked for real.
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "client|server|none",
         value_parser = DryRun::parse, default_missing_value = "client", default_value = "none",
-        hide_default_value = true, overrides_with = "dry_run")]
+        hide_default_value = true)]
     pub dry_run: DryRun,
 
     /// Show the change of every object, as a diff
@@ -32,29 +34,28 @@ pub struct Safety {
     pub diff: bool,
 
     /// Write the plan to a file, for `apply-plan`, and do nothing
-    #[arg(long, value_name = "FILE", overrides_with = "plan_out")]
+    #[arg(long, value_name = "FILE")]
     pub plan_out: Option<PathBuf>,
 
     /// Refuse to touch more nodes than this
-    #[arg(long, value_name = "N", overrides_with = "max_nodes")]
+    #[arg(long, value_name = "N")]
     pub max_nodes: Option<usize>,
 
     /// Requests in flight at once
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = parallel,
-        overrides_with = "max_parallel")]
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = parallel)]
     pub max_parallel: usize,
 
     /// A few nodes first, then twice as many each time: a number, or a percentage
-    #[arg(long, value_name = "N|P%", overrides_with = "canary")]
+    #[arg(long, value_name = "N|P%")]
     pub canary: Option<Share>,
 
     /// How long to wait between two waves of nodes, before looking whether any turned erroring
     #[arg(long, value_name = "DURATION", default_value = "60s", hide_default_value = true,
-        value_parser = duration, requires = "canary", overrides_with = "pause_between")]
+        value_parser = duration, requires = "canary")]
     pub pause_between: Duration,
 
     /// Stop once more nodes than this have failed or turned erroring
-    #[arg(long, value_name = "N", overrides_with = "max_failures")]
+    #[arg(long, value_name = "N")]
     pub max_failures: Option<usize>,
 
     /// Keep no journal: what is done cannot be undone by `undo`
@@ -116,17 +117,6 @@ fn parallel(text: &str) -> Result<usize, String> {
     }
 }
 
-/// `90s`, `5m`, `1h30m`; a bare number is seconds.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    if let Ok(seconds) = text.parse() {
-        return Ok(Duration::from_secs(seconds));
-    }
-    let span: jiff::SignedDuration = text
-        .parse()
-        .map_err(|_| "expected a duration such as 90s, 5m or 1h30m".to_owned())?;
-    Duration::try_from(span).map_err(|_| "expected a duration that is not negative".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, FromArgMatches, Parser};
@@ -178,16 +168,6 @@ mod tests {
             "--canary 0",
         ] {
             assert!(parse(words).is_none(), "{words}");
-        }
-    }
-
-    #[test]
-    fn durations_are_spelled_as_in_kubectl() {
-        for (text, seconds) in [("90s", 90), ("5m", 300), ("1h30m", 5400), ("45", 45)] {
-            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
-        }
-        for text in ["", "-5s", "soon"] {
-            assert!(duration(text).is_err(), "{text}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Cluster, Read};
+use super::{Absence, Cluster, Read};
 use crate::api::{Generation, LabelSelector, Meta, Skyhook};
 
 /// A `ValidatingWebhookConfiguration` or a `MutatingWebhookConfiguration`.
@@ -42,6 +42,12 @@ pub struct ClientConfig {
 pub struct ServiceReference {
     pub namespace: String,
     pub name: String,
+}
+
+impl ServiceReference {
+    fn names(&self, meta: &Meta) -> bool {
+        meta.namespace.as_deref() == Some(&self.namespace) && meta.name == self.name
+    }
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -227,20 +233,20 @@ impl Cluster {
     ) -> Option<String> {
         let reference = webhook.client_config.service.as_ref()?;
         let spelled = format!("service {}/{}", reference.namespace, reference.name);
-        let is = |meta: &Meta| meta.namespace.as_deref() == Some(&reference.namespace);
         let services = self.admission.services.ok();
         let mut all = services.into_iter().flatten();
-        let service = all.find(|s| is(&s.metadata) && s.metadata.name == reference.name);
+        let service = all.find(|s| reference.names(&s.metadata));
         match service {
             // Files may just not hold it.
-            None if self.from_files => return None,
+            None if self.from_files && !self.admission.holds_all_services() => return None,
             None if services.is_some() => return Some(format!("{spelled} does not exist")),
             _ => {}
         }
         let external = service.is_some_and(|s| s.spec.kind == "ExternalName");
         if let Some(slices) = self.admission.endpoints.ok().filter(|_| !external) {
             let behind = slices.iter().filter(|s| {
-                is(&s.metadata) && s.metadata.labels.get(SERVICE_LABEL) == Some(&reference.name)
+                s.metadata.namespace.as_deref() == Some(&reference.namespace)
+                    && s.metadata.labels.get(SERVICE_LABEL) == Some(&reference.name)
             });
             let mut endpoints = behind.flat_map(|s| s.endpoints.iter().flatten());
             // No word on readiness means ready.
@@ -263,17 +269,57 @@ impl Cluster {
         };
         !operators.is_empty() && operators.iter().all(down)
     }
+
+    /// Whether all Deployments were read, and none of them runs the operator.
+    pub fn operator_absent(&self) -> bool {
+        self.operators.absence() == Absence::Proven
+            && self.operators.ok().is_some_and(|all| all.is_empty())
+    }
 }
 
 impl Admission {
+    /// Whether the Services are those of every namespace: each cluster has this one.
+    fn holds_all_services(&self) -> bool {
+        let is_the_servers = |s: &Service| {
+            s.metadata.name == "kubernetes" && s.metadata.namespace.as_deref() == Some("default")
+        };
+        self.services.items().iter().any(is_the_servers)
+    }
+
+    /// What the files lack of the Services that answer the webhooks.
+    fn backend_not_in_files(&self) -> Option<String> {
+        let configurations = self.webhooks.items().iter().filter(|c| c.concerns_us());
+        let mut references = configurations
+            .flat_map(WebhookConfiguration::services)
+            .peekable();
+        references.peek()?;
+        if !self.endpoints.was_asked() {
+            return Some(
+                "the files given hold no endpoint slices, which say what answers them".to_owned(),
+            );
+        }
+        let held =
+            |r: &&ServiceReference| self.services.items().iter().any(|s| r.names(&s.metadata));
+        let missing = references.find(|r| !held(r))?;
+        (!self.holds_all_services()).then(|| {
+            format!(
+                "the files given do not hold the service {}/{}, which answers one of them",
+                missing.namespace, missing.name
+            )
+        })
+    }
+
     /// How many webhook configurations were read, and why it cannot be told what answers them.
-    pub fn read(&self) -> Read<usize> {
+    pub fn read(&self, from_files: bool) -> Read<usize> {
         match (&self.webhooks, &self.services, &self.endpoints) {
+            (Read::Ok(_), ..) if from_files && let Some(why) = self.backend_not_in_files() => {
+                Read::Unreadable(why.into())
+            }
             (Read::Ok(_), Read::Unreadable(why), _) => {
-                Read::Unreadable(format!("the services behind them: {why}"))
+                Read::Unreadable(why.of("the services behind them"))
             }
             (Read::Ok(_), _, Read::Unreadable(why)) => {
-                Read::Unreadable(format!("the endpoints behind them: {why}"))
+                Read::Unreadable(why.of("the endpoints behind them"))
             }
             (Read::Ok(all), ..) => Read::Ok(all.len()),
             (Read::Unreadable(why), ..) => Read::Unreadable(why.clone()),

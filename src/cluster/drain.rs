@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
+use jiff::Timestamp;
+
 use super::pod::{DisruptionBudget, Pod};
-use super::{Cluster, Node};
-use crate::api::{Skyhook, Stage, State, Status};
+use super::{Cluster, Node, Phase};
+use crate::api::{Condition, Skyhook, Stage, State, Status};
 
 /// A node that has to be drained before a package can go on.
 #[derive(Debug)]
@@ -14,10 +16,12 @@ pub struct Drain<'a> {
     pub package: &'a str,
     /// Whether the node's turn has come, as far as one can tell.
     pub begun: bool,
+    /// The node is ignored: it is drained once it is not.
+    pub ignored: bool,
 }
 
 impl Cluster {
-    /// The drains that interrupts need now or later, on nodes where nothing else comes first.
+    /// The drains that interrupts need now or later, on nodes where nothing else comes first; ignored ones are among them.
     ///
     /// The operator cordons, waits for protected workloads and drains before it runs a package
     /// with an interrupt, and again for each stage up to `config`.
@@ -38,7 +42,8 @@ impl Cluster {
                     .all()
                     .iter()
                     .any(|e| e.skyhook == skyhook.name() && e.alive());
-            for node in self.open_nodes(skyhook) {
+            for node in self.open_but_for_ignore(skyhook) {
+                let ignored = node.ignored(self.generation());
                 for package in interrupts.iter().copied() {
                     let runs = executions
                         .on(skyhook.name(), &node.name)
@@ -48,7 +53,8 @@ impl Cluster {
                             skyhook,
                             node,
                             package,
-                            begun: idle || self.is_taken_up(skyhook, node),
+                            begun: !ignored && (idle || self.is_taken_up(skyhook, node)),
+                            ignored,
                         });
                     }
                 }
@@ -86,36 +92,26 @@ impl Cluster {
     }
 
     fn needs_drain(&self, skyhook: &Skyhook, node: &Node, name: &str) -> bool {
-        let on = self.on_node(node, skyhook.name());
-        if on.is_some_and(|on| on.is_malformed()) {
-            return false;
-        }
         let Some(package) = skyhook.package(name) else {
             return false;
         };
-        let entry = on.and_then(|on| on.entry(&package.entry_key(name)));
-        let due = match entry {
-            None => !skyhook.deleting() && !package.uninstall().apply,
+        let placement = self.placement(skyhook, name, node);
+        let due = match placement.entry {
+            _ if placement.malformed.is_some() => false,
+            None => placement.phase == Phase::NotStarted && !skyhook.deleting(),
             Some(e) => match e.stage {
                 Stage::Apply | Stage::Upgrade | Stage::Uninstall => true,
                 Stage::Config | Stage::PostInterrupt if e.state == State::Complete => {
-                    skyhook.uninstalls(package)
+                    placement.leaves()
                 }
                 Stage::Config => true,
                 _ => false,
             },
         };
-        if skyhook.uninstalls(package) {
-            return due;
-        }
-        due && package.depends_on.keys().all(|dependency| {
-            let Some(theirs) = skyhook.package(dependency) else {
-                return false;
-            };
-            let key = theirs.entry_key(dependency);
-            on.and_then(|on| on.entry(&key))
-                .is_some_and(|e| skyhook.is_package_complete(dependency, e))
-        })
+        let ready = |dependency: &String| {
+            self.placement(skyhook, dependency, node).phase == Phase::Complete
+        };
+        due && (placement.leaves() || package.depends_on.keys().all(ready))
     }
 
     /// Other pods that run or wait on a node, by node.
@@ -158,11 +154,24 @@ pub fn is_evicted(pod: &Pod) -> bool {
 
 impl DisruptionBudget {
     /// Whether it lets no pod go although all of them are well, so that waiting does not help.
+    ///
+    /// Right after an eviction none is allowed either, while more are still counted as healthy than it requires.
     pub fn refuses_for_good(&self) -> bool {
         let status = &self.status;
         status.disruptions_allowed <= 0
             && status.observed_generation.is_some()
             && status.expected_pods > 0
             && status.current_healthy >= status.expected_pods
+            && status.current_healthy <= status.desired_healthy
+    }
+
+    /// Whether it refused for good before a drain began: then no eviction of that drain used it up.
+    pub fn refused_before(&self, start: Timestamp) -> bool {
+        let allowed = |c: &&Condition| c.kind == "DisruptionAllowed";
+        let condition = self.status.conditions.iter().find(allowed);
+        let since = condition
+            .filter(|c| !c.is_true())
+            .and_then(|c| c.last_transition_time);
+        self.refuses_for_good() && since.is_some_and(|at| at < start)
     }
 }

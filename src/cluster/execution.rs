@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::pod::{Pod, Trouble};
-use super::{Absence, Cluster};
+use super::{Absence, Cluster, Placement};
 use crate::api::{Condition, Executor, Generation, Meta, Stage};
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -23,6 +23,8 @@ pub struct JobSpec {
     pub suspend: bool,
     /// Failed attempts after which the Job gives up, less one.
     pub backoff_limit: Option<i64>,
+    /// Seconds after which the Job fails, whatever its attempts do.
+    pub active_deadline_seconds: Option<i64>,
     pub template: PodTemplate,
 }
 
@@ -33,8 +35,10 @@ pub struct PodTemplate {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub struct JobStatus {
+    pub start_time: Option<Timestamp>,
+    pub completion_time: Option<Timestamp>,
     pub active: i64,
     pub succeeded: i64,
     pub failed: i64,
@@ -48,6 +52,17 @@ impl Job {
             .conditions
             .iter()
             .find(|c| c.is_true() && matches!(c.kind.as_str(), "Complete" | "Failed"))
+    }
+
+    /// The seconds that the stage may take, of each attempt or of all together.
+    pub fn timeout(&self) -> Option<i64> {
+        let attempt = self.spec.template.spec.active_deadline_seconds;
+        attempt.or(self.spec.active_deadline_seconds)
+    }
+
+    /// Whether it starts its container again in place until its deadline, rather than counting failed attempts.
+    pub fn restarts_in_place(&self) -> bool {
+        self.spec.backoff_limit.is_some_and(|limit| limit > 1 << 20)
     }
 
     /// The condition with which the Job gave up.
@@ -148,12 +163,51 @@ impl<'a> Execution<'a> {
         }
     }
 
+    /// Whether it has ended without success and nothing tries it again: its Job has failed, or its bare pod has ended.
+    ///
+    /// A bare pod that succeeded counts, as the operator deletes those that it has taken note of.
+    pub fn given_up(&self) -> bool {
+        match self.job {
+            Some(job) => job.failed().is_some() && !job.metadata.deleting(),
+            None => {
+                let mut pods = self.pods.iter();
+                !self.pods.is_empty() && pods.all(|p| p.ended() && !p.metadata.deleting())
+            }
+        }
+    }
+
     pub fn created(&self) -> Option<Timestamp> {
         let meta = self
             .job
             .map(|j| &j.metadata)
             .or(self.pods.first().map(|p| &p.metadata))?;
         meta.creation_timestamp
+    }
+
+    /// How many attempts have failed: pods, and runs of a container that was started again in its pod.
+    pub fn failed_attempts(&self, generation: Generation) -> i64 {
+        let Some(job) = self.job else {
+            return 0;
+        };
+        // The operator ends an interrupt that was restarted too often, and notes how often that was.
+        let exceeded = job
+            .metadata
+            .annotations
+            .get(&generation.key("restart-limit-exceeded"));
+        let exceeded = exceeded.and_then(|n| n.parse::<i64>().ok()).unwrap_or(0);
+        let restarts = |p: &&Pod| {
+            let containers = p.status.init_container_statuses.iter();
+            let all = containers.chain(&p.status.container_statuses);
+            all.map(|c| c.restart_count).max().unwrap_or(0)
+        };
+        let live = self.pods.iter().copied().filter(|p| !p.ended());
+        job.status.failed + exceeded + live.map(|p| restarts(&p)).sum::<i64>()
+    }
+
+    /// The newest attempt that ran into the timeout of its stage.
+    pub fn timed_out(&self) -> Option<&'a Pod> {
+        let over = |p: &&&Pod| p.status.reason == "DeadlineExceeded";
+        self.pods.iter().find(over).copied()
     }
 
     /// The newest attempt that went wrong of its own doing, with what went wrong.
@@ -236,6 +290,21 @@ impl<'a> Executions<'a> {
     ) -> impl Iterator<Item = &'s Execution<'a>> + use<'s, 'a> {
         let places = self.by_place.get(&(skyhook.to_owned(), node));
         places.into_iter().flatten().map(|&at| &self.all[at])
+    }
+
+    /// The uninstall of a package that is at work on the node.
+    pub fn uninstall_of(&self, placement: &Placement<'a>) -> Option<&Execution<'a>> {
+        let mut here = self.on(placement.skyhook, &placement.node.name);
+        here.find(|e| e.package == placement.package && e.stage.is_uninstall() && e.alive())
+    }
+
+    /// Since when a package stands where it does, as far as what is at work there tells.
+    pub fn since(&self, placement: &Placement<'a>) -> Option<Timestamp> {
+        let entry = placement.entry?;
+        let here = self.on(placement.skyhook, &placement.node.name);
+        here.filter(|e| e.package == placement.package && e.stage == entry.stage && e.alive())
+            .filter_map(Execution::created)
+            .min()
     }
 }
 

@@ -16,9 +16,10 @@ impl Cluster {
     /// It does nothing for any NodeWright while a Skyhook says that it is still rolled out (operators
     /// v0.18.0 to v0.20.x).
     pub fn holding(&self) -> impl Iterator<Item = &Skyhook> {
-        let older = match self.ruling.migrating() {
-            true => self.legacy.items(),
-            false => &[],
+        let older = if self.ruling.migrating() {
+            self.legacy.items()
+        } else {
+            &[]
         };
         older.iter().filter(|old| {
             let status = old.status.status.as_ref();

@@ -4,8 +4,11 @@
 //! this folder is pure: no client, no clock, no files.
 
 pub mod admission;
+pub mod batch;
+pub mod clock;
 pub mod compartment;
 pub mod config_map;
+pub mod contrast;
 pub mod deletion;
 pub mod drain;
 pub mod dump;
@@ -14,16 +17,23 @@ pub mod event;
 pub mod execution;
 pub mod foreseen;
 pub mod history;
+pub mod hold;
 pub mod intent;
 pub mod leftover;
 pub mod live;
+mod managed;
 pub mod migration;
 pub mod node;
+mod nulls;
 pub mod operator;
 pub mod order;
+pub mod overtime;
+pub mod parked;
 pub mod parts;
+pub mod placement;
 pub mod pod;
 pub mod read;
+pub mod refusal;
 pub mod rollout;
 pub mod ruling;
 pub mod taints;
@@ -32,21 +42,24 @@ use jiff::Timestamp;
 
 use crate::api::{DeploymentPolicy, Generation, Skyhook};
 use admission::Admission;
+pub use clock::Clock;
 pub use config_map::ConfigMap;
 pub use event::Event;
 pub use execution::{Execution, Executions, Job};
 pub use node::{Node, OnNode};
 pub use operator::Deployment;
 pub use parts::Parts;
+pub use placement::{AskedBy, Phase, Placement, Wanted};
 pub use pod::{DisruptionBudget, Pod};
-pub use read::{Absence, Read, Source};
+pub use read::{Absence, Read, Source, Unread};
 pub use ruling::{Ruling, Signs};
 
 /// Everything that was read, at one moment. Nothing in it changes.
 #[derive(Debug, Clone)]
 pub struct Cluster {
-    /// When it was read; for files, the newest time that stands in them.
+    /// The time that ages are counted to: when it was read, or as near to that as files tell.
     pub taken_at: Timestamp,
+    pub clock: Clock,
     pub ruling: Ruling,
     /// The custom resources of the generation that rules.
     pub skyhooks: Read<Vec<Skyhook>>,
@@ -67,6 +80,8 @@ pub struct Cluster {
     /// The Deployments that run the operator; normally one.
     pub operators: Read<Vec<Deployment>>,
     pub admission: Admission,
+    /// Runs of this program that hold a custom resource, as far as they are of this machine.
+    pub holders: hold::Holders,
     /// From files rather than from a server.
     pub from_files: bool,
     /// The one namespace of which the files hold pods: those of the others were left out.
@@ -113,7 +128,7 @@ impl Cluster {
             Source::Events => count(&self.events),
             Source::DisruptionBudgets => count(&self.disruption_budgets),
             Source::Operator => count(&self.operators),
-            Source::Webhooks => self.admission.read(),
+            Source::Webhooks => self.admission.read(self.from_files),
             Source::ConfigMaps => count(&self.config_maps),
         }
     }

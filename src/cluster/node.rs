@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::managed::ManagedFields;
 use crate::api::keys::NodeKey;
 use crate::api::skyhook::Toleration;
 use crate::api::{Condition, Generation, NodeState, Status};
@@ -24,7 +25,35 @@ pub struct Node {
     pub conditions: Vec<Condition>,
     /// `nvidia.com/gpu` in the node's capacity.
     pub gpus: u64,
+    pub system: System,
+    /// When the operator's annotations were last written, where the managed fields tell.
+    pub annotated: Option<Timestamp>,
     keys: [NodeKeys; 2],
+}
+
+/// What the kubelet says of the machine (`status.nodeInfo`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct System {
+    pub os_image: String,
+    pub kernel_version: String,
+    pub kubelet_version: String,
+    pub container_runtime_version: String,
+    pub architecture: String,
+}
+
+impl System {
+    /// Name and value of each, as `status.nodeInfo` names them.
+    pub fn attributes(&self) -> [(String, String); 5] {
+        [
+            ("osImage", &self.os_image),
+            ("kernelVersion", &self.kernel_version),
+            ("kubeletVersion", &self.kubelet_version),
+            ("containerRuntimeVersion", &self.container_runtime_version),
+            ("architecture", &self.architecture),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.clone()))
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -200,7 +229,7 @@ struct Object {
     status: NodeStatus,
 }
 
-/// A node's `managedFields` are half of it; there are thousands of nodes, and nobody asks.
+/// A node's `managedFields` are half of it, and there are thousands of nodes: only one time of them is kept.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct NodeMeta {
@@ -209,6 +238,7 @@ struct NodeMeta {
     creation_timestamp: Option<Timestamp>,
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
+    managed_fields: ManagedFields,
 }
 
 #[derive(Default, Deserialize)]
@@ -223,12 +253,15 @@ struct Spec {
 struct NodeStatus {
     conditions: Vec<Condition>,
     capacity: BTreeMap<String, String>,
+    #[serde(rename = "nodeInfo")]
+    system: System,
 }
 
 impl From<Object> for Node {
     fn from(object: Object) -> Node {
         let keys = Generation::ALL.map(|g| NodeKeys::read(g, &object));
         Node {
+            annotated: object.metadata.managed_fields.annotated(),
             name: object.metadata.name,
             uid: object.metadata.uid,
             created: object.metadata.creation_timestamp,
@@ -242,6 +275,7 @@ impl From<Object> for Node {
                 .get("nvidia.com/gpu")
                 .and_then(|n| n.parse().ok())
                 .unwrap_or(0),
+            system: object.status.system,
             keys,
         }
     }

@@ -24,15 +24,6 @@ impl Skyhook {
 }
 
 impl Cluster {
-    /// Whether a custom resource has nothing left to do on a node.
-    ///
-    /// What is still to be uninstalled is left to do, be it begun or not: an uninstall passes the same gates as an
-    /// installation, and until it does the operator writes nothing down.
-    pub fn is_complete_on(&self, skyhook: &Skyhook, node: &Node) -> bool {
-        let on = self.on_node(node, skyhook.name());
-        skyhook.is_node_complete(on) && !skyhook.has_uninstall_left(on)
-    }
-
     /// Earlier custom resources that still count, in their order. A disabled one holds up nobody.
     fn earlier<'a>(&'a self, skyhook: &Skyhook) -> impl Iterator<Item = &'a Skyhook> {
         let order = skyhook.order();
@@ -79,6 +70,13 @@ impl Cluster {
 
     /// The nodes with work left on which nothing but the batch keeps the operator from working.
     pub fn open_nodes<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<&'a Node> {
+        let mut open = self.open_but_for_ignore(skyhook);
+        open.retain(|n| !n.ignored(self.generation()));
+        open
+    }
+
+    /// The same, and those that would be among them were they not ignored.
+    pub fn open_but_for_ignore<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<&'a Node> {
         let held = !skyhook.runs()
             || self.policy_missing(skyhook)
             || self.gate_everywhere(skyhook).is_some();
@@ -87,7 +85,6 @@ impl Cluster {
         }
         self.selected(skyhook)
             .filter(|n| !self.is_complete_on(skyhook, n))
-            .filter(|n| !n.ignored(self.generation()))
             .filter(|n| self.untolerated_by(skyhook, n).is_empty())
             .filter(|n| !self.compartment_stopped(skyhook, n))
             .filter(|n| self.gate_on(skyhook, n).is_none())

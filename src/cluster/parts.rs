@@ -11,6 +11,7 @@ use crate::api::{DeploymentPolicy, Generation, Skyhook, Version};
 #[derive(Debug, Default)]
 pub struct Parts {
     pub taken_at: Timestamp,
+    pub clock: super::Clock,
     pub from_files: bool,
     /// See [`Cluster::only_namespace`].
     pub only_namespace: Option<String>,
@@ -109,6 +110,7 @@ impl Parts {
         };
         Cluster {
             taken_at: self.taken_at,
+            clock: self.clock,
             ruling,
             skyhooks: sorted(skyhooks),
             legacy: sorted(legacy),
@@ -128,6 +130,7 @@ impl Parts {
                 .deployments
                 .map(|d| d.into_iter().filter(Deployment::runs_operator).collect()),
             admission: self.admission,
+            holders: Default::default(),
             from_files: self.from_files,
             only_namespace: self.only_namespace,
         }

@@ -19,6 +19,8 @@ pub struct Pod {
 #[serde(default, rename_all = "camelCase")]
 pub struct PodSpec {
     pub node_name: String,
+    /// Seconds that it may run.
+    pub active_deadline_seconds: Option<i64>,
     pub tolerations: Vec<crate::api::skyhook::Toleration>,
     pub init_containers: Vec<Container>,
 }
@@ -262,6 +264,7 @@ pub struct DisruptionBudgetStatus {
     pub desired_healthy: i64,
     pub expected_pods: i64,
     pub observed_generation: Option<i64>,
+    pub conditions: Vec<Condition>,
 }
 
 impl DisruptionBudget {

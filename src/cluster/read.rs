@@ -31,6 +31,10 @@ pub enum Source {
 }
 
 impl Source {
+    /// What a change is decided by, as a rule: what must not be taken for gone, and nodes not for clean, because they
+    /// could not be read.
+    pub const DECIDING: [Source; 3] = [Source::Skyhooks, Source::Legacy, Source::Nodes];
+
     pub const ALL: [Source; 12] = [
         Source::Skyhooks,
         Source::Legacy,
@@ -105,11 +109,49 @@ impl fmt::Display for Source {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Read<T> {
     Ok(T),
-    /// The server or the file would not give it; says why.
-    Unreadable(String),
+    /// The server or the file would not give it.
+    Unreadable(Unread),
     /// Nobody asked for it, or the files given do not hold it.
     #[default]
     NotAsked,
+}
+
+/// Why a source could not be read. Displays as a few words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unread {
+    /// The server's answer, where there was one.
+    pub status: Option<u16>,
+    pub message: String,
+}
+
+impl Unread {
+    pub fn is_forbidden(&self) -> bool {
+        self.status == Some(403)
+    }
+
+    /// The same, with what it is that could not be read.
+    pub fn of(&self, what: &str) -> Unread {
+        Unread {
+            status: self.status,
+            message: format!("{what}: {}", self.message),
+        }
+    }
+}
+
+impl From<String> for Unread {
+    /// No server said so.
+    fn from(message: String) -> Unread {
+        Unread {
+            status: None,
+            message,
+        }
+    }
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
 }
 
 impl<T> Read<T> {

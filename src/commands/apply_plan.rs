@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::args::safety::Safety;
+use crate::commands::shared::command::{Write, command};
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Error, Exit, Result};
 
@@ -20,14 +21,19 @@ pub struct Args {
     file: PathBuf,
 
     /// Refuse any plan but this one
-    #[arg(long, value_name = "DIGEST", overrides_with = "digest")]
+    #[arg(long, value_name = "DIGEST")]
     digest: Option<String>,
 
     #[command(flatten)]
     safety: Safety,
 }
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+command! {
+    "apply-plan": Args => run,
+    writes: Write::ALL,
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let file = args.file.display();
     let plan = crate::apply::file::read(&args.file)?;
     let digest = plan.digest();

@@ -3,19 +3,22 @@
 use std::collections::BTreeMap;
 
 use crate::api::{Generation, keys};
+use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::{Absence, Cluster, Node, Source};
-use crate::commands::node::selection;
+use crate::commands::shared::command::{Write, command, group};
+use crate::commands::shared::selection;
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::node;
 use crate::plan::{Change, Edit, Grade, Metadata, Pin, Plan, Stage, Step, Target};
 use crate::view::{NodeSet, plural};
 
-/// Release cordons that nobody holds
-#[derive(Debug, clap::Subcommand)]
-pub enum Command {
-    Release(Args),
+group! {
+    /// Release cordons that nobody holds
+    Command {
+        Release(Args),
+    }
 }
 
 /// Release cordons that nobody holds
@@ -31,8 +34,12 @@ pub enum Command {
   kubectl skyhook cordon release gpu-0001")]
 pub struct Args {
     /// Names of nodes, or regular expressions over whole names; all nodes, if none is named
-    #[arg(value_name = "NODE")]
+    #[arg(value_name = "NODE", value_parser = named::node)]
     nodes: Vec<String>,
+
+    /// Also the runtime-required cordon, which waits for someone outside the operator; nodes must be named
+    #[arg(long, requires = "nodes")]
+    runtime_required: bool,
 
     #[command(flatten)]
     safety: Safety,
@@ -46,12 +53,19 @@ pub const NEEDS: [Source; 6] = [
     Source::Pods,
     Source::Jobs,
 ];
+/// The mark of a cordon that is kept once the runtime is installed.
+const RUNTIME_REQUIRED: &str = "runtimeRequiredCordon";
 /// Runs of node names in a warning.
 const SHOWN: usize = 6;
 
-pub async fn run(ctx: &mut Ctx, command: &Command) -> Result<Exit> {
-    let Command::Release(args) = command;
-    let cluster = ctx.load(&NEEDS).await?;
+command! {
+    "cordon release": Args => run,
+    needs: NEEDS,
+    writes: &[Write::Nodes],
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
     if plan.is_empty() {
         // There is no preview then to say who holds them.
@@ -63,10 +77,6 @@ pub async fn run(ctx: &mut Ctx, command: &Command) -> Result<Exit> {
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    selection::readable(cluster, Source::Nodes)?;
-    // Whose custom resource cannot be read may well be at work.
-    selection::readable(cluster, Source::Skyhooks)?;
-    selection::readable(cluster, Source::Legacy)?;
     if cluster.skyhooks.absence() == Absence::Presumed {
         return Err(Error::failed(format!(
             "the files given hold no {} objects, so nobody knows which cordons are held",
@@ -77,8 +87,13 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let mut released: Vec<&Node> = Vec::new();
     let mut held: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for one in selection::nodes(cluster, &args.nodes)? {
-        let holders = holders(cluster, one);
+        let mut holders = holders(cluster, one);
         let mut change = without_orphans(cluster, one);
+        let key = cluster.generation().key(RUNTIME_REQUIRED);
+        if args.runtime_required && one.unschedulable && holders.contains(&key) {
+            holders.retain(|holder| *holder != key);
+            change = change.annotation(key, Edit::new(Some("true"), None).pin(Pin::Nothing));
+        }
         // A cordon without any mark of ours is somebody else's.
         if one.unschedulable && holders.is_empty() && !change.is_empty() {
             change.unschedulable = Some(false);
@@ -150,7 +165,7 @@ fn holders(cluster: &Cluster, one: &Node) -> Vec<String> {
             holders.extend(selects.map(|s| s.reference()));
         }
         if held.runtime_required_cordon {
-            holders.push(generation.key("runtimeRequiredCordon"));
+            holders.push(generation.key(RUNTIME_REQUIRED));
         }
     }
     holders

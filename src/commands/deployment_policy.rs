@@ -1,32 +1,42 @@
 //! `deployment-policy reset`: the batches of a rollout start anew.
 
-use crate::api::{Status, keys};
+use crate::api::Status;
+use crate::args::named;
 use crate::args::safety::Safety;
-use crate::cluster::{Cluster, Source};
-use crate::commands::migration::{self, Force};
+use crate::cluster::{Cluster, Node, Source};
+use crate::commands::shared::command::{Write, command, group};
+use crate::commands::shared::migration::{self, Force};
+use crate::commands::shared::selection;
 use crate::ctx::{Ctx, Manner};
-use crate::error::{Exit, Result};
-use crate::plan::build::batches;
-use crate::plan::{Change, Edit, Grade, Metadata, Pin, Plan, Stage, Step, Target};
+use crate::error::{Error, Exit, Result};
+use crate::plan::build::{batches, node};
+use crate::plan::{Change, Grade, Plan, Stage, Step, Target};
 
-/// Start the batches of rollouts anew
-#[derive(Debug, clap::Subcommand)]
-pub enum Command {
-    Reset(Args),
+group! {
+    /// Start the batches of rollouts anew
+    Command {
+        Reset(Args),
+    }
 }
 
 /// Start the batches of a custom resource's rollout anew
 ///
 /// Every counter goes back to its start, the stop is lifted, and the order of nodes begins again. Nodes that
 /// are erroring are set to waiting first: the operator would count them again at once, and stop again.
-/// What is installed is not touched.
+/// Nodes on which a Job has given up stay erroring: as waiting they would hold their batch for good. Run
+/// their packages again first. What is installed is not touched.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  kubectl skyhook deployment-policy reset gpu-tune")]
+  kubectl skyhook deployment-policy reset gpu-tune
+  kubectl skyhook deployment-policy reset gpu-tune --compartment canary")]
 pub struct Args {
     /// The custom resource, not the policy
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = named::skyhook)]
     name: String,
+
+    /// Only the batches of this compartment of the policy
+    #[arg(long, value_name = "COMPARTMENT")]
+    compartment: Option<String>,
 
     #[command(flatten)]
     force: Force,
@@ -35,45 +45,75 @@ pub struct Args {
     safety: Safety,
 }
 
-pub const NEEDS: [Source; 4] = [
+pub const NEEDS: [Source; 7] = [
     Source::Skyhooks,
     Source::Legacy,
+    Source::Policies,
     Source::Nodes,
+    Source::Pods,
+    Source::Jobs,
     Source::Operator,
 ];
 
-pub async fn run(ctx: &mut Ctx, command: &Command) -> Result<Exit> {
-    let Command::Reset(args) = command;
-    let cluster = ctx.load(&NEEDS).await?;
-    let plan = plan(&cluster, &args.name, args.force.force)?;
+command! {
+    "deployment-policy reset": Args => run,
+    needs: NEEDS,
+    writes: &[Write::Nodes, Write::SkyhookStatus],
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
+    let plan = plan(&cluster, args)?;
     ctx.carry_out(&plan, &args.safety, Manner::default()).await
 }
 
-fn plan(cluster: &Cluster, name: &str, force: bool) -> Result<Plan> {
-    let skyhook = super::lifecycle::existing(cluster, name)?;
+fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
+    let name = args.name.as_str();
+    let skyhook = selection::existing(cluster, name)?;
+    let compartment = args.compartment.as_deref();
+    if let Some(compartment) = compartment {
+        let known = skyhook.status.compartment_statuses.keys();
+        if !skyhook
+            .status
+            .compartment_statuses
+            .contains_key(compartment)
+        {
+            let known = known.map(String::as_str);
+            return Err(Error::unknown_among("compartment", compartment, known));
+        }
+    }
+    let within = |node: &Node| {
+        compartment.is_none_or(|wanted| {
+            let own = cluster.compartment_of(skyhook, node);
+            own == Some(wanted)
+        })
+    };
+    let executions = cluster.executions();
+    let mut parked = 0;
     let generation = cluster.generation();
-    let key = keys::status(generation, name);
     let mut steps = Vec::new();
-    for node in cluster.selected(skyhook) {
-        let Some(on) = cluster.on_node(node, name) else {
+    for one in cluster.selected(skyhook).filter(|n| within(n)) {
+        let Some(on) = cluster.on_node(one, name) else {
             continue;
         };
         if on.status != Some(Status::Erroring) {
             continue;
         }
-        let waiting = |from: &Status| {
-            Edit::new(Some(from.as_str()), Some(Status::Waiting.as_str())).pin(Pin::Value)
-        };
-        let mut change = Metadata::default().annotation(&key, waiting(&Status::Erroring));
-        if let Some(label) = &on.status_label {
-            change = change.label(&key, waiting(label));
+        if !cluster.parked(&executions, skyhook, one).is_empty() {
+            parked += 1;
+            continue;
         }
-        let target = Target::node(&node.name, node.uid.as_deref());
+        let change = node::status(generation, name, on, &Status::Waiting);
+        let target = Target::node(&one.name, one.uid.as_deref());
         let why = "the operator would count it as failed again at once";
         steps.push(Step::new(target, Change::Metadata(change), why));
     }
+    let title = match compartment {
+        Some(compartment) => format!("reset the batches of {name} in compartment {compartment}"),
+        None => format!("reset the batches of {name}"),
+    };
     let mut plan = Plan {
-        title: format!("reset the batches of {name}"),
+        title,
         subject: name.to_owned(),
         ..Plan::default()
     };
@@ -86,7 +126,22 @@ fn plan(cluster: &Cluster, name: &str, force: bool) -> Result<Plan> {
             "nodes that are erroring wait and may be chosen again; what fails there will fail again",
         );
     }
-    let fields = batches::reset(skyhook).filter(|_| batches::begun(skyhook) || !plan.is_empty());
+    if parked > 0 {
+        plan.consequences.warn(format!(
+            "{parked} {} erroring, as a job has given up there: run its package again first (package rerun), or the \
+             rollout stops again",
+            if parked == 1 { "node stays" } else { "nodes stay" },
+        ));
+    }
+    let fields = match compartment {
+        Some(compartment) => {
+            let nodes = cluster.selected(skyhook).filter(|n| within(n));
+            let nodes: Vec<&str> = nodes.map(|n| n.name.as_str()).collect();
+            batches::reset_compartment(skyhook, compartment, &nodes)
+        }
+        None => batches::reset(skyhook),
+    };
+    let fields = fields.filter(|_| batches::begun(skyhook) || !plan.is_empty());
     if let Some(fields) = fields {
         let target = Target::skyhook(generation, name, skyhook.metadata.uid.as_deref());
         let step = Step::new(
@@ -100,6 +155,6 @@ fn plan(cluster: &Cluster, name: &str, force: bool) -> Result<Plan> {
         let says = "the operator is older than v0.8.0, which knows no deployment policies: it may take no notice";
         plan.consequences.warn(says);
     }
-    migration::refuse_held(cluster, &mut plan, force)?;
+    migration::refuse_held(cluster, &mut plan, args.force.force)?;
     Ok(plan)
 }

@@ -1,13 +1,12 @@
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::Value;
 
-use super::diagnose::stuck::find_rule;
+use crate::commands::shared::command::command;
+use crate::commands::shared::rule::{Document, find_rule, severity};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::rules::{Rule, Severity};
-use crate::view::text::{self, Label, Text};
-use crate::view::{Table, View, cells};
+use crate::rules::Rule;
+use crate::view::View;
+use crate::view::text::{self, Text};
 
 /// Explain a rule: what it means, how to confirm it, how to fix it
 ///
@@ -22,7 +21,12 @@ pub struct Args {
     rules: Vec<String>,
 }
 
-pub fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+command! {
+    "explain": Args => run,
+    prints: { "Rule": Document, "Rules": Vec<Document> },
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let rules = args
         .rules
         .iter()
@@ -47,6 +51,9 @@ impl View for Explanation {
                     + severity(rule.severity)
                     + ")",
             );
+            if !rule.blocks.is_empty() {
+                text.line(text::dim(blocks(rule)));
+            }
             text.blank();
             text.indented(2, Text::manual(rule.docs));
         }
@@ -67,57 +74,13 @@ impl View for Explanation {
     }
 }
 
-pub(super) fn severity(severity: Severity) -> text::Span {
-    match severity {
-        Severity::Error => Label::Error,
-        Severity::Warning => Label::Warning,
-        Severity::Info => Label::Info,
-    }
-    .on(severity)
-}
-
-/// A rule, and its manual.
-#[derive(Serialize, JsonSchema)]
-pub struct Document {
-    code: String,
-    name: String,
-    severity: Severity,
-    summary: String,
-    /// What has to be read for the rule to say that all is well.
-    needs: Vec<String>,
-    /// What makes its findings surer or better explained.
-    also: Vec<String>,
-    /// What it means, how to confirm it, how to fix it.
-    explanation: String,
-}
-
-impl Document {
-    pub(super) fn of(rule: &Rule) -> Document {
-        let sources = |sources: &[crate::cluster::Source]| -> Vec<String> {
-            sources.iter().map(ToString::to_string).collect()
-        };
-        Document {
-            code: rule.code.to_owned(),
-            name: rule.name.to_owned(),
-            severity: rule.severity,
-            summary: rule.summary().to_owned(),
-            needs: sources(rule.needs),
-            also: sources(rule.also),
-            explanation: Text::manual(rule.docs).plain(),
-        }
-    }
-}
-
-/// The table of all rules.
-pub(super) fn table(rules: &[&'static Rule]) -> Table {
-    let mut table = Table::new(["code", "name", "severity", "says"]).prose();
-    for rule in rules {
-        table.row(cells![
-            text::name(rule.code),
-            rule.name,
-            severity(rule.severity),
-            rule.summary()
-        ]);
-    }
-    table
+/// `blocks installs, every reconcile, for all custom resources; retried automatically`
+fn blocks(rule: &Rule) -> String {
+    let words: Vec<&str> = rule.blocks.iter().map(|b| b.meaning()).collect();
+    let retried = if rule.retried {
+        "; retried automatically"
+    } else {
+        ""
+    };
+    format!("blocks {}{retried}", words.join(", "))
 }

@@ -4,21 +4,23 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::API_VERSION;
 use crate::apply::journal::record::Begun;
 use crate::apply::journal::{Record, Store, Undone};
 use crate::apply::{Ended, Fate};
 use crate::args::listing::Sorting;
+use crate::args::named;
+use crate::commands::shared::command::{command, group};
 use crate::ctx::{Ctx, variable};
 use crate::error::{Error, Exit, Result};
 use crate::view::text::{self, Label, Text};
-use crate::view::{Table, View, age, cells, plural};
+use crate::view::{API_VERSION, Table, View, age, cells, plural};
 
-/// Look at what was done, and can be taken back
-#[derive(Debug, clap::Subcommand)]
-pub enum Command {
-    List(List),
-    Show(Show),
+group! {
+    /// Look at what was done, and can be taken back
+    Command {
+        List(List),
+        Show(Show),
+    }
 }
 
 /// List what was done, newest first
@@ -38,44 +40,60 @@ pub struct List {
   kubectl skyhook journal show 20261120-174612 -o json")]
 pub struct Show {
     /// The journal, or the beginning of its id; the newest, if it is left out
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = named::journal)]
     id: Option<String>,
 }
 
-pub fn run(ctx: &mut Ctx, command: &Command) -> Result<Exit> {
+command! {
+    "journal list": List => list,
+    prints: { "JournalList": ListDocument },
+}
+
+command! {
+    "journal show": Show => show,
+    prints: { "Journal": Document<'static> },
+}
+
+async fn list(ctx: &mut Ctx, args: &List) -> Result<Exit> {
     let store = Store::of(variable)?;
-    match command {
-        Command::List(args) => {
-            let mut records = Vec::new();
-            for id in store.ids()? {
-                match store.read(&id) {
-                    Ok(record) => records.push(record),
-                    Err(error) => ctx.warn(format!("{error:#}")),
-                }
-            }
-            if records.is_empty() {
-                ctx.note(format!("No journal in {}.", store.folder.display()));
-            }
-            let now = crate::ctx::now();
-            let mut journals = Journals { records, now };
-            journals.sort(&args.sorting)?;
-            ctx.show(&journals)?;
-        }
-        Command::Show(args) => {
-            let record = match &args.id {
-                Some(id) => store.read(id)?,
-                None => match store.ids()?.first() {
-                    Some(id) => store.read(id)?,
-                    None => {
-                        let folder = store.folder.display();
-                        return Err(Error::failed(format!("no journal in {folder}")));
-                    }
-                },
-            };
-            ctx.show(&One(record))?;
-        }
+    let (records, complaints) = store.all()?;
+    warn(ctx, &store, complaints);
+    if records.is_empty() {
+        ctx.note(format!("No journal in {}.", store.folder.display()));
     }
+    let now = crate::ctx::now();
+    let mut journals = Journals { records, now };
+    journals.sort(&args.sorting)?;
+    ctx.show(&journals)?;
     Ok(Exit::Done)
+}
+
+async fn show(ctx: &mut Ctx, args: &Show) -> Result<Exit> {
+    let store = Store::of(variable)?;
+    let record = match &args.id {
+        Some(id) => {
+            let record = store.read(id)?;
+            warn(ctx, &store, record.complaint().into_iter().collect());
+            record
+        }
+        None => {
+            let (records, complaints) = store.all()?;
+            warn(ctx, &store, complaints);
+            let newest = records.into_iter().next();
+            let folder = store.folder.display();
+            newest.ok_or_else(|| Error::failed(format!("no journal in {folder}")))?
+        }
+    };
+    ctx.show(&One(record))?;
+    Ok(Exit::Done)
+}
+
+/// Says what cannot be read, and what others may have written.
+fn warn(ctx: &mut Ctx, store: &Store, complaints: Vec<String>) {
+    let untrusted = store.trusted().err().map(|error| format!("{error:#}"));
+    for complaint in untrusted.into_iter().chain(complaints) {
+        ctx.warn(complaint);
+    }
 }
 
 struct Journals {
@@ -226,8 +244,10 @@ impl View for One {
                 Some(Fate::Unchanged) => ("so already", None),
                 Some(Fate::Gone) => ("gone", None),
                 Some(Fate::NotReached) => ("not reached", None),
+                Some(Fate::Kept { why }) => ("left to someone else", Some(why)),
                 Some(Fate::Skipped { why }) => ("skipped", Some(why)),
                 Some(Fate::Failed { why }) => ("failed", Some(why)),
+                Some(Fate::Unknown { why }) => ("unknown", Some(why)),
             };
             let change = match why {
                 Some(why) => why.clone(),

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::leftover::{Leftover, Place};
-use crate::cluster::{Absence, Cluster, Node, Read, Source};
-use crate::commands::node::selection;
-use crate::commands::package::scope;
+use crate::cluster::{Absence, Cluster, Node, Read, Source, Unread};
+use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::scope;
+use crate::commands::shared::selection;
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::node::{self, Owner};
@@ -33,7 +35,7 @@ pub mod page;
   kubectl skyhook leftovers --clean --purge-state")]
 pub struct Args {
     /// Only of these custom resources
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = named::skyhook)]
     names: Vec<String>,
 
     /// Remove it
@@ -65,30 +67,47 @@ const PLACES: [Source; 3] = [Source::Pods, Source::Jobs, Source::ConfigMaps];
 /// Runs of node names in a warning.
 const SHOWN: usize = 6;
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_or_leftovers(&NEEDS).await?;
+command! {
+    "leftovers": Args => run,
+    needs: NEEDS,
+    writes: &[
+        Write::Nodes,
+        Write::NodeConditions,
+        Write::DeletePods,
+        Write::DeleteJobs,
+        Write::DeleteConfigMaps,
+    ],
+    looks: true,
+    prints: { "LeftoverList": page::Document },
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load_or_leftovers(&NEEDS, &Source::DECIDING).await?;
     let left = of(&cluster, args)?;
+    let whole = unread(&cluster).next().is_none();
     if args.clean {
-        let plan = plan(&cluster, &left, args);
-        return ctx.carry_out(&plan, &args.safety, Manner::default()).await;
+        let plan = plan(&cluster, &left, &args.names, args.purge_state);
+        let exit = ctx
+            .carry_out(&plan, &args.safety, Manner::default())
+            .await?;
+        return Ok(match exit {
+            // What could not be looked at may well be left.
+            Exit::Done if !whole => Exit::Partly,
+            exit => exit,
+        });
     }
     scope::say_what_is_missing(ctx, &cluster, &PLACES);
     ctx.show(&Leftovers {
         cluster: &cluster,
+        only_records: plan(&cluster, &left, &args.names, false).is_empty(),
         left,
-        unread: unread(&cluster).next().is_some(),
+        unread: !whole,
     })?;
-    Ok(Exit::Done)
+    Ok(if whole { Exit::Done } else { Exit::Failed })
 }
 
 /// What is left of the custom resources asked about.
 fn of<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<Leftover<'a>>> {
-    // What cannot be read must not be taken for gone, nor a node for clean.
-    for source in [Source::Skyhooks, Source::Legacy, Source::Nodes] {
-        if cluster.has(source) {
-            selection::readable(cluster, source)?;
-        }
-    }
     if args.clean && cluster.skyhooks.absence() == Absence::Presumed {
         return Err(Error::failed(format!(
             "the files given hold no {} objects, so nothing can be said to be gone",
@@ -106,7 +125,7 @@ fn of<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<Leftover<'a>>> {
 }
 
 /// The places that could not be looked at, and why.
-fn unread(cluster: &Cluster) -> impl Iterator<Item = (Source, String)> {
+fn unread(cluster: &Cluster) -> impl Iterator<Item = (Source, Unread)> {
     let places = PLACES.into_iter().filter(|s| cluster.has(*s));
     places.filter_map(|source| match cluster.source(source) {
         Read::Unreadable(why) => Some((source, why)),
@@ -114,7 +133,7 @@ fn unread(cluster: &Cluster) -> impl Iterator<Item = (Source, String)> {
     })
 }
 
-fn plan(cluster: &Cluster, left: &[Leftover<'_>], args: &Args) -> Plan {
+fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool) -> Plan {
     let mut effects = Consequences::default();
     for (source, why) in unread(cluster) {
         effects.warn(format!("{source} could not be read, and stay: {why}"));
@@ -139,7 +158,7 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], args: &Args) -> Plan {
     }
     let mut steps = Vec::new();
     for (node, owners) in nodes.values() {
-        steps.extend(on_node(cluster, node, owners, args.purge_state));
+        steps.extend(on_node(cluster, node, owners, purge));
     }
     effects.nodes = nodes.len();
     steps.append(&mut rest);
@@ -151,11 +170,11 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], args: &Args) -> Plan {
             plural(executions.len(), "pod or job")
         ));
     }
-    recorded(left, args.purge_state, &mut effects);
+    recorded(left, purge, &mut effects);
     let stages = [executions, steps].into_iter().map(Stage::of);
     Plan {
         title: "clean up what custom resources left behind".to_owned(),
-        subject: match args.names.as_slice() {
+        subject: match names {
             [one] => one.clone(),
             _ => "leftovers".to_owned(),
         },

@@ -1,13 +1,16 @@
 //! `pause`, `resume`, `disable` and `enable`: one annotation, and the reason beside it.
 
 use crate::api::{Generation, Skyhook};
+use crate::args::named;
 use crate::args::safety::Safety;
-use crate::cluster::{Cluster, Node, Read, Source};
-use crate::commands::migration;
-use crate::commands::node::selection;
+use crate::cluster::hold::{HOLDER, REASON};
+use crate::cluster::{Cluster, Node, Read, Source, Unread};
+use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::selection;
+use crate::commands::shared::{held, migration};
 use crate::ctx::{Ctx, Manner};
-use crate::error::{Error, Exit, Result};
-use crate::plan::build::{effects, hold};
+use crate::error::{Exit, Result};
+use crate::plan::build::effects;
 use crate::plan::{Change, Edit, Metadata, Pin, Plan, Stage, Step, Target};
 
 /// Stop starting work for a custom resource
@@ -61,11 +64,11 @@ pub struct Enable {
 #[derive(Debug, clap::Args)]
 struct Stop {
     /// The custom resource
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = named::skyhook)]
     name: String,
 
     /// Why; kept on the object, for whoever finds it
-    #[arg(long, value_name = "TEXT", overrides_with = "reason")]
+    #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
     #[command(flatten)]
@@ -75,10 +78,11 @@ struct Stop {
 #[derive(Debug, clap::Args)]
 struct Go {
     /// The custom resource
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = named::skyhook)]
     name: String,
 
-    /// Go ahead even where a migration holds the operator, or pods of the older one may still run
+    /// Go ahead even where a migration holds the operator, pods of the older one may still run, or a command of ours
+    /// that is at work holds it
     #[arg(long)]
     force: bool,
 
@@ -111,34 +115,58 @@ pub const START_NEEDS: [Source; 5] = [
     Source::Pods,
 ];
 
-pub async fn pause(ctx: &mut Ctx, args: &Pause) -> Result<Exit> {
+command! {
+    "pause": Pause => pause,
+    needs: STOP_NEEDS,
+    writes: &[Write::Skyhooks],
+}
+
+command! {
+    "resume": Resume => resume,
+    needs: START_NEEDS,
+    writes: &[Write::Skyhooks],
+}
+
+command! {
+    "disable": Disable => disable,
+    needs: STOP_NEEDS,
+    writes: &[Write::Skyhooks],
+}
+
+command! {
+    "enable": Enable => enable,
+    needs: START_NEEDS,
+    writes: &[Write::Skyhooks],
+}
+
+async fn pause(ctx: &mut Ctx, args: &Pause) -> Result<Exit> {
     stop(ctx, Verb::Pause, &args.with).await
 }
 
-pub async fn disable(ctx: &mut Ctx, args: &Disable) -> Result<Exit> {
+async fn disable(ctx: &mut Ctx, args: &Disable) -> Result<Exit> {
     stop(ctx, Verb::Disable, &args.with).await
 }
 
-pub async fn resume(ctx: &mut Ctx, args: &Resume) -> Result<Exit> {
+async fn resume(ctx: &mut Ctx, args: &Resume) -> Result<Exit> {
     go(ctx, Verb::Resume, &args.with).await
 }
 
-pub async fn enable(ctx: &mut Ctx, args: &Enable) -> Result<Exit> {
+async fn enable(ctx: &mut Ctx, args: &Enable) -> Result<Exit> {
     go(ctx, Verb::Enable, &args.with).await
 }
 
 async fn stop(ctx: &mut Ctx, verb: Verb, args: &Stop) -> Result<Exit> {
-    let cluster = ctx.load(&STOP_NEEDS).await?;
+    let cluster = ctx.load_to_change(&STOP_NEEDS, &[]).await?;
     let plan = plan(&cluster, verb, &args.name, args.reason.as_deref(), false)?;
     ctx.carry_out(&plan, &args.safety, Manner::default()).await
 }
 
 async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
-    let cluster = ctx.load(&START_NEEDS).await?;
+    let cluster = ctx.load_to_change(&START_NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, verb, &args.name, None, args.force)?;
-    // Scripts of old call these without a confirmation and without a terminal, and expect success.
+    // Scripts of old call these without a confirmation and without a terminal, and expect no error.
     let manner = Manner {
-        unasked: true,
+        aborts: true,
         ..Manner::default()
     };
     ctx.carry_out(&plan, &args.safety, manner).await
@@ -177,7 +205,7 @@ fn plan(
     if let (true, Read::Unreadable(why)) = (verb.sets(), cluster.source(Source::Skyhooks)) {
         return Ok(unseen(cluster.generation(), verb, name, reason, &why));
     }
-    let skyhook = existing(cluster, name)?;
+    let skyhook = selection::existing(cluster, name)?;
     let generation = cluster.generation();
     let mut plan = Plan {
         title: format!("{} {name}", verb.word()),
@@ -186,23 +214,47 @@ fn plan(
     };
     let annotations = &skyhook.metadata.annotations;
     let key = generation.key(verb.annotation());
-    let reason_key = hold::reason_key().replace("pause", verb.annotation());
+    let reason_key = REASON.replace("pause", verb.annotation());
     let mut change = Metadata {
         no_annotations: annotations.is_empty(),
         ..Metadata::default()
     };
+    // A pause takes the place of one that would end with the command that it is for.
+    let hold = skyhook.hold().filter(|_| verb.annotation() == "pause");
     for (key, to) in [
         (key.as_str(), verb.sets().then_some("true")),
         (reason_key.as_str(), reason),
     ] {
         let from = annotations.get(key).map(String::as_str);
         // A pause without a reason leaves the one that is there.
-        let kept = key == reason_key && verb.sets() && reason.is_none();
+        let kept = key == reason_key && verb.sets() && reason.is_none() && hold.is_none();
         if from != to && !kept {
             change = change.annotation(key, Edit::new(from, to));
         }
     }
+    if let Some(holder) = annotations
+        .get(HOLDER)
+        .filter(|_| hold.is_some() || verb == Verb::Resume)
+    {
+        change = change.annotation(HOLDER, Edit::new(Some(holder), None));
+        change = change.annotation(
+            key.as_str(),
+            Edit::new(
+                annotations.get(&key).map(String::as_str),
+                verb.sets().then_some("true"),
+            ),
+        );
+    }
     warn(cluster, skyhook, verb, &mut plan);
+    if verb == Verb::Resume {
+        held::refuse_end(cluster, skyhook, force, &mut plan.consequences)?;
+    } else if let Some(hold) = hold {
+        plan.consequences.warn(format!(
+            "{} is held by {}: it stays paused once that command has ended",
+            skyhook.reference(),
+            hold.words()
+        ));
+    }
     if !change.is_empty() {
         let still_held = match verb {
             Verb::Resume => skyhook.disabled(),
@@ -234,12 +286,23 @@ fn plan(
 
 /// The plan where custom resources cannot be read, be it for a field of one that nobody knows: an emergency does not
 /// wait until they can. Whether there is one of the name, the server says.
-fn unseen(generation: Generation, verb: Verb, name: &str, reason: Option<&str>, why: &str) -> Plan {
+fn unseen(
+    generation: Generation,
+    verb: Verb,
+    name: &str,
+    reason: Option<&str>,
+    why: &Unread,
+) -> Plan {
     let set = |to: &str| Edit::new(None, Some(to)).pin(Pin::Nothing);
     let key = generation.key(verb.annotation());
     let mut change = Metadata::default().annotation(key, set("true"));
+    if verb == Verb::Pause {
+        // It would end with the command that it is for.
+        let gone = Edit::new(Some("any"), None).pin(Pin::Nothing);
+        change = change.annotation(HOLDER, gone);
+    }
     if let Some(reason) = reason {
-        let key = hold::reason_key().replace("pause", verb.annotation());
+        let key = REASON.replace("pause", verb.annotation());
         change = change.annotation(key, set(reason));
     }
     let step = Step::new(
@@ -257,25 +320,6 @@ fn unseen(generation: Generation, verb: Verb, name: &str, reason: Option<&str>, 
         "custom resources cannot be read ({why}): it is done without a look at {name}"
     ));
     plan
-}
-
-/// The custom resource that the operator acts on.
-///
-/// # Errors
-///
-/// There is none, with the near names; it was not migrated yet; or they could not be read.
-pub fn existing<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Skyhook> {
-    if let Some(skyhook) = cluster.skyhook(name) {
-        return Ok(skyhook);
-    }
-    migration::refuse_unmigrated(cluster, name)?;
-    selection::readable(cluster, Source::Skyhooks)?;
-    let known = cluster.skyhooks.items().iter().map(Skyhook::name);
-    Err(Error::unknown_among(
-        cluster.generation().kind(),
-        name,
-        known,
-    ))
 }
 
 /// Refuses to start work that a migration forbids, unless it is forced.

@@ -1,6 +1,7 @@
 use serde_json::Value;
 
-use super::explain;
+use crate::commands::shared::command::command;
+use crate::commands::shared::rule;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::rules::ALL;
@@ -16,7 +17,12 @@ use crate::view::text::Text;
   kubectl skyhook rules -o jsonpath='{.items[*].code}'")]
 pub struct Args {}
 
-pub fn run(ctx: &mut Ctx, _args: &Args) -> Result<Exit> {
+command! {
+    "rules": Args => run,
+    prints: { "Rules": Vec<rule::Document> },
+}
+
+async fn run(ctx: &mut Ctx, _args: &Args) -> Result<Exit> {
     ctx.show(&Rules)?;
     Ok(Exit::Done)
 }
@@ -25,7 +31,7 @@ struct Rules;
 
 impl View for Rules {
     fn blocks(&self, _wide: bool) -> Text {
-        explain::table(ALL).into()
+        rule::table(ALL).into()
     }
 
     fn names(&self) -> Vec<String> {
@@ -33,7 +39,7 @@ impl View for Rules {
     }
 
     fn document(&self) -> Value {
-        let rules: Vec<_> = ALL.iter().map(|r| explain::Document::of(r)).collect();
+        let rules: Vec<_> = ALL.iter().map(|r| rule::Document::of(r)).collect();
         serde_json::to_value(rules).expect("a document is plain data")
     }
 }

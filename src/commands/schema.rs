@@ -5,11 +5,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{
-    diagnose, explain, finalizer, journal, leftovers, node, package, status, teardown, uninstall,
-    version, wait,
-};
-use crate::ctx::{Ctx, OutcomeDocument, PlanDocument};
+use crate::commands::shared::command::command;
+use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::Saved;
 use crate::view::schema::Published;
@@ -27,7 +24,7 @@ use crate::view::{OutputFormat, Table, View, cells};
 pub struct Args {
     /// The document, as the list has it
     #[arg(value_name = "DOCUMENT", ignore_case = true, hide_possible_values = true,
-        value_parser = PossibleValuesParser::new(DOCUMENTS.iter().map(|d| d.published.kind)))]
+        value_parser = PossibleValuesParser::new(documents().iter().map(|d| d.published.kind)))]
     document: Option<String>,
 }
 
@@ -36,69 +33,46 @@ pub struct Args {
 pub struct Document {
     pub published: Published,
     /// The commands, by their words.
-    pub printed_by: &'static [&'static str],
+    pub printed_by: Vec<&'static str>,
 }
 
-/// The commands that change something: a plan with --dry-run, and else what came of it.
-const WRITERS: &[&str] = &[
-    "node reset",
-    "node ignore",
-    "node unignore",
-    "reset",
-    "pause",
-    "resume",
-    "disable",
-    "enable",
-    "package rerun",
-    "deployment-policy reset",
-    "update-state",
-    "uninstall",
-    "finalizer strip",
-    "leftovers",
-    "undelete",
-    "cordon release",
-    "apply-plan",
-    "undo",
-];
-
-macro_rules! documents {
-    ($($kind:literal $type:ty, $printed_by:expr;)*) => {
-        &[$(Document {
-            published: Published::of::<$type>($kind),
-            printed_by: $printed_by,
-        }),*]
-    };
+/// Every document by its kind, with the commands that print it.
+pub fn documents() -> Vec<Document> {
+    // A plan that waits in a file.
+    let saved = Published::of::<Saved>("SavedPlan");
+    let mut documents = vec![Document {
+        published: saved,
+        printed_by: Vec::new(),
+    }];
+    for command in super::all() {
+        for published in command.documents() {
+            match documents
+                .iter_mut()
+                .find(|d| d.published.kind == published.kind)
+            {
+                Some(document) => document.printed_by.push(command.words),
+                None => documents.push(Document {
+                    published,
+                    printed_by: vec![command.words],
+                }),
+            }
+        }
+    }
+    documents.sort_by_key(|document| document.published.kind);
+    documents
 }
 
-/// Every document: its kind, the type that it is made from, and the commands that print it.
-pub const DOCUMENTS: &[Document] = documents! {
-    "Diagnosis" diagnose::view::Document, &["diagnose stuck", "wait"];
-    "FinalizerStatus" finalizer::document::Document, &["finalizer status"];
-    "Journal" journal::Document<'static>, &["journal show"];
-    "JournalList" journal::ListDocument, &["journal list"];
-    "LeftoverList" leftovers::page::Document, &["leftovers"];
-    "NodeList" node::list::Document<'static>, &["node list"];
-    "NodeStatus" Vec<node::row::Row>, &["node status"];
-    "Outcome" OutcomeDocument, WRITERS;
-    "PackageStatus" Vec<package::row::Row>, &["package status"];
-    "Plan" PlanDocument, WRITERS;
-    "Rule" explain::Document, &["explain"];
-    "Rules" Vec<explain::Document>, &["rules", "explain"];
-    "Schemas" Vec<Item>, &["schema"];
-    "SavedPlan" Saved, &[];
-    "Status" status::page::Document, &["status"];
-    "Teardown" teardown::page::Document, &["teardown"];
-    "UninstallStatus" uninstall::table::Document<'static>, &["uninstall status"];
-    "Version" version::Document, &["version"];
-    "Waited" wait::waited::Document, &["wait"];
-};
+command! {
+    "schema": Args => run,
+    prints: { "Schemas": Vec<Item> },
+}
 
-pub fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let asked = |d: &&Document| {
         let kind = args.document.as_deref();
         kind.is_some_and(|kind| d.published.kind.eq_ignore_ascii_case(kind))
     };
-    match DOCUMENTS.iter().find(asked) {
+    match documents().iter().find(asked) {
         Some(document) => {
             let schema = document.published.schema();
             match ctx.global().output.format {
@@ -115,12 +89,12 @@ pub fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
                 }
             }
         }
-        None => ctx.show(&Listed)?,
+        None => ctx.show(&Listed(documents()))?,
     }
     Ok(Exit::Done)
 }
 
-struct Listed;
+struct Listed(Vec<Document>);
 
 /// A document, in the list of all.
 #[derive(Serialize, JsonSchema)]
@@ -128,14 +102,14 @@ struct Listed;
 struct Item {
     kind: &'static str,
     /// The commands that print it, by their words.
-    printed_by: &'static [&'static str],
+    printed_by: Vec<&'static str>,
 }
 
 impl View for Listed {
     fn blocks(&self, _wide: bool) -> Text {
         let mut table = Table::new(["document", "printed by"]).prose();
-        for document in DOCUMENTS {
-            let by = match document.printed_by {
+        for document in &self.0 {
+            let by = match document.printed_by.as_slice() {
                 [] => "--plan-out FILE".to_owned(),
                 commands => commands.join(", "),
             };
@@ -145,14 +119,14 @@ impl View for Listed {
     }
 
     fn names(&self) -> Vec<String> {
-        let kinds = DOCUMENTS.iter().map(|d| d.published.kind);
+        let kinds = self.0.iter().map(|d| d.published.kind);
         kinds.map(|kind| format!("document/{kind}")).collect()
     }
 
     fn document(&self) -> Value {
-        let items = DOCUMENTS.iter().map(|d| Item {
+        let items = self.0.iter().map(|d| Item {
             kind: d.published.kind,
-            printed_by: d.printed_by,
+            printed_by: d.printed_by.clone(),
         });
         let items: Vec<Item> = items.collect();
         serde_json::to_value(items).expect("a document is plain data")

@@ -2,14 +2,18 @@
 
 use std::path::PathBuf;
 
+use serde_json::Value;
+
 use crate::api::Skyhook;
+use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::admission::Operation;
 use crate::cluster::{Absence, Cluster, Source, dump};
-use crate::commands::{admission, migration, node::selection};
+use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::{admission, held, migration};
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Error, Exit, Result};
-use crate::plan::Plan;
+use crate::plan::{Change, Field, Plan, Stage, Step, Target};
 
 mod again;
 mod saved;
@@ -37,7 +41,7 @@ use saved::Saved;
   kubectl skyhook undelete gpu-tune -f gpu-tune.yaml")]
 pub struct Args {
     /// The custom resource
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = named::skyhook)]
     name: String,
 
     /// Make it from this file rather than from the journal
@@ -45,13 +49,12 @@ pub struct Args {
         short = 'f',
         long = "filename",
         value_name = "FILE",
-        conflicts_with = "journal",
-        overrides_with = "file"
+        conflicts_with = "journal"
     )]
     file: Option<PathBuf>,
 
     /// Make it from this journal rather than from the newest that holds it; see `journal list`
-    #[arg(long, value_name = "ID", overrides_with = "journal")]
+    #[arg(long, value_name = "ID", value_parser = named::journal)]
     journal: Option<String>,
 
     /// Do not pause the operator while the old object is let go
@@ -59,7 +62,7 @@ pub struct Args {
     no_pause: bool,
 
     /// Why; kept on the object
-    #[arg(long, value_name = "TEXT", overrides_with = "reason")]
+    #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
     #[command(flatten)]
@@ -77,9 +80,25 @@ pub const NEEDS: [Source; 8] = [
     Source::Webhooks,
 ];
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load(&NEEDS).await?;
+command! {
+    "undelete": Args => run,
+    needs: NEEDS,
+    writes: &[
+        Write::Nodes,
+        Write::NodeConditions,
+        Write::Skyhooks,
+        Write::SkyhookStatus,
+        Write::CreateSkyhooks,
+    ],
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
     let plan = match existing(&cluster, args)? {
+        Some(skyhook) if !skyhook.deleting() => {
+            let saved = saved::find(ctx, &cluster, &args.name, args.journal.as_deref()).await;
+            plan_held(&cluster, skyhook, saved.ok(), args)
+        }
         Some(terminating) => plan_terminating(&cluster, terminating, args)?,
         None => {
             let saved = match &args.file {
@@ -99,12 +118,9 @@ fn refused(why: String) -> Error {
     }
 }
 
-/// The custom resource while it is on its way out; nothing where it is gone.
+/// The custom resource while it is on its way out, or held on its way back; nothing where it is gone.
 fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>> {
     migration::refuse_unmigrated(cluster, &args.name)?;
-    // What cannot be read must not be taken for gone, nor a node for untouched.
-    selection::readable(cluster, Source::Skyhooks)?;
-    selection::readable(cluster, Source::Nodes)?;
     let Some(skyhook) = cluster.skyhook(&args.name) else {
         if cluster.skyhooks.absence() == Absence::Presumed {
             return Err(Error::failed(format!(
@@ -114,7 +130,8 @@ fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>
         }
         return Ok(None);
     };
-    if !skyhook.deleting() {
+    held::refuse(cluster, skyhook)?;
+    if !skyhook.deleting() && !cluster.left_paused(skyhook) {
         return Err(refused(format!(
             "{} is there, and is not being deleted",
             skyhook.reference()
@@ -150,6 +167,33 @@ fn plan_gone(cluster: &Cluster, saved: &Saved, args: &Args) -> Result<Plan> {
     again.restore(&saved.nodes);
     again.make();
     Ok(again.plan(format!("bring {} back from {}", args.name, saved.origin)))
+}
+
+/// It was made again, and is held: the rest of its status is put back, and the operator goes on.
+fn plan_held(cluster: &Cluster, skyhook: &Skyhook, saved: Option<Saved>, args: &Args) -> Plan {
+    let mut plan = Plan {
+        title: format!("bring {} back: the rest", args.name),
+        subject: args.name.clone(),
+        ..Plan::default()
+    };
+    let updates = |object: &Value| {
+        let updates = &object["status"]["configUpdates"];
+        updates
+            .as_object()
+            .is_some_and(|u| !u.is_empty())
+            .then(|| updates.clone())
+    };
+    let was = saved.and_then(|saved| updates(&saved.object));
+    if let (Some(updates), None) = (was, updates(&skyhook.whole)) {
+        let uid = skyhook.metadata.uid.as_deref();
+        let target = Target::skyhook(cluster.generation(), skyhook.name(), uid);
+        let field = Field::new(["status", "configUpdates"], None, Some(updates));
+        let change = Change::Status(vec![field.whatever_it_is()]);
+        let why = "or packages would be interrupted that were only configured anew";
+        plan.stages
+            .push(Stage::of(vec![Step::new(target, change, why)]));
+    }
+    held::end_what_is_left(cluster, plan, skyhook)
 }
 
 /// Holds it, lets it go and makes it again: the whole object stands in the plan, so it is in the

@@ -1,40 +1,53 @@
 //! `undo`: what a command did is taken back.
 
 use crate::apply::journal::{Record, Store};
+use crate::apply::look::Looked;
+use crate::args::named;
 use crate::args::safety::Safety;
+use crate::cluster::Source;
+use crate::commands::shared::command::{Write, command};
 use crate::ctx::{Ctx, Manner};
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
+use crate::plan::{Plan, Step};
+use crate::view::{age, count};
+
+/// Objects that are named one by one; the rest is counted.
+const SHOWN: usize = 6;
 
 /// Take back what a command did
 ///
 /// Without an id, the newest command that is still in force. Values that were changed since, by the operator
-/// or by anyone, are left alone and named. An undo is in the journal, too, and can be taken back by its id.
+/// or by anyone, are left alone and named. Where nothing is left that can be taken back, the command stays in force,
+/// and an older one is taken back only by its id. An undo is in the journal, too, and can be taken back by its id.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook undo
   kubectl skyhook undo 20261120-174612 --dry-run --diff")]
 pub struct Args {
     /// The journal, or the beginning of its id; see `journal list`
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = named::journal)]
     id: Option<String>,
 
     #[command(flatten)]
     safety: Safety,
 }
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+command! {
+    "undo": Args => run,
+    needs: [Source::Nodes],
+    writes: Write::ALL,
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let store = Store::of(crate::ctx::variable)?;
+    store.trusted()?;
     let record = match &args.id {
-        Some(id) => store.read(id)?,
-        None => {
-            let newest = store.newest_in_force()?;
-            let begun = &newest.begun;
-            ctx.note(format!(
-                "The newest command still in force: {} ({})",
-                begun.plan.title, begun.id
-            ));
-            newest
+        Some(id) => {
+            let record = store.read(id)?;
+            record.complaint().into_iter().for_each(|c| ctx.warn(c));
+            record
         }
+        None => newest(ctx, &store)?,
     };
     let (mut plan, lost) = record.undo();
     for target in lost {
@@ -42,11 +55,82 @@ pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         plan.consequences.cannot_be_undone.push(lost);
     }
     other_server(ctx, &record).await?;
+    let looked = ctx.look(&plan).await?;
+    let looked = looked.without_needless_pause(record.standing_hold());
+    let shown = shown(ctx, &record, &looked)?;
     let manner = Manner {
         undoes: Some(record.begun.id.clone()),
+        shown: Some(shown),
         ..Manner::default()
     };
-    ctx.carry_out(&plan, &args.safety, manner).await
+    ctx.carry_out(&looked.plan, &args.safety, manner).await
+}
+
+/// The newest command that is still in force, and what is to be known of it.
+fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
+    let found = store.newest_in_force()?;
+    for complaint in found.complaints {
+        ctx.warn(complaint);
+    }
+    let begun = &found.record.begun;
+    ctx.note(format!(
+        "The newest command still in force: {} ({})",
+        begun.plan.title, begun.id
+    ));
+    if let Some(tried) = found.tried {
+        ctx.warn(format!(
+            "it was tried {} ago, and not all of it could be taken back ({})",
+            age(Some(tried.at), crate::ctx::now()),
+            tried.id
+        ));
+    }
+    Ok(found.record)
+}
+
+/// What would change, with what is left alone.
+///
+/// # Errors
+///
+/// Every object has changed since.
+fn shown(ctx: &mut Ctx, record: &Record, looked: &Looked) -> Result<Plan> {
+    if let Some(why) = &looked.unseen {
+        ctx.warn(format!(
+            "not every object could be looked at before ({why}): what has changed since is left alone all the same"
+        ));
+    }
+    let left: Vec<String> = looked.moved.iter().map(words).collect();
+    let mut shown = looked.changes.clone();
+    if shown.is_empty() && !left.is_empty() {
+        let error = Error {
+            exit: Exit::Refused,
+            ..Error::failed(format!(
+                "nothing of {:?} can be taken back, it has changed since: {}; nothing was changed",
+                record.begun.plan.title,
+                some(&left)
+            ))
+        };
+        return Err(error
+            .hint("it stays in force; an older command is taken back by its id: kubectl skyhook journal list"));
+    }
+    if !left.is_empty() {
+        let left = some(&left);
+        shown
+            .consequences
+            .warn(format!("left alone, as it has changed since: {left}"));
+    }
+    Ok(shown)
+}
+
+fn words((step, why): &(Step, String)) -> String {
+    format!("{} ({why})", step.target)
+}
+
+fn some(all: &[String]) -> String {
+    let shown = all[..all.len().min(SHOWN)].join(", ");
+    match all.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {} more", count(more)),
+    }
 }
 
 /// Says so where the journal is of another server. It may be the same cluster by another name, and

@@ -1,10 +1,12 @@
 //! `update-state`: one entry of node states, set by hand.
 
 use crate::api::{Entry, Skyhook, Stage, State, keys};
+use crate::args::named;
 use crate::args::safety::Safety;
 use crate::args::selection::Selection;
-use crate::cluster::{Cluster, Node};
-use crate::commands::{lifecycle, migration, picking, reset};
+use crate::cluster::{Cluster, Node, Source};
+use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::{held, migration, node_filter, reset, selection};
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{effects, hold, node};
@@ -22,7 +24,7 @@ use crate::view::{NodeSet, plural};
   kubectl skyhook update-state gpu-tune driver 2.0.1 apply in_progress --failed-only")]
 pub struct Args {
     /// The custom resource
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = named::skyhook)]
     name: String,
 
     /// The package
@@ -60,14 +62,20 @@ pub struct Args {
     safety: Safety,
 }
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load(&reset::NEEDS).await?;
+command! {
+    "update-state": Args => run,
+    needs: reset::NEEDS,
+    writes: &[Write::Nodes, Write::Skyhooks],
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
     ctx.carry_out(&plan, &args.safety, Manner::default()).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    let skyhook = lifecycle::existing(cluster, &args.name)?;
+    let skyhook = selection::existing(cluster, &args.name)?;
     let (stage, state) = (
         Stage::from(args.stage.as_str()),
         State::from(args.state.as_str()),
@@ -86,9 +94,9 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let mut nodes: Vec<&Node> = Vec::new();
     let mut without: Vec<&str> = Vec::new();
     let mut reruns = effects::Reruns::default();
-    for node in picking::nodes(cluster, &args.selection)? {
+    for node in node_filter::nodes(cluster, &args.selection)? {
         let on = cluster.on_node(node, skyhook.name());
-        if args.selection.failed_only && !on.is_some_and(picking::fails) {
+        if args.selection.failed_only && !on.is_some_and(node_filter::fails) {
             continue;
         }
         let known = on
@@ -137,18 +145,16 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         ..Plan::default()
     };
     if steps.is_empty() {
-        return Ok(plan);
+        return Ok(held::end_what_is_left(cluster, plan, skyhook));
     }
     plan.consequences.nodes = nodes.len();
     plan.consequences.at_least(Grade::B2);
     plan.stages.push(PlanStage::of(steps));
     migration::refuse_held(cluster, &mut plan, args.force)?;
-    Ok(
-        match !args.no_pause && hold::is_needed(cluster, skyhook, &nodes) {
-            true => hold::around(plan, skyhook),
-            false => plan,
-        },
-    )
+    match !args.no_pause && hold::is_needed(cluster, skyhook, &nodes) {
+        true => held::around(cluster, plan, skyhook),
+        false => Ok(plan),
+    }
 }
 
 /// Nodes were named, and none of them has the entry.

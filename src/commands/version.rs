@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cluster::{Cluster, Source};
+use crate::commands::shared::command::command;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::View;
@@ -23,12 +24,17 @@ pub struct Args {
     client_only: bool,
 
     /// How long to wait for the cluster; 0 waits for ever
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = crate::args::connection::duration,
-        overrides_with = "timeout")]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = crate::args::duration::duration)]
     timeout: Duration,
 }
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+command! {
+    "version": Args => run,
+    needs: [Source::Operator],
+    prints: { "Version": Document },
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let operator = match args.client_only {
         true => None,
         false => Some(ask(ctx, args.timeout).await),
@@ -92,7 +98,7 @@ impl Operator {
             .map(ToString::to_string);
         let why = match (&version, cluster.source(Source::Operator)) {
             (Some(_), _) => None,
-            (None, crate::cluster::Read::Unreadable(why)) => Some(why),
+            (None, crate::cluster::Read::Unreadable(why)) => Some(why.to_string()),
             (None, crate::cluster::Read::NotAsked) => {
                 Some("the files given hold no Deployments".to_owned())
             }

@@ -1,13 +1,15 @@
 //! What can go wrong before the first request.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::reason::plain_reason;
+use crate::suggestions::near;
 
 /// Why there is no client. One line: what, where, and what to do.
 ///
 /// No message holds a token, a key or certificate data.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     #[error("no kubeconfig found at {0}; set KUBECONFIG, or pass --kubeconfig FILE")]
     NoKubeconfig(String),
@@ -72,6 +74,12 @@ pub enum Error {
         hint: String,
     },
 
+    #[error(
+        "credential plugin {command:?} did not end within {limit:?}; run it by hand to see why, or give it longer with \
+         --request-timeout"
+    )]
+    PluginTimedOut { command: String, limit: Duration },
+
     #[error("credential plugin {command:?} failed: {why}; run it by hand to see why")]
     PluginFailed { command: String, why: String },
 }
@@ -101,16 +109,19 @@ fn choices(known: &[String]) -> String {
 }
 
 fn suggestion(name: &str, known: &[String]) -> String {
-    let mut near: Vec<(usize, &str)> = known
-        .iter()
-        .map(|k| (strsim::damerau_levenshtein(name, k), k.as_str()))
-        .filter(|(distance, k)| *distance <= 1 + name.len().max(k.len()) / 4)
-        .collect();
-    near.sort_unstable();
+    let near = near(name, known.iter().map(String::as_str));
     match (near.first(), known) {
-        (Some((_, near)), _) => format!("; did you mean {near:?}?"),
+        (Some(near), _) => format!("; did you mean {near:?}?"),
         (None, []) => ", which names none at all".to_owned(),
         (None, known) => format!("; it has{}", choices(known).trim_start_matches(", one of")),
+    }
+}
+
+/// Credentials that cannot be sent.
+pub(super) fn unsendable(what: &'static str) -> Error {
+    Error::BadCredential {
+        what,
+        why: "it holds a line end or another character that no HTTP header can hold".to_owned(),
     }
 }
 
@@ -120,15 +131,4 @@ pub(super) fn unreadable(what: &'static str, path: &Path, error: &std::io::Error
         what,
         why: format!("{}: {}", path.display(), plain_reason(error)),
     }
-}
-
-/// The first line of foreign text, as part of a message.
-pub(super) fn tame(text: &str) -> String {
-    const LONGEST: usize = 200;
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
-    line.unwrap_or_default()
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(LONGEST)
-        .collect()
 }

@@ -4,9 +4,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use kube::config::{Kubeconfig, KubeconfigError};
+use secrecy::{ExposeSecret, SecretString};
 
 use super::Environment;
 use super::error::Error;
+use crate::bounded::{self, Excess, MOST_KUBECONFIG};
 
 /// The kubeconfig that the flag or the environment names; `None` if there is none at all.
 ///
@@ -69,10 +71,26 @@ fn spell(paths: &[PathBuf]) -> String {
     paths.join(", ")
 }
 
+/// One file of a size that a kubeconfig may have. What is in a pipe can be read only once, so that paths in it are
+/// taken as they stand.
+fn read_bounded(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
+    let unreadable = |error| KubeconfigError::ReadConfig(error, path.to_owned());
+    let file = bounded::open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        let bytes = bounded::read(file, MOST_KUBECONFIG).map_err(unreadable)?;
+        return Kubeconfig::from_yaml(&String::from_utf8_lossy(&bytes));
+    }
+    match metadata.len() > MOST_KUBECONFIG {
+        true => Err(unreadable(Excess::Bytes(MOST_KUBECONFIG).into())),
+        false => Kubeconfig::read_from(path),
+    }
+}
+
 /// One file; `None` if it does not exist.
 fn read_file(path: &Path) -> Result<Option<Kubeconfig>, Error> {
-    match Kubeconfig::read_from(path) {
-        Ok(config) => Ok(Some(config)),
+    match read_bounded(path) {
+        Ok(config) => Ok(Some(without_empty(config, path))),
         Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == ErrorKind::NotFound => {
             Ok(None)
         }
@@ -90,4 +108,39 @@ fn read_file(path: &Path) -> Result<Option<Kubeconfig>, Error> {
             line: None,
         }),
     }
+}
+
+/// kubectl knows no difference between an empty value and none.
+fn without_empty(mut config: Kubeconfig, file: &Path) -> Kubeconfig {
+    let drop = |value: &mut Option<String>| {
+        value.take_if(|text| text.is_empty());
+    };
+    // The name of a file is taken from where the kubeconfig is, and an empty one is then that folder.
+    let drop_path = |value: &mut Option<String>| {
+        value.take_if(|path| path.is_empty() || Some(Path::new(path)) == file.parent());
+    };
+    let drop_secret = |value: &mut Option<SecretString>| {
+        value.take_if(|secret| secret.expose_secret().is_empty());
+    };
+    drop(&mut config.current_context);
+    let clusters = config.clusters.iter_mut();
+    for cluster in clusters.filter_map(|named| named.cluster.as_mut()) {
+        drop(&mut cluster.server);
+        drop(&mut cluster.certificate_authority_data);
+        drop_path(&mut cluster.certificate_authority);
+    }
+    let users = config.auth_infos.iter_mut();
+    for user in users.filter_map(|named| named.auth_info.as_mut()) {
+        drop_secret(&mut user.token);
+        drop_path(&mut user.token_file);
+        drop(&mut user.client_certificate_data);
+        drop_path(&mut user.client_certificate);
+        drop_secret(&mut user.client_key_data);
+        drop_path(&mut user.client_key);
+        drop(&mut user.username);
+        drop_secret(&mut user.password);
+        drop(&mut user.impersonate);
+        drop(&mut user.impersonate_uid);
+    }
+    config
 }

@@ -4,8 +4,9 @@
 //! its user for a password.
 
 use std::io::IsTerminal;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,13 +17,23 @@ use kube::config::{AuthInfo, ExecConfig, ExecInteractiveMode};
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::process::Command;
 use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
 use tower::BoxError;
 
-use super::error::{Error, tame};
+use super::error::{Error, unsendable};
+use crate::reason::first_line;
 
 /// How long before it expires a token is replaced.
 const AHEAD: SignedDuration = SignedDuration::from_secs(30);
+
+/// The time a plugin may take that asks nobody, unless `--request-timeout` says otherwise.
+const LIMIT: Duration = Duration::from_secs(60);
+/// The time for one that asks its user, who may have to log in elsewhere.
+const LIMIT_OF_A_LOGIN: Duration = Duration::from_secs(600);
+/// For so long a plugin that failed is not run again: the requests under way would each hear the same from it.
+const REST: Duration = Duration::from_secs(10);
 
 /// What a plugin printed.
 #[derive(Deserialize)]
@@ -42,14 +53,17 @@ struct Status {
 /// Runs the user's plugin, if there is one, and puts what it gives in its place.
 ///
 /// A token that expires is kept by the [`Renewal`] instead, which goes with every request.
-pub(super) fn resolve(user: &mut AuthInfo) -> Result<Option<Renewal>, Error> {
+pub(super) async fn resolve(
+    user: &mut AuthInfo,
+    limit: Option<Duration>,
+) -> Result<Option<Renewal>, Error> {
     // What else would authenticate goes first, as in kubectl; then the plugin is not run.
     let other = user.token.is_some() || user.token_file.is_some() || user.auth_provider.is_some();
     let basic = user.username.is_some() && user.password.is_some();
     let Some(exec) = user.exec.take().filter(|_| !other && !basic) else {
         return Ok(None);
     };
-    let status = run(&exec)?;
+    let status = run(&exec, limit).await?;
     if let (Some(certificate), Some(key)) = (status.client_certificate_data, status.client_key_data)
     {
         user.client_certificate_data = Some(STANDARD.encode(certificate));
@@ -58,12 +72,19 @@ pub(super) fn resolve(user: &mut AuthInfo) -> Result<Option<Renewal>, Error> {
     match (status.token, status.expiration_timestamp) {
         (Some(token), Some(expires)) => Ok(Some(Renewal {
             exec: Arc::new(exec),
-            current: Arc::new(Mutex::new((header(&token)?, expires))),
+            limit,
+            current: Arc::new(Mutex::new(Current {
+                header: header(&token)?,
+                expires,
+                failed: None,
+            })),
         })),
-        (token, _) => {
-            user.token = token.map(SecretString::from);
+        (Some(token), None) => {
+            header(&token)?;
+            user.token = Some(SecretString::from(token));
             Ok(None)
         }
+        (None, _) => Ok(None),
     }
 }
 
@@ -71,7 +92,15 @@ pub(super) fn resolve(user: &mut AuthInfo) -> Result<Option<Renewal>, Error> {
 #[derive(Clone)]
 pub(super) struct Renewal {
     exec: Arc<ExecConfig>,
-    current: Arc<Mutex<(HeaderValue, Timestamp)>>,
+    limit: Option<Duration>,
+    current: Arc<Mutex<Current>>,
+}
+
+struct Current {
+    header: HeaderValue,
+    expires: Timestamp,
+    /// When and why there is no newer one.
+    failed: Option<(Instant, Error)>,
 }
 
 impl Renewal {
@@ -80,33 +109,44 @@ impl Renewal {
         let mut current = self.current.lock().await;
         #[expect(clippy::disallowed_methods, reason = "credentials expire by the clock")]
         let now = Timestamp::now();
-        if now + AHEAD > current.1 {
-            let exec = self.exec.clone();
-            let status = tokio::task::spawn_blocking(move || run(&exec)).await??;
-            if let Some(token) = status.token {
-                // Without an expiry it is good to the end.
-                let expires = status.expiration_timestamp.unwrap_or(Timestamp::MAX);
-                *current = (header(&token)?, expires);
+        if now + AHEAD > current.expires {
+            match &current.failed {
+                Some((at, error)) if at.elapsed() < REST => return Err(error.clone().into()),
+                _ => {}
+            }
+            if let Err(error) = current.renew(&self.exec, self.limit).await {
+                current.failed = Some((Instant::now(), error.clone()));
+                return Err(error.into());
             }
         }
         request
             .headers_mut()
-            .insert(AUTHORIZATION, current.0.clone());
+            .insert(AUTHORIZATION, current.header.clone());
         Ok(request)
+    }
+}
+
+impl Current {
+    async fn renew(&mut self, exec: &ExecConfig, limit: Option<Duration>) -> Result<(), Error> {
+        let status = run(exec, limit).await?;
+        if let Some(token) = status.token {
+            self.header = header(&token)?;
+            // Without an expiry it is good to the end.
+            self.expires = status.expiration_timestamp.unwrap_or(Timestamp::MAX);
+        }
+        Ok(())
     }
 }
 
 fn header(token: &str) -> Result<HeaderValue, Error> {
     let value = format!("Bearer {token}");
-    let mut value = HeaderValue::try_from(value).map_err(|_| Error::BadCredential {
-        what: "credential plugin's token",
-        why: "it holds characters that no header can".to_owned(),
-    })?;
+    let mut value =
+        HeaderValue::try_from(value).map_err(|_| unsendable("credential plugin's token"))?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-fn run(exec: &ExecConfig) -> Result<Status, Error> {
+async fn run(exec: &ExecConfig, limit: Option<Duration>) -> Result<Status, Error> {
     let name = exec.command.clone().unwrap_or_default();
     let failed = |why: String| Error::PluginFailed {
         command: name.clone(),
@@ -122,8 +162,16 @@ fn run(exec: &ExecConfig) -> Result<Status, Error> {
         }
         _ => terminal,
     };
-    let output = command(exec, interactive)
-        .output()
+    let limit = match interactive {
+        true => LIMIT_OF_A_LOGIN,
+        false => limit.unwrap_or(LIMIT),
+    };
+    let output = timeout(limit, command(exec, interactive).output())
+        .await
+        .map_err(|_| Error::PluginTimedOut {
+            command: name.clone(),
+            limit,
+        })?
         .map_err(|error| Error::PluginMissing {
             command: name.clone(),
             why: crate::reason::plain_reason(&error),
@@ -131,7 +179,7 @@ fn run(exec: &ExecConfig) -> Result<Status, Error> {
         })?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(failed(match tame(&said) {
+        return Err(failed(match first_line(&said) {
             said if said.is_empty() => output.status.to_string(),
             said => format!("{} ({said})", output.status),
         }));
@@ -162,10 +210,12 @@ fn command(exec: &ExecConfig, interactive: bool) -> Command {
         info["spec"]["cluster"] = json!(cluster);
     }
     command.env("KUBERNETES_EXEC_INFO", info.to_string());
+    command.kill_on_drop(true);
     if interactive {
         command.stdin(Stdio::inherit()).stderr(Stdio::inherit());
     } else {
-        command.stdin(Stdio::null());
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
     }
+    command.stdout(Stdio::piped());
     command
 }

@@ -19,7 +19,7 @@ use super::unanswered::{Unanswered, Why};
 use super::warnings::Warnings;
 
 /// How often a read is tried again.
-const RETRIES: u32 = 3;
+pub const RETRIES: u32 = 3;
 /// The longest wait before a read is tried again, whatever the server asks for.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// The wait before the first retry where the server does not name one; it doubles.
@@ -38,8 +38,8 @@ pub struct Polite {
 impl Polite {
     /// A client whose requests all go this way.
     ///
-    /// Reads that the server is too busy for (429, 503, 504) are tried again up to three times,
-    /// after the time it asks for, at most ten seconds. Writes are never repeated here: whether
+    /// Reads that the server is too busy for (429, 503, 504) or fails at (500, 502), and those to which it closes
+    /// the connection, are tried again up to three times, after the time it asks for, at most ten seconds. Writes are never repeated here: whether
     /// that is safe only their author knows. Must be called within a tokio runtime.
     pub fn client<S, B>(self, service: S, default_namespace: &str) -> kube::Client
     where
@@ -110,11 +110,16 @@ where
             let mut retries = 0;
             loop {
                 let request = Request::from_parts(head.clone(), Body::empty());
-                let response = once(&how, service.clone(), request).await?;
-                if retries == RETRIES || !too_busy(response.status()) {
-                    return Ok(response);
+                let answer = once(&how, service.clone(), request).await;
+                let passes = match &answer {
+                    Ok(response) => passes(response.status()),
+                    Err(error) => was_cut(&**error),
+                };
+                if retries == RETRIES || !passes {
+                    return answer;
                 }
-                sleep(wait(&response, retries)).await;
+                let asked = answer.ok().and_then(|response| asked(&response));
+                sleep(wait(asked, retries)).await;
                 retries += 1;
             }
         })
@@ -157,20 +162,33 @@ where
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedBy(pub String);
 
-fn too_busy(status: StatusCode) -> bool {
+/// Whether the server may well answer the same read a moment later.
+fn passes(status: StatusCode) -> bool {
     matches!(
         status,
         StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::INTERNAL_SERVER_ERROR
+            | StatusCode::BAD_GATEWAY
             | StatusCode::SERVICE_UNAVAILABLE
             | StatusCode::GATEWAY_TIMEOUT
     )
 }
 
-fn wait<B>(response: &Response<B>, retries: u32) -> Duration {
-    let asked = response.headers().get(RETRY_AFTER);
+fn was_cut(error: &(dyn std::error::Error + 'static)) -> bool {
+    let unanswered = error.downcast_ref::<Unanswered>();
+    unanswered.is_some_and(|unanswered| unanswered.why == Why::Cut)
+}
+
+/// The wait that the server asks for.
+fn asked<B>(response: &Response<B>) -> Option<Duration> {
+    let asked = response.headers().get(RETRY_AFTER)?;
+    asked.to_str().ok()?.parse().ok().map(Duration::from_secs)
+}
+
+/// The wait before a read is tried again.
+pub fn wait(asked: Option<Duration>, retries: u32) -> Duration {
     asked
-        .and_then(|value| value.to_str().ok()?.parse().ok())
-        .map_or(FIRST_WAIT * 2_u32.pow(retries), Duration::from_secs)
+        .unwrap_or(FIRST_WAIT * 2_u32.pow(retries))
         .min(LONGEST_WAIT)
 }
 

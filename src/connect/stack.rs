@@ -3,23 +3,25 @@
 use http::{HeaderValue, Uri};
 use kube::client::{AuthError, ClientBuilder};
 use kube::config::{AuthInfo, Cluster, ExecAuthCluster, KubeconfigError, LoadDataError};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use tower::buffer::Buffer;
 use tower::filter::AsyncFilterLayer;
 use tower::layer::layer_fn;
 use tower::util::option_layer;
 
-use super::error::{Error, tame, unreadable};
+use super::error::{Error, unreadable, unsendable};
 use super::plugin;
 use super::target::Target;
 use super::trace::{Trace, Traced};
 use super::{Connected, Environment, Polite, Warnings};
 use crate::args::connection::Connection;
+use crate::reason::first_line;
+use crate::redact;
 
 /// Requests that may wait for the connection pool at once.
 const QUEUE: usize = 1024;
 
-pub(super) fn client(
+pub(super) async fn client(
     target: Target,
     environment: &Environment,
     connection: &Connection,
@@ -30,8 +32,8 @@ pub(super) fn client(
     let agent = HeaderValue::from_str(&user_agent(verb)).expect("it is made of ASCII alone");
     config.headers.push((http::header::USER_AGENT, agent));
 
-    let server = shown(&config.cluster_url);
-    let renewal = plugin::resolve(&mut config.auth_info)?;
+    let server = redact::address(&config.cluster_url.to_string());
+    let renewal = plugin::resolve(&mut config.auth_info, connection.timeout()).await?;
     let warnings = Warnings::default();
     let polite = Polite {
         server: server.clone(),
@@ -89,26 +91,52 @@ fn config(target: Target, environment: &Environment) -> Result<kube::Config, Err
     config.accept_invalid_certs = cluster.insecure_skip_tls_verify == Some(true);
     config.disable_compression = cluster.disable_compression == Some(true);
     config.tls_server_name = cluster.tls_server_name.filter(|name| !name.is_empty());
-    trim_token(&mut user)?;
+    settle_token(&mut user)?;
+    check_impersonation(&user)?;
     config.auth_info = user;
     config.default_namespace = namespace.unwrap_or(config.default_namespace);
     config.default_retry = false;
     Ok(config)
 }
 
-/// Kube sends what is in a token file as it stands, and a line end is not a header's.
+/// Which token is sent. A file goes before the token beside it, as long as it can be read.
 ///
-/// A file that needs no trimming is left to kube, which reads it again when the token changes.
-fn trim_token(user: &mut AuthInfo) -> Result<(), Error> {
-    let Some(path) = user.token_file.as_ref().filter(|_| user.token.is_none()) else {
-        return Ok(());
-    };
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| unreadable("token file", path.as_ref(), &error))?;
-    if text.trim() != text {
-        user.token = Some(SecretString::from(text.trim()));
+/// Kube sends what is in a token file as it stands, and a line end is not a header's. A file that needs no trimming is
+/// left to kube, which reads it again when the token changes.
+fn settle_token(user: &mut AuthInfo) -> Result<(), Error> {
+    if let Some(path) = &user.token_file {
+        match std::fs::read_to_string(path) {
+            Ok(text) => {
+                sendable("token file", text.trim())?;
+                user.token = (text.trim() != text).then(|| SecretString::from(text.trim()));
+            }
+            Err(_) if user.token.is_some() => {}
+            Err(error) => return Err(unreadable("token file", path.as_ref(), &error)),
+        }
+    }
+    match &user.token {
+        Some(token) => sendable("token", token.expose_secret()),
+        None => Ok(()),
+    }
+}
+
+/// What is sent as whom to act: the names go into headers, too.
+fn check_impersonation(user: &AuthInfo) -> Result<(), Error> {
+    let extra = user.impersonate_user_extra.iter().flatten();
+    let names = user.impersonate.iter().chain(&user.impersonate_uid);
+    let names = names.chain(user.impersonate_groups.iter().flatten());
+    for name in names.chain(extra.flat_map(|(_, values)| values)) {
+        sendable("user to impersonate", name)?;
     }
     Ok(())
+}
+
+/// Refuses what no header can hold, line ends above all.
+fn sendable(what: &'static str, text: &str) -> Result<(), Error> {
+    match HeaderValue::from_str(text) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(unsendable(what)),
+    }
 }
 
 /// The address of a server; without a scheme it is https if anything about TLS is said.
@@ -120,7 +148,7 @@ fn address(server: &str, has_tls: bool) -> Result<Uri, Error> {
     };
     let uri: Option<Uri> = spelled.parse().ok();
     uri.filter(|uri| uri.host().is_some() && matches!(uri.scheme_str(), Some("http" | "https")))
-        .ok_or_else(|| Error::BadServer(without_credentials(server)))
+        .ok_or_else(|| Error::BadServer(redact::url(server)))
 }
 
 fn proxy(cluster: &Cluster, environment: &Environment, server: &Uri) -> Result<Option<Uri>, Error> {
@@ -134,22 +162,8 @@ fn proxy(cluster: &Cluster, environment: &Environment, server: &Uri) -> Result<O
     };
     let uri: Option<Uri> = spelled.parse().ok();
     uri.filter(|uri| matches!(uri.scheme_str(), Some("http" | "https" | "socks5")))
-        .ok_or_else(|| Error::BadProxy(without_credentials(&proxy)))
+        .ok_or_else(|| Error::BadProxy(redact::url(&proxy)))
         .map(Some)
-}
-
-/// A URL as it may be shown: what stands before an `@` may be a password.
-fn without_credentials(url: &str) -> String {
-    match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://{rest}"),
-        (None, Some((_, rest))) => rest.to_owned(),
-        (_, None) => url.to_owned(),
-    }
-}
-
-fn shown(uri: &Uri) -> String {
-    let url = without_credentials(&uri.to_string());
-    url.trim_end_matches('/').to_owned()
 }
 
 fn certificates(bundle: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
@@ -217,10 +231,7 @@ fn explain(error: kube::Error) -> Error {
             unreadable("token file", &path, &error)
         }
         kube::Error::Auth(AuthError::InvalidBearerToken(_) | AuthError::InvalidBasicAuth(_)) => {
-            bad(
-                "credentials",
-                "they hold characters that no header can".to_owned(),
-            )
+            unsendable("credentials")
         }
         kube::Error::InferKubeconfig(KubeconfigError::LoadClientCertificate(error)) => {
             load("client certificate", &error)
@@ -228,8 +239,8 @@ fn explain(error: kube::Error) -> Error {
         kube::Error::InferKubeconfig(KubeconfigError::LoadClientKey(error)) => {
             load("client key", &error)
         }
-        kube::Error::RustlsTls(error) => bad("certificates", tame(&error.to_string())),
-        kube::Error::Auth(error) => bad("credentials", tame(&error.to_string())),
-        other => bad("connection settings", tame(&other.to_string())),
+        kube::Error::RustlsTls(error) => bad("certificates", first_line(&error.to_string())),
+        kube::Error::Auth(error) => bad("credentials", first_line(&error.to_string())),
+        other => bad("connection settings", first_line(&other.to_string())),
     }
 }

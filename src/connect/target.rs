@@ -90,9 +90,10 @@ impl Target {
 
     /// The cluster that this process runs in, as the pod's service account.
     pub fn in_cluster(host: &str, port: &str) -> Target {
-        let host = match host.contains(':') {
-            true => format!("[{host}]"),
-            false => host.to_owned(),
+        let host = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host.to_owned()
         };
         Target {
             cluster: Cluster {

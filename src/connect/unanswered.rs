@@ -5,6 +5,8 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use crate::redact;
+
 /// A request that got no answer, or only part of one.
 ///
 /// Displays as one line that says what, where and what to do; [`Unanswered::short`] is for a line
@@ -44,7 +46,7 @@ impl Unanswered {
         if let Some(known) = chain().find_map(|e| e.downcast_ref::<Unanswered>()) {
             return known.clone();
         }
-        let texts: Vec<String> = chain().map(ToString::to_string).collect();
+        let texts: Vec<String> = chain().map(|e| redact::text(&e.to_string())).collect();
         let says = |what: &str| texts.iter().any(|t| t.contains(what));
         let after = |what: &str| {
             texts

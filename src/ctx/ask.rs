@@ -2,9 +2,17 @@
 
 use std::io::IsTerminal;
 
-use crate::error::{Error, Exit, Result};
+use dialoguer::theme::{SimpleTheme, Theme};
+
+use super::Ctx;
+use super::edges::{self, Line};
+use super::limits::within;
+use super::preview::Preview;
+use crate::args::safety::{DryRun, Safety};
+use crate::error::{Error, Exit};
 use crate::plan::{Grade, Plan};
-use crate::view::count;
+use crate::screen::Screen;
+use crate::view::{Text, count};
 
 /// What must be answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +21,18 @@ pub enum Question {
     YesNo,
     /// These words, typed.
     Type(String),
+}
+
+/// Why a change is not made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unconfirmed {
+    /// The answer on the terminal is no.
+    No,
+    /// There is no terminal, and standard input does not say yes.
+    Unanswered,
+    /// Standard input says yes, to what takes more than that.
+    NotEnough(Grade),
+    Interrupted,
 }
 
 impl Question {
@@ -28,52 +48,125 @@ impl Question {
         }
     }
 
-    /// Asks, on the terminal.
+    /// Asks on stderr, and reads the answer from standard input: a whole line, as a terminal edits it. dialoguer reads
+    /// key by key, and leaves what follows the first key to the shell.
+    ///
+    /// Where standard input is no terminal, a line of it answers y or N and nothing beyond.
     ///
     /// # Errors
     ///
-    /// There is no terminal, or the answer is no.
-    pub fn ask(&self, plan: &Plan) -> Result<()> {
-        if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-            return Err(refused(
-                "not confirmed, and there is no terminal to ask on; nothing was changed",
-            )
-            .hint("add --confirm, or look first with --dry-run"));
+    /// Why it must not go ahead.
+    pub async fn ask(&self, plan: &Plan, screen: &mut Screen) -> Result<(), Unconfirmed> {
+        let terminal = std::io::stdin().is_terminal();
+        if terminal && !screen.err.terminal {
+            return Err(Unconfirmed::Unanswered);
         }
-        let answered = match self {
-            Question::YesNo => dialoguer::Confirm::new()
-                .with_prompt("Go ahead?")
-                .default(false)
-                .interact_opt()
-                .map(|answer| answer == Some(true)),
-            Question::Type(words) => {
+        screen.prompt(&self.words(plan, terminal));
+        let line = edges::line().await;
+        // What comes next starts on a line of its own, also where no one has pressed enter.
+        if !matches!(&line, Line::Of(typed) if terminal && typed.ends_with('\n')) {
+            screen.prompt("\n");
+        }
+        let Line::Of(line) = line else {
+            return Err(Unconfirmed::Interrupted);
+        };
+        let yes = matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes");
+        match (terminal, self) {
+            (true, _) if !line.ends_with('\n') => Err(Unconfirmed::No),
+            (true, Question::Type(words)) if line.trim() == words => Ok(()),
+            (_, Question::YesNo) if yes => Ok(()),
+            (true, _) => Err(Unconfirmed::No),
+            (false, Question::Type(_)) if yes => Err(Unconfirmed::NotEnough(plan.grade())),
+            (false, _) => Err(Unconfirmed::Unanswered),
+        }
+    }
+
+    fn words(&self, plan: &Plan, terminal: bool) -> String {
+        let mut asked = String::new();
+        let written = match self {
+            Question::Type(words) if terminal => {
                 let what = match plan.nodes().len() {
-                    0 => "the name".to_owned(),
-                    nodes if plan.grade() == Grade::B4 => {
+                    nodes if nodes > 0 && plan.grade() == Grade::B4 => {
                         format!("the name and the number of nodes ({})", count(nodes))
                     }
                     _ => "the name".to_owned(),
                 };
-                dialoguer::Input::<String>::new()
-                    .with_prompt(format!("To go ahead, type {what}: {words}"))
-                    .allow_empty(true)
-                    .interact_text()
-                    .map(|answer| answer.trim() == words)
+                let question = format!("To go ahead, type {what}: {words}");
+                SimpleTheme.format_input_prompt(&mut asked, &question, None)
             }
+            _ => SimpleTheme.format_confirm_prompt(&mut asked, "Go ahead?", Some(false)),
         };
-        match answered {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(refused("not confirmed; nothing was changed")),
-            Err(error) => Err(refused(&format!(
-                "no answer ({error}); nothing was changed"
-            ))),
-        }
+        written.expect("a string takes all");
+        asked
     }
 }
 
-fn refused(message: &str) -> Error {
-    Error {
-        exit: Exit::Refused,
-        ..Error::failed(message)
+impl Ctx {
+    pub(super) async fn question(&mut self, plan: &Plan) -> Result<(), Unconfirmed> {
+        Question::of(plan).ask(plan, &mut self.screen).await
+    }
+
+    /// Shows what is to come, and asks; for a command that goes on once its first writes are done.
+    ///
+    /// # Errors
+    ///
+    /// It is not confirmed, or goes beyond what the flags allow.
+    pub async fn ask(&mut self, plan: &Plan, preview: Text, safety: &Safety) -> Result<(), Error> {
+        within(plan, safety)?;
+        self.note(preview);
+        if !safety.confirm {
+            self.question(plan).await?;
+        }
+        Ok(())
+    }
+
+    /// Refuses to confirm a change to files.
+    ///
+    /// # Errors
+    ///
+    /// The change was confirmed, and would not be made.
+    pub fn refuse_files(&self, safety: &Safety) -> Result<(), Error> {
+        let only_looks = safety.dry_run != DryRun::None || safety.plan_out.is_some();
+        if self.global.reading.from.is_empty() || !safety.confirm || only_looks {
+            return Ok(());
+        }
+        let why = "--confirm is for a change, and what is read with --from cannot be changed";
+        Err(Error::usage(why).hint("leave one of them out, or add --dry-run"))
+    }
+
+    /// Ends without a change and without an error.
+    pub(super) fn abort(&mut self, preview: &Preview<'_>) -> Result<Exit, Error> {
+        if self.global.output.format.is_data() {
+            self.show(preview)?;
+        }
+        self.note("Aborted.");
+        self.note("hint: add --confirm to go ahead without a terminal");
+        Ok(Exit::Done)
+    }
+}
+
+impl From<Unconfirmed> for Error {
+    fn from(unconfirmed: Unconfirmed) -> Error {
+        let refused = |message: &str| Error {
+            exit: Exit::Refused,
+            ..Error::failed(message)
+        };
+        const HINT: &str = "add --confirm, or look first with --dry-run";
+        match unconfirmed {
+            Unconfirmed::No => refused("not confirmed; nothing was changed"),
+            Unconfirmed::Unanswered => {
+                refused("not confirmed, and there is no terminal to ask on; nothing was changed")
+                    .hint(HINT)
+            }
+            Unconfirmed::NotEnough(grade) => refused(&format!(
+                "a y on standard input does not confirm this ({}); nothing was changed",
+                grade.meaning()
+            ))
+            .hint(HINT),
+            Unconfirmed::Interrupted => Error {
+                exit: Exit::Interrupted,
+                ..Error::failed("interrupted; nothing was changed")
+            },
+        }
     }
 }

@@ -1,44 +1,34 @@
 //! The one way from a plan to the cluster: preview, question, permissions, journal, writes, table.
 
-use std::io::IsTerminal;
-use std::time::Duration;
+use std::cell::RefCell;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-use super::ask::Question;
+use super::aftermath;
+use super::ask::Unconfirmed;
 use super::closing::Closing;
 use super::external_diff::External;
 use super::follow::Follower;
 use super::limits::within;
 use super::preview::Preview;
-use super::{Ctx, Goal, Waiting, edges};
+use super::progress::Progress;
+use super::{Ctx, Goal, Waiting, edges, sight};
 use crate::apply::file as apply_file;
 use crate::apply::journal::{Circumstances, Store};
-use crate::apply::{Attend, Ended, Event, Fate, Journal, Options, Outcome, Stopper, Verdict};
-use crate::apply::{attended, preflight};
+use crate::apply::{Attend, Ended, Event, Journal, Options, Outcome, Stopper};
+use crate::apply::{attended, owner, preflight};
 use crate::args::safety::{DryRun, Safety};
 use crate::error::{Error, Exit, Result};
-use crate::plan::{Plan, Target};
-use crate::view::{Text, View};
+use crate::plan::Plan;
+use crate::view::View;
 
 /// What is peculiar to one command.
 #[derive(Debug, Clone, Default)]
 pub struct Manner {
-    /// Goes ahead where there is no terminal to ask on, as scripts of old expect.
-    pub unasked: bool,
+    /// Is no error where nobody confirms it and there is no terminal to ask on, as scripts of old expect.
+    pub aborts: bool,
     /// The journal that the plan takes back.
     pub undoes: Option<String>,
-}
-
-/// What came of a plan that a command goes on from.
-#[derive(Debug, Clone, Default)]
-pub struct Taken {
-    /// What was sent, or found to be so already.
-    pub begun: Vec<Target>,
-    /// What was not done, and why.
-    pub failed: Vec<(Target, String)>,
-    pub interrupted: bool,
-    pub journal: Option<String>,
+    /// What of the plan is shown and asked about, where the rest of it changes nothing.
+    pub shown: Option<Plan>,
 }
 
 impl Ctx {
@@ -61,14 +51,16 @@ impl Ctx {
         mut waiting: Option<Waiting<'_>>,
     ) -> Result<Exit> {
         let from_files = !self.global.reading.from.is_empty();
+        self.refuse_files(safety)?;
         if from_files && safety.dry_run == DryRun::Server {
             let why = "--dry-run=server asks the server, and files are no server";
             return Err(Error::usage(why));
         }
         self.say_what_was_not_read(plan, safety.dry_run);
         let external = External::of(edges::variable).filter(|_| safety.diff);
+        let changes = manner.shown.as_ref().unwrap_or(plan);
         let preview = Preview {
-            plan,
+            plan: changes,
             diff: safety.diff && external.is_none(),
         };
         if let Some(file) = &safety.plan_out {
@@ -90,10 +82,10 @@ impl Ctx {
             }
             return self.close(plan, &Outcome::nothing_done(plan), None, safety, None);
         }
-        within(plan, safety)?;
+        within(changes, safety)?;
         if safety.dry_run == DryRun::Client || from_files {
             self.show(&preview)?;
-            self.show_diff(plan, external.as_ref())?;
+            self.show_diff(changes, external.as_ref())?;
             let why = if from_files {
                 "read from files"
             } else {
@@ -102,17 +94,17 @@ impl Ctx {
             self.note(format!("{why}: nothing was changed"));
             return Ok(Exit::Done);
         }
-        let options = Options::from(safety);
-        if !options.dry_run || safety.diff {
+        let options = self.options(safety);
+        if (!options.dry_run || safety.diff) && (!changes.is_empty() || plan.waits()) {
             self.note(preview.blocks(false));
             if let Some(external) = &external {
-                external.show(plan, true)?;
+                external.show(changes, true)?;
             }
         }
-        if !options.dry_run {
-            let askable = std::io::stdin().is_terminal();
-            if !plan.is_empty() && !safety.confirm && (askable || !manner.unasked) {
-                Question::of(plan).ask(plan)?;
+        if !options.dry_run && !changes.is_empty() && !safety.confirm {
+            match self.question(changes).await {
+                Err(Unconfirmed::Unanswered) if manner.aborts => return self.abort(&preview),
+                answer => answer?,
             }
         }
         let undoes = manner.undoes;
@@ -123,45 +115,15 @@ impl Ctx {
         self.close(plan, &outcome, journal, safety, goal)
     }
 
-    /// Shows what is to come, and asks; for a command that goes on once its first writes are done.
-    ///
-    /// # Errors
-    ///
-    /// It is not confirmed, or goes beyond what the flags allow.
-    pub fn ask(&mut self, plan: &Plan, preview: Text, safety: &Safety) -> Result<()> {
-        within(plan, safety)?;
-        self.note(preview);
-        match safety.confirm {
-            true => Ok(()),
-            false => Question::of(plan).ask(plan),
+    pub(super) fn options(&self, safety: &Safety) -> Options {
+        Options {
+            holder: owner::of(super::now()).text(),
+            ..Options::of(safety, &self.global.connection)
         }
     }
 
-    /// Carries out what was asked about, or a part of it, with a journal of its own, and shows nothing.
-    pub async fn take(&mut self, plan: &Plan, safety: &Safety) -> Result<Taken> {
-        let options = Options::from(safety);
-        let (outcome, journal) = self.send(plan, &options, safety, None, None).await?;
-        let failed = outcome.of(plan).filter_map(|(step, fate)| match fate {
-            Fate::Skipped { why } | Fate::Failed { why } => {
-                Some((step.target.clone(), why.clone()))
-            }
-            Fate::Applied | Fate::Unchanged | Fate::Gone | Fate::NotReached => None,
-        });
-        let reached = |fate: &Fate| *fate != Fate::NotReached;
-        Ok(Taken {
-            failed: failed.collect(),
-            begun: outcome
-                .of(plan)
-                .filter(|(_, fate)| reached(fate))
-                .map(|(step, _)| step.target.clone())
-                .collect(),
-            interrupted: outcome.verdict() == Verdict::Interrupted,
-            journal,
-        })
-    }
-
     /// Permissions, journal, writes.
-    async fn send(
+    pub(super) async fn send(
         &mut self,
         plan: &Plan,
         options: &Options,
@@ -187,8 +149,8 @@ impl Ctx {
         if let Some(why) = journal.as_ref().and_then(Journal::trouble) {
             self.warn(format!("the journal is incomplete: {why}"));
         }
-        for gone in gone(plan, &outcome) {
-            self.warn(gone);
+        for beside in aftermath::beside(plan, &outcome) {
+            self.warn(beside);
         }
         if options.dry_run {
             for step in plan.steps() {
@@ -220,13 +182,15 @@ impl Ctx {
     fn say_what_was_not_read(&mut self, plan: &Plan, dry_run: DryRun) {
         // Its preview, which holds the warnings, is not shown where the server is asked.
         let shown = dry_run != DryRun::Server;
-        for (source, why) in std::mem::take(&mut self.unread) {
-            let mut warnings = plan.consequences.warnings.iter();
-            if !(shown && warnings.any(|warning| warning.contains(&why))) {
-                self.warn(format!(
-                    "cannot read {source}: {why}; the plan was made without"
-                ));
-            }
+        let mut unread = std::mem::take(&mut self.unread);
+        let warnings = &plan.consequences.warnings;
+        unread.retain(|(_, why)| {
+            let says = |warning: &String| warning.contains(&why.message);
+            !(shown && warnings.iter().any(says))
+        });
+        if !unread.is_empty() {
+            let says = sight::told(&unread);
+            self.warn(format!("{says}; the plan was made without"));
         }
     }
 
@@ -250,7 +214,13 @@ impl Ctx {
         if goal.is_some() || !plan.is_empty() || self.global.output.format.is_data() {
             self.show(&closing)?;
         }
-        Ok(closing.exit())
+        let exit = closing.exit();
+        if safety.dry_run == DryRun::None
+            && let Some(target) = outcome.left_paused(plan)
+        {
+            self.warn(aftermath::left_paused(target));
+        }
+        Ok(exit)
     }
 
     /// Refuses where the user may not do what the plan needs.
@@ -298,44 +268,34 @@ impl Ctx {
         let namespace = self.connected.as_ref().and_then(|c| c.namespace.clone());
         let (stopper, stop) = Stopper::new();
         // A follower draws by itself.
-        let bar = progress(plan, self.screen.err.terminal && waiting.is_none());
+        let mut progress = Progress::of(plan, self.screen.err.terminal && waiting.is_none());
         let mut follower =
             waiting.map(|waiting| Follower::new(waiting, &mut self.screen, &client, namespace));
         let attendant = follower.as_mut().map(|f| f as &mut dyn Attend);
-        let mut failed = 0;
-        let mut hear = |event: &Event<'_>| match event {
-            Event::Step { fate, .. } => {
-                failed += usize::from(matches!(fate, Fate::Failed { .. }));
-                if failed > 0 {
-                    bar.set_message(format!("{failed} failed"));
-                }
-                bar.inc(1);
-            }
-            Event::Throttled { .. } => bar.set_message("the server asks for patience"),
-            Event::Waiting { until } => {
-                bar.set_message(format!("waiting until {}", until.describe()))
-            }
-            Event::Pausing { pause, left, .. } => {
-                bar.set_message(format!(
-                    "{} nodes left; pausing {} s",
-                    left,
-                    pause.as_secs()
-                ));
-            }
-            _ => {}
+        let held = RefCell::new(None);
+        let mut hear = |event: &Event<'_>| {
+            aftermath::note_hold(&held, event);
+            progress.hear(event);
         };
         let outcome = tokio::select! {
             biased;
-            () = edges::interrupted_twice(interrupt, &stopper) => Err(Error {
-                exit: Exit::Interrupted,
-                ..Error::failed("interrupted twice; what was in flight may or may not have been done")
+            () = edges::interrupted_twice(interrupt, &stopper) => {
+                let error = Error {
+                    exit: Exit::Interrupted,
+                    ..Error::failed("interrupted twice; what was in flight may or may not have been done")
+                }
+                .hint("kubectl skyhook journal show")
+                .hint("kubectl skyhook undo");
+                Err(match held.borrow().as_ref() {
+                    Some(target) => error.hint(aftermath::left_paused(target)),
+                    None => error,
+                })
             }
-            .hint("kubectl skyhook journal show").hint("kubectl skyhook undo")),
             outcome = attended(&client, plan, options, journal, &stop, &mut hear, attendant) => {
                 Ok(outcome)
             }
         };
-        bar.finish_and_clear();
+        progress.end();
         outcome
     }
 
@@ -357,37 +317,4 @@ impl Ctx {
         let connected = self.connected.as_ref().expect("it was just made");
         Ok(connected.client.clone())
     }
-}
-
-/// Says which objects went meanwhile, and what was therefore not done.
-fn gone(plan: &Plan, outcome: &Outcome) -> Vec<String> {
-    let mut gone: Vec<(String, Vec<&str>)> = Vec::new();
-    for (step, _) in outcome.of(plan).filter(|(_, fate)| **fate == Fate::Gone) {
-        let target = step.target.to_string();
-        match gone.iter_mut().find(|(name, _)| *name == target) {
-            Some((_, left_out)) => left_out.push(&step.why),
-            None => gone.push((target, vec![&step.why])),
-        }
-    }
-    let said = gone.into_iter().map(|(target, left_out)| {
-        format!(
-            "{target} was deleted meanwhile, so this was left out: {}",
-            left_out.join("; ")
-        )
-    });
-    said.collect()
-}
-
-fn progress(plan: &Plan, terminal: bool) -> ProgressBar {
-    let steps = plan.steps().count();
-    // A single object is done before one could read the line.
-    let target = match terminal && steps > 1 {
-        true => ProgressDrawTarget::stderr(),
-        false => ProgressDrawTarget::hidden(),
-    };
-    let bar = ProgressBar::with_draw_target(u64::try_from(steps).ok(), target);
-    let style = ProgressStyle::with_template("{pos}/{len} objects  {per_sec}  {msg}");
-    bar.set_style(style.expect("the template is sound"));
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }

@@ -4,12 +4,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::preview::API_VERSION;
 use crate::apply::{Ended, Fate, Outcome, Tally, Verdict};
 use crate::error::Exit;
 use crate::plan::{Grade, Plan, Sign};
 use crate::view::text::{self, Label, Text};
-use crate::view::{NodeSet, Table, View, count};
+use crate::view::{API_VERSION, NodeSet, Table, View, count, plural};
 
 /// Rows of the table; the rest is counted.
 const MOST_ROWS: usize = 30;
@@ -40,16 +39,28 @@ impl Closing<'_> {
         }
     }
 
+    /// Whether it ended early, and left nothing behind: it was paused, and resumed.
+    fn put_back(&self) -> bool {
+        self.outcome.verdict() != Verdict::Done && self.outcome.put_back(self.plan)
+    }
+
     fn summary(&self) -> text::Line {
         let tally = self.outcome.tally();
         let mut parts = Vec::new();
         let would = if self.dry_run { "would be " } else { "" };
+        let put_back = self.put_back();
+        if put_back {
+            parts.push("nothing changed".to_owned());
+        }
+        let applied = if put_back { 0 } else { tally.applied };
         for (number, what) in [
-            (tally.applied, format!("{would}changed")),
+            (applied, format!("{would}changed")),
             (tally.unchanged, "so already".to_owned()),
             (tally.gone, "gone".to_owned()),
+            (tally.kept, "left to someone else".to_owned()),
             (tally.skipped, "skipped".to_owned()),
             (tally.failed, "failed".to_owned()),
+            (tally.unknown, "unknown".to_owned()),
             (tally.not_reached, "not reached".to_owned()),
         ] {
             if number > 0 {
@@ -72,14 +83,20 @@ impl Closing<'_> {
             Ended::Finished => return None,
             Ended::Interrupted => {
                 let mut fates = self.outcome.fates.iter().flatten();
-                match fates.all(|fate| *fate == Fate::NotReached) {
-                    true => "interrupted before anything was sent".to_owned(),
-                    false => "interrupted; what was in flight was finished".to_owned(),
+                if fates.all(|fate| *fate == Fate::NotReached) {
+                    "interrupted before anything was sent".to_owned()
+                } else if self.put_back() {
+                    "interrupted; the pause was lifted again".to_owned()
+                } else {
+                    "interrupted; what was in flight was finished".to_owned()
                 }
             }
             Ended::Halted => {
                 "stopped: the first step was not taken, and all others rely on it".to_owned()
             }
+            Ended::Unjournalled { why } => format!(
+                "stopped: the journal cannot be written ({why}), and what it does not hold could not be taken back"
+            ),
             Ended::TooManyFailures { failed } => {
                 format!("stopped by itself after {} failed", count(*failed))
             }
@@ -103,10 +120,21 @@ impl Closing<'_> {
         })
     }
 
+    /// What is not known.
+    fn unknown(&self) -> Option<String> {
+        let objects = plural(self.outcome.tally().unknown, "object");
+        (self.outcome.tally().unknown > 0).then(|| {
+            format!(
+                "whether {objects} changed is not known: the change may or may not have been made; `kubectl skyhook \
+                 undo` looks, and takes back what was"
+            )
+        })
+    }
+
     /// What to type next.
     fn next(&self) -> Option<String> {
         let tally = self.outcome.tally();
-        if self.dry_run || tally.applied == 0 {
+        if self.dry_run || tally.applied + tally.unknown == 0 || self.put_back() {
             return None;
         }
         let id = self.journal.as_ref()?;
@@ -130,8 +158,10 @@ impl View for Closing<'_> {
                 Fate::Unchanged => (Label::Good, "so already", ""),
                 Fate::Gone => (Label::Warning, "gone", ""),
                 Fate::NotReached => (Label::Warning, "not reached", ""),
+                Fate::Kept { why } => (Label::Warning, "left to someone else", why.as_str()),
                 Fate::Skipped { why } => (Label::Warning, "skipped", why.as_str()),
                 Fate::Failed { why } => (Label::Error, "failed", why.as_str()),
+                Fate::Unknown { why } => (Label::Error, "unknown", why.as_str()),
             };
             if table.len() >= MOST_ROWS && !wide {
                 more += 1;
@@ -154,6 +184,9 @@ impl View for Closing<'_> {
         text.blank().line(self.summary());
         if let Some(why) = self.ended() {
             text.paragraph(Label::Warning.on(why));
+        }
+        if let Some(unknown) = self.unknown() {
+            text.paragraph(Label::Warning.on(unknown));
         }
         if let Some(reached) = &self.reached {
             text.paragraph(reached.as_str());

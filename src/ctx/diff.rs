@@ -97,6 +97,7 @@ fn whole(side: &Side) -> String {
 fn sides(step: &Step) -> (Side, Side) {
     match &step.change {
         Change::Metadata(metadata) => metadata_sides(metadata),
+        Change::Hold(hold) | Change::Release(hold) => metadata_sides(hold.edits()),
         Change::Spec(fields) | Change::Status(fields) => {
             let side = |value: fn(&Field) -> &Option<Value>| {
                 let places = fields.iter().filter_map(|f| {

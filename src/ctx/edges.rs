@@ -1,6 +1,9 @@
 //! What the process is told from outside: signals, its command line, the time, the environment.
 
+use std::io::{BufRead, Read};
+
 use crate::apply::Stopper;
+use crate::args::redacted::redacted;
 
 /// Waits for an interrupt, passes it on, and waits for another one.
 pub async fn interrupted_twice(first: impl Future<Output = ()>, stopper: &Stopper) {
@@ -47,13 +50,42 @@ pub fn interrupt() -> impl Future<Output = ()> {
     }
 }
 
+/// What came from standard input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Line {
+    /// A line, without its end where the input ends first; empty at the end of the input.
+    Of(String),
+    /// An interrupt came first.
+    Interrupted,
+}
+
+/// The next line of standard input, or as much of it as an answer may need.
+pub async fn line() -> Line {
+    const MOST: u64 = 1024;
+    let interrupt = interrupt();
+    let (tell, told) = tokio::sync::oneshot::channel();
+    // A read cannot be called off; on a thread of nobody's it does not keep the process from ending.
+    std::thread::spawn(move || {
+        let mut line = Vec::new();
+        // What cannot be read says nothing.
+        let _ = std::io::stdin()
+            .lock()
+            .take(MOST)
+            .read_until(b'\n', &mut line);
+        let _ = tell.send(String::from_utf8_lossy(&line).into_owned());
+    });
+    tokio::select! {
+        biased;
+        () = interrupt => Line::Interrupted,
+        line = told => Line::Of(line.unwrap_or_default()),
+    }
+}
+
 pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|v| !v.is_empty())
 }
 
 /// The command line, for the journal.
 pub fn command_line() -> Vec<String> {
-    std::env::args_os()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect()
+    redacted(std::env::args_os().map(|word| word.to_string_lossy().into_owned()))
 }

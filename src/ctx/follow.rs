@@ -1,6 +1,5 @@
 //! Waiting with open eyes: progress from watches, and an end as soon as it is known.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -16,11 +15,11 @@ use crate::screen::Screen;
 use crate::view::View;
 use crate::view::text::{Line, Text};
 
-/// Hindrances are looked for this long after a change.
+/// Blockers are looked for this long after a change.
 const AFTER_A_CHANGE: Duration = Duration::from_secs(2);
-/// And this long after the last time, as not everything that hinders is watched.
+/// And this long after the last time, as not everything that blocks is watched.
 const ANYWAY: Duration = Duration::from_secs(5);
-/// What hinders must be there still so much later: sources are read side by side, and one look may see two moments.
+/// What blocks must be there still so much later: sources are read side by side, and one look may see two moments.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(1);
 /// How often in a row a server may refuse the credentials, as one does that is just starting.
 const REFUSALS: u32 = 5;
@@ -33,17 +32,23 @@ pub trait Goal {
     /// How far it is.
     fn look(&mut self, cluster: &Cluster) -> Look;
 
-    /// What keeps it from coming about, each under a name that it keeps from one look to the next.
-    fn hindrances(&mut self, cluster: &Cluster) -> BTreeSet<String>;
+    /// Whether it is blocked, with all that the rules look at.
+    fn blocked(&mut self, cluster: &Cluster) -> Blocked;
 
-    /// These are there to stay: it is over.
-    fn give_up(&mut self, cluster: Cluster, hindrances: &BTreeSet<String>);
-
-    /// What it was given up for.
+    /// What blocks it.
     fn found(&self) -> Option<Box<dyn View + '_>>;
 
     /// What has come about and what not, for the end, in one line.
     fn summary(&self, finished: bool) -> Option<String>;
+}
+
+/// Whether something is blocked until somebody acts.
+pub enum Blocked {
+    No,
+    /// The next look tells.
+    Perhaps,
+    /// By what, in a few words each.
+    By(Vec<String>),
 }
 
 /// How far something is.
@@ -67,7 +72,7 @@ pub enum Standing {
 /// What is waited for, from when on, and how long.
 pub struct Waiting<'a> {
     pub goal: &'a mut dyn Goal,
-    /// As it was loaded, with all that hindrances show in.
+    /// As it was loaded, with all that the rules look at.
     pub cluster: Cluster,
     /// `None` is for ever.
     pub timeout: Option<Duration>,
@@ -137,7 +142,6 @@ impl<'a> Follower<'a> {
 
     /// Looks at each change until it is over.
     async fn watch(&mut self, follow: &mut Follow) -> Ended {
-        let mut suspects = BTreeSet::new();
         let mut last = Instant::now();
         let mut next = last + AFTER_A_CHANGE;
         let mut cluster = None;
@@ -154,20 +158,13 @@ impl<'a> Follower<'a> {
             if Instant::now() >= next && cluster.is_some() {
                 follow.refresh(super::now()).await;
                 let whole = follow.cluster(super::now());
-                let hindrances = self.goal.hindrances(&whole);
-                let stay: BTreeSet<String> = suspects.intersection(&hindrances).cloned().collect();
-                if !stay.is_empty() {
-                    self.goal.give_up(whole, &stay);
-                    let findings = stay.into_iter().collect();
-                    return Ended::Hindered { findings };
-                }
-                suspects = hindrances;
+                let pause = match self.goal.blocked(&whole) {
+                    Blocked::By(findings) => return Ended::Hindered { findings },
+                    Blocked::Perhaps => CONFIRMED_AFTER,
+                    Blocked::No => ANYWAY,
+                };
                 last = Instant::now();
-                next = last
-                    + match suspects.is_empty() {
-                        true => ANYWAY,
-                        false => CONFIRMED_AFTER,
-                    };
+                next = last + pause;
             }
             tokio::select! {
                 news = follow.news() => match news {

@@ -7,10 +7,8 @@ use serde_json::Value;
 use super::diff::diff;
 use crate::plan::{Consequences, Grade, Plan};
 use crate::view::text::{self, Label, Text};
-use crate::view::{NodeSet, View, count, plural};
+use crate::view::{API_VERSION, NodeSet, View, count, plural};
 
-/// The `apiVersion` of the documents that this program prints.
-pub(super) const API_VERSION: &str = "kubectl-skyhook/v1";
 /// Groups of like changes that are shown; the rest is counted.
 const MOST_GROUPS: usize = 25;
 

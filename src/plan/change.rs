@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::edit::Rebased;
 use super::fields::{self, Field};
 use super::guard::{Broken, check};
+use super::hold::{self, Hold};
 use super::metadata::Metadata;
 use super::pointer::{lookup, normalise, pointer, test};
 use super::remake::is_as_made;
@@ -21,6 +22,10 @@ use super::{Guard, Target, remake, taints};
 pub enum Change {
     /// Annotations and labels of any object, and the cordon of a node.
     Metadata(Metadata),
+    /// The operator is paused for a custom resource, for as long as the plan takes.
+    Hold(Hold),
+    /// That pause ends.
+    Release(Hold),
     /// Fields of a custom resource's spec.
     Spec(Vec<Field>),
     /// Fields of a custom resource's status.
@@ -74,6 +79,7 @@ impl Change {
     pub fn describe(&self) -> Vec<String> {
         match self {
             Change::Metadata(metadata) => metadata.describe(),
+            Change::Hold(hold) | Change::Release(hold) => hold.describe(),
             Change::Spec(fields) | Change::Status(fields) => fields::describe(fields),
             Change::Finalizer { entry, .. } => vec![format!("remove finalizer {entry}")],
             Change::Conditions { remove, restore } => {
@@ -99,6 +105,7 @@ impl Change {
         };
         match self {
             Change::Metadata(metadata) => patch(None, metadata.operations()),
+            Change::Hold(hold) | Change::Release(hold) => patch(None, hold.operations()),
             Change::Spec(fields) => patch(None, fields::operations(fields)),
             Change::Status(fields) => patch(Some("status"), fields::operations(fields)),
             Change::Taints { from, to } => patch(None, taints::operations(from, to)),
@@ -153,6 +160,7 @@ impl Change {
         check(object, &self.tests())?;
         match self {
             Change::Metadata(metadata) => metadata.write(object),
+            Change::Hold(hold) | Change::Release(hold) => hold.edits().write(object),
             Change::Spec(fields) | Change::Status(fields) => fields::write(fields, object),
             Change::Finalizer { index, .. } => {
                 if let Some(list) = list_mut(object, "/metadata/finalizers") {
@@ -186,6 +194,8 @@ impl Change {
     pub fn inverse(&self) -> Option<Change> {
         Some(match self {
             Change::Metadata(metadata) => Change::Metadata(metadata.inverse()),
+            Change::Hold(hold) => Change::Release(hold.inverse()),
+            Change::Release(hold) => Change::Hold(hold.inverse()),
             Change::Spec(fields) => Change::Spec(fields::inverse(fields)),
             Change::Status(fields) => Change::Status(fields::inverse(fields)),
             Change::Conditions { remove, restore } => Change::Conditions {
@@ -202,9 +212,11 @@ impl Change {
                 Change::Create(Box::new(remake::anew(was)))
             }
             Change::Delete { was } => Change::Create(was.clone()?),
-            Change::Create(made) => Change::Delete {
-                was: Some(made.clone()),
-            },
+            Change::Create(made) => {
+                let mut made = made.clone();
+                hold::strip(&mut made);
+                Change::Delete { was: Some(made) }
+            }
         })
     }
 
@@ -228,6 +240,8 @@ impl Change {
             Change::Create(_) => Rebased::Moved("another one of that name exists".to_owned()),
             _ if object.is_null() => Rebased::Moved("it no longer exists".to_owned()),
             Change::Metadata(metadata) => wrap(metadata.rebase(object), Change::Metadata),
+            Change::Hold(hold) => wrap(hold.rebase(object), Change::Hold),
+            Change::Release(hold) => wrap(hold.rebase_end(object), Change::Release),
             Change::Spec(fields) => wrap(fields::rebase(fields, object), Change::Spec),
             Change::Status(fields) => wrap(fields::rebase(fields, object), Change::Status),
             Change::Finalizer { entry, .. } => {
@@ -255,10 +269,47 @@ impl Change {
         }
     }
 
+    /// Notes who carries it out, where that shows on the object.
+    pub fn sign(&mut self, holder: &str) {
+        match self {
+            Change::Hold(hold) => hold.sign(holder, false),
+            Change::Release(hold) => hold.sign(holder, true),
+            Change::Create(object) => hold::sign_made(object, holder),
+            _ => {}
+        }
+    }
+
+    /// Why what is to be put back stays as it is, on the object as it is now.
+    pub fn left_to_another(&self, object: &Value) -> Option<String> {
+        match self {
+            Change::Release(hold) => hold.left_to_another(object),
+            _ => None,
+        }
+    }
+
+    /// Whether it begins a pause of ours.
+    pub fn holds(&self) -> bool {
+        matches!(self, Change::Hold(_))
+    }
+
+    /// The end of this very pause, once it was carried out.
+    pub fn end(&self) -> Option<Change> {
+        match self {
+            Change::Hold(hold) => Some(Change::Release(hold.end_of_itself()?)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is there for the sake of other changes alone.
+    pub fn is_hold(&self) -> bool {
+        matches!(self, Change::Hold(_) | Change::Release(_))
+    }
+
     /// The old values that the change relies on, by pointer; null for absent.
     fn tests(&self) -> BTreeMap<String, Value> {
         match self {
             Change::Metadata(metadata) => metadata.tests(),
+            Change::Hold(hold) | Change::Release(hold) => hold.tests().into_iter().collect(),
             Change::Spec(fields) | Change::Status(fields) => fields::tests(fields),
             Change::Taints { from, .. } => taints::tests(from),
             Change::Finalizer { entry, index, .. } => {

@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::keys::NodeKey;
-use crate::api::{Entry, Generation, NodeState, Stage, State};
+use crate::api::{Entry, NodeState, Stage, State};
 
 /// One annotation or label: what it is, and what it shall be. `None` is absent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -168,22 +167,13 @@ impl Pin {
 fn state_of(key: &str, text: Option<&str>) -> NodeState {
     let mut state = NodeState::default();
     if let Some(text) = text {
-        state.add(key, package_of(key), text);
+        state.add(key, NodeState::package_of(key), text);
     }
     state
 }
 
-/// The package that the key is for, in the shape of one key per package.
-fn package_of(key: &str) -> Option<&str> {
-    let mut parsed = Generation::ALL.into_iter();
-    match parsed.find_map(|g| NodeKey::parse(g, key)) {
-        Some(NodeKey::NodeState { package, .. }) => package,
-        _ => None,
-    }
-}
-
 fn holds_one_package(key: &str) -> bool {
-    package_of(key).is_some()
+    NodeState::package_of(key).is_some()
 }
 
 /// Whether the operator has only gone on with what it was doing, if anything has changed at all.

@@ -10,6 +10,7 @@ mod edit;
 mod fields;
 mod grade;
 mod guard;
+mod hold;
 mod metadata;
 mod pointer;
 pub mod remake;
@@ -34,9 +35,10 @@ pub use edit::{At, Edit, Move, Pin, Rebased};
 pub use fields::Field;
 pub use grade::Grade;
 pub use guard::{Broken, Guard, How};
+pub use hold::{FIELD_MANAGER, Hold};
 pub use metadata::Metadata;
 pub use saved::{FORMAT, Saved, SavedError};
-pub use target::{Kind, Target};
+pub use target::{Kind, Target, is_object_name};
 pub use until::{Sign, Until};
 
 /// What a command is about to do.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::hold;
 use super::pointer::{lookup, normalise};
 
 /// What the server alone writes into an object's metadata.
@@ -28,12 +29,14 @@ pub fn remade(object: &Value) -> Value {
     object
 }
 
-/// The object as one makes it again once it is gone: without the finalizers either, which their owners put there.
+/// The object as one makes it again once it is gone: without the finalizers either, which their owners put there,
+/// and without a pause of ours, which was for the old object alone.
 pub fn anew(object: &Value) -> Value {
     let mut object = remade(object);
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.shift_remove("finalizers");
     }
+    hold::strip(&mut object);
     normalise(&mut object);
     object
 }

@@ -60,9 +60,10 @@ pub(super) fn rebase(
         .cloned()
         .collect();
     after.extend(on);
-    match after == now {
-        true => Rebased::Done,
-        false => Rebased::Same((now, after)),
+    if after == now {
+        Rebased::Done
+    } else {
+        Rebased::Same((now, after))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use schemars::JsonSchema;
+use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
 use crate::api::Generation;
@@ -13,8 +14,13 @@ use crate::api::Generation;
 )]
 pub struct Target {
     pub kind: Kind,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some_name"
+    )]
     pub namespace: Option<String>,
+    #[serde(deserialize_with = "name")]
     pub name: String,
     /// An object of the same name that was made later is not meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,6 +87,13 @@ impl Target {
         }
     }
 
+    /// Whether name and namespace are such as the server gives to objects: what is none could lead a request
+    /// somewhere else.
+    pub fn is_well_named(&self) -> bool {
+        let namespace = self.namespace.as_deref();
+        is_object_name(&self.name) && namespace.is_none_or(is_object_name)
+    }
+
     /// The URL path of the object.
     pub fn path(&self) -> String {
         format!("{}/{}", self.collection(), self.name)
@@ -114,6 +127,19 @@ impl Kind {
             Kind::NodeWright => custom(Generation::NodeWright),
             Kind::SkyhookPolicy => policy(Generation::Skyhook),
             Kind::NodeWrightPolicy => policy(Generation::NodeWright),
+        }
+    }
+
+    /// The `kind` that the server writes into such an object.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Kind::Node => "Node",
+            Kind::Pod => "Pod",
+            Kind::Job => "Job",
+            Kind::ConfigMap => "ConfigMap",
+            Kind::Skyhook => Generation::Skyhook.kind(),
+            Kind::NodeWright => Generation::NodeWright.kind(),
+            Kind::SkyhookPolicy | Kind::NodeWrightPolicy => "DeploymentPolicy",
         }
     }
 
@@ -159,5 +185,52 @@ impl fmt::Display for Target {
             write!(f, "{namespace}/")?;
         }
         f.write_str(&self.name)
+    }
+}
+
+/// Whether the text is a DNS-1123 subdomain, as the names of all objects are that plans change.
+pub fn is_object_name(text: &str) -> bool {
+    const LONGEST: usize = 253;
+    let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let label = |label: &str| {
+        let bytes = label.as_bytes();
+        let ends = bytes.first().zip(bytes.last());
+        ends.is_some_and(|(first, last)| alphanumeric(*first) && alphanumeric(*last))
+            && bytes.iter().all(|b| alphanumeric(*b) || *b == b'-')
+    };
+    text.len() <= LONGEST && text.split('.').all(label)
+}
+
+fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    if is_object_name(&name) {
+        Ok(name)
+    } else {
+        Err(de::Error::custom(format!(
+            "{name:?} is not the name of an object"
+        )))
+    }
+}
+
+fn some_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    name(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_what_the_server_takes_for_one() {
+        for name in ["a", "gpu-0001", "node-1.example.com", "0"] {
+            assert!(is_object_name(name), "{name}");
+        }
+        let long = "a".repeat(254);
+        for name in [
+            "", ".", "..", "a..b", "a/b", "a%2Fb", "a b", "a\n", "a#b", "a?b", "A", "a_b", "-a",
+            "a-", "a-.b", &long,
+        ] {
+            assert!(!is_object_name(name), "{name:?}");
+        }
     }
 }

@@ -27,7 +27,8 @@ rule! {
     /// # Since
     ///
     /// Operators with `autoTaintNewNodes` (v0.13.0).
-    SKY503 "auto-taint-key-invalid" Error needs Skyhooks Nodes Operator
+    SKY503 "auto-taint-key-invalid" Error needs Skyhooks Nodes Operator,
+        blocks Reconcile
 }
 
 const LONGEST: usize = 53;
@@ -74,14 +75,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(skyhook.reference(), "spec.autoTaintNewNodes", "true");
         match new {
             Some(node) => {
-                finding.stops_all().evidence(
+                finding.evidence(
                     format!("node/{}", node.name),
                     "new",
                     "no key of the operator yet",
                 );
             }
             None => {
-                finding.severity(Severity::Warning);
+                finding.severity(Severity::Warning).blocks_only(&[]);
             }
         }
         finding

@@ -1,5 +1,5 @@
 use super::{Findings, Grade, Subject};
-use crate::api::Stage;
+use crate::api::{Executor, Stage};
 use crate::cluster::{Cluster, Execution};
 
 rule! {
@@ -29,11 +29,15 @@ rule! {
     ///
     /// # Since
     ///
-    /// Operators with explicit uninstall (v0.16.0).
+    /// Operators with explicit uninstall (v0.16.0), up to v0.17.
     SKY105 "cancelled-uninstall-still-running" Warning needs Skyhooks Nodes Pods Jobs
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
+    // Newer operators end the Job of a cancelled uninstall and install again within seconds.
+    if cluster.generation().executor() == Executor::Job {
+        return;
+    }
     let executions = cluster.executions();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         for node in cluster.nodes.items() {

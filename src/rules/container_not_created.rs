@@ -34,7 +34,8 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY203 "container-not-created" Error needs Pods Jobs, also Nodes Events
+    SKY203 "container-not-created" Error needs Pods Jobs, also Nodes Events,
+        blocks Install Uninstall, retried true
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -59,11 +60,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         warn_while_young(finding, cluster, pod);
         let pod_reference = format!("pod/{}", pod.name());
-        finding.since(pod.metadata.creation_timestamp).evidence(
-            &pod_reference,
-            format!("container {}", trouble.container),
-            describe(&trouble),
-        );
+        finding
+            .failing_since(pod.metadata.creation_timestamp)
+            .since(pod.metadata.creation_timestamp)
+            .evidence(
+                &pod_reference,
+                format!("container {}", trouble.container),
+                describe(&trouble),
+            );
         if !trouble.message.is_empty() {
             finding.evidence(&pod_reference, "message", trouble.message);
         }
@@ -108,6 +112,7 @@ fn not_set_up(cluster: &Cluster, findings: &mut Findings, execution: &Execution<
     );
     let reference = format!("pod/{}", pod.name());
     finding
+        .failing_since(pod.status.start_time)
         .since(pod.status.start_time)
         .evidence(&reference, "containers that ran", "none");
     let failed = newest_failure(cluster, pod);

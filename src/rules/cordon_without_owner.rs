@@ -28,7 +28,8 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY402 "cordon-without-owner" Error needs Skyhooks Nodes
+    SKY402 "cordon-without-owner" Error needs Skyhooks Nodes,
+        blocks Workloads
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

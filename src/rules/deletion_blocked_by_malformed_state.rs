@@ -22,13 +22,15 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Repair the JSON if you know what stood there. Else reset the node: the record of what is
-    /// installed on it is lost, and its uninstall scripts do not run.
+    /// The operator keeps a copy of the state in the status of the custom resource: `node repair` writes
+    /// it back. Where there is none, reset the node: the record of what is installed on it is lost, and
+    /// its uninstall scripts do not run.
     ///
     /// # Since
     ///
     /// Operators with explicit uninstall (v0.16.0).
-    SKY108 "deletion-blocked-by-malformed-state" Error needs Skyhooks Nodes
+    SKY108 "deletion-blocked-by-malformed-state" Error needs Skyhooks Nodes,
+        blocks Deletion Reconcile
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -51,14 +53,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         skyhook.reference()
                     ),
                 );
-                finding
-                    .stops_all()
-                    .since(skyhook.metadata.deletion_timestamp)
-                    .evidence(
-                        format!("node/{}", node.name),
-                        &malformed.annotation,
-                        &malformed.error,
-                    );
+                finding.since(skyhook.metadata.deletion_timestamp).evidence(
+                    format!("node/{}", node.name),
+                    &malformed.annotation,
+                    &malformed.error,
+                );
                 if let Some(condition) = blocked {
                     finding.evidence(
                         skyhook.reference(),
@@ -66,7 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         &condition.reason,
                     );
                 }
-                super::evidence::repair_node_state(finding, skyhook.name(), &node.name);
+                super::retry::repair_node_state(finding, skyhook, node, on);
             }
         }
         if let Some(condition) = blocked.filter(|_| !computed) {

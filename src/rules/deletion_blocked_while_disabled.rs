@@ -29,7 +29,8 @@ rule! {
     /// # Since
     ///
     /// Operators with explicit uninstall (v0.16.0).
-    SKY110 "deletion-blocked-while-disabled" Error needs Skyhooks Nodes
+    SKY110 "deletion-blocked-while-disabled" Error needs Skyhooks Nodes,
+        blocks Deletion
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

@@ -29,7 +29,8 @@ rule! {
     /// # Since
     ///
     /// Operators with explicit uninstall (v0.16.0).
-    SKY109 "deletion-blocked-while-paused" Error needs Skyhooks Nodes
+    SKY109 "deletion-blocked-while-paused" Error needs Skyhooks Nodes,
+        blocks Deletion
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

@@ -1,5 +1,5 @@
 use super::evidence::{no_execution, operator_log, pending_deletion};
-use super::{Findings, Grade, Severity, Subject};
+use super::{ALL, Finding, Findings, Goal, Grade, Severity, Subject, blockers};
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::deletion::Pending;
 use crate::cluster::{Absence, Cluster};
@@ -34,7 +34,8 @@ rule! {
     /// # Since
     ///
     /// Operators with explicit uninstall (v0.16.0).
-    SKY113 "deletion-not-progressing" Error needs Skyhooks Nodes Pods Jobs
+    SKY113 "deletion-not-progressing" Error needs Skyhooks Nodes Pods Jobs,
+        blocks Deletion
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -42,18 +43,32 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let executions = cluster.executions();
+    let mut others: Option<Vec<Finding>> = None;
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
     for skyhook in deleting.filter(|s| cluster.long_ago(s.metadata.deletion_timestamp)) {
         let at_work = executions
             .all()
             .iter()
-            .any(|e| e.skyhook == skyhook.name() && cluster.at_work(e));
+            .filter(|e| e.skyhook == skyhook.name() && cluster.at_work(e))
+            .any(|e| cluster.overtime(e, executions.all()).is_none());
         let pending = cluster.pending_uninstalls(skyhook);
-        if at_work || explained(cluster, skyhook, &pending) {
+        if at_work
+            || explained(cluster, skyhook, &pending)
+            || is_blocked(
+                cluster,
+                others.get_or_insert_with(|| what_others_find(cluster)),
+                skyhook,
+            )
+        {
             continue;
         }
         let finalizers = skyhook.metadata.finalizers.join(", ");
+        let hangs = executions
+            .all()
+            .iter()
+            .any(|e| e.skyhook == skyhook.name() && cluster.at_work(e));
         let what = match (pending.is_empty(), skyhook.has_finalizer()) {
+            (false, _) if hangs => "what runs takes too long",
             (false, _) => "nothing is at work on any node",
             (true, true) => "nothing is left to uninstall, and the finalizer is not removed",
             (true, false) => "the operator is done with it, and another finalizer holds it",
@@ -65,6 +80,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 skyhook.reference()
             ),
         );
+        finding.waits_for(skyhook.name());
         if pending.is_empty() {
             finding.since(skyhook.metadata.deletion_timestamp).evidence(
                 skyhook.reference(),
@@ -92,7 +108,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.severity(Severity::Warning);
             }
         }
-        no_execution(finding, cluster, "package pods and jobs");
+        if !executions
+            .all()
+            .iter()
+            .any(|e| e.skyhook == skyhook.name() && e.alive())
+        {
+            no_execution(finding, cluster, "package pods and jobs");
+        }
         operator_log(finding, cluster, "Read what the operator says of it");
         if !skyhook.has_finalizer() {
             continue;
@@ -107,7 +129,22 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether another rule about deletions or uninstalls tells why.
+/// What the rules find that do not build on each other.
+fn what_others_find(cluster: &Cluster) -> Vec<Finding> {
+    let others = ALL
+        .iter()
+        .filter(|r| !["SKY113", "SKY216"].contains(&r.code));
+    others
+        .flat_map(|rule| Findings::by(rule, cluster))
+        .collect()
+}
+
+/// Whether any rule says what the deletion waits for.
+fn is_blocked(cluster: &Cluster, others: &[Finding], skyhook: &Skyhook) -> bool {
+    !blockers::among(cluster, others, skyhook, Goal::Deletion).is_empty()
+}
+
+/// Whether it will be told as soon as it lasts.
 fn explained(cluster: &Cluster, skyhook: &Skyhook, pending: &[Pending<'_>]) -> bool {
     let malformed = cluster
         .tracked(skyhook.name())

@@ -1,4 +1,5 @@
-use super::evidence::{forget, no_execution, some_of, take_up};
+use super::evidence::{forget, no_execution, some_of};
+use super::retry::take_up;
 use super::{Findings, Grade, Subject};
 use crate::api::{Executor, Skyhook, State, Status};
 use crate::cluster::deletion::Pending;
@@ -25,13 +26,14 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Set the node's status to `in_progress`: the operator takes it up within seconds, and the
-    /// uninstall runs. Or reset the package on the node, which forgets it without an uninstall.
+    /// Retry the package on the node: its status is set to `in_progress`, the operator takes the node
+    /// up within seconds, and the uninstall runs. Or reset the package on the node, which forgets it without an uninstall.
     ///
     /// # Since
     ///
     /// Operators that clean up in the finalizer (v0.16.0); seen with v0.17.0.
-    SKY114 "deletion-passes-over-node" Error needs Skyhooks Nodes Pods, also Policies Operator
+    SKY114 "deletion-passes-over-node" Error needs Skyhooks Nodes Pods, also Policies Operator,
+        blocks Deletion
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -73,9 +75,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             no_execution(finding, cluster, "package pods");
             take_up(
                 finding,
-                cluster,
-                skyhook,
+                skyhook.name(),
                 &p.node.name,
+                p.name,
                 "Let the operator take the node up",
             );
             forget(finding, Grade::B4, skyhook.name(), &p.node.name, p.entry)

@@ -1,6 +1,7 @@
 use super::evidence::{
-    failing_execution, forget, newest_execution, operator_retries, read_logs, take_up,
+    failing_execution, failing_since, forget, newest_execution, operator_retries, read_logs,
 };
+use super::retry::{retry_given_up, take_up};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::State;
 use crate::cluster::Cluster;
@@ -27,18 +28,22 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Repair the installation, and the deletion goes on by itself, unless other nodes have been
-    /// uninstalled already: then the operator works only on nodes whose status is `in_progress`, and
-    /// the failing one has to be given that status by hand. If a repair is out of reach, reset the
-    /// package on the node: the operator then no longer waits for it, but its uninstall script never
-    /// runs and what it changed on the host stays. Stripping the finalizer is the last resort: it
-    /// leaves cordons, labels, annotations and conditions on the nodes, too.
+    /// Repair the installation. A pod that still restarts then goes on by itself, and the deletion
+    /// with it, unless other nodes have been uninstalled already: then the operator works only on
+    /// nodes whose status is `in_progress`. A Job that has given up is not tried again at all.
+    /// `package retry` deletes such a Job, sets the node to `in_progress`, and the rest follows.
+    /// If a repair is out of reach, reset the package on the node: the operator then no longer waits
+    /// for it, but its uninstall script never runs and what it changed on the host stays. The last
+    /// resort is `finalizer strip`, which takes cordons, labels, annotations and conditions off the
+    /// nodes as the operator would. It leaves the record of what is installed, and what packages
+    /// changed on the hosts. Removing the finalizer by hand leaves all of that.
     ///
     /// # Since
     ///
     /// Operators with explicit uninstall (v0.16.0); not fixed as of v0.20.0. While a Job has
     /// attempts left this is a warning.
-    SKY101 "deletion-waits-for-erroring-install" Error needs Skyhooks Nodes, also Pods Jobs
+    SKY101 "deletion-waits-for-erroring-install" Error needs Skyhooks Nodes, also Pods Jobs,
+        blocks Deletion, retried true
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -59,7 +64,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             );
             finding
+                .waits_for_node(skyhook.name(), node)
                 .since(skyhook.metadata.deletion_timestamp)
+                .failing_since(failing_since(cluster, skyhook, pending.node))
                 .evidence(skyhook.reference(), "deletionTimestamp", "set")
                 .entry(node, entry);
             let execution = newest_execution(&executions, skyhook.name(), node, entry);
@@ -69,13 +76,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             failing_execution(finding, &executions, skyhook.name(), node, entry);
             read_logs(finding, skyhook.name(), node, pending.name, &entry.stage);
             finding.caveat("once the installation completes, the deletion goes on");
-            take_up(
-                finding,
-                cluster,
-                skyhook,
-                node,
-                "If it is passed over after the repair, let the operator take the node up",
-            );
+            if !retry_given_up(finding, execution, skyhook, node, entry) {
+                take_up(
+                    finding,
+                    skyhook.name(),
+                    node,
+                    pending.name,
+                    "If it is passed over after the repair, let the operator take the node up",
+                );
+            }
             forget(finding, Grade::B4, skyhook.name(), node, entry)
                 .caveat("uninstall.sh does not run: what the package changed on the host stays")
                 .remedy(

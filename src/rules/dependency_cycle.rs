@@ -28,7 +28,8 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY207 "dependency-cycle" Error needs Skyhooks Nodes
+    SKY207 "dependency-cycle" Error needs Skyhooks Nodes,
+        blocks Install
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -45,13 +46,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let held: Vec<&str> = cluster
                 .selected(skyhook)
                 .filter(|node| {
-                    let on = cluster.on_node(node, skyhook.name());
-                    let done = |name: &str| {
-                        let key = skyhook.package(name).map(|p| p.entry_key(name));
-                        let entry = key.and_then(|key| on.and_then(|on| on.entry(&key)));
-                        entry.is_some_and(|e| skyhook.is_package_complete(name, e))
-                    };
-                    !circle.iter().all(|name| done(name))
+                    let mut circle = circle.iter();
+                    circle.any(|name| !cluster.placement(skyhook, name, node).is_done())
                 })
                 .map(|n| n.name.as_str())
                 .collect();

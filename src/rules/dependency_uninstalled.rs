@@ -1,6 +1,6 @@
 use super::{Findings, Grade, Subject};
 use crate::api::Skyhook;
-use crate::cluster::{Cluster, Node};
+use crate::cluster::{Cluster, Node, Phase};
 
 rule! {
     /// A package waits for one that is uninstalled.
@@ -28,7 +28,8 @@ rule! {
     /// # Since
     ///
     /// Operators with explicit uninstall (v0.16.0).
-    SKY111 "dependency-uninstalled" Error needs Skyhooks Nodes
+    SKY111 "dependency-uninstalled" Error needs Skyhooks Nodes,
+        blocks Install
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -92,15 +93,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 /// Whether the package has work left on a node that its dependency is gone from.
 fn waits(cluster: &Cluster, skyhook: &Skyhook, node: &Node, name: &str, dependency: &str) -> bool {
-    let on = cluster.on_node(node, skyhook.name());
-    if on.is_some_and(|on| on.is_malformed()) {
-        return false;
-    }
-    let entry = |name: &str| {
-        let key = skyhook.package(name)?.entry_key(name);
-        on.and_then(|on| on.entry(&key))
-    };
-    let done = entry(name).is_some_and(|e| skyhook.is_package_complete(name, e));
-    let gone = entry(dependency).is_none_or(|e| e.stage.is_uninstall());
-    !done && gone
+    let dependency = cluster.placement(skyhook, dependency, node);
+    let gone = dependency.phase == Phase::Absent || dependency.phase.is_uninstall();
+    let waits = cluster.placement(skyhook, name, node).phase != Phase::Complete;
+    dependency.malformed.is_none() && waits && gone
 }

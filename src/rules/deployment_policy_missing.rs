@@ -26,7 +26,8 @@ rule! {
     /// # Since
     ///
     /// Operators with deployment policies (v0.10.0).
-    SKY303 "deployment-policy-missing" Error needs Skyhooks, also Policies
+    SKY303 "deployment-policy-missing" Error needs Skyhooks, also Policies,
+        blocks Install Uninstall Deletion
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

@@ -26,7 +26,8 @@ rule! {
     /// # Since
     ///
     /// Operators v0.8.0 and later.
-    SKY309 "disabled" Info needs Skyhooks
+    SKY309 "disabled" Info needs Skyhooks,
+        blocks Install Uninstall
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

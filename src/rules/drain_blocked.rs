@@ -1,11 +1,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::evidence::{pods_on_node, some_of};
-use super::{Findings, Grade, Severity, Subject};
+use super::drain_remedies::{Held, remedies};
+use super::evidence::some_of;
+use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::api::{Condition, Skyhook};
 use crate::cluster::drain::{Drain, is_evicted};
 use crate::cluster::pod::{DisruptionBudget, Pod};
-use crate::cluster::{Absence, Cluster};
+use crate::cluster::refusal::Refusal;
+use crate::cluster::{Absence, Cluster, Node, OnNode};
 
 rule! {
     /// A node cannot be drained for an interrupt.
@@ -21,26 +23,33 @@ rule! {
     /// # How it comes about
     ///
     /// A disruption budget allows no disruption though all its pods are well (`minAvailable` equal
-    /// to the number of replicas, or a single replica). Or an evicted pod does not end: a finalizer
+    /// to the number of replicas, or a single replica). With `drainConfig.force: false` a pod without a
+    /// controller is not evicted, with `deleteEmptyDirData: false` one with data in an `emptyDir`
+    /// volume. Or an evicted pod does not end: a finalizer
     /// on it, a volume that cannot be unmounted, a container that cannot be killed.
     ///
     /// # How to confirm
     ///
     /// The package with the interrupt is not complete and runs nothing on the node, and a budget
     /// with `disruptionsAllowed: 0` covers a pod there, or a pod there has an old deletion timestamp.
-    /// Newer operators set the condition `DrainBlocked` and the node annotation `drainBlocked_NAME`.
-    /// Where only the condition says so, its message names the pod.
+    /// From v0.20.0 on the annotation `drainBlocked_NAME` of the node names the pods. It stays until the
+    /// operator tries again, half a minute later, so what it names may be over. The condition
+    /// `DrainBlocked` of the custom resource does not say that every node is blocked.
     ///
     /// # How to fix
     ///
-    /// Scale the workload up or move it, or relax its budget until the node is drained. Help a pod
-    /// that does not end. The operator tries again by itself. Ignoring the node lets the others go first.
+    /// Scale the workload up or move it, or relax its budget until the node is drained. Delete a pod
+    /// without a controller, or let the operator evict it. Help a pod that does not end. The operator tries again by itself. Ignoring the node lets the others go first.
     ///
     /// # Since
     ///
     /// All operators; the condition since v0.20.0.
-    SKY401 "drain-blocked" Error needs Skyhooks Nodes Workloads DisruptionBudgets, also Pods Jobs
+    SKY401 "drain-blocked" Error needs Skyhooks Nodes Workloads DisruptionBudgets, also Pods Jobs,
+        blocks Install Uninstall Reconcile
 }
+
+/// What it blocks where the operator goes on with other nodes.
+const HERE: &[Blocks] = &[Blocks::Install, Blocks::Uninstall];
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let known = cluster.workloads.ok().is_some()
@@ -53,41 +62,36 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for drain in cluster.drains() {
         let name = drain.skyhook.name();
         let on = cluster.on_node(drain.node, name);
-        let annotation = on.and_then(|on| on.drain_blocked.as_deref());
+        if on.is_some_and(|on| on.drain_timed_out()) {
+            told.insert(name);
+            continue;
+        }
+        let noted = on.map_or_else(Vec::new, |on| {
+            cluster.refusals_in_force(drain.skyhook, drain.node, on)
+        });
         let evicts = drain.skyhook.spec.drain_config.disable_eviction != Some(true);
         let pods = workloads.get(drain.node.name.as_str());
         let held = pods
             .filter(|_| known && evicts)
             .map_or_else(BTreeMap::new, |pods| by_budget(cluster, pods));
-        let condition = drain
-            .skyhook
-            .true_condition("DrainBlocked")
-            .filter(|_| annotation.is_some() || on.is_some_and(|on| on.drain_start.is_some()));
-        let said = annotation.is_some() || condition.is_some();
         let drains = on.is_some_and(|on| on.cordon || on.drain_start.is_some());
         let leaving = overdue
             .get(drain.node.name.as_str())
             .filter(|_| waits_for_end && drains);
         let leaving = leaving.into_iter().flatten().copied();
         let leaving: Vec<&Pod> = leaving.filter(|p| is_evicted(p)).collect();
-        if held.is_empty() && leaving.is_empty() && !said {
+        let Some(certainty) = certainty(cluster, &drain, on, &noted, &held, &leaving) else {
             continue;
-        }
-        let for_good = held.values().any(|(budget, _)| budget.refuses_for_good());
-        let sure = for_good || !leaving.is_empty() || (said && held.is_empty());
-        // A budget that will let pods go again, on a node whose turn has not come, is nothing yet.
-        if !sure && !drain.begun {
-            continue;
-        }
+        };
         let finding = findings.report(
             Subject::node(&drain.node.name, Some(name)).package(drain.package),
-            message(&drain, &held, &leaving, sure),
+            message(&drain, &noted, &held, &leaving, certainty),
         );
-        if !(sure && drain.begun) {
-            finding.severity(Severity::Warning);
-        } else if cluster.operator_before(0, 20) {
-            // The refusal ends the pass: later nodes and custom resources do not get their turn.
-            finding.stops_all();
+        if certainty != Certainty::Blocked {
+            finding.severity(Severity::Warning).blocks_only(HERE);
+        } else if !cluster.operator_before(0, 20) {
+            // An older one ends its pass over the refusal: later nodes and custom resources do not get their turn.
+            finding.blocks_only(HERE);
         }
         if drain.begun {
             told.insert(name);
@@ -120,29 +124,83 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.evidence(object, "finalizers", pod.metadata.finalizers.join(", "));
             }
         }
-        if let Some(text) = annotation {
-            let key = cluster.generation().key(&format!("drainBlocked_{name}"));
-            finding.evidence(format!("node/{}", drain.node.name), key, text);
+        if let Some(on) = on.filter(|_| !noted.is_empty()) {
+            let object = format!("node/{}", drain.node.name);
+            let key = |name_of: &str| cluster.generation().key(&format!("{name_of}_{name}"));
+            if let Some(start) = &on.drain_start {
+                finding.since(start.parse().ok());
+                finding.evidence(&object, key("drainStart"), start);
+            }
+            let text = on.drain_blocked.as_deref().unwrap_or_default();
+            finding.evidence(object, key("drainBlocked"), text);
         }
-        if let Some(condition) = condition {
-            finding.since(condition.last_transition_time).evidence(
-                drain.skyhook.reference(),
-                "condition DrainBlocked",
-                format!("{}: {}", condition.reason, condition.message),
-            );
-        }
-        remedies(finding, &drain, &held, leaving.first().copied());
+        remedies(finding, &drain, &noted, &held, leaving.first().copied());
     }
     let skyhooks = cluster.skyhooks.items().iter().filter(|s| s.runs());
     for skyhook in skyhooks.filter(|s| !told.contains(s.name())) {
         if let Some(condition) = skyhook.true_condition("DrainBlocked") {
-            on_its_word(findings, skyhook, condition);
+            on_its_word(cluster, findings, skyhook, condition);
         }
     }
 }
 
-/// The operator says that a drain is blocked, and we do not see which.
-fn on_its_word(findings: &mut Findings, skyhook: &Skyhook, condition: &Condition) {
+/// How sure it is that a drain is blocked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Certainty {
+    /// It is, and trying again does not help.
+    Blocked,
+    /// It is now, and the next attempt may succeed.
+    MayPass,
+    /// It has not come to the node yet, and will be then.
+    Ahead,
+}
+
+/// Operators since v0.20.0 note refusals on the node itself; of others only the budgets tell.
+fn certainty(
+    cluster: &Cluster,
+    drain: &Drain<'_>,
+    on: Option<&OnNode>,
+    noted: &[Refusal],
+    held: &Held<'_>,
+    leaving: &[&Pod],
+) -> Option<Certainty> {
+    let for_good = held.values().any(|(budget, _)| budget.refuses_for_good());
+    if !leaving.is_empty() && drain.begun {
+        return Some(Certainty::Blocked);
+    }
+    if !noted.is_empty() {
+        // What refused before the drain began refuses the next attempt, too.
+        let start = on.and_then(OnNode::draining_since);
+        let before = |budget: &DisruptionBudget| start.is_some_and(|at| budget.refused_before(at));
+        let young = on.is_some_and(|on| cluster.refusal_is_young(on))
+            && !held.values().any(|(budget, _)| before(budget));
+        let lasts = for_good || held.is_empty();
+        return Some(match lasts && !young {
+            true => Certainty::Blocked,
+            false => Certainty::MayPass,
+        });
+    }
+    match (for_good, drain.begun) {
+        (true, true) if !cluster.operator_since(0, 20) => Some(Certainty::Blocked),
+        (true, _) => Some(Certainty::Ahead),
+        // A budget that will let pods go again, on a node whose turn has not come, is nothing yet.
+        (false, true) if !held.is_empty() => Some(Certainty::MayPass),
+        (false, _) => None,
+    }
+}
+
+/// The operator says that a drain is blocked, and we do not see which: no node that we see notes a refusal.
+fn on_its_word(
+    cluster: &Cluster,
+    findings: &mut Findings,
+    skyhook: &Skyhook,
+    condition: &Condition,
+) {
+    // Where a node notes it, the note tells more: it may be over, and the condition stays until the next attempt.
+    let noted = |(_, on): (&Node, &OnNode)| on.drain_blocked.is_some();
+    if cluster.tracked(skyhook.name()).any(noted) {
+        return;
+    }
     let finding = findings.report(
         Subject::skyhook(skyhook),
         format!(
@@ -150,7 +208,11 @@ fn on_its_word(findings: &mut Findings, skyhook: &Skyhook, condition: &Condition
             skyhook.reference()
         ),
     );
+    if !cluster.long_ago(condition.last_transition_time) {
+        finding.severity(Severity::Warning);
+    }
     finding
+        .blocks_only(HERE)
         .since(condition.last_transition_time)
         .evidence(
             skyhook.reference(),
@@ -173,8 +235,6 @@ fn on_its_word(findings: &mut Findings, skyhook: &Skyhook, condition: &Condition
 /// So many of the pods that do not end are evidence.
 const SHOWN: usize = 5;
 
-type Held<'a> = BTreeMap<String, (&'a DisruptionBudget, Vec<String>)>;
-
 /// The pods that a drain would evict and may not, by the budget that refuses.
 fn by_budget<'a>(cluster: &'a Cluster, pods: &[&Pod]) -> Held<'a> {
     let mut held = Held::new();
@@ -189,7 +249,13 @@ fn by_budget<'a>(cluster: &'a Cluster, pods: &[&Pod]) -> Held<'a> {
     held
 }
 
-fn message(drain: &Drain<'_>, held: &Held<'_>, leaving: &[&Pod], sure: bool) -> String {
+fn message(
+    drain: &Drain<'_>,
+    noted: &[Refusal],
+    held: &Held<'_>,
+    leaving: &[&Pod],
+    certainty: Certainty,
+) -> String {
     let package = drain.package;
     let what = match held.keys().next() {
         Some(path) if held.len() == 1 => {
@@ -202,97 +268,41 @@ fn message(drain: &Drain<'_>, held: &Held<'_>, leaving: &[&Pod], sure: bool) -> 
         None if !leaving.is_empty() => {
             format!("{} pods were told to go and do not end", leaving.len())
         }
-        None => "the operator says that its drain is blocked".to_owned(),
+        None => refused(noted),
     };
-    match (sure, drain.begun) {
-        (true, true) => {
+    match certainty {
+        Certainty::Blocked => {
             format!("{what}, so the node cannot be drained for the interrupt of package {package}")
         }
-        (true, false) => {
+        Certainty::Ahead => {
             format!("{what}: the drain for the interrupt of package {package} will be refused here")
         }
-        (false, _) => format!(
+        Certainty::MayPass if held.is_empty() => format!(
+            "{what}: the drain for the interrupt of package {package} was refused, and is tried again"
+        ),
+        Certainty::MayPass if held.values().any(|(b, _)| b.refuses_for_good()) => format!(
+            "{what}: the drain for the interrupt of package {package} was refused, and is tried again"
+        ),
+        Certainty::MayPass => format!(
             "{what} while some of its pods are not healthy, and the interrupt of package \
              {package} waits for the drain"
         ),
     }
 }
 
-fn remedies(
-    finding: &mut super::Finding,
-    drain: &Drain<'_>,
-    held: &Held<'_>,
-    leaving: Option<&Pod>,
-) {
-    pods_on_node(finding, "See what runs on the node", &drain.node.name);
-    if let Some(pod) = leaving {
-        finding.kubectl(
-            Grade::B0,
-            "See what keeps the pod from ending",
-            ["describe", "pod", "-n", pod_namespace(pod), pod.name()],
-        );
+/// What the operator noted, in words.
+fn refused(noted: &[Refusal]) -> String {
+    let Some(first) = noted.iter().find(|r| !r.name.is_empty()) else {
+        return "the operator says that its drain is blocked".to_owned();
+    };
+    let pod = first.pod();
+    let what = match first.reason.as_str() {
+        "UnmanagedPod" => format!("pod {pod} has no controller that would recreate it"),
+        "EmptyDirData" => format!("pod {pod} keeps data in an emptyDir volume"),
+        reason => format!("pod {pod} is not evicted ({reason})"),
+    };
+    match noted.len() {
+        1 => what,
+        n => format!("{what}, one of {n} pods that are not evicted"),
     }
-    // A deletion waits for the node, be it left out or not.
-    if !drain.skyhook.deleting() {
-        finding
-            .remedy(
-                Grade::B1,
-                "Leave the node out for now, so that the others go on",
-                ["node", "ignore", &drain.node.name],
-            )
-            .caveat(
-                "every custom resource leaves the node alone until it is unignored; before v0.20 an ignored node of \
-                 a batch holds that batch up",
-            );
-    }
-    if let Some((budget, _)) = held.values().next() {
-        let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
-        finding
-            .kubectl(
-                Grade::B3,
-                "Or relax the budget until the node is drained, or scale its workload up",
-                [
-                    "edit",
-                    "poddisruptionbudget",
-                    "-n",
-                    namespace,
-                    &budget.metadata.name,
-                ],
-            )
-            .caveat("the pods are then evicted as soon as the operator tries again");
-    }
-    if let Some(pod) = leaving {
-        let namespace = pod_namespace(pod);
-        if pod.metadata.finalizers.is_empty() {
-            finding
-                .kubectl(
-                    Grade::B3,
-                    "If its node is down or its runtime hangs, delete it by force",
-                    [
-                        "delete",
-                        "pod",
-                        "-n",
-                        namespace,
-                        pod.name(),
-                        "--force",
-                        "--grace-period=0",
-                    ],
-                )
-                .caveat(
-                    "its containers may still run on the node while a successor starts elsewhere",
-                );
-        } else {
-            finding
-                .kubectl(
-                    Grade::B3,
-                    "If whoever set its finalizers is gone, remove them",
-                    ["edit", "pod", "-n", namespace, pod.name()],
-                )
-                .caveat("what the finalizers were to clean up stays");
-        }
-    }
-}
-
-fn pod_namespace(pod: &Pod) -> &str {
-    pod.metadata.namespace.as_deref().unwrap_or_default()
 }

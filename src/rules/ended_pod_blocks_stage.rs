@@ -1,7 +1,10 @@
+use std::collections::BTreeMap;
+
 use super::evidence::{execution_trouble, operator_log};
+use super::retry::{grade_of_stage, retry};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Executor, Stage, State};
-use crate::cluster::{Cluster, Execution, Job, Pod};
+use crate::cluster::{Cluster, Execution, Executions, Pod};
 
 rule! {
     /// A pod that has ended blocks its stage.
@@ -29,14 +32,15 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Remove the cause, such as a full node, then delete the pod: the operator makes it again. At
-    /// stage `post-interrupt` the package starts over from `apply`. A Job that still tries gets on by
-    /// itself then; one that has given up is deleted in place of the pod.
+    /// Remove the cause, such as a full node, then retry the stage: the pod, or the Job that has given
+    /// up, is deleted, and the operator makes it again. At stage `post-interrupt` a package of bare
+    /// pods starts over from `apply`. A Job that still tries gets on by itself.
     ///
     /// # Since
     ///
     /// All operators; up to v0.17 they run bare pods, from v0.18 on Jobs.
-    SKY204 "ended-pod-blocks-stage" Error needs Skyhooks Nodes Pods Jobs
+    SKY204 "ended-pod-blocks-stage" Error needs Skyhooks Nodes Pods Jobs, also Events,
+        blocks Install Uninstall
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -75,17 +79,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if !pod.status.message.is_empty() {
             finding.evidence(execution.reference(), "status.message", &pod.status.message);
         }
-        finding
-            .kubectl(
-                Grade::B0,
-                "See why it ended, and remove the cause",
-                ["describe", "pod", "-n", execution.namespace(), pod.name()],
-            )
-            .kubectl(
-                Grade::B2,
-                "Delete the pod; the operator makes it again",
-                ["delete", "pod", "-n", execution.namespace(), pod.name()],
-            );
+        finding.kubectl(
+            Grade::B0,
+            "See why it ended, and remove the cause",
+            ["describe", "pod", "-n", execution.namespace(), pod.name()],
+        );
+        start_again(cluster, finding, execution);
         if execution.stage == Stage::PostInterrupt {
             finding.caveat("the package starts over from apply, its interrupt included");
         }
@@ -94,6 +93,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
     let executions = cluster.executions();
+    let remade = remade_jobs(cluster);
+    between_two_jobs(cluster, findings, &executions, &remade);
     for execution in executions.all() {
         let Some(job) = execution.job else {
             continue;
@@ -102,7 +103,9 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
         let Some(entry) = due_entry(cluster, execution).filter(|_| !resting) else {
             continue;
         };
-        if let Some(failed) = job.failed() {
+        if remade.contains_key(job.metadata.name.as_str()) && entry.state != State::Erroring {
+            again_and_again(cluster, findings, execution, entry);
+        } else if let Some(failed) = job.failed() {
             // The operator may just not have looked yet. A Job without a time is as old as its pods.
             let at = failed.last_transition_time.or(execution.created());
             let again = executions
@@ -117,11 +120,11 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
                 }
                 inspect(finding, execution, "job", &job.metadata.name);
                 operator_log(finding, cluster, "See why the operator has not noted it");
-                delete_job(finding, execution, job);
+                start_again(cluster, finding, execution);
             }
         } else if let Some(pod) = rejected(execution) {
             let message = format!(
-                "the kubelet turns the pods for stage {} of package {} away ({})",
+                "the kubelet rejects the pods for stage {} of package {} ({})",
                 execution.stage, execution.package, pod.status.reason
             );
             let finding = report(cluster, findings, execution, message);
@@ -143,6 +146,93 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
             );
         }
     }
+}
+
+/// How often Jobs of one name have given up lately, where that was more than once.
+///
+/// A Job whose pods were all rejected is swept and made again, for ever, and is never recorded as failed. For a part of
+/// each round nothing looks wrong.
+fn remade_jobs(cluster: &Cluster) -> BTreeMap<&str, i64> {
+    let mut rounds: BTreeMap<&str, i64> = BTreeMap::new();
+    for event in cluster.events.items() {
+        let gave_up = event.kind == "Job" && event.reason == "BackoffLimitExceeded";
+        if gave_up && event.last.is_some() && !cluster.long_ago(event.last) {
+            *rounds.entry(&event.name).or_default() += event.count;
+        }
+    }
+    rounds.retain(|_, rounds| *rounds > 1);
+    rounds
+}
+
+/// Reports stages in progress whose Job is made again and again, and is not there at this moment.
+fn between_two_jobs(
+    cluster: &Cluster,
+    findings: &mut Findings,
+    executions: &Executions<'_>,
+    remade: &BTreeMap<&str, i64>,
+) {
+    for skyhook in cluster
+        .skyhooks
+        .items()
+        .iter()
+        .filter(|_| !remade.is_empty())
+    {
+        for (node, on) in cluster.tracked(skyhook.name()) {
+            for entry in on.entries().iter().filter(|e| e.state == State::InProgress) {
+                let version = entry.version.replace('.', "-");
+                let name = format!(
+                    "{}-{}-{version}-{}-{}-",
+                    skyhook.name(),
+                    entry.name,
+                    entry.stage,
+                    node.name
+                );
+                let there = executions
+                    .newest(skyhook.name(), &node.name, entry)
+                    .is_some_and(|e| e.stage == entry.stage && e.job.is_some());
+                if there || !remade.keys().any(|job| job.starts_with(&name)) {
+                    continue;
+                }
+                let subject = Subject::node(&node.name, Some(skyhook.name())).package(&entry.name);
+                let finding = findings.report(subject, rejects(&entry.stage, &entry.name));
+                if !skyhook.runs() {
+                    finding.severity(Severity::Warning);
+                }
+                close_again(finding, node.name.as_str(), entry);
+            }
+        }
+    }
+}
+
+fn again_and_again(
+    cluster: &Cluster,
+    findings: &mut Findings,
+    execution: &Execution<'_>,
+    entry: &Entry,
+) {
+    let message = rejects(&execution.stage, &execution.package);
+    let finding = report(cluster, findings, execution, message);
+    if let Some(pod) = rejected(execution) {
+        rejection(finding, pod);
+    }
+    close_again(finding, execution.node, entry);
+}
+
+fn rejects(stage: &Stage, package: &str) -> String {
+    format!(
+        "the pods for stage {stage} of package {package} are rejected again and again: their job gives up and is made anew"
+    )
+}
+
+fn close_again(finding: &mut Finding, node: &str, entry: &Entry) {
+    finding
+        .entry(node, entry)
+        .evidence("events", "BackoffLimitExceeded of the job", "more than one")
+        .kubectl(
+            Grade::B0,
+            "See what takes up the node; once the cause is gone, the next job gets on by itself",
+            ["describe", "node", node],
+        );
 }
 
 fn report<'f>(
@@ -188,17 +278,18 @@ fn inspect(finding: &mut Finding, execution: &Execution<'_>, kind: &str, name: &
     );
 }
 
-fn delete_job(finding: &mut Finding, execution: &Execution<'_>, job: &Job) {
-    finding.kubectl(
-        Grade::B2,
-        "Delete the Job; the operator makes it again",
-        [
-            "delete",
-            "job",
-            "-n",
-            execution.namespace(),
-            &job.metadata.name,
-        ],
+/// Adds the command that deletes what has ended: the operator makes it again.
+fn start_again(cluster: &Cluster, finding: &mut Finding, execution: &Execution<'_>) {
+    let grade = cluster
+        .skyhook(&execution.skyhook)
+        .map_or(Grade::B2, |s| grade_of_stage(s, &execution.package));
+    retry(
+        finding,
+        grade,
+        "Retry the stage",
+        &execution.skyhook,
+        execution.node,
+        &execution.package,
     );
 }
 

@@ -1,7 +1,9 @@
 //! Evidence and remedies that several rules share.
 
+use jiff::Timestamp;
+
 use super::{Finding, Grade, Severity};
-use crate::api::{Entry, Executor, Skyhook, Stage, State, Status, keys};
+use crate::api::{Entry, Executor, Skyhook, Stage, State, Status};
 use crate::cluster::execution::Execution;
 use crate::cluster::pod::Trouble;
 use crate::cluster::{Absence, Cluster, Executions, Node, OnNode, Pod};
@@ -21,25 +23,14 @@ pub fn failing_execution<'a>(
     }
 }
 
-/// The newest execution of what an entry of a node state stands for, or else of the package at all.
-///
-/// An interrupt may be of several packages and name another one; whatever else runs beside it says nothing of the entry.
+/// The newest execution of what an entry of a node state stands for.
 pub fn newest_execution<'s, 'a>(
     executions: &'s Executions<'a>,
     skyhook: &str,
     node: &'a str,
     entry: &Entry,
 ) -> Option<&'s Execution<'a>> {
-    let nearness = |e: &Execution<'_>| match (e.package == entry.name, e.stage == entry.stage) {
-        (true, true) => Some(2),
-        _ if e.interrupt && entry.stage.is_interrupt() => Some(1),
-        (true, false) => Some(0),
-        (false, _) => None,
-    };
-    let all = executions.on(skyhook, node);
-    let near = all.filter_map(|e| nearness(e).map(|nearness| (nearness, e)));
-    near.max_by_key(|(nearness, e)| (*nearness, e.created()))
-        .map(|(_, e)| e)
+    executions.newest(skyhook, node, entry)
 }
 
 /// Whether the newer operator itself does not call the node erroring yet: then its Job tries again.
@@ -49,6 +40,16 @@ pub fn operator_retries(cluster: &Cluster, execution: Option<&Execution<'_>>, on
     cluster.generation().executor() == Executor::Job
         && on.status != Some(Status::Erroring)
         && execution.is_none_or(Execution::alive)
+}
+
+/// Since when the operator calls the node erroring for a custom resource.
+pub fn failing_since(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> Option<Timestamp> {
+    let kind = cluster
+        .generation()
+        .key(&format!("{}/Erroring", skyhook.name()));
+    let mut conditions = node.conditions.iter();
+    let erroring = conditions.find(|c| c.kind == kind && c.is_true())?;
+    erroring.last_transition_time
 }
 
 /// Makes a finding a warning where the custom resource no longer selects the node: the operator has left it, so nothing
@@ -75,6 +76,10 @@ pub fn warn_while_young(finding: &mut Finding, cluster: &Cluster, pod: &Pod) {
 pub fn execution_trouble(finding: &mut Finding, execution: &Execution<'_>) {
     if let Some(failed) = execution.job.and_then(|j| j.failed()) {
         finding.evidence(execution.reference(), "condition Failed", reason(failed));
+    }
+    if let Some(pod) = execution.timed_out() {
+        let reason = format!("{}: {}", pod.status.reason, pod.status.message);
+        finding.evidence(format!("pod/{}", pod.name()), "status.reason", reason);
     }
     if let Some((pod, trouble)) = execution.trouble() {
         let field = format!("container {}", trouble.container);
@@ -246,25 +251,6 @@ pub fn forget<'f>(
     )
 }
 
-/// Adds the two ways out of a node state that cannot be read.
-pub fn repair_node_state(finding: &mut Finding, skyhook: &str, node: &str) {
-    finding
-        .kubectl(
-            Grade::B1,
-            "Repair the annotation by hand",
-            ["edit", "node", node],
-        )
-        .remedy(
-            Grade::B4,
-            "Reset the node",
-            ["reset", skyhook, "--node", node],
-        )
-        .caveat(
-            "the record of what is installed is lost: packages install again, and what a deletion \
-             would have uninstalled stays on the host",
-        );
-}
-
 /// Adds what a deletion waits for, and how the operator puts it.
 pub fn pending_deletion(cluster: &Cluster, finding: &mut Finding, skyhook: &Skyhook) {
     let pending = cluster.pending_uninstalls(skyhook);
@@ -342,23 +328,3 @@ pub fn deletions_at_rest<'a>(
 
 /// What to mind where a node is freed for a deletion: see `deletion-passes-over-node`.
 pub const LOOK_AGAIN: &str = "the uninstall runs; where other nodes are done, the operator may pass this one over: look again (SKY114)";
-
-/// Adds the command that makes the operator work on a node of a deletion: once other nodes are uninstalled, it works
-/// only on those in progress.
-pub fn take_up<'f>(
-    finding: &'f mut Finding,
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    node: &str,
-    title: &str,
-) -> &'f mut Finding {
-    let status = keys::status(cluster.generation(), skyhook.name());
-    let taken_up = format!("{status}={}", Status::InProgress);
-    finding
-        .kubectl(
-            Grade::B2,
-            title,
-            ["annotate", "node", node, &taken_up, "--overwrite"],
-        )
-        .caveat("once other nodes are uninstalled, it works only on nodes in progress")
-}

@@ -1,14 +1,18 @@
 //! What a rule says when it fires.
 
+use std::cell::OnceCell;
 use std::fmt;
+use std::rc::Rc;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Rule;
+use super::causes::Awaited;
+use super::node_troubles::NodeTroubles;
+use super::{Blocks, Rule};
 use crate::api::{Entry, Skyhook};
-use crate::cluster::Source;
+use crate::cluster::{Cluster, Source};
 use crate::plan::Grade;
 
 /// How bad a finding is.
@@ -118,24 +122,75 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// From the least to the most destructive.
     pub remedies: Vec<Remedy>,
-    /// Whether other custom resources and nodes do not get on either.
-    pub stops_all: bool,
-    /// The custom resource that the subject waits for: look there for the cause.
-    pub waits_for: Option<String>,
+    /// What does not come about as long as this stands.
+    pub blocks: &'static [Blocks],
+    /// Whether it stays so until somebody acts.
+    pub lasts: bool,
+    /// Since when, at the latest, what is tried again has failed.
+    pub failing_since: Option<Timestamp>,
+    /// What the subject waits for: whatever is found there explains this.
+    pub waits_for: Vec<Awaited>,
     /// Other nodes that do not get on because of it.
     pub holds_up: Vec<String>,
 }
 
 impl Finding {
-    /// It ends the operator's pass, so it concerns every custom resource, whichever it is about.
-    pub fn stops_all(&mut self) -> &mut Self {
-        self.stops_all = true;
+    /// It blocks this, and nothing else of what its rule blocks elsewhere.
+    pub fn blocks_only(&mut self, blocks: &'static [Blocks]) -> &mut Self {
+        self.blocks = blocks;
         self
     }
 
-    /// The cause is to be found at another custom resource.
+    /// Whether it ends the operator's pass, which concerns every custom resource, whichever it is about.
+    pub fn stops_all(&self) -> bool {
+        self.blocks.contains(&Blocks::Reconcile)
+    }
+
+    /// It stays until somebody acts, though it is no error by itself.
+    pub fn lasts(&mut self) -> &mut Self {
+        self.lasts = true;
+        self
+    }
+
+    /// It is meant to pass by itself.
+    pub fn passes(&mut self) -> &mut Self {
+        self.lasts = false;
+        self
+    }
+
+    /// What is tried again has failed since then, if not for longer.
+    pub fn failing_since(&mut self, at: Option<Timestamp>) -> &mut Self {
+        self.failing_since = at;
+        self
+    }
+
+    /// It is an effect of what is wrong with a custom resource on a node.
+    pub fn waits_for_node(&mut self, skyhook: &str, node: &str) -> &mut Self {
+        self.waits_for.push(Awaited {
+            skyhook: skyhook.to_owned(),
+            node: Some(node.to_owned()),
+            queued: false,
+        });
+        self
+    }
+
+    /// It is an effect of what is wrong with a custom resource that does not work on a node yet: there, or elsewhere.
+    pub fn waits_for_queued(&mut self, skyhook: &str, node: &str) -> &mut Self {
+        self.waits_for.push(Awaited {
+            skyhook: skyhook.to_owned(),
+            node: Some(node.to_owned()),
+            queued: true,
+        });
+        self
+    }
+
+    /// It is an effect of what is wrong with a custom resource, wherever that is.
     pub fn waits_for(&mut self, skyhook: &str) -> &mut Self {
-        self.waits_for = Some(skyhook.to_owned());
+        self.waits_for.push(Awaited {
+            skyhook: skyhook.to_owned(),
+            node: None,
+            queued: false,
+        });
         self
     }
 
@@ -145,8 +200,10 @@ impl Finding {
         self
     }
 
+    /// Below the severity of the rule it is unsure, or may pass by itself.
     pub fn severity(&mut self, severity: Severity) -> &mut Self {
         self.severity = severity;
+        self.lasts = severity >= self.rule.severity;
         self
     }
 
@@ -251,6 +308,7 @@ pub struct Findings {
     rule: &'static Rule,
     found: Vec<Finding>,
     depends_on: Vec<Source>,
+    troubles: Rc<OnceCell<Rc<NodeTroubles>>>,
 }
 
 impl Findings {
@@ -259,7 +317,36 @@ impl Findings {
             rule,
             found: Vec::new(),
             depends_on: Vec::new(),
+            troubles: Rc::default(),
         }
+    }
+
+    /// The same for another rule over the same cluster: what was found out of troubles is not looked for twice.
+    pub(super) fn with_troubles(self, troubles: &Rc<OnceCell<Rc<NodeTroubles>>>) -> Findings {
+        Findings {
+            troubles: Rc::clone(troubles),
+            ..self
+        }
+    }
+
+    /// Those of another rule over the same cluster.
+    pub(super) fn beside(&self, rule: &'static Rule) -> Findings {
+        Findings::of(rule).with_troubles(&self.troubles)
+    }
+
+    /// What keeps nodes from getting on, for a rule that looks at effects.
+    pub fn troubles(&self, cluster: &Cluster) -> Rc<NodeTroubles> {
+        Rc::clone(
+            self.troubles
+                .get_or_init(|| Rc::new(NodeTroubles::of(cluster))),
+        )
+    }
+
+    /// What one rule finds, for another that builds on it.
+    pub(super) fn by(rule: &'static Rule, cluster: &Cluster) -> Vec<Finding> {
+        let mut findings = Findings::of(rule);
+        (rule.detect)(cluster, &mut findings);
+        findings.found
     }
 
     /// What was found, and the sources on which the answer depends besides those that are needed.
@@ -284,8 +371,10 @@ impl Findings {
             since: None,
             evidence: Vec::new(),
             remedies: Vec::new(),
-            stops_all: false,
-            waits_for: None,
+            blocks: self.rule.blocks,
+            lasts: true,
+            failing_since: None,
+            waits_for: Vec::new(),
             holds_up: Vec::new(),
         });
         self.found.last_mut().expect("one was pushed")

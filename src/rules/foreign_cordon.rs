@@ -34,7 +34,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !cluster.operator_before(0, 20) {
         return;
     }
-    for drain in cluster.drains() {
+    for drain in cluster.drains().into_iter().filter(|d| !d.ignored) {
         let node = drain.node;
         let own = Generation::ALL.iter().any(|g| {
             let keys = node.keys(*g);

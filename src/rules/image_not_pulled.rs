@@ -31,7 +31,8 @@ rule! {
     /// # Since
     ///
     /// All operators (upstream issue 306).
-    SKY202 "image-not-pulled" Error needs Pods Jobs
+    SKY202 "image-not-pulled" Error needs Pods Jobs,
+        blocks Install Uninstall, retried true
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -54,11 +55,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if matches!(trouble.reason, "ErrImagePull" | "RegistryUnavailable") {
             warn_while_young(finding, cluster, pod);
         }
-        finding.since(pod.metadata.creation_timestamp).evidence(
-            format!("pod/{}", pod.name()),
-            format!("container {}", trouble.container),
-            describe(&trouble),
-        );
+        finding
+            .failing_since(pod.metadata.creation_timestamp)
+            .since(pod.metadata.creation_timestamp)
+            .evidence(
+                format!("pod/{}", pod.name()),
+                format!("container {}", trouble.container),
+                describe(&trouble),
+            );
         if !trouble.message.is_empty() {
             finding.evidence(format!("pod/{}", pod.name()), "message", trouble.message);
         }

@@ -1,3 +1,7 @@
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Generation, Skyhook};
 use crate::cluster::Cluster;
@@ -17,7 +21,9 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The image of the package's pods is not the one of the spec.
+    /// The image of the package's pods is not the one of the spec, or the spec is no longer the one
+    /// that was applied: the operator writes the cut image back, and only the annotation of
+    /// `kubectl apply` still shows the whole one.
     ///
     /// # How to fix
     ///
@@ -26,16 +32,26 @@ rule! {
     /// # Since
     ///
     /// Operators up to v0.17.
-    SKY213 "image-reference-mangled" Error needs Skyhooks Nodes
+    SKY213 "image-reference-mangled" Error needs Skyhooks Nodes,
+        blocks Install Uninstall
 }
+
+/// Where `kubectl apply` keeps what it was given.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.generation() != Generation::Skyhook {
         return;
     }
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
+        let applied = applied_images(skyhook);
         for (name, package) in skyhook.packages() {
-            let Some(why) = mangled(&package.image) else {
+            // With its finalizer the operator writes the spec back as it reads it, cut short.
+            let asked = applied
+                .get(name)
+                .filter(|asked| cut(asked) == package.image);
+            let image = asked.unwrap_or(&package.image);
+            let Some(why) = mangled(image) else {
                 continue;
             };
             let finding = findings.report(
@@ -45,13 +61,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if !is_awaited(cluster, skyhook, name) {
                 finding.severity(Severity::Warning);
             }
-            let used = package.image.split(':').next().unwrap_or_default();
-            finding
-                .evidence(
+            let used = cut(image);
+            finding.evidence(
+                skyhook.reference(),
+                format!("spec.packages.{name}.image"),
+                &package.image,
+            );
+            if *image != package.image {
+                finding.evidence(
                     skyhook.reference(),
-                    format!("spec.packages.{name}.image"),
-                    &package.image,
-                )
+                    format!("last applied spec.packages.{name}.image"),
+                    image,
+                );
+            }
+            finding
                 .evidence("operator", "uses", format!("{used}:{}", package.version))
                 .kubectl(
                     Grade::B2,
@@ -61,6 +84,24 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .caveat("the package then runs on every selected node where it is not complete");
         }
     }
+}
+
+/// The images that were asked for with `kubectl apply`, by package.
+fn applied_images(skyhook: &Skyhook) -> BTreeMap<String, String> {
+    let text = skyhook.metadata.annotations.get(LAST_APPLIED);
+    let applied: Option<Value> = text.and_then(|text| serde_json::from_str(text).ok());
+    let packages = applied
+        .as_ref()
+        .and_then(|a| a["spec"]["packages"].as_object());
+    let image = |(name, package): (&String, &Value)| {
+        Some((name.clone(), package["image"].as_str()?.to_owned()))
+    };
+    packages.into_iter().flatten().filter_map(image).collect()
+}
+
+/// What the operator leaves of an image.
+fn cut(image: &str) -> &str {
+    image.split(':').next().unwrap_or_default()
 }
 
 /// What in the image the operator trips over: a tag that it cuts off is replaced by the version.
@@ -80,10 +121,7 @@ fn mangled(image: &str) -> Option<&'static str> {
 /// Whether the package still has to run somewhere.
 fn is_awaited(cluster: &Cluster, skyhook: &Skyhook, name: &str) -> bool {
     skyhook.runs()
-        && cluster.selected(skyhook).any(|node| {
-            let key = skyhook.package(name).map(|p| p.entry_key(name));
-            let on = cluster.on_node(node, skyhook.name());
-            let entry = key.and_then(|key| on.and_then(|on| on.entry(&key)));
-            !entry.is_some_and(|e| skyhook.is_package_complete(name, e))
-        })
+        && cluster
+            .selected(skyhook)
+            .any(|node| !cluster.placement(skyhook, name, node).is_done())
 }

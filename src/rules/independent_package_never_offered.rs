@@ -1,7 +1,7 @@
 use super::evidence::no_execution;
 use super::{Findings, Grade, Subject};
-use crate::api::{Skyhook, Stage, Status};
-use crate::cluster::{Absence, Cluster, Node};
+use crate::api::{Entry, Skyhook, Stage, Status};
+use crate::cluster::{Absence, Cluster, Node, Phase};
 
 rule! {
     /// A package without dependencies is passed over for good.
@@ -30,7 +30,8 @@ rule! {
     /// # Since
     ///
     /// Up to v0.17 (upstream issue 387).
-    SKY209 "independent-package-never-offered" Error needs Skyhooks Nodes Pods
+    SKY209 "independent-package-never-offered" Error needs Skyhooks Nodes Pods,
+        blocks Install
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -48,11 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if on.is_some_and(|on| on.is_malformed()) || (absence != Absence::Proven && at_work) {
                 continue;
             }
-            let done = |name: &str| {
-                let key = skyhook.package(name).map(|p| p.entry_key(name));
-                let entry = key.and_then(|key| on.and_then(|on| on.entry(&key)));
-                entry.is_some_and(|e| skyhook.is_package_complete(name, e))
-            };
+            let done = |name: &str| cluster.placement(skyhook, name, node).phase == Phase::Complete;
             let complete = skyhook.packages().filter(|(name, _)| done(name)).count();
             if complete <= independent.len() {
                 continue;
@@ -102,11 +99,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 /// Whether the package is at its very beginning; later stages are entered in another way.
 fn is_to_start(cluster: &Cluster, skyhook: &Skyhook, node: &Node, name: &str) -> bool {
-    let Some(package) = skyhook.package(name) else {
-        return false;
-    };
-    let on = cluster.on_node(node, skyhook.name());
-    let entry = on.and_then(|on| on.entry(&package.entry_key(name)));
-    !package.uninstall().apply
-        && entry.is_none_or(|e| matches!(e.stage, Stage::Apply | Stage::Upgrade))
+    let placement = cluster.placement(skyhook, name, node);
+    let first = |e: &Entry| matches!(e.stage, Stage::Apply | Stage::Upgrade);
+    !placement.leaves() && placement.entry.is_none_or(first)
 }

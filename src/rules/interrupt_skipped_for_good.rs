@@ -29,7 +29,8 @@ rule! {
     /// # Since
     ///
     /// Up to v0.16 (upstream issue 270).
-    SKY210 "interrupt-skipped-for-good" Error needs Skyhooks Nodes Pods
+    SKY210 "interrupt-skipped-for-good" Error needs Skyhooks Nodes Pods,
+        blocks Install Uninstall
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

@@ -28,7 +28,8 @@ rule! {
     /// # Since
     ///
     /// All operators; up to v0.19 no condition says so.
-    SKY404 "interrupt-waits-for-workload" Warning needs Skyhooks Nodes Workloads, also Pods Jobs
+    SKY404 "interrupt-waits-for-workload" Warning needs Skyhooks Nodes Workloads, also Pods Jobs,
+        blocks Install Uninstall
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -61,6 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             ),
         );
         finding
+            .passes()
             .evidence(
                 drain.skyhook.reference(),
                 "spec.podNonInterruptLabels",

@@ -26,7 +26,8 @@ rule! {
     /// # Since
     ///
     /// Operators that run jobs (v0.18.0; upstream issues 351 and 422).
-    SKY208 "job-suspended-after-pause" Error needs Skyhooks Jobs
+    SKY208 "job-suspended-after-pause" Error needs Skyhooks Jobs,
+        blocks Install Uninstall
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -39,7 +40,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         // Until the operator has noticed, its own status still says that it is paused.
-        if skyhook.paused() || skyhook.status.status == Some(Status::Paused) {
+        let suspended = job.status.conditions.iter().find(|c| c.kind == "Suspended");
+        let since = suspended.and_then(|c| c.last_transition_time);
+        let unnoticed = skyhook.status.status == Some(Status::Paused) && !cluster.long_ago(since);
+        if skyhook.paused() || unnoticed {
             continue;
         }
         let disabled = skyhook.disabled();
@@ -62,9 +66,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
             },
         );
-        let suspended = job.status.conditions.iter().find(|c| c.kind == "Suspended");
         finding
-            .since(suspended.and_then(|c| c.last_transition_time))
+            .since(since)
             .evidence(execution.reference(), "spec.suspend", "true")
             .evidence(skyhook.reference(), "paused", "no");
         if disabled {

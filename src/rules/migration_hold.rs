@@ -27,7 +27,8 @@ rule! {
     /// # Since
     ///
     /// Operators v0.18.0 to v0.20.x.
-    SKY601 "migration-hold" Error needs Skyhooks Legacy
+    SKY601 "migration-hold" Error needs Skyhooks Legacy,
+        blocks Reconcile
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -42,9 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 old.reference()
             ),
         );
-        finding
-            .stops_all()
-            .evidence(old.reference(), "status.status", status.as_str());
+        finding.evidence(old.reference(), "status.status", status.as_str());
         match &cluster.ruling.operator_version {
             Some(version) => finding.evidence("operator", "version", version.to_string()),
             // It may have been rolled back, and then the old object is not a leftover.

@@ -4,10 +4,15 @@
 //! twice below, in the order of codes; write `tests/rules/NAME.yaml` with the bad and the good
 //! side by side, marked `# expect: CODE`. The tests tell what is missing.
 
+pub mod blockers;
+pub mod causes;
+pub mod confirm;
 mod finding;
+mod node_troubles;
 mod report;
 
 pub use crate::plan::Grade;
+pub use blockers::{Blocks, Goal, blockers};
 pub use finding::{Evidence, Finding, Findings, Remedy, Severity, Subject};
 pub use report::{Counts, NotChecked, Report, Scope, Verdict, diagnose};
 
@@ -26,6 +31,10 @@ pub struct Rule {
     pub needs: &'static [Source],
     /// What makes its findings surer or better explained.
     pub also: &'static [Source],
+    /// What does not come about as long as a finding of it stands.
+    pub blocks: &'static [Blocks],
+    /// The executor or the kubelet tries again by itself, so that it may pass.
+    pub retried: bool,
     /// The full text: what it means, how it comes about, how to confirm, how to fix, since when.
     pub docs: &'static str,
     pub detect: fn(&Cluster, &mut Findings),
@@ -38,10 +47,11 @@ impl Rule {
     }
 }
 
-/// Declares a rule: its documentation, then code, name, severity and sources.
+/// Declares a rule: its documentation, then code, name, severity, sources and what it blocks.
 macro_rules! rule {
     ($(#[doc = $doc:literal])+ $code:ident $name:literal $severity:ident
-     needs $($need:ident)+ $(, also $($also:ident)+)?) => {
+     needs $($need:ident)+ $(, also $($also:ident)+)?
+     $(, blocks $($blocks:ident)+)? $(, retried $retried:literal)?) => {
         $(#[doc = $doc])+
         pub static RULE: $crate::rules::Rule = $crate::rules::Rule {
             code: stringify!($code),
@@ -49,17 +59,23 @@ macro_rules! rule {
             severity: $crate::rules::Severity::$severity,
             needs: &[$($crate::cluster::Source::$need),+],
             also: &[$($($crate::cluster::Source::$also),+)?],
+            blocks: &[$($($crate::rules::Blocks::$blocks),+)?],
+            retried: false $(|| $retried)?,
             docs: concat!($($doc, "\n"),+),
             detect,
         };
     };
 }
 
+mod drain_remedies;
 mod evidence;
+mod retry;
+mod standstill;
 
 mod auto_taint_key_invalid;
 mod batch_counters_frozen;
 mod batch_held_by_node;
+mod batch_slots_held;
 mod cancelled_uninstall_still_running;
 mod container_not_created;
 mod cordon_without_owner;
@@ -74,13 +90,16 @@ mod dependency_uninstalled;
 mod deployment_policy_missing;
 mod disabled;
 mod drain_blocked;
+mod drain_timed_out;
 mod ended_pod_blocks_stage;
+mod failed_node_counted_as_waiting;
 mod foreign_cordon;
 mod image_not_pulled;
 mod image_reference_mangled;
 mod independent_package_never_offered;
 mod interrupt_skipped_for_good;
 mod interrupt_waits_for_workload;
+mod job_cannot_create_pod;
 mod job_suspended_after_pause;
 mod leftovers_of_deleted_skyhook;
 mod legacy_keys_left;
@@ -98,23 +117,29 @@ mod operator_not_running;
 mod orphaned_executions;
 mod orphaned_uninstall_complete;
 mod package_erroring;
+mod pause_left_behind;
 mod paused;
 mod persistent_runtime_required_cordon;
 mod pod_changed_by_admission;
 mod pod_not_acknowledged;
 mod pod_stuck_terminating;
 mod pod_without_package_note;
+mod pods_of_older_operator;
 mod rollout_stopped;
 mod runtime_required_deadlock;
 mod runtime_required_taint_kept;
 mod serial_loses_state;
 mod spec_rejected_by_operator;
+mod stage_running_too_long;
 mod stale_erroring_after_reboot;
+mod stale_job_terminating;
 mod stale_nodewrights_after_rollback;
+mod status_too_large;
 mod two_owners;
 mod uninstall_failing;
 mod uninstall_interrupt_without_interrupt;
 mod uninstall_requested_but_never_installed;
+mod uninstall_unknown_to_operator;
 mod untolerated_taint;
 mod version_changed_while_uninstalling;
 mod waits_for_earlier;
@@ -152,6 +177,10 @@ pub static ALL: &[&Rule] = &[
     &serial_loses_state::RULE,
     &pod_changed_by_admission::RULE,
     &node_erroring_without_cause::RULE,
+    &stale_job_terminating::RULE,
+    &failed_node_counted_as_waiting::RULE,
+    &stage_running_too_long::RULE,
+    &job_cannot_create_pod::RULE,
     &rollout_stopped::RULE,
     &waits_for_earlier::RULE,
     &deployment_policy_missing::RULE,
@@ -162,6 +191,8 @@ pub static ALL: &[&Rule] = &[
     &paused::RULE,
     &disabled::RULE,
     &batch_counters_frozen::RULE,
+    &pause_left_behind::RULE,
+    &batch_slots_held::RULE,
     &drain_blocked::RULE,
     &cordon_without_owner::RULE,
     &untolerated_taint::RULE,
@@ -171,19 +202,23 @@ pub static ALL: &[&Rule] = &[
     &runtime_required_deadlock::RULE,
     &persistent_runtime_required_cordon::RULE,
     &node_silent::RULE,
+    &drain_timed_out::RULE,
     &operator_not_running::RULE,
     &name_too_long::RULE,
     &auto_taint_key_invalid::RULE,
     &pod_without_package_note::RULE,
     &webhook_unreachable::RULE,
+    &status_too_large::RULE,
     &migration_hold::RULE,
     &not_migrated_yet::RULE,
     &two_owners::RULE,
     &old_pods_under_paused_nodewright::RULE,
     &stale_nodewrights_after_rollback::RULE,
     &legacy_keys_left::RULE,
+    &uninstall_unknown_to_operator::RULE,
     &leftovers_of_deleted_skyhook::RULE,
     &orphaned_executions::RULE,
+    &pods_of_older_operator::RULE,
 ];
 
 /// Codes that are no longer used, each with the one that took its place.

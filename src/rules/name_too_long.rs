@@ -26,7 +26,8 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY502 "name-too-long" Error needs Skyhooks
+    SKY502 "name-too-long" Error needs Skyhooks,
+        blocks Reconcile
 }
 
 /// What is left of 63 characters beside `nodeState_`.
@@ -47,7 +48,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                      keys on nodes: its progress cannot be recorded"
                 ),
             )
-            .stops_all()
             .since(skyhook.metadata.creation_timestamp)
             .evidence(
                 skyhook.reference(),

@@ -1,7 +1,9 @@
+use jiff::Timestamp;
+
 use super::evidence::{
-    execution_trouble, newest_execution, operator_log, pods_on_node, read_logs, rerun,
+    execution_trouble, failing_since, newest_execution, operator_log, read_logs, rerun,
 };
-use super::{ALL, Finding, Findings, Grade, Severity, Subject};
+use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status, keys};
 use crate::cluster::{Absence, Cluster, Executions, Node, OnNode};
 
@@ -15,30 +17,30 @@ rule! {
     ///
     /// # How it comes about
     ///
-    /// The drain before an interrupt ran into `drainConfig.timeout`: the node stays cordoned, and
-    /// the drain is not tried again. Or a Job gave up and the record of it was lost, or somebody
-    /// changed the node's annotations by hand.
+    /// A Job gave up and the record of it was lost, or somebody changed the node's annotations by
+    /// hand. A drain that ran into its timeout is a finding of its own (SKY410).
     ///
     /// # How to confirm
     ///
     /// The node's status annotation says `erroring`, no entry of its node state does, and nothing
-    /// runs there for the custom resource. After a drain that ran into its timeout the annotation
-    /// `drainStart_NAME` is there, and an event with the reason `Drain`.
+    /// runs there for the custom resource. For some seconds it looks the same after every
+    /// failed attempt that is followed by one that succeeds: within a minute of the operator's last write to the node
+    /// nothing is said, and where no time is known this is a warning. In a stopped rollout, see SKY301.
     ///
     /// # How to fix
     ///
-    /// Remove what keeps the node from being drained, or what the operator's log names. Then run the
-    /// package again; if none has begun, reset the node, which starts all over there.
+    /// Remove what the operator's log names. Then run the package again; if none has begun, reset the
+    /// node, which starts all over there.
     ///
     /// # Since
     ///
-    /// All operators; drains have a timeout that works since v0.19.0.
-    SKY216 "node-erroring-without-cause" Error needs Skyhooks Nodes Pods Jobs
+    /// All operators.
+    SKY216 "node-erroring-without-cause" Error needs Skyhooks Nodes Pods Jobs,
+        blocks Install Uninstall, retried true
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let executions = cluster.executions();
-    let mut told: Option<Vec<Finding>> = None;
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
@@ -47,16 +49,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             else {
                 continue;
             };
-            let told = told.get_or_insert_with(|| what_others_tell(cluster));
-            let told_here = told.iter().any(|f| {
-                let subject = &f.subject;
-                subject.node.as_ref() == Some(&node.name)
-                    && subject
-                        .skyhook
-                        .as_deref()
-                        .is_none_or(|s| s == skyhook.name())
-            });
-            if !told_here {
+            let troubles = findings.troubles(cluster);
+            let told = troubles
+                .on(skyhook.name(), &node.name)
+                .is_some_and(|f| f.severity == Severity::Error);
+            if !told {
                 report(cluster, findings, &executions, skyhook, node, on);
             }
         }
@@ -73,11 +70,16 @@ fn is_without_cause<'a>(
 ) -> bool {
     let failed = on.entries().iter().any(|e| e.state == State::Erroring);
     let stands = on.status == Some(Status::Erroring) && !failed && !on.is_malformed();
-    if !stands || cluster.is_complete_on(skyhook, node) {
+    if !stands || on.drain_timed_out() || cluster.is_complete_on(skyhook, node) {
         return false;
     }
-    if on.drain_start.is_some() {
+    if has_given_up(executions, skyhook, node, on) {
         return true;
+    }
+    // The operator may be about to clear the mark. In a stopped rollout it never does, until the rollout goes on.
+    let just_written = node.annotated.is_some_and(|at| !settled(cluster, at));
+    if just_written || cluster.compartment_stopped(skyhook, node) {
+        return false;
     }
     // The operator clears the mark when it comes to the next stage: what runs is such a stage, and after a reboot one
     // follows.
@@ -92,17 +94,25 @@ fn is_without_cause<'a>(
     !at_work && !rebooted && cluster.absence_of_executions() != Absence::Unknown
 }
 
-/// The errors that the other rules find. That a batch waits for the node says nothing about the cause.
-fn what_others_tell(cluster: &Cluster) -> Vec<Finding> {
-    let others = ALL
-        .iter()
-        .filter(|r| !["SKY216", "SKY305"].contains(&r.code));
-    let found = others.flat_map(|rule| {
-        let mut findings = Findings::of(rule);
-        (rule.detect)(cluster, &mut findings);
-        findings.into_inner().0
-    });
-    found.filter(|f| f.severity == Severity::Error).collect()
+/// Seconds after which the operator, had it anything to do about a node, would have written to it again.
+const SETTLED: i64 = 60;
+
+fn settled(cluster: &Cluster, at: Timestamp) -> bool {
+    cluster.taken_at.as_second() - at.as_second() >= SETTLED
+}
+
+/// Whether a Job for what is due on the node gave up.
+fn has_given_up<'a>(
+    executions: &Executions<'a>,
+    skyhook: &Skyhook,
+    node: &'a Node,
+    on: &OnNode,
+) -> bool {
+    let mut open = on.entries().iter().filter(|e| e.state != State::Complete);
+    open.any(|entry| {
+        let newest = newest_execution(executions, skyhook.name(), &node.name, entry);
+        newest.is_some_and(|e| e.job.is_some_and(|j| j.failed().is_some()))
+    })
 }
 
 fn report<'a>(
@@ -115,25 +125,18 @@ fn report<'a>(
 ) {
     let name = skyhook.name();
     let reference = skyhook.reference();
-    let message = match on.drain_start {
-        Some(_) => format!(
-            "the drain for {reference} ran into its timeout: the node stays cordoned, and nothing more is done here"
-        ),
-        None => format!("counts as failed for {reference}, and no package here says why"),
-    };
+    let message = format!("counts as failed for {reference}, and no package here says why");
     let finding = findings.report(Subject::node(&node.name, Some(name)), message);
     let object = format!("node/{}", node.name);
     let key = keys::status(cluster.generation(), name);
     finding.evidence(&object, key, "erroring");
-    if let Some(start) = &on.drain_start {
-        let key = cluster.generation().key(&format!("drainStart_{name}"));
-        finding
-            .since(start.parse().ok())
-            .evidence(&object, key, start);
-        if let Some(timeout) = &skyhook.spec.drain_config.timeout {
-            finding.evidence(reference, "spec.drainConfig.timeout", timeout);
-        }
-    } else if cluster.absence_of_executions() == Absence::Presumed {
+    let given_up = has_given_up(executions, skyhook, node, on);
+    let settled = match node.annotated {
+        Some(at) => settled(cluster, at),
+        None => cluster.long_ago(failing_since(cluster, skyhook, node)),
+    };
+    let sure = given_up || settled;
+    if !sure || cluster.absence_of_executions() == Absence::Presumed {
         finding.severity(Severity::Warning);
     }
     let open: Vec<&Entry> = on
@@ -144,16 +147,8 @@ fn report<'a>(
     for entry in &open {
         finding.entry(&node.name, entry);
     }
-    if on.drain_start.is_some() {
-        pods_on_node(
-            finding,
-            "See which pods are still on the node, and what keeps them there",
-            &node.name,
-        );
-    } else {
-        operator_log(finding, cluster, "Read what the operator says of the node");
-    }
-    for entry in open.iter().filter(|_| on.drain_start.is_none()) {
+    operator_log(finding, cluster, "Read what the operator says of the node");
+    for entry in &open {
         let Some(execution) = newest_execution(executions, name, &node.name, entry) else {
             continue;
         };

@@ -1,5 +1,5 @@
 use super::evidence::{LOOK_AGAIN, grade_of_going_on};
-use super::{Findings, Subject};
+use super::{Finding, Findings, Grade, Subject, drain_blocked};
 use crate::cluster::Cluster;
 
 rule! {
@@ -25,25 +25,27 @@ rule! {
     /// # Since
     ///
     /// Operators v0.11.0 and later.
-    SKY304 "node-ignored" Warning needs Skyhooks Nodes
+    SKY304 "node-ignored" Warning needs Skyhooks Nodes, also Workloads DisruptionBudgets Pods Jobs,
+        blocks Install Uninstall
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let generation = cluster.generation();
+    let mut refused: Option<Vec<Finding>> = None;
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.disabled()) {
         for node in cluster.selected(skyhook) {
             if !node.ignored(generation) || cluster.is_complete_on(skyhook, node) {
                 continue;
             }
-            let progress = skyhook.progress(cluster.on_node(node, skyhook.name()));
-            findings
-                .report(
-                    Subject::node(&node.name, Some(skyhook.name())),
-                    format!(
-                        "is ignored, so {} does not get on here",
-                        skyhook.reference()
-                    ),
-                )
+            let (done, all) = cluster.progress(skyhook, node);
+            let finding = findings.report(
+                Subject::node(&node.name, Some(skyhook.name())),
+                format!(
+                    "the node is ignored, so {} makes no progress here",
+                    skyhook.reference()
+                ),
+            );
+            finding
                 .evidence(
                     format!("node/{}", node.name),
                     format!("label {}", generation.key("ignore")),
@@ -51,9 +53,26 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
                 .evidence(
                     skyhook.reference(),
-                    "packages complete here",
-                    format!("{} of {}", progress.complete, progress.total),
-                )
+                    "packages done here",
+                    format!("{done} of {all}"),
+                );
+            // Else its drain is refused again as soon as it is not ignored any more.
+            let refused =
+                refused.get_or_insert_with(|| Findings::by(&drain_blocked::RULE, cluster));
+            let here = |f: &&Finding| {
+                f.subject.node.as_ref() == Some(&node.name)
+                    && f.subject.skyhook.as_deref() == Some(skyhook.name())
+            };
+            for drain in refused.iter().filter(here) {
+                finding.evidence(
+                    format!("node/{}", node.name),
+                    drain.rule.code,
+                    &drain.message,
+                );
+                let cures = drain.remedies.iter().filter(|r| r.grade > Grade::B0);
+                finding.remedies.extend(cures.cloned());
+            }
+            finding
                 .remedy(
                     grade_of_going_on(cluster, skyhook, Some(node)),
                     "Let the operator work on it again",

@@ -35,7 +35,8 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY409 "node-silent" Error needs Skyhooks Nodes, also Pods Jobs
+    SKY409 "node-silent" Error needs Skyhooks Nodes, also Pods Jobs,
+        blocks Install Uninstall
 }
 
 /// Seconds that a reboot of a large machine, with its checks of memory and disks, may take.

@@ -1,5 +1,5 @@
-use super::evidence::repair_node_state;
-use super::{Findings, Grade, Severity, Subject};
+use super::retry::repair_node_state;
+use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::api::Generation;
 use crate::cluster::Cluster;
 
@@ -22,14 +22,16 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Repair the JSON, or reset the node, after which its packages are installed again. Until then,
+    /// `node repair` restores the node state from the copy in the status of the custom resource. Where there is
+    /// none, reset the node, after which its packages are installed again. Until then,
     /// pause the custom resource: the operator leaves it out and goes on with the others.
     ///
     /// # Since
     ///
     /// All operators; the condition since v0.16.0. From then on this is a warning where the custom
     /// resource no longer selects the node.
-    SKY206 "node-state-malformed" Error needs Skyhooks Nodes
+    SKY206 "node-state-malformed" Error needs Skyhooks Nodes,
+        blocks Install Uninstall Reconcile
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -61,9 +63,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
                 // The operator leaves out what is paused.
                 if left {
-                    finding.severity(Severity::Warning);
-                } else if !skyhook.paused() {
-                    finding.stops_all();
+                    finding.severity(Severity::Warning).blocks_only(&[]);
+                } else if skyhook.paused() {
+                    finding.blocks_only(&[Blocks::Install, Blocks::Uninstall]);
                 }
                 finding.evidence(
                     format!("node/{}", node.name),
@@ -86,7 +88,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         )
                         .caveat("it makes no progress on any node while it is paused");
                 }
-                repair_node_state(finding, skyhook.name(), &node.name);
+                repair_node_state(finding, skyhook, node, on);
             }
         }
     }

@@ -25,7 +25,8 @@ rule! {
     /// # Since
     ///
     /// Operators v0.18.0 to v0.20.x.
-    SKY602 "not-migrated-yet" Error needs Skyhooks Legacy
+    SKY602 "not-migrated-yet" Error needs Skyhooks Legacy,
+        blocks Install Uninstall
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

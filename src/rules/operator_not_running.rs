@@ -27,7 +27,8 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY501 "operator-not-running" Error needs Skyhooks Operator
+    SKY501 "operator-not-running" Error needs Skyhooks Operator,
+        blocks Reconcile
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -36,16 +37,17 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let operators = cluster.operators.items();
     if operators.is_empty() {
-        findings
-            .report(
-                Subject {
-                    kind: "Deployment".to_owned(),
-                    name: "operator".to_owned(),
-                    ..Subject::default()
-                },
-                "no deployment of the operator was found, so nothing acts on the custom resources",
-            )
+        let finding = findings.report(
+            Subject {
+                kind: "Deployment".to_owned(),
+                name: "operator".to_owned(),
+                ..Subject::default()
+            },
+            "no deployment of the operator was found, so nothing acts on the custom resources",
+        );
+        finding
             .severity(Severity::Warning)
+            .lasts()
             .evidence("deployments", "that run the operator", "none")
             .kubectl(
                 Grade::B0,
@@ -58,11 +60,22 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "control-plane=controller-manager",
                 ],
             );
+        let waiting = cluster.skyhooks.items().iter();
+        for skyhook in waiting.filter(|s| s.deleting() && s.has_finalizer()) {
+            finding
+                .remedy(
+                    Grade::B4,
+                    "If it is not to be installed again, strip the finalizer",
+                    ["finalizer", "strip", skyhook.name()],
+                )
+                .caveat("uninstall.sh does not run on any node");
+        }
         return;
     }
-    // One that no controller has looked at says nothing about itself.
+    // One that no controller has looked at says nothing about itself, but for what is asked for.
     let down = |d: &&crate::cluster::Deployment| {
-        d.status.observed_generation.is_some() && d.status.available_replicas == 0
+        let observed = d.status.observed_generation.is_some();
+        (observed || d.spec.replicas == Some(0)) && d.status.available_replicas == 0
     };
     if !operators.iter().all(|d| down(&d)) {
         return;

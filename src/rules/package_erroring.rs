@@ -1,10 +1,13 @@
+use jiff::SignedDuration;
+
 use super::evidence::{
-    execution_trouble, newest_execution, no_longer_selected, operator_retries, read_logs, rerun,
-    restarted_by_its_own_reboot,
+    execution_trouble, failing_since, newest_execution, no_longer_selected, operator_retries,
+    read_logs, rerun, restarted_by_its_own_reboot,
 };
+use super::retry::retry_given_up;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, State};
-use crate::cluster::{Cluster, Execution};
+use crate::cluster::{Cluster, Execution, Job};
 
 rule! {
     /// A package fails on a node.
@@ -28,13 +31,14 @@ rule! {
     /// # How to fix
     ///
     /// Read the logs and repair the host or the package; a change of the package's environment,
-    /// image or resources starts the stage anew. Then run the package again if its Job has given up.
+    /// image or resources starts the stage anew. Then retry the stage if its Job has given up.
     ///
     /// # Since
     ///
     /// All operators. From v0.18.0 on, while a Job has attempts left, this is a warning; so
     /// it is where the custom resource no longer selects the node.
-    SKY201 "package-erroring" Error needs Skyhooks Nodes, also Pods Jobs
+    SKY201 "package-erroring" Error needs Skyhooks Nodes, also Pods Jobs,
+        blocks Install Uninstall, retried true
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -46,11 +50,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let retries = operator_retries(cluster, execution, on);
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
-                    message(entry, execution, retries),
+                    message(cluster, entry, execution, retries),
                 );
-                if retries {
+                if retries && !fails_on(cluster, execution) {
                     finding.severity(Severity::Warning);
                 }
+                finding.failing_since(failing_since(cluster, skyhook, node));
                 finding.entry(&node.name, entry);
                 no_longer_selected(finding, skyhook, node);
                 if let Some(execution) = execution {
@@ -67,10 +72,22 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let interrupt = skyhook
                     .package(&entry.name)
                     .and_then(|p| skyhook.pending_interrupt(&entry.name, p));
+                let retried = retry_given_up(finding, execution, skyhook, &node.name, entry);
+                // It succeeds by itself once the cause is gone, without one more interrupt.
+                if retries
+                    && execution
+                        .and_then(|e| e.job)
+                        .is_some_and(Job::restarts_in_place)
+                {
+                    continue;
+                }
                 rerun(
                     finding,
                     Grade::of_rerun(interrupt),
-                    "Once the cause is gone, run the package again",
+                    match retried {
+                        true => "Or run the package again from the start",
+                        false => "Once the cause is gone, run the package again",
+                    },
                     skyhook.name(),
                     &node.name,
                     &entry.name,
@@ -97,23 +114,54 @@ fn fails(skyhook: &Skyhook, entry: &Entry) -> bool {
         && !restarted_by_its_own_reboot(skyhook, entry)
 }
 
-fn message(entry: &Entry, execution: Option<&Execution<'_>>, retries: bool) -> String {
+fn message(
+    cluster: &Cluster,
+    entry: &Entry,
+    execution: Option<&Execution<'_>>,
+    retries: bool,
+) -> String {
     let what = format!("package {} fails at stage {}", entry.name, entry.stage);
-    let job = execution.and_then(|e| e.job);
-    match job {
-        Some(job) if job.failed().is_some() => {
+    let Some((execution, job)) = execution.and_then(|e| e.job.map(|job| (e, job))) else {
+        return match retries {
+            true => format!("{what}; the operator does not give it up yet"),
+            false => what,
+        };
+    };
+    let timeout = || {
+        let seconds = job.timeout().map(SignedDuration::from_secs);
+        seconds.map_or_else(String::new, |s| format!(" of {s:#}"))
+    };
+    let over = execution.timed_out().is_some()
+        || job.failed().is_some_and(|c| c.reason == "DeadlineExceeded");
+    let what = match over {
+        true => format!("{what}: it runs longer than its timeout{}", timeout()),
+        false => what,
+    };
+    let failed = execution.failed_attempts(cluster.generation());
+    let attempts = match failed {
+        1 => "1 failed attempt".to_owned(),
+        n => format!("{n} failed attempts"),
+    };
+    let and = if over { ", and" } else { ":" };
+    match job.failed() {
+        Some(_) if failed == 0 => format!("{what}{and} its job has given up"),
+        Some(_) => format!("{what}{and} its job has given up after {attempts}"),
+        None if !retries => what,
+        None if job.restarts_in_place() => {
             format!(
-                "{what}: its job has given up after {} failed attempts",
-                job.status.failed
+                "{what}{and} its container is started again until the deadline{}, {attempts} so far",
+                timeout()
             )
         }
-        Some(job) if retries => {
-            format!(
-                "{what}: its job tries again, {} failed so far",
-                job.status.failed
-            )
-        }
-        None if retries => format!("{what}; the operator does not give it up yet"),
-        _ => what,
+        None => format!("{what}{and} its job tries again, {attempts} so far"),
     }
+}
+
+/// Whether a container that is started again in place has failed more often than a Job would have let it.
+fn fails_on(cluster: &Cluster, execution: Option<&Execution<'_>>) -> bool {
+    const ATTEMPTS: i64 = 4;
+    execution.is_some_and(|e| {
+        e.job.is_some_and(Job::restarts_in_place)
+            && e.failed_attempts(cluster.generation()) > ATTEMPTS
+    })
 }

@@ -26,21 +26,32 @@ rule! {
     /// # Since
     ///
     /// Operators v0.8.0 and later.
-    SKY308 "paused" Info needs Skyhooks
+    SKY308 "paused" Info needs Skyhooks,
+        blocks Install Uninstall
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let skyhooks = cluster.skyhooks.items().iter();
     for skyhook in skyhooks.filter(|s| s.paused() && !s.deleting()) {
-        let Some(generation) = skyhook.generation() else {
+        let Some(generation) = skyhook
+            .generation()
+            .filter(|_| !cluster.left_paused(skyhook))
+        else {
             continue;
         };
         let finding = findings.report(
             Subject::skyhook(skyhook),
-            format!(
-                "{} is paused: nothing new is started for it",
-                skyhook.reference()
-            ),
+            match skyhook.hold() {
+                None => format!(
+                    "{} is paused: nothing new is started for it",
+                    skyhook.reference()
+                ),
+                Some(hold) => format!(
+                    "{} is paused for as long as a command of ours takes: held by {}",
+                    skyhook.reference(),
+                    hold.words()
+                ),
+            },
         );
         finding.evidence(skyhook.reference(), generation.key("pause"), "true");
         if let Some((manager, time)) = skyhook.annotated_by("pause") {

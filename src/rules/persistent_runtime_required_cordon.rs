@@ -20,12 +20,13 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// If nobody is going to release the node, release it by hand.
+    /// If nobody is going to release the node, release it with `cordon release --runtime-required`.
     ///
     /// # Since
     ///
     /// Operators v0.18.0 and later.
-    SKY408 "persistent-runtime-required-cordon" Info needs Nodes
+    SKY408 "persistent-runtime-required-cordon" Info needs Nodes,
+        blocks Workloads
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -48,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .remedy(
                 Grade::B1,
                 "Release it, if nobody else will",
-                ["cordon", "release", &node.name],
+                ["cordon", "release", &node.name, "--runtime-required"],
             )
             .caveat("pods are scheduled on the node at once");
     }

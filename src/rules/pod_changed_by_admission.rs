@@ -33,7 +33,8 @@ rule! {
     /// # Since
     ///
     /// Up to v0.17, which run bare pods.
-    SKY215 "pod-changed-by-admission" Error needs Skyhooks Pods
+    SKY215 "pod-changed-by-admission" Error needs Skyhooks Pods,
+        blocks Install Uninstall
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

@@ -28,7 +28,8 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY205 "pod-not-acknowledged" Error needs Nodes Pods, also Skyhooks Jobs
+    SKY205 "pod-not-acknowledged" Error needs Nodes Pods, also Skyhooks Jobs,
+        blocks Install Uninstall
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -79,6 +80,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "uninstall.sh does not run: what the package changed on the host stays; for a node that will not \
                  come back",
             );
+            continue;
+        }
+        if node.ignored(cluster.generation()) {
             continue;
         }
         finding

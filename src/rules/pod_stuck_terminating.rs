@@ -25,7 +25,8 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY211 "pod-stuck-terminating" Error needs Nodes Pods, also Jobs
+    SKY211 "pod-stuck-terminating" Error needs Nodes Pods, also Jobs,
+        blocks Install Uninstall
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

@@ -27,7 +27,8 @@ rule! {
     /// # Since
     ///
     /// Operators up to v0.17.
-    SKY504 "pod-without-package-note" Error needs Skyhooks Nodes Pods
+    SKY504 "pod-without-package-note" Error needs Skyhooks Nodes Pods,
+        blocks Reconcile
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -65,7 +66,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     skyhook.reference()
                 ),
             )
-            .stops_all()
             .since(meta.creation_timestamp)
             .evidence(format!("pod/{}", pod.name()), &label, skyhook.name())
             .evidence(

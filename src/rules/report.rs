@@ -1,9 +1,14 @@
 //! All rules over a cluster, and the verdict.
 
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{ALL, Finding, Findings, Rule, Severity};
+use super::causes::Causes;
+use super::confirm::Key;
+use super::{ALL, Finding, Findings, Rule, Severity, blockers};
 use crate::cluster::{Cluster, Read, Source};
 
 /// What to look at. Empty lists look at everything.
@@ -44,6 +49,8 @@ pub struct Counts {
 pub enum Verdict {
     /// At least one finding is an error.
     Stuck,
+    /// No error, but something does not go on until somebody acts.
+    Blocked,
     /// No error, and every rule could be checked.
     Healthy,
     /// No error, but not every rule could be checked.
@@ -54,7 +61,7 @@ pub enum Verdict {
 #[derive(Debug, Clone)]
 pub struct Report {
     pub verdict: Verdict,
-    /// The worst first, then by code and subject.
+    /// Causes first, those on which most hangs at the top; then what they explain.
     pub findings: Vec<Finding>,
     pub not_checked: Vec<NotChecked>,
     pub counts: Counts,
@@ -73,10 +80,10 @@ impl Counts {
 }
 
 impl Report {
-    /// Only the findings that `hinders` picks: those by which something cannot go on, warnings or not.
-    pub fn stuck_by(self, hinders: impl Fn(&Finding) -> bool) -> Report {
+    /// Only these findings, which block something, be they warnings.
+    pub fn stuck_by(self, blockers: &BTreeSet<Key>) -> Report {
         let mut findings = self.findings;
-        findings.retain(hinders);
+        findings.retain(|f| blockers.contains(&f.key()));
         Report {
             verdict: Verdict::Stuck,
             counts: self.counts.with(&findings),
@@ -93,13 +100,15 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     } else {
         &scope.rules
     };
+    let troubles = Rc::default();
     let run = |rule: &'static Rule| {
-        let mut found = Findings::of(rule);
+        let mut found = Findings::of(rule).with_troubles(&troubles);
         (rule.detect)(cluster, &mut found);
         let (found, depends_on) = found.into_inner();
         (rule, found, depends_on)
     };
-    let found: Vec<_> = rules.iter().copied().map(run).collect();
+    let mut found: Vec<_> = rules.iter().copied().map(run).collect();
+    blockers::mark_deletions(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
     let scope = scope.with_causes(found.iter().flat_map(|(_, found, _)| found));
     let mut findings = Vec::new();
     let mut not_checked = Vec::new();
@@ -120,6 +129,7 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
             .then_with(|| a.subject.cmp(&b.subject))
             .then_with(|| a.message.cmp(&b.message))
     });
+    let findings = causes_first(findings);
     let counts = Counts {
         rules: rules.len(),
         skyhooks: cluster.skyhooks.items().len(),
@@ -129,10 +139,14 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
         ..Counts::default()
     }
     .with(&findings);
-    let verdict = match (counts.errors, not_checked.is_empty()) {
-        (0, true) => Verdict::Healthy,
-        (0, false) => Verdict::Incomplete,
-        _ => Verdict::Stuck,
+    let verdict = if counts.errors > 0 {
+        Verdict::Stuck
+    } else if findings.iter().any(Finding::blocks_for_good) {
+        Verdict::Blocked
+    } else if not_checked.is_empty() {
+        Verdict::Healthy
+    } else {
+        Verdict::Incomplete
     };
     Report {
         verdict,
@@ -140,6 +154,18 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
         not_checked,
         counts,
     }
+}
+
+/// The causes, those on which most hangs first, then what they explain.
+fn causes_first(findings: Vec<Finding>) -> Vec<Finding> {
+    let ranked = Causes::of(&findings).ranked(&findings);
+    let causes = ranked.iter().flat_map(|cause| &cause.findings);
+    let effects = ranked.iter().flat_map(|cause| &cause.effects);
+    let mut findings: Vec<Option<Finding>> = findings.into_iter().map(Some).collect();
+    let order: Vec<usize> = causes.chain(effects).copied().collect();
+    // An effect of several causes stands after the first of them.
+    let ordered = order.into_iter().filter_map(|at| findings[at].take());
+    ordered.collect()
 }
 
 /// Why a rule cannot say that all is well: the sources that were not read.
@@ -195,7 +221,7 @@ impl Scope {
                 .iter()
                 .any(|name| self.nodes.contains(name))
         };
-        finding.stops_all
+        finding.stops_all()
             || within(&self.skyhooks, &finding.subject.skyhook)
                 && (within(&self.nodes, &finding.subject.node) || held_up())
     }
@@ -206,8 +232,10 @@ impl Scope {
         while !scope.skyhooks.is_empty() {
             let mut covered = found.clone().filter(|f| scope.covers(f));
             let Some(cause) = covered.find_map(|f| {
-                let cause = f.waits_for.as_ref()?;
-                (!scope.skyhooks.contains(cause)).then(|| cause.clone())
+                let mut causes = f.waits_for.iter().map(|awaited| &awaited.skyhook);
+                causes
+                    .find(|cause| !scope.skyhooks.contains(cause))
+                    .cloned()
             }) else {
                 break;
             };

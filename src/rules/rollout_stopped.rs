@@ -1,17 +1,17 @@
 use super::evidence::some_of;
 use super::{Findings, Grade, Subject};
-use crate::api::Status;
-use crate::cluster::Cluster;
+use crate::api::{Skyhook, Status};
 use crate::cluster::compartment::stopped_compartments;
+use crate::cluster::{Cluster, Node};
 
 rule! {
     /// A rollout has stopped because too many nodes failed.
     ///
     /// # What it means
     ///
-    /// The deployment policy limits how many batches in a row may fail. The limit was reached, so
-    /// the operator chooses no further node of the compartment, not even one that is in the middle
-    /// of a package. The status of the custom resource then often says just `unknown`.
+    /// The deployment policy limits how many batches in a row may fail in a compartment. The limit was
+    /// reached, so the operator chooses no further node of it, not even one that is in the middle of
+    /// a package; other compartments go on. The status of the custom resource then often says just `unknown`.
     ///
     /// # How it comes about
     ///
@@ -31,73 +31,100 @@ rule! {
     /// # Since
     ///
     /// Operators with deployment policies (v0.10.0).
-    SKY301 "rollout-stopped" Error needs Skyhooks Nodes
+    SKY301 "rollout-stopped" Error needs Skyhooks Nodes,
+        blocks Install Uninstall
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
-        let stopped: Vec<&str> = stopped_compartments(skyhook).collect();
-        if stopped.is_empty() {
-            continue;
-        }
-        let (mut held, mut failed) = (Vec::new(), Vec::new());
-        for node in cluster.selected(skyhook) {
-            if cluster.is_complete_on(skyhook, node) || !cluster.compartment_stopped(skyhook, node)
-            {
-                continue;
+        let open: Vec<&Node> = cluster
+            .selected(skyhook)
+            .filter(|n| !cluster.is_complete_on(skyhook, n))
+            .collect();
+        let all_in = |compartment: &str| -> Vec<&Node> {
+            let of = |n: &&Node| {
+                let own = cluster.compartment_of(skyhook, n);
+                own.is_none_or(|own| own == compartment)
+            };
+            open.iter().copied().filter(of).collect()
+        };
+        for compartment in stopped_compartments(skyhook) {
+            let held = all_in(compartment);
+            if !held.is_empty() {
+                report(cluster, findings, skyhook, compartment, &held);
             }
-            held.push(node.name.as_str());
-            let on = cluster.on_node(node, skyhook.name());
-            if on.is_some_and(|on| on.operator_status() == Status::Erroring) {
-                failed.push(node.name.as_str());
-            }
         }
-        if held.is_empty() {
-            continue;
-        }
-        let finding = findings.report(
-            Subject::skyhook(skyhook),
+    }
+}
+
+fn report(
+    cluster: &Cluster,
+    findings: &mut Findings,
+    skyhook: &Skyhook,
+    compartment: &str,
+    held: &[&Node],
+) {
+    let name = skyhook.name();
+    let failed = |n: &&&Node| {
+        let on = cluster.on_node(n, name);
+        on.is_some_and(|on| on.operator_status() == Status::Erroring)
+    };
+    let names = |nodes: &[&&Node]| -> String {
+        some_of(&nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>())
+    };
+    let failed: Vec<&&Node> = held.iter().filter(failed).collect();
+    let only = skyhook.status.compartment_statuses.len() < 2;
+    let place = match only {
+        true => String::new(),
+        false => format!(" in compartment {compartment}"),
+    };
+    let finding = findings.report(
+        Subject::skyhook(skyhook),
+        format!(
+            "the rollout of {} has stopped{place}: too many nodes failed, and the other nodes there with \
+             work left are no longer chosen",
+            skyhook.reference()
+        ),
+    );
+    let waiting: Vec<&str> = held.iter().map(|n| n.name.as_str()).collect();
+    finding.holds_up(&waiting);
+    if let Some(status) = skyhook.status.compartment_statuses.get(compartment) {
+        let batch = status.batch_state.clone().unwrap_or_default();
+        finding.evidence(
+            skyhook.reference(),
+            format!("compartment {compartment}"),
             format!(
-                "the rollout of {} has stopped: too many nodes failed, and the other nodes with \
-                 work left are no longer chosen",
-                skyhook.reference()
+                "shouldStop; failed batches in a row: {}; nodes complete: {} of {}",
+                batch.consecutive_failures, status.completed, status.matched
             ),
         );
-        for name in &stopped {
-            let Some(status) = skyhook.status.compartment_statuses.get(*name) else {
-                continue;
-            };
-            let batch = status.batch_state.clone().unwrap_or_default();
-            finding.evidence(
-                skyhook.reference(),
-                format!("compartment {name}"),
-                format!(
-                    "shouldStop; failed batches in a row: {}; nodes complete: {} of {}",
-                    batch.consecutive_failures, status.completed, status.matched
-                ),
-            );
-        }
-        finding
-            .evidence(
-                skyhook.reference(),
-                "spec.deploymentPolicy",
-                &skyhook.spec.deployment_policy,
-            )
-            .evidence("nodes", "not complete", some_of(&held));
-        if !failed.is_empty() {
-            finding.evidence("nodes", "failed", some_of(&failed));
-        }
-        finding
-            .remedy(
-                Grade::B0,
-                "See which nodes failed, and repair them first",
-                ["node", "list", "--skyhook", skyhook.name()],
-            )
-            .remedy(
-                Grade::B2,
-                "Then let the rollout go on",
-                ["deployment-policy", "reset", skyhook.name()],
-            )
-            .caveat("a node that is still erroring is counted again and stops the rollout again");
     }
+    finding
+        .evidence(
+            skyhook.reference(),
+            "spec.deploymentPolicy",
+            &skyhook.spec.deployment_policy,
+        )
+        .evidence("nodes", "not complete", some_of(&waiting));
+    for node in &failed {
+        finding.waits_for_node(name, &node.name);
+    }
+    if !failed.is_empty() {
+        finding.evidence("nodes", "failed", names(&failed));
+    }
+    finding.remedy(
+        Grade::B0,
+        "See which nodes failed, and repair them first",
+        ["node", "list", "--skyhook", name],
+    );
+    let reset = ["deployment-policy", "reset", name];
+    match only {
+        true => finding.remedy(Grade::B2, "Then let the rollout go on", reset),
+        false => finding.remedy(
+            Grade::B2,
+            "Then let the rollout of the compartment go on",
+            reset.into_iter().chain(["--compartment", compartment]),
+        ),
+    }
+    .caveat("a node that is still erroring is counted again and stops the rollout again");
 }

@@ -26,7 +26,8 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY407 "runtime-required-deadlock" Error needs Skyhooks Nodes, also Operator
+    SKY407 "runtime-required-deadlock" Error needs Skyhooks Nodes, also Operator,
+        blocks Install Uninstall Workloads
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

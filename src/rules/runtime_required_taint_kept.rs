@@ -30,7 +30,8 @@ rule! {
     /// # Since
     ///
     /// All operators. From v0.18.0 on the older default key counts as well.
-    SKY405 "runtime-required-taint-kept" Error needs Skyhooks Nodes, also Operator
+    SKY405 "runtime-required-taint-kept" Error needs Skyhooks Nodes, also Operator,
+        blocks Workloads
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -98,6 +99,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding
             .severity(Severity::Warning)
+            .lasts()
             .evidence(format!("node/{}", node.name), "taint", &spelled)
             .evidence("custom resources", "keep it", some_of(&references));
         if holder.paused() {

@@ -28,7 +28,8 @@ rule! {
     /// # Since
     ///
     /// Up to v0.17.
-    SKY214 "serial-loses-state" Error needs Skyhooks Nodes
+    SKY214 "serial-loses-state" Error needs Skyhooks Nodes,
+        blocks Install Uninstall
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::{Findings, Grade, Severity, Subject};
+use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::api::deployment_policy::DeploymentPolicySpec;
 use crate::api::skyhook::glob_matches;
 use crate::api::{LabelSelector, Package, Skyhook, quantity};
@@ -32,8 +32,9 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators.
-    SKY212 "spec-rejected-by-operator" Error needs Skyhooks, also Nodes Policies
+    /// All operators. A policy that lacks only a `safetyLimit` is a warning until a batch has failed.
+    SKY212 "spec-rejected-by-operator" Error needs Skyhooks, also Nodes Policies,
+        blocks Install Uninstall Reconcile
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -49,7 +50,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 skyhook.reference()
             ),
         );
-        finding.stops_all();
         for (field, why) in &broken {
             finding.evidence(skyhook.reference(), field, why);
         }
@@ -108,6 +108,7 @@ fn unlabelled(
                 "no pod can be made for package {name}: the label made of its name and version {why}"
             ),
         )
+        .blocks_only(&[Blocks::Install])
         .evidence(
             skyhook.reference(),
             format!("spec.packages.{name}.version"),
@@ -146,18 +147,28 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
         let (Some(lacking), Some(user)) = (missing.first(), users.first()) else {
             continue;
         };
+        // This one is read only after a failed batch: a rollout without failures completes.
+        let once_failed = missing.iter().all(|f| f.ends_with(".safetyLimit"))
+            && !users.iter().any(|s| has_failed_batch(s));
         let finding = findings.report(
             Subject {
                 kind: "DeploymentPolicy".to_owned(),
                 name: name.clone(),
                 ..Subject::default()
             },
-            format!(
-                "deployment policy {name} lacks {lacking}, which stops the operator for all as soon \
-                 as it counts a batch by it"
-            ),
+            match once_failed {
+                true => format!(
+                    "deployment policy {name} lacks {lacking}, which stops the operator for all as soon as a batch fails"
+                ),
+                false => format!(
+                    "deployment policy {name} lacks {lacking}, which stops the operator for all as soon \
+                     as it counts a batch by it"
+                ),
+            },
         );
-        finding.stops_all();
+        if once_failed {
+            finding.severity(Severity::Warning).blocks_only(&[]);
+        }
         // Where no node is left to work on, no batch is counted.
         let done = |s: &Skyhook| cluster.selected(s).all(|n| cluster.is_complete_on(s, n));
         if cluster.nodes.ok().is_some() && users.iter().all(|s| done(s)) {
@@ -172,6 +183,14 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
             .kubectl(Grade::B2, "Set the fields", ["edit", &resource, name])
             .caveat("the operator then goes on, for every custom resource");
     }
+}
+
+fn has_failed_batch(skyhook: &Skyhook) -> bool {
+    let mut compartments = skyhook.status.compartment_statuses.values();
+    compartments.any(|c| {
+        let batch = c.batch_state.as_ref();
+        batch.is_some_and(|b| b.last_batch_failed || b.failed_nodes > 0)
+    })
 }
 
 /// The numbers without which the operator cannot size a batch.

@@ -24,13 +24,15 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Set the node's status annotation and label to `waiting`, then reset the batch state. A reset
-    /// of the batch state alone is undone at once, as the node is counted again.
+    /// Set the node's status annotation and label to `waiting` and reset the batch state, which
+    /// `deployment-policy reset` does in this order. A reset of the batch state alone is undone at
+    /// once, as the node is counted again.
     ///
     /// # Since
     ///
     /// Up to v0.19.1 (upstream issue 633); v0.20.0 no longer causes it, and does not heal it.
-    SKY306 "stale-erroring-after-reboot" Error needs Skyhooks Nodes Pods Jobs
+    SKY306 "stale-erroring-after-reboot" Error needs Skyhooks Nodes Pods Jobs,
+        blocks Install
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -72,21 +74,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .entry(&node.name, entry)
                 .evidence(format!("node/{}", node.name), "condition Ready", "True")
                 .evidence(skyhook.reference(), "shouldStop", "true");
-            let waiting = format!("{key}=waiting");
             finding
-                .kubectl(
-                    Grade::B1,
-                    "Set the status annotation to waiting",
-                    ["annotate", "--overwrite", "node", &node.name, &waiting],
-                )
-                .kubectl(
-                    Grade::B1,
-                    "And the label of the same name",
-                    ["label", "--overwrite", "node", &node.name, &waiting],
-                )
                 .remedy(
                     Grade::B2,
-                    "Then reset the batch state",
+                    "Set the node to waiting and reset the batch state",
                     ["deployment-policy", "reset", skyhook.name()],
                 )
                 .caveat("the rollout goes on, on other nodes as well");

@@ -1,6 +1,8 @@
 use super::evidence::{
-    failing_execution, forget, newest_execution, no_longer_selected, operator_retries, read_logs,
+    failing_execution, failing_since, forget, newest_execution, no_longer_selected,
+    operator_retries, read_logs,
 };
+use super::retry::retry_given_up;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::State;
 use crate::cluster::Cluster;
@@ -26,14 +28,16 @@ rule! {
     /// # How to fix
     ///
     /// Read the logs and repair the host or the package. A change of environment, image or
-    /// resources starts the uninstall anew; a change of the configMap alone does not. If it cannot
+    /// resources starts the uninstall anew; a change of the configMap alone does not. Where a Job has
+    /// given up, `package retry` deletes it, and the operator runs the uninstall again. If it cannot
     /// be repaired, reset the package on the node: the operator then takes the package for uninstalled.
     ///
     /// # Since
     ///
     /// Operators with explicit uninstall (v0.16.0). From v0.18.0 on, while a Job has attempts left,
     /// this is a warning; so it is where the custom resource no longer selects the node.
-    SKY112 "uninstall-failing" Error needs Skyhooks Nodes, also Pods Jobs
+    SKY112 "uninstall-failing" Error needs Skyhooks Nodes, also Pods Jobs,
+        blocks Uninstall, retried true
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -61,6 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if operator_retries(cluster, execution, on) {
                     finding.severity(Severity::Warning);
                 }
+                finding.failing_since(failing_since(cluster, skyhook, node));
                 finding.entry(&node.name, entry);
                 no_longer_selected(finding, skyhook, node);
                 failing_execution(finding, &executions, skyhook.name(), &node.name, entry);
@@ -71,6 +76,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     &entry.name,
                     &entry.stage,
                 );
+                retry_given_up(finding, execution, skyhook, &node.name, entry);
                 forget(finding, Grade::B4, skyhook.name(), &node.name, entry).caveat(
                     "the package then counts as uninstalled, though its files stay on the host",
                 );

@@ -30,7 +30,8 @@ rule! {
     /// # Since
     ///
     /// Operators with explicit uninstall (v0.16.0).
-    SKY102 "uninstall-interrupt-without-interrupt" Error needs Skyhooks Nodes, also Pods Jobs
+    SKY102 "uninstall-interrupt-without-interrupt" Error needs Skyhooks Nodes, also Pods Jobs,
+        blocks Uninstall
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

@@ -31,7 +31,8 @@ rule! {
     /// # Since
     ///
     /// Operators with explicit uninstall (v0.16.0).
-    SKY103 "uninstall-requested-but-never-installed" Error needs Skyhooks Nodes, also Pods Jobs Events
+    SKY103 "uninstall-requested-but-never-installed" Error needs Skyhooks Nodes, also Pods Jobs Events,
+        blocks Install
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

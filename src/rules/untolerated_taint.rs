@@ -1,3 +1,4 @@
+use super::evidence::grade_of_going_on;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Status;
 use crate::cluster::Cluster;
@@ -29,7 +30,8 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY403 "untolerated-taint" Error needs Skyhooks Nodes, also Operator Pods Jobs
+    SKY403 "untolerated-taint" Error needs Skyhooks Nodes, also Operator Pods Jobs,
+        blocks Install Uninstall
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -71,6 +73,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if passing || !blocked {
                 finding.severity(Severity::Warning);
             }
+            // The operator has yet to notice it, and then stays away.
+            if !passing {
+                finding.lasts();
+            }
             finding.evidence(format!("node/{}", node.name), "taints", &spelled);
             if let Some(on) = on {
                 finding.evidence(
@@ -98,6 +104,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         true => super::evidence::LOOK_AGAIN,
                         false => "packages then run on every node with this taint",
                     });
+                for taint in taints.iter().filter(|t| !t.of_lifecycle()) {
+                    finding
+                        .kubectl(
+                            grade_of_going_on(cluster, skyhook, Some(node)),
+                            "Or remove the taint, if whoever set it no longer needs it",
+                            [
+                                "taint",
+                                "node",
+                                &node.name,
+                                &format!("{}-", taint.spelled()),
+                            ],
+                        )
+                        .caveat("workloads may be scheduled on the node, and packages run at once");
+                }
             }
         }
     }

@@ -31,7 +31,8 @@ rule! {
     /// # Since
     ///
     /// Operators with explicit uninstall (v0.16.0).
-    SKY104 "version-changed-while-uninstalling" Error needs Skyhooks Nodes, also Pods Jobs Events
+    SKY104 "version-changed-while-uninstalling" Error needs Skyhooks Nodes, also Pods Jobs Events,
+        blocks Install
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

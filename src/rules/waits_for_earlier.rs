@@ -1,8 +1,8 @@
-use super::evidence::{fails_for_real, some_of};
+use super::evidence::{grade_of_going_on, some_of};
+use super::standstill::{Standstill, Trouble};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Status};
 use crate::cluster::Cluster;
-use crate::cluster::order::Gate;
 
 rule! {
     /// A custom resource waits on a node for an earlier one.
@@ -15,9 +15,9 @@ rule! {
     ///
     /// # How it comes about
     ///
-    /// This is how it should be while the earlier one gets on. It is a warning where that one fails,
-    /// is blocked, or is paused: then this one waits as long as that lasts. A disabled one holds up
-    /// nobody.
+    /// This is how it should be while the earlier one gets on. Where that one is stuck this is as grave
+    /// as what it is stuck by, and a warning where it is paused: this one waits as long as that lasts.
+    /// A disabled one holds up nobody.
     ///
     /// # How to confirm
     ///
@@ -32,10 +32,12 @@ rule! {
     /// # Since
     ///
     /// Operators v0.8.0 and later; `sequencing: all` since v0.14.0.
-    SKY302 "waits-for-earlier" Warning needs Skyhooks Nodes
+    SKY302 "waits-for-earlier" Warning needs Skyhooks Nodes,
+        blocks Install Uninstall, retried true
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let mut standstill = None;
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         if let Some(gate) = cluster.gate_everywhere(skyhook) {
             let waiting: Vec<&str> = cluster
@@ -47,24 +49,27 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             }
             let root = gate.skyhook;
+            let standstill = standstill.get_or_insert_with(|| waits(cluster, findings));
             let trouble = cluster
                 .selected(root)
                 .filter(|n| !cluster.is_complete_on(root, n))
-                .find_map(|node| trouble(cluster, Gate { node, ..gate }));
+                .filter_map(|node| standstill.trouble(cluster, root, node))
+                .max_by_key(|t| t.severity);
             let finding = findings.report(
                 Subject::skyhook(skyhook),
                 format!(
                     "{} waits for {}, which has to be done on all of its nodes first{}",
                     skyhook.reference(),
                     root.reference(),
-                    suffix(trouble.as_deref())
+                    suffix(trouble.as_ref())
                 ),
             );
             finding
                 .evidence(root.reference(), "spec.sequencing", "all")
                 .evidence(root.reference(), "not complete on", &gate.node.name)
                 .evidence("nodes", "waiting", some_of(&waiting));
-            close(finding, root, trouble.as_deref());
+            finding.waits_for(root.name());
+            close(cluster, finding, root, trouble.as_ref());
             continue;
         }
         for node in cluster.selected(skyhook) {
@@ -75,18 +80,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             };
             let root = gate.skyhook;
-            let trouble = trouble(cluster, gate);
+            let standstill = standstill.get_or_insert_with(|| waits(cluster, findings));
+            let trouble = standstill.trouble(cluster, root, node);
             let finding = findings.report(
                 Subject::node(&node.name, Some(skyhook.name())),
                 format!(
                     "{} waits for {}, which goes first{}",
                     skyhook.reference(),
                     root.reference(),
-                    suffix(trouble.as_deref())
+                    suffix(trouble.as_ref())
                 ),
             );
-            let on = cluster.on_node(node, root.name());
-            let progress = root.progress(on);
+            let (done, all) = cluster.progress(root, node);
             finding
                 .evidence(
                     root.reference(),
@@ -96,47 +101,43 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(
                     format!("node/{}", node.name),
                     root.reference(),
-                    format!(
-                        "{} of {} packages complete",
-                        progress.complete, progress.total
-                    ),
+                    if root.deleting() {
+                        format!("{done} of {all} packages done, and its deletion is not over")
+                    } else {
+                        format!("{done} of {all} packages done")
+                    },
                 );
-            close(finding, root, trouble.as_deref());
+            let on = cluster.on_node(node, root.name());
+            let works = on.is_some_and(|on| on.operator_status() == Status::InProgress);
+            // One that is being deleted is done with a node only when it is gone.
+            if works && !root.deleting() {
+                finding.waits_for_node(root.name(), &node.name);
+            } else {
+                finding.waits_for_queued(root.name(), &node.name);
+            }
+            close(cluster, finding, root, trouble.as_ref());
         }
     }
 }
 
-/// Why the earlier one does not get on, if so.
-fn trouble(cluster: &Cluster, gate: Gate<'_>) -> Option<String> {
-    let (root, node) = (gate.skyhook, gate.node);
-    let on = cluster.on_node(node, root.name());
-    let status = on.map_or(Status::Unknown, |on| on.operator_status());
-    let fails = on.is_some_and(|on| fails_for_real(root, on));
-    if root.paused() {
-        Some("is paused".to_owned())
-    } else if fails && status != Status::InProgress {
-        Some("fails there".to_owned())
-    } else if node.ignored(cluster.generation()) {
-        Some("leaves an ignored node alone".to_owned())
-    } else if status == Status::Blocked || cluster.policy_missing(root) {
-        Some("is blocked".to_owned())
-    } else if cluster.compartment_stopped(root, node) {
-        Some("has stopped its rollout".to_owned())
-    } else {
-        None
-    }
+fn waits(cluster: &Cluster, findings: &Findings) -> Standstill {
+    let held = [
+        &super::batch_held_by_node::RULE,
+        &super::batch_slots_held::RULE,
+    ];
+    Standstill::of(cluster, findings, &held)
 }
 
-fn suffix(trouble: Option<&str>) -> String {
-    trouble.map_or(String::new(), |t| format!(" and {t}"))
+fn suffix(trouble: Option<&Trouble>) -> String {
+    trouble.map_or(String::new(), |t| format!(" and {}", t.why))
 }
 
-fn close(finding: &mut Finding, root: &Skyhook, trouble: Option<&str>) {
-    finding.waits_for(root.name());
-    if trouble.is_none() {
+fn close(cluster: &Cluster, finding: &mut Finding, root: &Skyhook, trouble: Option<&Trouble>) {
+    let Some(trouble) = trouble else {
         finding.severity(Severity::Info);
         return;
-    }
+    };
+    finding.severity(trouble.severity);
     finding.remedy(
         Grade::B0,
         "See how the earlier one stands",
@@ -151,7 +152,11 @@ fn close(finding: &mut Finding, root: &Skyhook, trouble: Option<&str>) {
         .caveat("it is not finished then, and later ones may count on what it installs");
     if root.paused() {
         finding
-            .remedy(Grade::B3, "Or resume it", ["resume", root.name()])
+            .remedy(
+                grade_of_going_on(cluster, root, None),
+                "Or resume it",
+                ["resume", root.name()],
+            )
             .caveat("its packages run, with the interrupts that they have");
     }
 }

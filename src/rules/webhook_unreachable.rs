@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::{Findings, Grade, Subject};
 use crate::cluster::admission::{Operation, Unreachable};
-use crate::cluster::{Absence, Cluster};
+use crate::cluster::{Absence, Cluster, Source};
 
 rule! {
     /// Nothing answers a webhook that has to agree to every change of a custom resource.
@@ -32,13 +32,16 @@ rule! {
     /// # Since
     ///
     /// All operators that were installed with webhooks.
-    SKY505 "webhook-unreachable" Error needs Skyhooks, also Webhooks Operator
+    SKY505 "webhook-unreachable" Error needs Skyhooks, also Webhooks Operator,
+        blocks Deletion
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.skyhooks.items().is_empty() {
         return;
     }
+    // Nothing else in a cluster tells of them.
+    findings.depends_on(Source::Webhooks);
     let dead = cluster.unreachable_webhooks(Operation::Update, None);
     let mut configurations: Vec<&Unreachable<'_>> = Vec::new();
     for one in &dead {

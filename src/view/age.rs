@@ -1,5 +1,7 @@
 //! Ages, spelled as kubectl spells them.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 
 /// How long ago something was: `45s`, `12m`, `5d3h`; `<unknown>` when it is not known since when.
@@ -35,6 +37,14 @@ pub fn human(span: SignedDuration) -> String {
         _ if years < 2 => format!("{days}d"),
         _ if years < 8 => two(years, 'y', days % 365, 'd'),
         _ => format!("{years}y"),
+    }
+}
+
+/// A timeout: `30m`, and `300ms` where that would be nothing.
+pub fn duration_text(time: Duration) -> String {
+    match SignedDuration::try_from(time) {
+        Ok(time) if time.as_secs() > 0 => human(time),
+        _ => format!("{time:?}"),
     }
 }
 

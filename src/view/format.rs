@@ -1,14 +1,16 @@
 //! The formats of `-o`.
 
 use std::str::FromStr;
+use std::sync::LazyLock;
 
-use serde::Serialize;
+use regex::Regex;
 use serde_json::Value;
 
 use super::columns::Columns;
+pub use super::go_json::json;
 use super::jsonpath::{JsonPath, Misfit};
 use super::text::Text;
-use super::{View, harmless_json};
+use super::{View, is_harmless};
 
 /// What `-o` asks for.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -146,17 +148,6 @@ fn json_path(template: &str) -> Result<JsonPath, FormatError> {
     JsonPath::parse(template).map_err(|error| FormatError(error.to_string()))
 }
 
-/// JSON as kubectl indents it.
-pub fn json(document: &Value) -> String {
-    let mut json = Vec::new();
-    let pretty = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-    let mut serializer = serde_json::Serializer::with_formatter(&mut json, pretty);
-    let written = document.serialize(&mut serializer);
-    written.expect("a JSON value can always be written to memory");
-    let json = String::from_utf8(json).expect("JSON is UTF-8");
-    harmless_json(&json).into_owned() + "\n"
-}
-
 /// YAML with every string on one line, and quoted where another reader could take it for something else.
 pub fn yaml(document: &Value) -> Result<String, FormatError> {
     let options = serde_saphyr::ser_options! {
@@ -164,10 +155,31 @@ pub fn yaml(document: &Value) -> Result<String, FormatError> {
     };
     let yaml = serde_saphyr::to_string_with_options(document, options)
         .map_err(|error| FormatError(format!("cannot write YAML: {error}")))?;
+    let yaml = match is_harmless(&yaml) {
+        true => yaml,
+        false => escaped(document)?,
+    };
     Ok(match yaml.ends_with('\n') {
         true => yaml,
         false => yaml + "\n",
     })
+}
+
+/// YAML whose every string is written as in JSON: the only way to escape what the serializer takes for letters.
+fn escaped(document: &Value) -> Result<String, FormatError> {
+    let json = json(document);
+    // Of two halves, as JSON has them, YAML would make two letters.
+    static PAIR: LazyLock<Regex> = LazyLock::new(|| {
+        let pattern = r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})";
+        Regex::new(pattern).expect("it is tested")
+    });
+    let whole = PAIR.replace_all(&json, |halves: &regex::Captures<'_>| {
+        let half = |n: usize| u16::from_str_radix(&halves[n], 16).unwrap_or_default();
+        let letter = char::decode_utf16([half(1), half(2)]).next();
+        let letter = letter.and_then(Result::ok).unwrap_or_default();
+        format!("\\U{:08x}", u32::from(letter))
+    });
+    Ok(whole.into_owned())
 }
 
 #[cfg(test)]
@@ -339,6 +351,16 @@ mod tests {
 "a: b": 3
 "##
         );
+        let read: Value = serde_saphyr::from_str(&yaml).expect("YAML");
+        assert_eq!(read, document);
+    }
+
+    #[test]
+    fn nothing_harmful_is_printed_as_data() {
+        let document =
+            json!({"a": "\u{1b}[31m\u{202e}b\u{e0041}\u{9b}", "list": ["\u{2066}", "c\td"]});
+        let yaml = yaml(&document).expect("it renders");
+        assert!(is_harmless(&yaml), "{yaml:?}");
         let read: Value = serde_saphyr::from_str(&yaml).expect("YAML");
         assert_eq!(read, document);
     }

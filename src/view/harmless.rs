@@ -34,6 +34,11 @@ pub fn harmless_json(json: &str) -> Cow<'_, str> {
     )
 }
 
+/// Whether text of several lines can be printed as it is.
+pub fn is_harmless(text: &str) -> bool {
+    !text.contains(|c| c != '\n' && is_harmful(c))
+}
+
 fn replaced(text: &str, keep: fn(char) -> bool, write: fn(&mut String, char)) -> Cow<'_, str> {
     let harm = |c: char| is_harmful(c) && !keep(c);
     if !text.contains(harm) {

@@ -9,7 +9,6 @@ pub mod format;
 pub mod go_json;
 mod harmless;
 mod jsonpath;
-mod layout;
 mod manual;
 mod nodeset;
 pub mod schema;
@@ -18,15 +17,17 @@ mod table;
 pub mod text;
 mod words;
 
-pub use age::{age, human};
+pub use age::{age, duration_text, human};
 pub use format::{FormatError, OutputFormat};
-pub use harmless::{harmless, harmless_json, harmless_lines};
-pub use layout::Layout;
-pub use nodeset::{NodeSet, natural};
+pub use harmless::{harmless, harmless_json, harmless_lines, is_harmless};
+pub use nodeset::{NodeSet, expand, natural};
 pub use sort::SortBy;
 pub use table::{Table, cells};
-pub use text::{Label, Line, Span, Text};
+pub use text::{Label, Layout, Line, Span, Text};
 pub use words::{count, list, plural};
+
+/// The `apiVersion` of the documents that this program prints.
+pub const API_VERSION: &str = "kubectl-skyhook/v1";
 
 /// The answer of a command, printable in every format.
 ///

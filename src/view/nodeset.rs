@@ -1,10 +1,13 @@
 //! Many names on one line: `gpu-[0001-0870,0901]`.
 
+mod expand;
+
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::count;
+pub use expand::expand;
 
 /// Names, folded where they differ in one number only.
 ///
@@ -60,6 +63,14 @@ impl NodeSet {
     /// How many names it holds.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// How many runs of numbers and names that do not fold it is written with.
+    pub fn runs(&self) -> usize {
+        self.groups
+            .iter()
+            .map(|group| group.runs.len().max(1))
+            .sum()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -242,41 +253,16 @@ mod tests {
         NodeSet::of(names.iter().copied()).to_string()
     }
 
-    /// The names that a text stands for.
+    /// The names that a printed set stands for.
     fn unfold(text: &str) -> BTreeSet<String> {
-        let (mut names, mut rest) = (BTreeSet::new(), text);
-        while !rest.is_empty() {
-            let comma = |text: &str| text.find(',').unwrap_or(text.len());
-            let (end, bracket) = match rest.find('[') {
-                Some(open) if open < comma(rest) => {
-                    let close = open + rest[open..].find(']').expect("it is closed");
-                    (close + comma(&rest[close..]), Some((open, close)))
-                }
-                _ => (comma(rest), None),
-            };
-            match bracket {
-                None => {
-                    names.insert(rest[..end].to_owned());
-                }
-                Some((open, close)) => {
-                    for run in rest[open + 1..close].split(',') {
-                        let (first, last) = run.split_once('-').unwrap_or((run, run));
-                        let width = first.len();
-                        let value = |digits: &str| digits.parse::<u64>().expect("a number");
-                        for n in value(first)..=value(last) {
-                            let digits = match first.starts_with('0') {
-                                true => format!("{n:0width$}"),
-                                false => n.to_string(),
-                            };
-                            let (prefix, suffix) = (&rest[..open], &rest[close + 1..end]);
-                            names.insert(format!("{prefix}{digits}{suffix}"));
-                        }
-                    }
-                }
-            }
-            rest = rest[end..].strip_prefix(',').unwrap_or_default();
+        match expand(text) {
+            Some(names) => names.expect("few names").into_iter().collect(),
+            // One name, or none, is no set.
+            None => Some(text.to_owned())
+                .filter(|name| !name.is_empty())
+                .into_iter()
+                .collect(),
         }
-        names
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use comfy_table::{Table as Grid, presets};
 use unicode_width::UnicodeWidthStr;
 
-use super::layout::{Layout, NARROWEST, safe, wrap};
+use super::text::layout::{Layout, NARROWEST, safe, wrap};
 use super::text::{Label, Line, heading, plain};
 
 /// Rows of labelled cells.

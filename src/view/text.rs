@@ -10,10 +10,12 @@
 //! assert!(text.plain().starts_with("stuck: gpu-0001 waits for a reboot\n- A long"));
 //! ```
 
+pub(super) mod layout;
+
 use std::ops::Add;
 
 use super::Table;
-use super::layout::{self, Layout};
+pub use layout::Layout;
 
 /// What a piece of text means. Which style that gets is up to `screen` alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -69,6 +69,21 @@ pub fn write(api: &Api, name: &str) -> Result<()> {
         let text = serde_json::to_string_pretty(&list(api, kinds)?)? + "\n";
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     }
+    // A mixed list cannot say that there are none.
+    let webhooks = EXTRA
+        .map(|(path, ..)| path)
+        .into_iter()
+        .filter(|p| p.ends_with("webhookconfigurations"));
+    let mut found = 0;
+    for path in webhooks {
+        let all = api.find(path)?;
+        found += all.map_or(0, |all| all["items"].as_array().map_or(0, Vec::len));
+    }
+    if found == 0 {
+        let none = json!({"apiVersion": "v1", "kind": "List", "items": []}).to_string() + "\n";
+        let path = dir.join("validatingwebhookconfigurations.json");
+        std::fs::write(&path, none).with_context(|| format!("writing {}", path.display()))?;
+    }
     Ok(())
 }
 

@@ -96,7 +96,7 @@ impl Report {
     #[track_caller]
     pub fn exit_fits(&self) {
         let expected = match self.json["verdict"].as_str() {
-            Some("healthy") => 0,
+            Some("healthy" | "blocked") => 0,
             Some("stuck") => 2,
             _ => 1,
         };

@@ -5,7 +5,7 @@ use kubectl_skyhook::api::Generation;
 use serde_json::{Value, json};
 
 use crate::support::run::{Ran, run};
-use crate::support::stage::{CR, Stage};
+use crate::support::stage::{CR, Stage, operator};
 
 const FOREIGN: &str = "example.com/keep";
 const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
@@ -83,7 +83,7 @@ fn record() -> Vec<String> {
 #[test]
 fn a_milder_step_is_named_and_nothing_is_written() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring"] {
-        let stage = Stage::of(cluster);
+        let stage = Stage::operated(cluster);
         let ran = stage.run("finalizer strip gpu-tune --confirm");
         expect(&ran, 3);
         assert_eq!(stage.writes(), [""; 0]);
@@ -195,7 +195,7 @@ fn nodes_are_left_alone_where_the_finalizer_is_not_removed() {
 
 #[test]
 fn what_cannot_be_read_may_be_at_work() {
-    let stage = Stage::of("deleted-while-erroring");
+    let stage = Stage::operated("deleted-while-erroring");
     // Nothing fails any more: the uninstall may just be under way.
     stage.change_node("node-2", |node| {
         let key = Generation::Skyhook.key(&format!("nodeState_{CR}"));
@@ -225,61 +225,119 @@ fn what_cannot_be_read_may_be_at_work() {
     assert_eq!(stage.writes(), [""; 0]);
 }
 
-/// An error alone does not make it blocked while what may be at work is hidden.
+/// What blocks it is known without pods; that something may be at work all the same is said.
 #[test]
-fn nothing_is_called_blocked_while_pods_cannot_be_read() {
+fn a_deletion_is_blocked_though_pods_cannot_be_read() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring"] {
-        let stage = Stage::of(cluster);
-        let standing = || {
-            let status = stage.run("finalizer status gpu-tune -o json");
-            expect(&status, 0);
-            let said: Value = serde_json::from_str(&status.stdout).expect("JSON");
-            said["standing"].clone()
-        };
-        assert_eq!(standing(), json!("blocked"), "{cluster}");
+        let stage = Stage::operated(cluster);
+        let said = || stage.run("finalizer status gpu-tune -o json").json();
+        let (standing, unread) = (said()["standing"].clone(), "they may be at work");
+        assert_eq!(standing, json!("blocked"), "{cluster}");
         stage.fake.on("LIST pods").reply(403);
-        assert_eq!(standing(), json!("unknown"), "{cluster}");
+        let said = said();
+        assert_eq!(said["standing"], json!("blocked"), "{cluster}");
+        let because = said["because"].as_str().expect("a reason");
+        assert!(because.contains(unread), "{because}");
     }
 }
 
 #[test]
 fn nothing_is_milder_where_the_operator_is_down() {
     let stage = Stage::of("deleted-while-paused");
-    let labels = json!({"control-plane": "controller-manager"});
-    let image = format!(
-        "ghcr.io/nvidia/{}/operator:v0.15.0",
-        Generation::Skyhook.name()
-    );
-    stage.fake.load(json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": "operator", "namespace": "skyhook", "labels": labels},
-        "spec": {"replicas": 0, "template": {"spec": {"containers": [
-            {"name": "manager", "image": image},
-        ]}}},
-        "status": {"observedGeneration": 1},
-    }));
+    stage.fake.load(operator(0));
     let status = stage.run("finalizer status gpu-tune");
     expect(&status, 0);
     assert!(
-        status.stdout.contains("no replica of the operator is up"),
+        status.stdout.contains("the operator is scaled to zero"),
         "{}",
         status.transcript()
     );
     assert!(
         status
             .stdout
-            .contains("now: kubectl scale deployment -n skyhook operator"),
+            .contains("now: kubectl scale deployment -n skyhook skyhook-operator"),
         "{}",
         status.transcript()
     );
     let ran = stage.run("finalizer strip gpu-tune --confirm");
     expect(&ran, 0);
     assert!(
-        ran.stderr.contains("once it is, a milder step would do"),
+        ran.stderr
+            .contains("once one is, it goes on with the deletion"),
         "{}",
         ran.transcript()
     );
     assert_eq!(stage.cr(), None);
+}
+
+/// Without an operator it does not end, and every command says so, for the same reason.
+#[test]
+fn without_an_operator_all_commands_say_the_same() {
+    let stage = Stage::of("deleted-while-erroring");
+    let report = stage.run("diagnose stuck gpu-tune -o json");
+    expect(&report, 2);
+    assert_eq!(report.json()["verdict"], "stuck");
+    let waited = stage.run("wait gpu-tune --for=deleted --interval 10ms --timeout 20s -o json");
+    expect(&waited, 2);
+    let torn = stage.run("teardown --dry-run -o json");
+    for ran in [&report, &waited, &torn] {
+        assert!(ran.stdout.contains("SKY501"), "{}", ran.transcript());
+    }
+    let status = stage.run("finalizer status gpu-tune");
+    let cause = "skyhook/gpu-tune: the deletion is blocked";
+    assert!(status.stdout.starts_with(cause), "{}", status.transcript());
+    assert!(
+        status
+            .stdout
+            .contains("no deployment of the operator was found"),
+        "{}",
+        status.transcript()
+    );
+    let next = status.stdout.lines().find_map(|l| l.strip_prefix("now: "));
+    assert_eq!(next, Some("kubectl skyhook finalizer strip gpu-tune"));
+    // What is recommended is not refused.
+    let ran = stage.run("finalizer strip gpu-tune --confirm");
+    expect(&ran, 0);
+    assert!(
+        ran.stderr
+            .contains("one that is installed again finishes the deletion"),
+        "{}",
+        ran.transcript()
+    );
+    assert_eq!(stage.cr(), None);
+}
+
+#[test]
+fn beside_another_finalizer_it_is_stripped_by_force_and_the_operator_held_off() {
+    let stage = Stage::operated("deleted-while-erroring");
+    stage.add_finalizer(FOREIGN);
+    let refused = stage.run("finalizer strip gpu-tune --confirm");
+    expect(&refused, 3);
+    assert!(refused.stderr.contains(FOREIGN), "{}", refused.transcript());
+    assert_eq!(stage.writes(), [""; 0]);
+    // The operator sees the pause.
+    stage.fake.on("PATCH skyhooks").nth(1).after(|it| {
+        let mut cr = it
+            .store
+            .find("skyhooks", "", CR)
+            .expect("it is there")
+            .clone();
+        cr["status"]["status"] = json!("paused");
+        it.store.load(cr);
+    });
+    let ran = stage.run("finalizer strip gpu-tune --confirm --force");
+    expect(&ran, 0);
+    let cr = stage.cr().expect("the other finalizer holds it");
+    assert_eq!(cr["metadata"]["finalizers"], json!([FOREIGN]));
+    let pause = Generation::Skyhook.key("pause");
+    assert_eq!(cr["metadata"]["annotations"][pause], json!("true"));
+    for node in NODES {
+        let left = stage.left(node);
+        assert!(
+            left.iter().all(|key| record().contains(key)),
+            "{node}: {left:?}"
+        );
+    }
 }
 
 #[test]
@@ -335,6 +393,11 @@ fn a_node_that_does_not_come_back_blocks_it_though_its_pod_is_said_to_run() {
     let ran = run(&format!("diagnose stuck old --rule SKY113 --from {from}")).go();
     assert!(!ran.stdout.contains("SKY113"), "{}", ran.transcript());
     let ran = run(&format!("finalizer status half --from {from}")).go();
-    let because = "something is at work; on half-gone: the node has not been ready";
+    let because = "on half-gone: the node has not been ready";
     assert!(ran.stdout.contains(because), "{}", ran.transcript());
+    assert!(
+        ran.stdout.contains("pods are still at work"),
+        "{}",
+        ran.transcript()
+    );
 }

@@ -3,6 +3,8 @@
 mod examples;
 mod source;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use source::{Source, sources};
 
 use clap::Command;
@@ -11,35 +13,42 @@ use kubectl_skyhook::rules;
 
 /// Which modules a module may name; what a file of a module needs beyond that stands below.
 const USES: &[(&str, &[&str])] = &[
-    ("reason", &[]),
+    ("redact", &[]),
+    ("bounded", &[]),
+    ("reason", &["redact"]),
+    ("suggestions", &[]),
     ("api", &[]),
-    ("cluster", &["api", "reason"]),
+    ("cluster", &["api", "bounded", "reason"]),
     ("view", &[]),
     ("plan", &["api", "cluster", "view"]),
     ("rules", &["api", "cluster", "plan"]),
-    ("args", &["api", "view"]),
-    ("connect", &["args", "reason"]),
+    ("args", &["api", "redact", "view"]),
+    (
+        "connect",
+        &["args", "bounded", "reason", "redact", "suggestions"],
+    ),
     (
         "apply",
-        &[
-            "api", "args", "cluster", "connect", "plan", "reason", "view",
-        ],
+        &["args", "bounded", "plan", "reason", "redact", "view"],
     ),
     ("screen", &["args", "view"]),
-    ("error", &["apply", "cluster", "connect", "plan", "view"]),
-    ("cli", &["args", "commands"]),
-    ("program", &["args", "cli"]),
+    ("error", &["cluster", "connect", "suggestions", "view"]),
     (
         "ctx",
         &[
-            "api", "apply", "args", "cli", "cluster", "connect", "error", "plan", "screen", "view",
+            "apply", "args", "cluster", "connect", "error", "plan", "screen", "view",
         ],
     ),
+    ("program", &[]),
     (
         "commands",
         &[
-            "api", "args", "cli", "cluster", "ctx", "error", "plan", "program", "rules", "view",
+            "api", "args", "cluster", "ctx", "error", "plan", "program", "rules", "view",
         ],
+    ),
+    (
+        "cli",
+        &["args", "commands", "ctx", "error", "program", "suggestions"],
     ),
     ("main", &[]),
     ("lib", &[]),
@@ -50,13 +59,20 @@ const USES_BESIDES: &[(&str, &str)] = &[
     // The edge that reads from a server says why a server gave nothing.
     ("cluster/live", "connect"),
     // Contexts and the like are completed from the kubeconfig.
-    ("commands/completion/lookup.rs", "connect"),
+    ("cli/completion", "connect"),
     // And journals from where they are kept.
-    ("commands/completion/lookup.rs", "apply"),
+    ("cli/completion", "apply"),
+    // And what is in a cluster.
+    ("cli/completion", "api"),
+    ("cli/completion", "cluster"),
+    ("cli/completion", "rules"),
+    ("cli/completion", "view"),
     // Journals and plans in files.
     ("commands/apply_plan.rs", "apply"),
     ("commands/journal.rs", "apply"),
-    ("commands/undelete.rs", "apply"),
+    ("commands/finalizer/strip.rs", "apply"),
+    // Whose a pause is that stands on an object.
+    ("apply/owner.rs", "cluster"),
     ("commands/undelete", "apply"),
     ("commands/undo.rs", "apply"),
 ];
@@ -69,6 +85,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "apply",
             // Templates in files.
             "args/output.rs",
+            "bounded.rs",
             "cluster/dump",
             "connect",
             "commands/completion/install.rs",
@@ -78,12 +95,12 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "std::env",
         &[
-            "apply",
+            "apply/owner.rs",
             "connect",
             "screen.rs",
             "main.rs",
             "commands/completion/install.rs",
-            "commands/completion/shell.rs",
+            "cli/completion/shell.rs",
             "ctx/edges.rs",
         ],
     ),
@@ -96,13 +113,14 @@ const EDGES: &[(&str, &[&str])] = &[
             "ctx",
             // These stream and wait; no other command gets a client.
             "commands/package/logs",
+            "commands/shared/look.rs",
             "commands/wait",
             "commands/teardown",
         ],
     ),
     ("Timestamp::now", &["connect", "ctx"]),
-    ("println!", &["screen.rs"]),
-    ("print!(", &["screen.rs"]),
+    ("println!", &[]),
+    ("print!(", &[]),
     ("std::process::exit", &[]),
 ];
 
@@ -126,21 +144,134 @@ fn only_the_api_spells_the_groups() {
     }));
 }
 
+/// Files and folders that may name more than their module.
+fn beside<'a>(
+    source: &'a Source,
+    used: &'a str,
+) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    USES_BESIDES
+        .iter()
+        .filter(move |(place, module)| source.is_in(place) && *module == used)
+}
+
+fn allowed(module: &str) -> &'static [&'static str] {
+    let uses = USES.iter().find(|(name, _)| *name == module);
+    uses.unwrap_or_else(|| panic!("say in USES what {module} may use"))
+        .1
+}
+
 #[test]
 fn modules_use_those_above_them_only() {
     check(sources().flat_map(|s| {
         let module = s.module().to_owned();
-        let allowed = USES.iter().find(|(m, _)| *m == module);
-        let allowed = allowed.unwrap_or_else(|| panic!("say in USES what {module} may use"));
-        let besides = |used: &str| {
-            let mut all = USES_BESIDES.iter();
-            all.any(|(place, module)| s.is_in(place) && *module == used)
-        };
         let used = s.modules_used();
         used.into_iter()
-            .filter(|used| *used != module && !allowed.1.contains(&used.as_str()) && !besides(used))
+            .filter(|used| {
+                *used != module
+                    && !allowed(&module).contains(&used.as_str())
+                    && beside(&s, used).next().is_none()
+            })
             .map(|used| format!("{} uses {used}", s.path))
             .collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn nothing_is_allowed_that_nobody_does() {
+    let all: Vec<(Source, BTreeSet<String>)> = sources()
+        .map(|s| {
+            let used = s.modules_used();
+            (s, used)
+        })
+        .collect();
+    let modules = USES.iter().flat_map(|(module, uses)| {
+        let needed = |used: &str| {
+            let mut files = all.iter();
+            files.any(|(s, uses)| s.module() == *module && uses.contains(used))
+        };
+        uses.iter()
+            .filter(move |used| !needed(used))
+            .map(move |used| format!("{module} need not use {used}"))
+    });
+    let besides = USES_BESIDES.iter().filter(|(place, module)| {
+        let mut files = all.iter();
+        let needed = files.any(|(s, uses)| {
+            s.is_in(place) && uses.contains(*module) && !allowed(s.module()).contains(module)
+        });
+        !needed
+    });
+    let besides = besides.map(|(place, module)| format!("{place} need not use {module}"));
+    let edges = EDGES.iter().flat_map(|(name, edges)| {
+        let all = &all;
+        let needed = move |edge: &str| {
+            let mut files = all.iter();
+            files.any(|(s, _)| s.is_in(edge) && s.code.contains(name))
+        };
+        edges
+            .iter()
+            .filter(move |edge| !needed(edge))
+            .map(move |edge| format!("{edge} need not be an edge to {name}"))
+    });
+    check(modules.chain(besides).chain(edges));
+}
+
+/// For each file, the files that it names; those that stand above it in its own path, or below, are left out.
+fn graph() -> BTreeMap<String, BTreeSet<String>> {
+    let all: Vec<Source> = sources().filter(|s| !s.code.is_empty()).collect();
+    let modules: BTreeSet<Vec<String>> = all.iter().map(Source::path_of_module).collect();
+    let family = |a: &[String], b: &[String]| a.starts_with(b) || b.starts_with(a);
+    let mut graph = BTreeMap::new();
+    for source in &all {
+        let own = source.path_of_module();
+        let paths = source.paths().into_iter();
+        let named = paths.filter_map(|path| {
+            let prefixes = (1..=path.len()).rev().map(|n| path[..n].to_vec());
+            prefixes.into_iter().find(|prefix| modules.contains(prefix))
+        });
+        let named = named.filter(|module| !family(module, &own));
+        graph.insert(own.join("::"), named.map(|m| m.join("::")).collect());
+    }
+    graph
+}
+
+#[test]
+fn there_are_no_circles_but_of_parent_and_child() {
+    let graph = graph();
+    let reached = |from: &str| {
+        let mut reached: BTreeSet<&str> = BTreeSet::new();
+        let mut open = vec![from];
+        while let Some(at) = open.pop() {
+            for next in graph.get(at).into_iter().flatten() {
+                if reached.insert(next) {
+                    open.push(next);
+                }
+            }
+        }
+        reached
+    };
+    let in_circle = graph
+        .keys()
+        .filter(|module| reached(module).contains(module.as_str()));
+    check(in_circle.map(|module| format!("{module} leads back to itself")));
+}
+
+#[test]
+fn no_command_imports_another() {
+    let command = |module: &str| {
+        let mut parts = module.split("::");
+        (parts.next() == Some("commands")).then(|| parts.next().map(str::to_owned))?
+    };
+    check(graph().iter().flat_map(|(module, named)| {
+        let own = command(module);
+        let others = named.iter().filter(|named| {
+            let theirs = command(named);
+            own.is_some()
+                && theirs.is_some()
+                && own != theirs
+                && theirs.as_deref() != Some("shared")
+        });
+        let wrong: Vec<String> = others.map(|n| format!("{module} imports {n}")).collect();
+        wrong
     }));
 }
 
@@ -277,7 +408,7 @@ fn examples_parse() {
     texts.extend(["README.md", "krew-manifest.yaml", "CHANGELOG.md"].map(source::read));
     texts.extend(
         sources()
-            .filter(|s| !s.is_in("program.rs"))
+            .filter(|s| !s.is_in("cli/tree.rs"))
             .flat_map(|s| s.hints()),
     );
     check(texts.iter().flat_map(|text| examples::wrong(text)));

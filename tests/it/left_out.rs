@@ -176,3 +176,68 @@ metadata: {{name: {name}, namespace: {namespace}}}
         assert_eq!(report["verdict"], "healthy", "{rule}");
     }
 }
+
+/// The operator's webhook configuration, which sees every change of a custom resource.
+const WEBHOOK: &str = "---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: skyhook-validating-webhook}
+webhooks:
+- name: validate.example
+  failurePolicy: Fail
+  clientConfig: {service: {name: hook, namespace: skyhook}}
+  rules: [{apiGroups: [skyhook.nvidia.com], apiVersions: [v1alpha1], operations: [CREATE, UPDATE], resources: [skyhooks]}]
+";
+
+const SERVICE: &str = "---
+apiVersion: v1
+kind: Service
+metadata: {name: hook, namespace: skyhook}
+";
+
+/// The service that every cluster has: the services of all namespaces were captured.
+const SERVICE_OF_THE_SERVER: &str = "---
+apiVersion: v1
+kind: Service
+metadata: {name: kubernetes, namespace: default}
+";
+
+fn slice(ready: bool) -> String {
+    format!(
+        "---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {{name: hook-x, namespace: skyhook, labels: {{kubernetes.io/service-name: hook}}}}
+endpoints: [{{addresses: [10.0.0.1], conditions: {{ready: {ready}}}}}]
+"
+    )
+}
+
+#[test]
+fn webhooks_that_may_turn_every_change_down() {
+    let rule = "--rule SKY505";
+    let base = format!("{}{NODE}{OLD}", operator("v0.17.0"));
+    for (also, why) in [
+        (String::new(), "the files given hold no admission webhooks"),
+        (
+            format!("{WEBHOOK}{SERVICE}"),
+            "admission webhooks: the files given hold no endpoint slices, which say what answers them",
+        ),
+        (
+            format!(
+                "{WEBHOOK}{}",
+                slice(true).replace("name: hook", "name: other")
+            ),
+            "admission webhooks: the files given do not hold the service skyhook/hook, which answers one of them",
+        ),
+    ] {
+        let report = diagnose(rule, &format!("{base}{also}"));
+        assert_eq!(why_not(&report), why);
+    }
+    let gone = format!("{base}{WEBHOOK}{SERVICE_OF_THE_SERVER}{}", slice(true));
+    assert_eq!(codes(&diagnose(rule, &gone)), ["SKY505"]);
+    let dead = format!("{base}{WEBHOOK}{SERVICE}{}", slice(false));
+    assert_eq!(codes(&diagnose(rule, &dead)), ["SKY505"]);
+    let answered = format!("{base}{WEBHOOK}{SERVICE}{}", slice(true));
+    assert_eq!(diagnose(rule, &answered)["verdict"], "healthy");
+}

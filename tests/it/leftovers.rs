@@ -194,7 +194,13 @@ fn what_cannot_be_read_is_not_gone() {
     let ran = stage.run("leftovers");
     let said = "cannot read config maps of packages";
     assert!(ran.stderr.contains(said), "{}", ran.transcript());
+    expect(&ran, 1);
     assert_eq!(stage.writes(), [""; 0]);
+    let ran = stage.run("leftovers --clean --confirm");
+    expect(&ran, 4);
+    let said = "config maps of packages could not be read, and stay";
+    assert!(ran.stderr.contains(said), "{}", ran.transcript());
+    assert_ne!(stage.writes(), [""; 0]);
 }
 
 /// All that the finalizer leaves is a record: nothing else is to be cleaned up.
@@ -222,6 +228,14 @@ fn a_record_is_left_alone_without_being_asked() {
         conditions.retain(|c| c["type"] == "Ready");
         stage.fake.load(object);
     }
+    let ran = stage.run("leftovers");
+    let last = "to remove it: kubectl skyhook leftovers --clean --purge-state";
+    assert_eq!(
+        ran.stdout.lines().last(),
+        Some(last),
+        "{}",
+        ran.transcript()
+    );
     let ran = stage.run("leftovers --clean --confirm");
     expect(&ran, 0);
     assert!(ran.stderr.contains("nothing to do"), "{}", ran.transcript());

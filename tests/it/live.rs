@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kubectl_skyhook::api::Generation;
 use kubectl_skyhook::cluster::live::{LoadError, load};
-use kubectl_skyhook::cluster::{Cluster, Read, Source};
+use kubectl_skyhook::cluster::{Cluster, Read, Source, Unread};
 use kubectl_skyhook::connect::{Polite, Warnings};
 use serde_json::{Value, json};
 
@@ -25,6 +25,14 @@ fn polite(fake: &FakeApi, timeout: Option<Duration>) -> (kube::Client, Warnings)
         warnings: warnings.clone(),
     };
     (polite.client(fake.clone(), "default"), warnings)
+}
+
+/// A source that the server answered with this status, or that could not be read for another reason.
+fn unreadable(status: impl Into<Option<u16>>, why: &str) -> Read<usize> {
+    Read::Unreadable(Unread {
+        status: status.into(),
+        message: why.to_owned(),
+    })
 }
 
 fn now() -> Timestamp {

@@ -45,6 +45,28 @@ fn commands() {
     }
 }
 
+/// A suggestion that is far off could be typed: of these some change what was to be looked at.
+#[test]
+fn nothing_far_off_is_suggested() {
+    for line in [
+        "events",
+        "bundle",
+        "describe",
+        "get",
+        "restart",
+        "node events",
+    ] {
+        let ran = run(line).go();
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{line}");
+        assert!(
+            ran.stderr.contains("unrecognized subcommand"),
+            "{line}: {}",
+            ran.stderr
+        );
+        assert!(!ran.stderr.contains("tip:"), "{line}: {}", ran.stderr);
+    }
+}
+
 #[test]
 fn custom_resources() {
     answered(

@@ -1,66 +1,72 @@
 //! The questions before a change, on a terminal.
 
 use std::process::Command;
-use std::time::Duration;
 
-use expectrl::process::unix::WaitStatus;
-use expectrl::session::OsSession;
-use expectrl::{Eof, Expect, Session};
+use crate::support::stage::Stage;
+use crate::support::terminal::Terminal;
 
-use crate::support::clusters;
-use crate::support::fake_api::{FakeApi, Served};
+const YES_NO: &str = "Go ahead? [y/N] ";
 
-/// `reset` of one node, on a terminal, up to its question.
-fn reset(served: &Served) -> OsSession {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
-    command
-        .args(["reset", "gpu-tune", "--node", "node-2", "--no-pause"])
-        .env_clear()
-        .env("HOME", served.dir())
-        .env("XDG_STATE_HOME", served.dir())
-        .env("TERM", "xterm")
-        .env("KUBECONFIG", served.kubeconfig());
-    let mut session = Session::spawn(command).expect("the binary starts on a terminal");
-    session.set_expect_timeout(Some(Duration::from_secs(60)));
-    session
-        .expect("To go ahead, type the name and the number of nodes (1): gpu-tune 1")
-        .expect("it asks");
-    session
-}
+/// A reset after which a node reboots.
+const REBOOTS: &str = "reset gpu-tune --node node-2 --no-pause";
+const NAME_AND_NODES: &str = "To go ahead, type the name and the number of nodes (1): gpu-tune 1: ";
 
-fn answer(mut session: OsSession, words: &str) -> (String, WaitStatus) {
-    session.send_line(words).expect("it listens");
-    let rest = session.expect(Eof).expect("it ends");
-    let said = String::from_utf8_lossy(rest.as_bytes()).into_owned();
-    (said, session.get_process().wait().expect("an exit code"))
-}
-
-/// Writes to objects; asking what one may do is none.
-fn written(fake: &FakeApi) -> usize {
-    fake.writes().iter().filter(|w| w.method == "PATCH").count()
+/// What hides the cursor or paints over lines has to be taken back by whatever ends the question.
+fn is_plain(said: &str) {
+    assert!(!said.contains('\u{1b}'), "{said:?}");
 }
 
 #[test]
-fn another_answer_changes_nothing() {
-    let fake = clusters::named("apply-erroring").served();
-    let served = fake.serve();
-    let (said, ended) = answer(reset(&served), "gpu-tune 2");
-    assert!(
-        said.contains("not confirmed; nothing was changed"),
-        "{said}"
-    );
-    assert!(matches!(ended, WaitStatus::Exited(_, 3)), "{ended:?}");
-    assert_eq!(written(&fake), 0);
+fn what_is_typed_decides() {
+    for (words, question, keys, code) in [
+        ("pause gpu-tune", YES_NO, "y\n", 0),
+        ("pause gpu-tune", YES_NO, "yes\n", 0),
+        ("pause gpu-tune", YES_NO, " YES \n", 0),
+        // The line is edited as any other line: a backspace takes back what was typed.
+        ("pause gpu-tune", YES_NO, "n\x7fy\n", 0),
+        ("pause gpu-tune", YES_NO, "n\n", 3),
+        ("pause gpu-tune", YES_NO, "\n", 3),
+        ("pause gpu-tune", YES_NO, "yesterday\n", 3),
+        ("pause gpu-tune", YES_NO, "\x04", 3),
+        ("pause gpu-tune", YES_NO, "y\x04\x04", 3),
+        ("pause gpu-tune", YES_NO, "\x03", 130),
+        ("pause gpu-tune", YES_NO, "y\x03", 130),
+        (REBOOTS, NAME_AND_NODES, "gpu-tune 1\n", 0),
+        (REBOOTS, NAME_AND_NODES, "gpu-tune 2\n", 3),
+        (REBOOTS, NAME_AND_NODES, "y\n", 3),
+        (REBOOTS, NAME_AND_NODES, "\x04", 3),
+        (REBOOTS, NAME_AND_NODES, "\x03", 130),
+    ] {
+        let stage = Stage::of("apply-erroring");
+        let (said, ended) = Terminal::of(&stage, words, question).answer(keys.as_bytes());
+        assert_eq!(ended, code, "{words} {keys:?}: {said}");
+        let written = usize::from(code == 0);
+        assert_eq!(stage.writes().len(), written, "{words} {keys:?}: {said}");
+        let says = match code {
+            0 => "1 changed",
+            3 => "error: not confirmed; nothing was changed",
+            _ => "error: interrupted; nothing was changed",
+        };
+        assert!(said.contains(says), "{words} {keys:?}: {said}");
+        is_plain(&said);
+    }
 }
 
+/// What is typed belongs to the question, to the end of the line; the shell gets what comes after it.
 #[test]
-fn the_words_that_were_asked_for_let_it_go_ahead() {
-    let fake = clusters::named("apply-erroring").served();
-    let served = fake.serve();
-    let (said, ended) = answer(reset(&served), "gpu-tune 1");
-    assert!(
-        matches!(ended, WaitStatus::Exited(_, 0)),
-        "{ended:?} {said}"
+fn nothing_of_the_answer_is_left_for_the_shell() {
+    let stage = Stage::of("complete");
+    let mut shell = Command::new("sh");
+    let script = format!(
+        "'{}' pause gpu-tune; read -r rest; echo \"left: <$rest>\"",
+        env!("CARGO_BIN_EXE_kubectl-skyhook")
     );
-    assert_eq!(written(&fake), 1);
+    shell
+        .args(["-c", &script])
+        .env("HOME", stage.state.path())
+        .env("XDG_STATE_HOME", stage.state.path())
+        .env("KUBECONFIG", stage.served.kubeconfig());
+    let (said, _) = Terminal::running(shell, YES_NO).answer(b"yes\nnext\n");
+    assert!(said.contains("1 changed"), "{said}");
+    assert!(said.contains("left: <next>"), "{said}");
 }

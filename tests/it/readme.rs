@@ -55,3 +55,83 @@ fn the_others_do_what_they_say() {
     }
     assert!(ran >= 5, "{ran}");
 }
+
+/// The kinds that the README asks for where there is no access to the cluster.
+fn captured_kinds() -> Vec<String> {
+    let readme = std::fs::read_to_string("README.md").expect("the README");
+    let from = readme.find("$ for kind in ").expect("the recipe");
+    let (kinds, _) = readme[from..].split_once("; do").expect("its end");
+    let words = kinds
+        .trim_start_matches("$ for kind in ")
+        .split_whitespace();
+    words
+        .filter(|w| !["\\", ">"].contains(w))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The Deployment of an operator that is up; the capture holds none.
+fn operator() -> Option<serde_json::Value> {
+    Some(serde_json::json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {
+            "name": "skyhook-operator-controller-manager", "namespace": "skyhook",
+            "labels": {"control-plane": "controller-manager", "app.kubernetes.io/version": "v0.17.0"},
+        },
+        "spec": {"replicas": 1, "template": {"spec": {"containers": [
+            {"name": "manager", "image": "ghcr.io/nvidia/skyhook/operator:v0.17.0"},
+        ]}}},
+        "status": {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1},
+    }))
+}
+
+/// `kubectl get KIND -A -o json` of a healthy cluster, for each of these kinds, and what is made of the files.
+fn verdict_of(kinds: &[String]) -> String {
+    let text = std::fs::read_to_string("tests/clusters/complete/cluster.json").expect("a capture");
+    let all: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let folder = tempfile::tempdir().expect("a folder");
+    for kind in kinds {
+        let name = kind.split('.').next().expect("a name").to_owned();
+        let of_it = |item: &&serde_json::Value| {
+            let kind = item["kind"].as_str().expect("a kind").to_lowercase();
+            name == format!("{kind}s") || name == format!("{}ies", kind.trim_end_matches('y'))
+        };
+        let items: Vec<_> = all["items"]
+            .as_array()
+            .expect("items")
+            .iter()
+            .filter(of_it)
+            .cloned()
+            .chain(operator().into_iter().filter(|_| name == "deployments"))
+            .collect();
+        let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
+        let file = folder.path().join(format!("{kind}.json"));
+        std::fs::write(file, list.to_string()).expect("a write");
+    }
+    let ran = run(&format!(
+        "diagnose stuck -o json --from {}",
+        folder.path().display()
+    ))
+    .go();
+    ran.json()["verdict"]
+        .as_str()
+        .expect("a verdict")
+        .to_owned()
+}
+
+#[test]
+fn the_recipe_captures_all_that_a_healthy_verdict_needs() {
+    let kinds = captured_kinds();
+    assert_eq!(verdict_of(&kinds), "healthy");
+    for left_out in [
+        "validatingwebhookconfigurations",
+        "mutatingwebhookconfigurations",
+    ] {
+        assert!(kinds.iter().any(|k| k == left_out), "{kinds:?}");
+    }
+    let without: Vec<String> = kinds
+        .into_iter()
+        .filter(|k| !k.ends_with("webhookconfigurations"))
+        .collect();
+    assert_eq!(verdict_of(&without), "incomplete");
+}

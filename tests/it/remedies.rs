@@ -1,5 +1,7 @@
 //! Every command that a rule advises is one that we understand.
 
+mod cures;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

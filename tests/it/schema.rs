@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kubectl_skyhook::commands::schema::DOCUMENTS;
+use kubectl_skyhook::commands::schema::documents;
 use kubectl_skyhook::program::Program;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ const CLUSTERS: [&str; 10] = [
 
 /// The schema as it is published, but that it allows no field which it does not name.
 fn strict(kind: &str) -> jsonschema::Validator {
-    let document = DOCUMENTS.iter().find(|d| d.published.kind == kind);
+    let document = documents().into_iter().find(|d| d.published.kind == kind);
     let mut schema = document.expect(kind).published.schema();
     close(&mut schema);
     jsonschema::validator_for(&schema).expect(kind)
@@ -153,11 +153,7 @@ fn every_command_says_what_it_prints() {
     leaves(&Program::SKYHOOK.tree(), "", &mut all);
     // Asked for without a word of its own, too.
     all.push("uninstall".to_owned());
-    let known: BTreeSet<&str> = DOCUMENTS
-        .iter()
-        .flat_map(|d| d.printed_by)
-        .copied()
-        .collect();
+    let known: BTreeSet<&str> = documents().into_iter().flat_map(|d| d.printed_by).collect();
     // Scripts and logs are of no format, and roles are Kubernetes' own.
     let others = |words: &str| {
         words.starts_with("completion ") || words == "package logs" || words == "rbac"
@@ -168,7 +164,7 @@ fn every_command_says_what_it_prints() {
         .collect();
     assert!(
         missing.is_empty(),
-        "say in src/commands/schema.rs what these print: {missing:?}"
+        "say in `command!` what these print: {missing:?}"
     );
     let unknown: Vec<&&str> = known
         .iter()

@@ -258,3 +258,24 @@ fn objects_of_no_concern_do_not_move_the_clock() {
     );
     assert_eq!(codes(&diagnose("", &files)), [""; 0]);
 }
+
+/// Nothing runs while the operator rejects a spec: whatever else is found comes of it, or waits for it.
+#[test]
+fn what_stops_the_operator_comes_first() {
+    let broken = "
+---
+apiVersion: skyhook.nvidia.com/v1alpha1
+kind: Skyhook
+metadata: {name: broken, uid: u-3}
+spec: {packages: {driver: {version: not-a-version, image: i}}}
+";
+    let fails = "apiVersion: skyhook.nvidia.com/v1alpha1
+kind: Skyhook
+metadata: {name: gpu, uid: u-1}
+spec: {packages: {driver: {version: 2.0.1, image: i}}}
+";
+    let report = diagnose("", &format!("{fails}{NODE}{broken}"));
+    let codes = codes(&report);
+    assert_eq!(codes[0], "SKY212", "{codes:?}");
+    assert!(codes.contains(&"SKY201"), "{codes:?}");
+}

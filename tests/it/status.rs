@@ -66,9 +66,13 @@ fn a_server_gives_what_files_give() {
     for name in ["apply-erroring", "uninstall-erroring", "two-priorities"] {
         let captured = clusters::named(name);
         let served = captured.served().serve();
+        let asked = run("diagnose stuck -o json").kubeconfig(&served.kubeconfig());
+        let asked = asked.go().json();
+        let now = asked["takenAt"].as_str().expect("a time");
         for words in ["status -o json", "uninstall status -o json"] {
             let live = run(words).kubeconfig(&served.kubeconfig()).go().json();
-            let files = run(&format!("{words} --from {}", captured.path()))
+            let path = captured.path();
+            let files = run(&format!("{words} --from {path} --now {now}"))
                 .go()
                 .json();
             assert_eq!(live["items"], files["items"], "{words} of {name}");

@@ -183,3 +183,23 @@ fn the_whole_custom_resource_is_in_the_journal_before_it_goes() {
     assert_eq!(was["metadata"]["uid"], before["metadata"]["uid"]);
     assert_eq!(was["metadata"]["name"], CR);
 }
+
+/// It was let go, and then the process was killed: what is left is to be cleaned, and then it is done.
+#[test]
+fn a_strip_that_was_cut_short_is_done_when_it_is_called_again() {
+    let stage = Stage::of("deleted-while-paused");
+    stage.fake.on("PATCH nodes").reply(500);
+    let ran = stage.run(STRIP);
+    expect(&ran, 4);
+    assert_eq!(stage.cr(), None);
+    stage.fake.heal();
+    let rest = stage.run(STRIP);
+    expect(&rest, 0);
+    assert!(rest.stdout.contains("3 changed"), "{}", rest.transcript());
+    let done = stage.run(STRIP);
+    expect(&done, 0);
+    let said = "gpu-tune is gone: the finalizer was taken off it before (journal ";
+    assert!(done.stderr.contains(said), "{}", done.transcript());
+    let other = stage.run("finalizer strip gpu-tone --force --confirm");
+    expect(&other, 1);
+}

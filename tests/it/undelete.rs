@@ -277,3 +277,17 @@ fn an_operator_that_is_up_is_held_until_they_are_back() {
         plan.stdout
     );
 }
+
+/// The new one cannot be made: the old one is in the journal, and an undo brings it back as well.
+#[test]
+fn an_undelete_that_could_not_make_it_again_is_taken_back() {
+    let stage = Stage::of("deleted-while-paused");
+    let before = stage.cr().expect("it is there");
+    stage.fake.on("CREATE skyhooks").reply(422);
+    expect(&stage.run(UNDELETE), 4);
+    assert_eq!(stage.cr(), None);
+    stage.fake.heal();
+    let undone = stage.run("undo --confirm");
+    expect(&undone, 0);
+    assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
+}

@@ -51,9 +51,10 @@ fn gone(world: World) -> impl Fn(&mut State) + Send + Sync {
 
 fn uninstall(fake: &FakeApi, words: &str) -> Ran {
     let served = fake.serve();
-    let timeout = match words.contains("--wait") || words.contains("--remove") {
-        true => "--timeout 60s",
-        false => "",
+    let timeout = if words.contains("--wait") || words.contains("--remove") {
+        "--timeout 60s"
+    } else {
+        ""
     };
     run(&format!(
         "uninstall gpu driver {timeout} --confirm --no-journal {words}"

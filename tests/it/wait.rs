@@ -123,7 +123,7 @@ fn what_cannot_go_on_ends_it_with_the_finding() {
             .load(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
         it.store.load(OLD.skyhook("erroring", driver()));
     });
-    let ran = wait(&fake, "gpu");
+    let ran = wait(&fake, "gpu --tolerate 0s");
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), ""));
     let first: Vec<&str> = ran.stdout.lines().take(3).collect();
     assert_eq!(
@@ -147,6 +147,29 @@ fn what_was_wrong_for_a_moment_only_does_not_end_it() {
     // Its own look has seen the failure; the one that shall confirm it does not.
     fake.on(&look(OLD)).nth(5).after(complete(OLD, driver()));
     assert_eq!(wait(&fake, "gpu").code, Some(0));
+}
+
+#[test]
+fn a_failure_that_is_retried_is_tolerated_for_a_while() {
+    let failing = || {
+        OLD.serve(driver())
+            .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
+    };
+    let fake = failing();
+    fake.on(&look(OLD)).nth(19).after(complete(OLD, driver()));
+    assert_eq!(wait(&fake, "gpu").code, Some(0));
+    // It is over after that time, and at once where it has failed for as long already.
+    let began = std::time::Instant::now();
+    assert_eq!(wait(&failing(), "gpu --tolerate 1s").code, Some(2));
+    assert!(began.elapsed() >= std::time::Duration::from_secs(1));
+    let fake = failing();
+    let mut node = fake.get("nodes", "", "node-1").expect("a node");
+    node["status"]["conditions"] = json!([
+        {"type": "Ready", "status": "True"},
+        {"type": "skyhook.nvidia.com/gpu/Erroring", "status": "True", "lastTransitionTime": "2026-11-20T11:00:00Z"},
+    ]);
+    fake.load(node);
+    assert_eq!(wait(&fake, "gpu").code, Some(2));
 }
 
 #[test]

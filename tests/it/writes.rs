@@ -1,8 +1,11 @@
 //! The commands that write, as a user runs them, against a server over a socket.
 
+mod answers;
 mod deletion;
 mod diff;
 mod fleet;
+mod full_disk;
+mod holds;
 mod interrupt;
 mod lifecycle;
 mod limits;
@@ -11,6 +14,9 @@ mod reset;
 mod safety;
 mod unconfirmed;
 mod undo;
+mod undo_again;
+mod unread;
+mod untrusted;
 mod vanishing;
 
 use std::sync::Arc;

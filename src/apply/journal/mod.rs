@@ -14,7 +14,7 @@ use super::Event;
 use crate::plan::Plan;
 use record::{Begun, Entry, FORMAT};
 pub use record::{Record, Undone};
-pub use store::Store;
+pub use store::{InForce, Store};
 
 /// A journal that is being written.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub struct Journal {
     file: File,
     /// The first write that failed.
     trouble: Option<String>,
+    /// The last write may have left a part of a line behind.
+    torn: bool,
 }
 
 /// What a journal notes beside the plan.
@@ -48,6 +50,7 @@ impl Journal {
         let folder = &store.folder;
         make_folder(folder)
             .with_context(|| format!("cannot write the journal to {}; {hint}", folder.display()))?;
+        store.trusted()?;
         let (id, path, file) = create(store, plan, circumstances.at)
             .with_context(|| format!("cannot write the journal to {}; {hint}", folder.display()))?;
         let mut journal = Journal {
@@ -55,6 +58,7 @@ impl Journal {
             path,
             file,
             trouble: None,
+            torn: false,
         };
         let begun = Begun {
             format: FORMAT.to_owned(),
@@ -118,7 +122,11 @@ impl Journal {
     fn write(&mut self, entry: &Entry, sync: bool) {
         let mut line = serde_json::to_vec(entry).expect("an entry is JSON");
         line.push(b'\n');
+        if self.torn {
+            line.insert(0, b'\n');
+        }
         let written = self.file.write_all(&line);
+        self.torn = written.is_err();
         let written = written.and_then(|()| if sync { self.file.sync_data() } else { Ok(()) });
         if let Err(error) = written {
             self.trouble.get_or_insert(error.to_string());
@@ -144,7 +152,11 @@ fn create(store: &Store, plan: &Plan, at: Timestamp) -> std::io::Result<(String,
         .chars()
         .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'))
         .collect();
-    let stem = format!("{time}-{verb}-{subject}");
+    let stem = match subject.as_str() {
+        "" => format!("{time}-{verb}"),
+        subject if subject == verb => format!("{time}-{verb}"),
+        subject => format!("{time}-{verb}-{subject}"),
+    };
     for nth in 1.. {
         let id = if nth == 1 {
             stem.clone()
@@ -162,4 +174,46 @@ fn create(store: &Store, plan: &Plan, at: Timestamp) -> std::io::Result<(String,
         }
     }
     unreachable!("some number is free")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::Ended;
+
+    /// The disk is full for one write, and what fitted on it stays there.
+    #[test]
+    fn what_follows_a_torn_line_begins_a_line_of_its_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store {
+            folder: folder.path().join("journal"),
+        };
+        let mut journal =
+            Journal::begin(&store, &Plan::default(), Circumstances::default()).expect("a journal");
+        let disk = std::mem::replace(
+            &mut journal.file,
+            OpenOptions::new()
+                .write(true)
+                .open("/dev/full")
+                .expect("a full disk"),
+        );
+        journal.write(&Entry::Ended(Ended::Interrupted), true);
+        assert!(
+            journal
+                .trouble()
+                .is_some_and(|why| why.contains("No space left"))
+        );
+        journal.file = disk;
+        journal
+            .file
+            .write_all(br#"{"ended":{"end"#)
+            .expect("it fits");
+        journal.write(&Entry::Ended(Ended::Finished), true);
+        let record = store.read(&journal.id).expect("a journal");
+        assert_eq!(
+            (record.ended, record.torn),
+            (Some(Ended::Finished), vec![2])
+        );
+        assert!(journal.trouble().is_some(), "what was lost stays lost");
+    }
 }

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::apply::{Ended, Fate};
-use crate::plan::{Consequences, Plan, Step};
+use crate::args::redacted::redacted;
+use crate::plan::{Change, Consequences, Kind, Plan, Stage, Step};
+use crate::redact;
 
 /// The format of the lines. A later one that readers of this one cannot take gets another number.
 pub const FORMAT: &str = "kubectl-skyhook/journal/v1";
@@ -60,6 +62,8 @@ pub struct Record {
     pub fates: Vec<Vec<Option<Fate>>>,
     /// `None` if it was cut short.
     pub ended: Option<Ended>,
+    /// The lines that cannot be read: the disk was full, or the process was killed there.
+    pub torn: Vec<usize>,
 }
 
 /// What is taken back, of journals that are looked at newest first.
@@ -72,11 +76,12 @@ impl Undone {
         self.0.contains(id)
     }
 
-    /// Takes notice of a journal. An undo that did not get to its end, or was itself taken back, takes nothing back.
+    /// Takes notice of a journal. An undo that did not get to its end, that found everything changed, or that was
+    /// itself taken back, takes nothing back.
     pub fn note(&mut self, record: &Record) {
         if let Some(other) = &record.begun.undoes
             && !self.holds(&record.begun.id)
-            && record.is_whole()
+            && record.has_taken_back()
         {
             self.0.insert(other.clone());
         }
@@ -98,7 +103,8 @@ pub enum RecordError {
 }
 
 impl Record {
-    /// Reads a journal. A last line that was cut short is left out: the process was killed there.
+    /// Reads a journal. What cannot be read after its first line is left out: whether the step was taken that it
+    /// tells of shows on the object.
     pub fn parse(text: &str) -> Result<Record, RecordError> {
         let mut lines = text.split_inclusive('\n').enumerate();
         let parse = |number: usize, line: &str| {
@@ -116,6 +122,9 @@ impl Record {
         if begun.format != FORMAT {
             return Err(RecordError::Format(begun.format));
         }
+        // Older versions kept all that was typed.
+        begun.command = redacted(begun.command);
+        begun.server = redact::address(&begun.server);
         let mut fates: Vec<Vec<Option<Fate>>> = begun
             .plan
             .stages
@@ -123,10 +132,14 @@ impl Record {
             .map(|s| vec![None; s.steps.len()])
             .collect();
         let mut ended = None;
+        let mut torn = Vec::new();
         for (number, line) in lines {
-            let entry = match parse(number, line) {
-                Err(_) if !line.ends_with('\n') => break,
-                entry => entry?,
+            if line.trim().is_empty() {
+                continue;
+            }
+            let Ok(entry) = parse(number, line) else {
+                torn.push(number + 1);
+                continue;
             };
             match entry {
                 Entry::Begun(_) => return Err(RecordError::NoBeginning),
@@ -148,16 +161,53 @@ impl Record {
             begun: *begun,
             fates,
             ended,
+            torn,
         })
     }
 
-    /// Whether every step was taken, or found to be needless or out of place.
-    fn is_whole(&self) -> bool {
-        let settled = |fate: &Option<Fate>| {
-            use Fate::{Applied, Gone, Skipped, Unchanged};
-            matches!(fate, Some(Applied | Unchanged | Gone | Skipped { .. }))
+    /// The custom resource that went, or may have gone, with the finalizer that was taken off it.
+    pub fn stripped(&self, kind: Kind, name: &str) -> Option<&Step> {
+        let mut all = self.begun.plan.steps().zip(self.fates.iter().flatten());
+        let (step, _) = all.find(|(step, fate)| {
+            let may = fate.as_ref().is_none_or(Fate::may_have_changed);
+            let meant = step.target.kind == kind && step.target.name == name;
+            may && meant && matches!(step.change, Change::Finalizer { .. })
+        })?;
+        Some(step)
+    }
+
+    /// What is wrong with the file, where it can be read all the same.
+    pub fn complaint(&self) -> Option<String> {
+        let lines: Vec<String> = self.torn.iter().map(usize::to_string).collect();
+        let (lines, are) = match lines.as_slice() {
+            [] => return None,
+            [one] => (format!("line {one}"), "is"),
+            many => (format!("lines {}", many.join(", ")), "are"),
         };
-        self.ended == Some(Ended::Finished) && self.fates.iter().flatten().all(settled)
+        let id = &self.begun.id;
+        Some(format!(
+            "journal {id}: {lines} cannot be read, and {are} left out"
+        ))
+    }
+
+    /// Each step with its fate, but for the pause around them.
+    fn work(&self) -> impl Iterator<Item = (&Step, &Option<Fate>)> {
+        let all = self.begun.plan.steps().zip(self.fates.iter().flatten());
+        all.filter(|(step, _)| !step.change.is_hold())
+    }
+
+    /// Whether every step was taken, or found to be needless or out of place; and if none was taken, whether none was
+    /// out of place.
+    fn has_taken_back(&self) -> bool {
+        let settled = |fate: &Option<Fate>| {
+            let fate = fate.as_ref();
+            fate.is_some_and(|f| f.is_settled() || matches!(f, Fate::Skipped { .. }))
+        };
+        let skipped = |fate: &Option<Fate>| matches!(fate, Some(Fate::Skipped { .. }));
+        let applied = self.work().any(|(_, fate)| *fate == Some(Fate::Applied));
+        self.ended == Some(Ended::Finished)
+            && self.fates.iter().flatten().all(settled)
+            && (applied || !self.work().any(|(_, fate)| skipped(fate)))
     }
 
     /// The plan that gives the objects back as they were, and the targets it cannot give back.
@@ -166,14 +216,35 @@ impl Record {
     /// is left alone where it is as it was before.
     pub fn undo(&self) -> (Plan, Vec<String>) {
         let mut done = self.begun.plan.clone();
-        for (stage, fates) in done.stages.iter_mut().zip(&self.fates) {
-            let mut fates = fates.iter();
-            stage.steps.retain(|_| {
+        let taken = |fate: Option<&Fate>| fate.is_none_or(Fate::may_have_changed);
+        let worked = self.work().any(|(_, fate)| taken(fate.as_ref()));
+        let mut stages = self.fates.iter();
+        let mut made = Vec::new();
+        for stage in &mut done.stages {
+            let mut fates = stages.next().into_iter().flatten();
+            stage.steps.retain(|step| {
                 let fate = fates.next().and_then(Option::as_ref);
-                matches!(fate, None | Some(Fate::Applied | Fate::Failed { .. }))
+                // What may have been made is not known to be what the same plan has removed.
+                if matches!(step.change, Change::Create(_)) && fate != Some(&Fate::Applied) {
+                    made.push(step.clone());
+                }
+                match step.change.is_hold() {
+                    // The way back is held where the way there was.
+                    true => worked,
+                    false => taken(fate),
+                }
             });
         }
-        let (stages, lost) = done.inverse();
+        for maybe in made {
+            if done.makes_again(&maybe) {
+                let same = |step: &Step| *step == maybe;
+                done.stages
+                    .iter_mut()
+                    .for_each(|stage| stage.steps.retain(|step| !same(step)));
+            }
+        }
+        let (mut stages, lost) = done.inverse();
+        stages.extend(self.standing_hold().filter(|_| !worked));
         let lost: Vec<String> = lost.iter().map(|step| step.target.to_string()).collect();
         let changes = match stages.iter().map(|s| s.steps.len()).sum() {
             1 => "1 change".to_owned(),
@@ -181,7 +252,7 @@ impl Record {
         };
         let plan = Plan {
             title: format!("undo {:?} ({changes})", self.begun.plan.title),
-            subject: self.begun.id.clone(),
+            subject: self.begun.plan.subject.clone(),
             stages,
             consequences: Consequences {
                 grade: self.begun.plan.consequences.grade,
@@ -190,5 +261,25 @@ impl Record {
             erroring: None,
         };
         (plan, lost)
+    }
+
+    /// The end of a pause of this journal that may stand.
+    pub fn standing_hold(&self) -> Option<Stage> {
+        let mut all = self.begun.plan.steps().zip(self.fates.iter().flatten());
+        let (step, _) = all.find(|(step, fate)| {
+            step.change.holds() && fate.as_ref().is_none_or(Fate::may_have_changed)
+        })?;
+        let ended = |step: &Step, fate: &Option<Fate>| {
+            matches!(step.change, Change::Release(_)) && fate.as_ref().is_some_and(Fate::is_settled)
+        };
+        if all.any(|(step, fate)| ended(step, fate)) {
+            return None;
+        }
+        let end = step.change.end()?;
+        let step = Step::new(step.target.clone(), end, "as it was before").may_be_gone();
+        Some(Stage {
+            always: true,
+            ..Stage::of(vec![step])
+        })
     }
 }

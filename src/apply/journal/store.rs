@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::record::{Record, Undone};
+use super::record::{Begun, Record, Undone};
 
 /// The folder that journals are in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Store {
         self.folder.join(format!("{id}.{SUFFIX}"))
     }
 
-    /// The journals, newest first.
+    /// The journals, newest first. What is no file is none: a pipe would be waited for for ever.
     pub fn ids(&self) -> anyhow::Result<Vec<String>> {
         let entries = match std::fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -47,12 +47,21 @@ impl Store {
             let path = entry?.path();
             if path.extension().is_some_and(|e| e == SUFFIX)
                 && let Some(stem) = path.file_stem()
+                && std::fs::metadata(&path).is_ok_and(|m| m.is_file())
             {
                 ids.push(stem.to_string_lossy().into_owned());
             }
         }
         ids.sort_unstable_by(|a, b| b.cmp(a));
         Ok(ids)
+    }
+
+    /// Refuses a folder in which others could put a journal that we did not write, as ssh does with its keys.
+    pub fn trusted(&self) -> anyhow::Result<()> {
+        match std::fs::metadata(&self.folder) {
+            Ok(metadata) => own(&self.folder, &metadata),
+            Err(_) => Ok(()),
+        }
     }
 
     /// Reads a journal by its id, or by the beginning of it where that is unambiguous.
@@ -76,39 +85,100 @@ impl Store {
     }
 
     fn parse(&self, path: &Path) -> anyhow::Result<Record> {
-        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let name = || path.display().to_string();
+        let metadata = std::fs::metadata(path).with_context(name)?;
+        if !metadata.is_file() {
+            anyhow::bail!("{} is not a file", path.display());
+        }
+        own(path, &metadata)?;
+        let text = std::fs::read(path).with_context(name)?;
+        let text = String::from_utf8_lossy(&text);
         Record::parse(&text).with_context(|| format!("{} is not a journal", path.display()))
     }
 
+    /// All journals that can be read, newest first, and why the others cannot.
+    pub fn all(&self) -> anyhow::Result<(Vec<Record>, Vec<String>)> {
+        let (mut records, mut complaints) = (Vec::new(), Vec::new());
+        for id in self.ids()? {
+            match self.parse(&self.path(&id)) {
+                Ok(record) => {
+                    complaints.extend(record.complaint());
+                    records.push(record);
+                }
+                Err(error) => complaints.push(format!("{error:#}; it is left out")),
+            }
+        }
+        Ok((records, complaints))
+    }
+
     /// The newest journal of a command that is still in force: not taken back, no undo itself, and one that has
-    /// changed something.
+    /// changed something; and why others could not be looked at.
     ///
     /// # Errors
     ///
-    /// There is none, or one of those newer than it cannot be read.
-    pub fn newest_in_force(&self) -> anyhow::Result<Record> {
+    /// There is none.
+    pub fn newest_in_force(&self) -> anyhow::Result<InForce> {
+        let (records, complaints) = self.all()?;
         let mut undone = Undone::default();
-        let ids = self.ids()?;
-        for id in &ids {
-            if undone.holds(id) {
-                continue;
-            }
-            let record = self.parse(&self.path(id))?;
+        let mut in_force = Vec::new();
+        for record in records {
             undone.note(&record);
-            if record.begun.undoes.is_none() {
+            if record.begun.undoes.is_some() {
+                in_force.push(record);
+            } else if !undone.holds(&record.begun.id) {
                 let (plan, lost) = record.undo();
                 if !plan.is_empty() || !lost.is_empty() {
-                    return Ok(record);
+                    let tried = in_force.iter().find(|undo: &&Record| {
+                        undo.begun.undoes.as_ref() == Some(&record.begun.id)
+                            && !undone.holds(&undo.begun.id)
+                    });
+                    return Ok(InForce {
+                        tried: tried.map(|undo| undo.begun.clone()),
+                        record,
+                        complaints,
+                    });
                 }
             }
         }
         let folder = self.folder.display();
-        match ids.is_empty() {
+        let unreadable = match complaints.is_empty() {
+            true => String::new(),
+            false => format!("; {}", complaints.join("; ")),
+        };
+        match self.ids()?.is_empty() {
             true => anyhow::bail!("nothing to undo: no journal in {folder}"),
             false => anyhow::bail!(
-                "nothing to undo: all that the journals in {folder} tell of is taken back, or has changed nothing; \
-                 see: kubectl skyhook journal list"
+                "nothing to undo: all that the journals in {folder} tell of is taken back, or has changed                  nothing{unreadable}; see: kubectl skyhook journal list"
             ),
         }
     }
+}
+
+/// What an undo without a name takes back.
+#[derive(Debug)]
+pub struct InForce {
+    pub record: Record,
+    /// The newest undo of it that has not taken it back.
+    pub tried: Option<Begun>,
+    pub complaints: Vec<String>,
+}
+
+#[cfg(unix)]
+fn own(path: &Path, metadata: &std::fs::Metadata) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & 0o022 == 0 {
+        return Ok(());
+    }
+    let name = path.display();
+    anyhow::bail!(
+        "others may write to {name} (mode {mode:04o}), and what it says could be theirs; if it is yours: \
+         chmod go-w {name}"
+    )
+}
+
+#[cfg(not(unix))]
+fn own(_path: &Path, _metadata: &std::fs::Metadata) -> anyhow::Result<()> {
+    Ok(())
 }

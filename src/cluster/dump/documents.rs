@@ -2,6 +2,35 @@
 
 use serde_json::Value;
 
+const TEXT: &str = "it is text, not objects";
+/// What a text may hold beyond its size: that much of it may be aliases.
+const SMALL: usize = 1 << 20;
+/// Bytes of text that aliases may repeat.
+const ALIASED: usize = 16 << 20;
+
+/// Refuses by its beginning what cannot be objects, before the rest of it is read.
+///
+/// # Errors
+///
+/// It is no text, or text without a key.
+pub fn look(head: &[u8]) -> Result<(), String> {
+    let text = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        // The beginning may end within a letter.
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    // Comments may come first, and then an end is in sight.
+    let keyed = text.contains([':', '{', '[']) || text.starts_with('#');
+    let blank = |c: char| c.is_whitespace() || c == '\0';
+    match text.trim_matches(blank).is_empty() || keyed {
+        true => Ok(()),
+        false => Err(TEXT.to_owned()),
+    }
+}
+
 /// Splits text into its documents. Empty text has none.
 ///
 /// # Errors
@@ -26,14 +55,15 @@ pub fn parse(text: &str) -> Result<Vec<Value>, String> {
                 }
             });
     }
-    // A capture of 15,000 nodes has tens of millions of YAML nodes; the limits that guard against
-    // alias bombs stay.
+    // A capture of 15,000 nodes has tens of millions of YAML nodes, each of a byte at least; what aliases repeat counts
+    // again, and may not make more of a text than there is.
+    let size = text.len() + SMALL;
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
-            max_events: 2_000_000_000,
-            max_nodes: 1_000_000_000,
+            max_events: size.saturating_mul(2),
+            max_nodes: size,
             max_documents: 1_000_000,
-            max_total_scalar_bytes: 8 << 30,
+            max_total_scalar_bytes: size + ALIASED,
         },
         with_snippet: false,
     };
@@ -41,7 +71,7 @@ pub fn parse(text: &str) -> Result<Vec<Value>, String> {
         .map_err(|e| first_line(&e.to_string()))?;
     // Any words at all are a YAML string.
     match documents.iter().find(|d| !d.is_object()) {
-        Some(_) => Err("it is text, not objects".to_owned()),
+        Some(_) => Err(TEXT.to_owned()),
         None => Ok(documents),
     }
 }

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::api::Generation;
 use crate::cluster::admission::CONFIGURATIONS;
-use crate::cluster::{Cluster, Parts, Pod, Read, Ruling, config_map};
+use crate::cluster::nulls::drop_nulls;
+use crate::cluster::{Cluster, Parts, Pod, Read, Ruling, clock, config_map};
 
 /// Collects objects, each once, and remembers what was asked for.
 #[derive(Debug, Default)]
@@ -16,6 +17,9 @@ pub struct Gatherer {
     parts: Parts,
     seen: HashSet<(String, String, String, String)>,
     newest: Option<Timestamp>,
+    /// When the files were written, and what the capture says of its own time.
+    written: Option<Timestamp>,
+    captured: Option<Timestamp>,
 }
 
 impl Gatherer {
@@ -66,11 +70,24 @@ impl Gatherer {
         Ok(())
     }
 
+    /// Notes when a file was written.
+    pub fn written(&mut self, at: Option<Timestamp>) {
+        self.written = self.written.max(at);
+    }
+
+    /// Notes what the capture says of its own time.
+    pub fn captured(&mut self, at: Option<Timestamp>) {
+        self.captured = self.captured.max(at);
+    }
+
     /// The cluster; `None` if nothing in the files could be about the operator.
     pub fn finish(mut self, asked_for: Option<Generation>) -> Option<Cluster> {
         self.parts.from_files = true;
         self.parts.asked_for = asked_for;
-        self.parts.taken_at = self.newest.unwrap_or_default();
+        let newest = self.newest.unwrap_or_default();
+        let (taken_at, clock) = clock::of_files(newest, self.captured, self.written);
+        self.parts.taken_at = taken_at;
+        self.parts.clock = clock;
         self.parts.served = self.traces();
         self.parts.note_only_namespace();
         let known = self.parts.nodes.was_asked() || !self.parts.served.is_empty();
@@ -259,28 +276,21 @@ fn take<T: DeserializeOwned>(read: &mut Read<Vec<T>>, item: Option<Item<'_>>) {
         .to_owned();
     match (decode(value), read) {
         (Ok(item), Read::Ok(items)) => items.push(item),
-        (Err(why), read) => *read = Read::Unreadable(format!("{path}: {kind} {name}: {why}")),
+        (Err(why), read) => {
+            *read = Read::Unreadable(format!("{path}: {kind} {name}: {why}").into())
+        }
         (Ok(_), _) => {}
     }
 }
 
 /// Decodes an object, taking `null` for an absent field where the plain way fails.
-pub fn decode<T: DeserializeOwned>(value: Value) -> Result<T, String> {
+pub fn decode<T: DeserializeOwned>(mut value: Value) -> Result<T, String> {
     T::deserialize(&value)
-        .or_else(|_| T::deserialize(&without_nulls(value)))
+        .or_else(|_| {
+            drop_nulls(&mut value);
+            T::deserialize(&value)
+        })
         .map_err(|e| e.to_string())
-}
-
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(object) => object
-            .into_iter()
-            .filter(|(_, v)| !v.is_null())
-            .map(|(k, v)| (k, without_nulls(v)))
-            .collect(),
-        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
-        other => other,
-    }
 }
 
 /// The newest time at which something happened, as the object itself says.
@@ -293,6 +303,10 @@ fn newest_time(value: &Value) -> Option<Timestamp> {
             .filter(|(key, _)| !matches!(key.as_str(), "annotations" | "labels" | "spec"))
             .filter_map(|(key, value)| match value {
                 Value::String(text) if tells_time(key) => text.parse().ok(),
+                Value::Object(joined) if key == "nodePriority" => {
+                    let joined = joined.values().filter_map(Value::as_str);
+                    joined.filter_map(|at| at.parse().ok()).max()
+                }
                 other => newest_time(other),
             })
             .max(),

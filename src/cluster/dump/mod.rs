@@ -7,15 +7,14 @@ mod gather;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use thiserror::Error;
 
-use super::Cluster;
+use super::{Cluster, clock};
 use crate::api::Generation;
+use crate::bounded::{self, MOST_CAPTURE, Unpacked};
 use crate::reason::plain_reason;
 use gather::Gatherer;
-
-/// The most bytes that one archive or stream may unfold to, against bombs: 8 GiB.
-const MOST_BYTES: u64 = 8 << 30;
 
 /// Why files are not a cluster.
 #[derive(Debug, Error)]
@@ -35,8 +34,6 @@ pub enum DumpError {
     NotAnObject { path: String, what: String },
     #[error("{path}: no .json, .yaml or .yml file in it")]
     NoFiles { path: String },
-    #[error("{path}: unfolds to more than {} GiB", MOST_BYTES >> 30)]
-    TooLarge { path: String },
     #[error("{path}: no nodes and no Skyhook or NodeWright objects in it; nothing to look at")]
     NothingKnown { path: String },
 }
@@ -72,16 +69,21 @@ fn read_path(path: &Path, gatherer: &mut Gatherer) -> Result<(), DumpError> {
         return read_stream("standard input", "", std::io::stdin().lock(), gatherer);
     }
     let label = path.display().to_string();
-    let io = |source| DumpError::Io {
-        path: label.clone(),
-        source,
-    };
-    if !std::fs::metadata(path).map_err(io)?.is_dir() {
-        let file = std::fs::File::open(path).map_err(io)?;
+    let io = |source| unreadable(&label, source);
+    let metadata = std::fs::metadata(path).map_err(io)?;
+    if !metadata.is_dir() {
+        if is_clock(path) {
+            let file = bounded::open(path).map_err(io)?;
+            gatherer.captured(clock_in(file).map_err(io)?);
+            return Ok(());
+        }
+        let written = metadata.modified().ok();
+        gatherer.written(written.and_then(|at| at.try_into().ok()));
+        let file = bounded::open(path).map_err(io)?;
         return read_stream(&label, &stem(path), file, gatherer);
     }
     let files = files_below(path).map_err(io)?;
-    if files.is_empty() {
+    if files.iter().all(|file| is_clock(file)) {
         return Err(DumpError::NoFiles { path: label });
     }
     files.iter().try_for_each(|file| read_path(file, gatherer))
@@ -97,13 +99,18 @@ fn files_below(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
             let kind = entry.file_type()?;
             if kind.is_dir() {
                 open.push(entry.path());
-            } else if kind.is_file() && holds_objects(&entry.path()) {
+            } else if kind.is_file() && (holds_objects(&entry.path()) || is_clock(&entry.path())) {
                 files.push(entry.path());
             }
         }
     }
     files.sort();
     Ok(files)
+}
+
+/// The file in which a must-gather notes its time.
+fn is_clock(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == "timestamp")
 }
 
 fn holds_objects(path: &Path) -> bool {
@@ -126,26 +133,65 @@ fn read_stream(
     stream: impl std::io::Read,
     gatherer: &mut Gatherer,
 ) -> Result<(), DumpError> {
-    let mut bytes = read_bounded(label, stream)?;
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        bytes = read_bounded(label, flate2::read::MultiGzDecoder::new(bytes.as_slice()))?;
+    let (head, stream) = begun(label, stream)?;
+    match head.starts_with(&[0x1f, 0x8b]) {
+        true => {
+            let (head, stream) = begun(label, Unpacked::new(stream))?;
+            read_unpacked(label, stem, &head, stream, gatherer)
+        }
+        false => read_unpacked(label, stem, &head, stream, gatherer),
     }
-    if !is_tar(&bytes) {
+}
+
+/// The first bytes, and the stream with these in front of it again.
+fn begun<R: std::io::Read>(
+    label: &str,
+    mut stream: R,
+) -> Result<(Vec<u8>, impl std::io::Read + use<R>), DumpError> {
+    let mut head = Vec::new();
+    let read = (&mut stream)
+        .take(bounded::PIECE as u64)
+        .read_to_end(&mut head);
+    read.map_err(|source| unreadable(label, source))?;
+    Ok((head.clone(), std::io::Cursor::new(head).chain(stream)))
+}
+
+fn read_unpacked(
+    label: &str,
+    stem: &str,
+    head: &[u8],
+    stream: impl std::io::Read,
+    gatherer: &mut Gatherer,
+) -> Result<(), DumpError> {
+    let io = |source| unreadable(label, source);
+    if !is_tar(head) {
+        documents::look(head).map_err(|why| DumpError::Syntax {
+            path: label.to_owned(),
+            why,
+        })?;
+        let bytes = bounded::read(stream, MOST_CAPTURE).map_err(io)?;
         return read_text(label, stem, bytes, gatherer);
     }
-    let io = |source| DumpError::Io {
-        path: label.to_owned(),
-        source,
-    };
-    let mut archive = tar::Archive::new(bytes.as_slice());
+    let mut archive = tar::Archive::new(stream);
     let mut any = false;
     for entry in archive.entries().map_err(io)? {
         let entry = entry.map_err(io)?;
         let path = entry.path().map_err(io)?.into_owned();
-        if entry.header().entry_type().is_file() && holds_objects(&path) {
+        if !entry.header().entry_type().is_file() {
+            continue;
+        }
+        if is_clock(&path) {
+            gatherer.captured(clock_in(entry).map_err(io)?);
+        } else if holds_objects(&path) {
             any = true;
+            let written = entry
+                .header()
+                .mtime()
+                .ok()
+                .and_then(|s| i64::try_from(s).ok());
+            gatherer.written(written.and_then(|s| Timestamp::from_second(s).ok()));
             let label = format!("{label}:{}", path.display());
-            let bytes = read_bounded(&label, entry)?;
+            let bytes = bounded::read(entry, MOST_CAPTURE).map_err(|e| unreadable(&label, e))?;
             read_text(&label, &self::stem(&path), bytes, gatherer)?;
         }
     }
@@ -162,19 +208,16 @@ fn is_tar(bytes: &[u8]) -> bool {
     bytes.get(257..262) == Some(b"ustar")
 }
 
-fn read_bounded(label: &str, stream: impl std::io::Read) -> Result<Vec<u8>, DumpError> {
-    let mut bytes = Vec::new();
-    let read = stream.take(MOST_BYTES + 1).read_to_end(&mut bytes);
-    let read = read.map_err(|source| DumpError::Io {
+fn clock_in(stream: impl std::io::Read) -> std::io::Result<Option<Timestamp>> {
+    let bytes = bounded::read(stream, MOST_CAPTURE)?;
+    Ok(clock::of_must_gather(&String::from_utf8_lossy(&bytes)))
+}
+
+fn unreadable(label: &str, source: std::io::Error) -> DumpError {
+    DumpError::Io {
         path: label.to_owned(),
         source,
-    })?;
-    if read as u64 > MOST_BYTES {
-        return Err(DumpError::TooLarge {
-            path: label.to_owned(),
-        });
     }
-    Ok(bytes)
 }
 
 fn read_text(

@@ -5,7 +5,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::request::tame;
+use crate::cluster::nulls::drop_nulls;
+use crate::reason::first_line;
 
 /// One page of a list.
 pub(super) struct Page<T> {
@@ -18,6 +19,8 @@ pub(super) struct Page<T> {
 
 #[derive(Deserialize)]
 struct Body<T> {
+    #[serde(default)]
+    kind: Option<String>,
     #[serde(default)]
     metadata: Option<ListMeta>,
     #[serde(default = "none")]
@@ -44,11 +47,11 @@ struct ListMeta {
 /// names the kind of item in messages.
 pub(super) fn page<T: DeserializeOwned>(body: &[u8], singular: &str) -> Result<Page<T>, String> {
     if let Ok(body) = serde_json::from_slice::<Body<T>>(body) {
-        return Ok(body.into_page());
+        return body.into_page();
     }
     let raw: Body<&RawValue> =
         serde_json::from_slice(body).map_err(|e| format!("the answer is not a list: {e}"))?;
-    let raw = raw.into_page();
+    let raw = raw.into_page()?;
     let items: Result<Vec<T>, String> = raw.items.iter().map(|i| item(i, singular)).collect();
     Ok(Page {
         items: items?,
@@ -58,13 +61,17 @@ pub(super) fn page<T: DeserializeOwned>(body: &[u8], singular: &str) -> Result<P
 }
 
 impl<T> Body<T> {
-    fn into_page(self) -> Page<T> {
+    fn into_page(self) -> Result<Page<T>, String> {
+        // Servers write null for no items, and that it is a list at all says the kind.
+        if !self.kind.is_some_and(|kind| kind.ends_with("List")) {
+            return Err("the answer is not a list".to_owned());
+        }
         let ListMeta { next, version } = self.metadata.unwrap_or_default();
-        Page {
+        Ok(Page {
             items: self.items.unwrap_or_default(),
             next: next.filter(|token| !token.is_empty()),
             version: version.unwrap_or_default(),
-        }
+        })
     }
 }
 
@@ -77,23 +84,9 @@ pub(super) fn item<T: DeserializeOwned>(raw: &RawValue, singular: &str) -> Resul
     drop_nulls(&mut value);
     let name = value["metadata"]["name"].as_str().unwrap_or("?").to_owned();
     serde_json::from_value(value).map_err(|e| {
-        let why = tame(&e.to_string());
-        format!("{singular} {}: {why}", tame(&name))
+        let why = first_line(&e.to_string());
+        format!("{singular} {}: {why}", first_line(&name))
     })
-}
-
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, v| !v.is_null());
-            map.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => {
-            items.retain(|v| !v.is_null());
-            items.iter_mut().for_each(drop_nulls);
-        }
-        _ => {}
-    }
 }
 
 #[cfg(test)]
@@ -108,9 +101,12 @@ mod tests {
 
     #[test]
     fn nulls_are_as_good_as_absent() {
-        assert_eq!(names(r#"{"items": null}"#), Ok(vec![]));
-        assert_eq!(names(r#"{"metadata": null}"#), Ok(vec![]));
-        let body = r#"{"items": [
+        assert_eq!(names(r#"{"kind": "NodeList", "items": null}"#), Ok(vec![]));
+        assert_eq!(
+            names(r#"{"kind": "NodeList", "metadata": null}"#),
+            Ok(vec![])
+        );
+        let body = r#"{"kind": "NodeList", "items": [
             {"metadata": {"name": "a", "labels": null}, "spec": null},
             {"metadata": {"name": "b"}}
         ]}"#;
@@ -119,10 +115,16 @@ mod tests {
 
     #[test]
     fn what_does_not_decode_is_named() {
-        let body = r#"{"items": [{"metadata": {"name": "a", "labels": 7}}]}"#;
+        let body = r#"{"kind": "NodeList", "items": [{"metadata": {"name": "a", "labels": 7}}]}"#;
         let why = "node a: invalid type: integer `7`, expected a map";
         assert_eq!(names(body), Err(why.into()));
         let why = "the answer is not a list: expected value at line 1 column 1";
         assert_eq!(names("<html>"), Err(why.into()));
+        for body in ["{}", r#"{"items": []}"#, r#"{"kind": "Status"}"#] {
+            let why = "the answer is not a list";
+            assert_eq!(names(body), Err(why.into()), "{body}");
+        }
+        let why = names("null").expect_err("null is no list");
+        assert!(why.starts_with("the answer is not a list"), "{why}");
     }
 }

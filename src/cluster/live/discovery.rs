@@ -10,6 +10,7 @@ use crate::api::Generation;
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Resources {
+    kind: String,
     resources: Option<Vec<Resource>>,
 }
 
@@ -37,14 +38,15 @@ async fn serves(client: &kube::Client, generation: Generation) -> Result<bool, L
     let path = format!("/apis/{}", generation.api_version());
     let body = match get(client, &path).await {
         Ok(body) => body,
-        Err(failure) if failure.code() == Some(404) => return Ok(false),
+        Err(failure) if failure.is_absence() => return Ok(false),
         Err(failure) => return Err(LoadError::discovery(failure)),
     };
-    let resources: Resources = serde_json::from_slice(&body).map_err(|_| {
-        LoadError::discovery(Failure::Malformed(
-            "the answer is not that of an API server; check --server and the proxy".to_owned(),
-        ))
-    })?;
-    let resources = resources.resources.unwrap_or_default();
+    let resources: Option<Resources> = serde_json::from_slice(&body).ok();
+    let resources = resources.filter(|r| r.kind == "APIResourceList");
+    let Some(Resources { resources, .. }) = resources else {
+        let why = "the answer is not that of an API server; check --server and the proxy";
+        return Err(LoadError::discovery(Failure::Malformed(why.to_owned())));
+    };
+    let resources = resources.unwrap_or_default();
     Ok(resources.iter().any(|r| r.name == generation.plural()))
 }

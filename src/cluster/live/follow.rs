@@ -14,7 +14,7 @@ use super::request::Failure;
 use super::sources::Reader;
 use super::watch::{Id, Told, watch};
 use crate::api::{Generation, Skyhook};
-use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read, Source};
+use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read, Source, Unread};
 
 /// What comes within this after a change is taken along with it.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -62,7 +62,7 @@ enum One {
 /// What is known of one source.
 struct Kept<T> {
     /// By list, and by namespace and name; nothing where a list was not read yet, and why where it cannot be.
-    lists: Vec<Option<Result<BTreeMap<Id, T>, String>>>,
+    lists: Vec<Option<Result<BTreeMap<Id, T>, Unread>>>,
 }
 
 /// What a watched object is known by.
@@ -289,7 +289,7 @@ impl<T: Known + Clone> Kept<T> {
             }
             Told::Failed(failure) => {
                 if failure.is_forbidden() || matches!(failure, Failure::Malformed(_)) {
-                    *kept = Some(Err(failure.short()));
+                    *kept = Some(Err(failure.clone().into()));
                 }
                 return Some(failure);
             }

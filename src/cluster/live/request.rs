@@ -7,7 +7,9 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use serde::Deserialize;
 
-use crate::connect::{self, ServedBy, Unanswered};
+use crate::cluster::read::Unread;
+use crate::connect::{self, RETRIES, ServedBy, Unanswered, Why};
+use crate::reason::first_line;
 
 /// Why a read gave nothing.
 #[derive(Debug, Clone)]
@@ -38,6 +40,16 @@ impl Failure {
         self.code() == Some(403)
     }
 
+    /// Whether the API server says that there is no such thing; what stands before it sends pages of its own.
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Failure::Refused { code: 404, message, .. } if !message.starts_with('<'))
+    }
+
+    /// Whether the connection was closed before the answer was whole.
+    fn was_cut(&self) -> bool {
+        matches!(self, Failure::Unanswered(unanswered) if unanswered.why == Why::Cut)
+    }
+
     /// The reason in a few words, for a list of what could not be read.
     pub fn short(&self) -> String {
         match self {
@@ -58,6 +70,15 @@ impl Failure {
     }
 }
 
+impl From<Failure> for Unread {
+    fn from(failure: Failure) -> Unread {
+        Unread {
+            status: failure.code(),
+            message: failure.short(),
+        }
+    }
+}
+
 /// Reads a path; the body of the answer if it is a good one.
 ///
 /// Nothing is decoded here and kube's own checks are not used, as they copy the body.
@@ -71,8 +92,19 @@ pub(super) async fn get_as(
     path: &str,
     accept: &str,
 ) -> Result<Bytes, Failure> {
-    let body = open(client, path, accept).await?;
-    Ok(body.collect().await.map_err(failure)?.to_bytes())
+    let mut retries = 0;
+    loop {
+        let body = open(client, path, accept).await?;
+        match body.collect().await.map_err(failure) {
+            Ok(body) => return Ok(body.to_bytes()),
+            // The answer had begun, which is where a client does not try again by itself.
+            Err(failure) if failure.was_cut() && retries < RETRIES => {
+                tokio::time::sleep(connect::wait(None, retries)).await;
+                retries += 1;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
 }
 
 /// Asks for a path; the body of the answer, still to be read, if it is a good one.
@@ -106,24 +138,13 @@ fn message(body: &[u8], status: http::StatusCode) -> String {
         Ok(status) => status.message,
         Err(_) => String::from_utf8_lossy(body).into_owned(),
     };
-    match tame(&said) {
+    match first_line(&said) {
         said if said.is_empty() => status
             .canonical_reason()
             .unwrap_or("no reason given")
             .to_lowercase(),
         said => said,
     }
-}
-
-/// Foreign text as part of one line.
-pub(super) fn tame(text: &str) -> String {
-    const LONGEST: usize = 300;
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
-    line.unwrap_or_default()
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(LONGEST)
-        .collect()
 }
 
 /// `forbidden: user U cannot list jobs.batch at the cluster scope`, from the server's longer sentence.
@@ -154,7 +175,7 @@ pub(super) fn failure(error: kube::Error) -> Failure {
             return Failure::Credentials(cause.to_string());
         }
         if cause.is::<kube::client::AuthError>() {
-            let why = tame(&cause.to_string());
+            let why = first_line(&cause.to_string());
             let advice = "log in again, or check the kubeconfig's user";
             return Failure::Credentials(format!("{why}; {advice}"));
         }

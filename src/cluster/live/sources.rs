@@ -13,7 +13,8 @@ use crate::cluster::admission::{
 };
 use crate::cluster::operator::MANAGER_LABEL;
 use crate::cluster::{
-    Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, Node, Pod, Read, config_map,
+    Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, Node, Pod, Read, Unread,
+    config_map,
 };
 
 const CORE: &str = "/api/v1";
@@ -158,7 +159,7 @@ impl Reader<'_> {
                 })),
                 Err(failure) => {
                     return Admission {
-                        webhooks: Read::Unreadable(failure.short()),
+                        webhooks: Read::Unreadable(failure.into()),
                         ..Admission::default()
                     };
                 }
@@ -207,7 +208,7 @@ impl Reader<'_> {
         }
         match found.iter().any(Deployment::runs_operator) {
             true => Read::Ok(found),
-            false => Read::Unreadable(failure.short()),
+            false => Read::Unreadable(failure.into()),
         }
     }
 
@@ -231,7 +232,7 @@ impl Reader<'_> {
     pub async fn workloads(&self, cluster: &Cluster) -> Read<Vec<Pod>> {
         let why = unreadable(&cluster.skyhooks).or(unreadable(&cluster.nodes));
         if let Some(why) = why {
-            return Read::Unreadable(format!("which nodes wait is not known: {why}"));
+            return Read::Unreadable(why.of("which nodes wait is not known"));
         }
         let nodes = cluster.waiting_for_drain();
         let pods = List::all(CORE, "pods", "pod");
@@ -323,11 +324,11 @@ impl Reader<'_> {
 fn read<T>(result: Result<T, Failure>) -> Read<T> {
     match result {
         Ok(value) => Read::Ok(value),
-        Err(failure) => Read::Unreadable(failure.short()),
+        Err(failure) => Read::Unreadable(failure.into()),
     }
 }
 
-fn unreadable<T>(read: &Read<T>) -> Option<&str> {
+fn unreadable<T>(read: &Read<T>) -> Option<&Unread> {
     match read {
         Read::Unreadable(why) => Some(why),
         Read::Ok(_) | Read::NotAsked => None,

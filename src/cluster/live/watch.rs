@@ -93,10 +93,7 @@ pub(super) async fn watch<T: DeserializeOwned>(
                 }
             }
             // A stream that ends at once would otherwise be asked for again at once.
-            tries = match heard {
-                true => 0,
-                false => pause(tries).await,
-            };
+            tries = if heard { 0 } else { pause(tries).await };
         }
     }
 }

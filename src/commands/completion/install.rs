@@ -27,7 +27,7 @@ const EXTENSION: &str = if cfg!(unix) { "" } else { ".cmd" };
   kubectl skyhook completion install --nodewright")]
 pub struct Install {
     /// Write to this directory, which should be on the PATH, instead of the plugin's own
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, overrides_with = "dir")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     dir: Option<PathBuf>,
 
     /// Also make `kubectl nodewright` the same plugin
@@ -45,7 +45,7 @@ pub struct Install {
   kubectl skyhook completion uninstall --dir ~/.local/bin --dry-run")]
 pub struct Uninstall {
     /// Look in this directory instead of the plugin's own
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, overrides_with = "dir")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     dir: Option<PathBuf>,
 }
 
@@ -233,9 +233,10 @@ impl Entry {
             // The plugin has been moved, or removed, since.
             None => names.contains(&target.file_name().and_then(|name| name.to_str())),
         };
-        match ours {
-            true => There::Ours,
-            false => There::Other(format!("a link to {}", target.display())),
+        if ours {
+            There::Ours
+        } else {
+            There::Other(format!("a link to {}", target.display()))
         }
     }
 

@@ -1,37 +1,17 @@
-//! Completion of command lines: scripts for shells, and live answers to kubectl.
-//!
-//! kubectl asks `kubectl_complete-NAME` on the PATH with the words after the plugin's name, of
-//! which the last is the one to complete. It wants a candidate a line, `value<TAB>description`,
-//! then a line `:BITS` that says what the shell may make of them.
+//! Setting completion up: scripts for shells, and the name that kubectl asks.
 
-mod answer;
-mod candidates;
 mod install;
-mod line;
-mod lookup;
 mod shell;
-mod wanted;
 
 pub use install::shim;
-pub use shell::{SCRIPTS, script};
-
-use std::ffi::OsString;
+pub use shell::{ASKS, SCRIPTS, script};
 
 use clap::Subcommand;
 use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
 
+use crate::commands::shared::command::command;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::program::Program;
-
-/// Answers, if it is kubectl, a shim or a shell's script that called the program.
-pub fn answered(program: Program, args: &[OsString]) -> Option<Exit> {
-    if let Some(asked) = answer::asked(program, args) {
-        return Some(answer::run(program, &asked));
-    }
-    let (shell, line) = shell::asked(args)?;
-    Some(shell::run(program, &shell, line))
-}
 
 /// Print a completion script, or install live completion
 ///
@@ -80,7 +60,11 @@ pub enum Command {
     Uninstall(install::Uninstall),
 }
 
-pub fn run(ctx: &mut Ctx, command: &Command) -> Result<Exit> {
+command! {
+    "completion": Command => run,
+}
+
+async fn run(ctx: &mut Ctx, command: &Command) -> Result<Exit> {
     let shell: &dyn EnvCompleter = match command {
         Command::Bash => &Bash,
         Command::Zsh => &Zsh,

@@ -1,21 +1,9 @@
-//! (edge) Completion of `kubectl-skyhook` as shells ask for it, through clap_complete's scripts.
+//! The scripts by which shells ask for completion of `kubectl-skyhook`.
 
-use std::ffi::OsString;
-use std::sync::Arc;
-
-use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
-
-use super::answer::completing;
-use super::line::Typed;
-use super::lookup::Lookup;
-use super::wanted::Wanted;
-use crate::cli::Global;
-use crate::ctx::Ctx;
-use crate::error::Exit;
-use crate::program::Program;
+use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
 
 /// The variable by which a script says that it asks, and for which shell.
-const ASKS: &str = "KUBECTL_SKYHOOK_COMPLETE";
+pub const ASKS: &str = "KUBECTL_SKYHOOK_COMPLETE";
 
 /// The shells that there are scripts for, each with the usual name of its script.
 pub const SCRIPTS: [(&dyn EnvCompleter, &str); 5] = [
@@ -35,53 +23,4 @@ pub fn script(shell: &dyn EnvCompleter) -> String {
     let text = String::from_utf8_lossy(&bytes);
     let lines = text.trim().lines().map(str::trim_end);
     lines.map(|line| format!("{line}\n")).collect()
-}
-
-/// The name of the shell and the line to complete, if a script asks.
-pub fn asked(args: &[OsString]) -> Option<(String, Vec<OsString>)> {
-    let shell = std::env::var(ASKS).ok().filter(|name| !name.is_empty())?;
-    let (_, line) = args.split_at(args.iter().position(|arg| arg == "--")? + 1);
-    (!line.is_empty()).then(|| (shell, line.to_vec()))
-}
-
-/// Prints the candidates as the shell wants them; nothing where something went wrong.
-pub fn run(program: Program, shell: &str, line: Vec<OsString>) -> Exit {
-    let shells = Shells::builtins();
-    let Some(shell) = shells.completer(shell) else {
-        return Exit::Done;
-    };
-    let words = line.get(1..).unwrap_or_default();
-    let (current, before) = match words {
-        [before @ .., current] => (current.to_string_lossy(), before),
-        [] => ("".into(), words),
-    };
-    let lookup = Arc::new(Lookup::new(program, Typed::read(program, before)));
-    // These scripts cannot ask the shell for files, so the engine lists them.
-    let ours = |wanted: &Wanted| !matches!(wanted, Wanted::File | Wanted::Directory);
-    let mut tree = completing(program.tree(), &lookup, ours);
-    if !current.starts_with('-') {
-        // Only a tree that is built has all its flags.
-        tree.build();
-        tree = shy(tree);
-    }
-    let here = std::env::current_dir().ok();
-    let mut bytes = Vec::new();
-    if shell
-        .write_complete(&mut tree, line, here.as_deref(), &mut bytes)
-        .is_ok()
-    {
-        let text = String::from_utf8_lossy(&bytes);
-        // Nobody is left to tell if this fails.
-        let _ = Ctx::silent(Global::default(), "completion").print(&text);
-    }
-    Exit::Done
-}
-
-/// The tree with its flags hidden: they are offered only where there is nothing else.
-fn shy(tree: clap::Command) -> clap::Command {
-    tree.mut_args(|arg| match arg.is_positional() {
-        true => arg,
-        false => arg.hide(true),
-    })
-    .mut_subcommands(shy)
 }

@@ -1,13 +1,14 @@
 //! Finding out what is wrong.
 
-mod group;
 pub mod stuck;
-pub mod view;
 
 use clap::Subcommand;
 
+use crate::commands::shared::command::command;
+use crate::commands::shared::diagnosis;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
+use crate::rules::Scope;
 
 /// Say what is stuck, why, and what to type next
 ///
@@ -27,7 +28,13 @@ enum Command {
     Stuck(stuck::Args),
 }
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+command! {
+    "diagnose stuck": Args => run,
+    needs: Scope::default().needs(),
+    prints: { "Diagnosis": diagnosis::Document },
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     match &args.command {
         Some(Command::Stuck(args)) => stuck::run(ctx, args).await,
         None => stuck::run(ctx, &args.stuck).await,

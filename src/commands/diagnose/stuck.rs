@@ -1,8 +1,11 @@
-use super::view::Diagnosis;
+use crate::args::named;
 use crate::cluster::{Cluster, Read, Source};
+use crate::commands::shared::diagnosis::Diagnosis;
+use crate::commands::shared::rule::find_rule;
+use crate::commands::shared::selection;
 use crate::ctx::Ctx;
-use crate::error::{Error, Exit, Result};
-use crate::rules::{self, Report, Rule, Scope, Severity};
+use crate::error::{Exit, Result};
+use crate::rules::{self, Report, Scope, Severity};
 
 /// Say what is stuck, why, and what to type next
 ///
@@ -23,16 +26,20 @@ use crate::rules::{self, Report, Rule, Scope, Severity};
   kubectl get nodes,skyhooks,pods,jobs,events -A -o json | kubectl skyhook diagnose stuck --from -")]
 pub struct Args {
     /// Look only at these custom resources
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = named::skyhook)]
     names: Vec<String>,
 
     /// Look only at this node; may be repeated
-    #[arg(long, value_name = "NODE")]
+    #[arg(long, value_name = "NODE", value_parser = named::node)]
     node: Vec<String>,
 
     /// Run only this rule, by code or name; may be repeated
     #[arg(long, value_name = "CODE")]
     rule: Vec<String>,
+
+    /// Show every finding with its evidence and remedies, also what others explain
+    #[arg(long)]
+    all: bool,
 
     /// The mildest finding that makes the command fail
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Error, ignore_case = true)]
@@ -54,7 +61,8 @@ pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     check_names(&cluster, &scope)?;
     let report = rules::diagnose(&cluster, &scope);
     let exit = args.fail_on.exit(&report, &cluster);
-    ctx.show(&Diagnosis::new(&cluster, report).narrowed(scope.is_narrow()))?;
+    let diagnosis = Diagnosis::new(&cluster, report).narrowed(scope.is_narrow());
+    ctx.show(&diagnosis.unfolded(args.all))?;
     Ok(exit)
 }
 
@@ -62,7 +70,7 @@ impl Args {
     fn scope(&self) -> Result<Scope> {
         Ok(Scope {
             skyhooks: self.names.clone(),
-            nodes: self.node.clone(),
+            nodes: self.nodes()?,
             rules: self
                 .rule
                 .iter()
@@ -70,35 +78,23 @@ impl Args {
                 .collect::<Result<_>>()?,
         })
     }
-}
 
-/// The rule of that code or name.
-pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
-    rules::find(code_or_name).ok_or_else(|| {
-        let known = rules::ALL.iter().flat_map(|r| [r.code, r.name]);
-        let retired = rules::RETIRED
-            .iter()
-            .find(|(code, _)| code.eq_ignore_ascii_case(code_or_name));
-        match retired {
-            Some((code, heir)) => {
-                Error::usage(format!("rule {code} is retired; {heir} took its place"))
-            }
-            None => Error {
-                exit: Exit::Usage,
-                ..Error::unknown("rule", code_or_name, known)
-            },
+    fn nodes(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for word in &self.node {
+            names.extend(selection::expanded(word)?);
         }
-        .hint("kubectl skyhook rules")
-    })
+        Ok(names)
+    }
 }
 
 /// A name that matches nothing is an error: it would look like "nothing stuck".
 fn check_names(cluster: &Cluster, scope: &Scope) -> Result<()> {
     for name in &scope.skyhooks {
-        super::super::node::selection::known_skyhook(cluster, name)?;
+        selection::known_skyhook(cluster, name)?;
     }
     for node in &scope.nodes {
-        super::super::node::selection::known_node(cluster, node)?;
+        selection::known_node(cluster, node)?;
     }
     Ok(())
 }

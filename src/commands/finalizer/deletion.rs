@@ -1,41 +1,39 @@
-//! How a deletion stands, and the ways to its end. Pure.
+//! How a deletion stands, and what to do about it. Pure.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::{Skyhook, State};
 use crate::cluster::deletion::Pending;
-use crate::cluster::{Absence, Cluster};
-use crate::rules::{self, Finding, Grade, Remedy, Rule, Scope, Severity};
+use crate::cluster::{Absence, Cluster, Source};
+use crate::rules::blockers::{blockers, delays};
+use crate::rules::{self, Finding, Goal, Grade, Remedy, Scope, Severity};
 use crate::view::plural;
 
-/// The rules that say why a deletion does not get on.
-const CODES: [&str; 10] = [
-    "SKY101", "SKY102", "SKY108", "SKY109", "SKY110", "SKY112", "SKY113", "SKY114", "SKY409",
-    "SKY505",
-];
 /// The one that fires where no cause is known: it has nothing milder to offer.
 const WITHOUT_CAUSE: &str = "SKY113";
-/// The one that says that the operator is down, and how to start it.
-const OPERATOR_DOWN: &str = "SKY501";
 
-/// The rules that say why a deletion does not get on.
-pub fn deletion_rules() -> Vec<&'static Rule> {
-    CODES.iter().filter_map(|code| rules::find(code)).collect()
+/// All that the rules look at, to say what blocks it.
+pub fn needs() -> Vec<Source> {
+    let mut needs = Scope::default().needs();
+    needs.extend([Source::Legacy, Source::Operator]);
+    needs.sort_unstable();
+    needs.dedup();
+    needs
 }
 
 /// How a deletion stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// Nobody asked for it.
+    /// It was not requested.
     NotDeleting,
     Progressing,
-    /// It may still get on, and takes long or partly fails.
+    /// It takes long or partly fails, and may still end by itself.
     Slow,
-    /// It does not get on by itself.
+    /// It does not end until somebody acts.
     Blocked,
-    /// The operator is done with it; finalizers of others hold it.
+    /// The operator's finalizer is gone; only finalizers of others are left.
     HeldByOthers,
     /// What could not be read may be at work.
     Unknown,
@@ -44,85 +42,80 @@ pub enum Standing {
 /// The deletion of a custom resource.
 #[derive(Debug)]
 pub struct Deletion<'a> {
+    cluster: &'a Cluster,
     pub skyhook: &'a Skyhook,
     pub standing: Standing,
     /// Why it is said to stand so.
     pub because: String,
     pub pending: Vec<Pending<'a>>,
-    /// The worst first.
+    /// All that the rules find about the custom resource, the worst first.
     pub findings: Vec<Finding>,
-    /// No replica of the operator is up.
+    /// What it waits for: first what blocks it for good, then what may pass.
+    held_by: Vec<Finding>,
+    /// No replica of the operator is up, or none is installed.
     pub operator_down: bool,
 }
 
 impl<'a> Deletion<'a> {
-    /// Looks at it with these rules; with all, if there are none.
-    pub fn of(cluster: &'a Cluster, skyhook: &'a Skyhook, rules: Vec<&'static Rule>) -> Self {
+    pub fn of(cluster: &'a Cluster, skyhook: &'a Skyhook) -> Self {
         let scope = Scope {
             skyhooks: vec![skyhook.name().to_owned()],
-            rules,
             ..Scope::default()
         };
+        let report = rules::diagnose(cluster, &scope);
         let mut deletion = Deletion {
+            cluster,
             skyhook,
             standing: Standing::NotDeleting,
-            because: "nobody has asked for its deletion".to_owned(),
+            because: "its deletion was not requested".to_owned(),
             pending: cluster.pending_uninstalls(skyhook),
-            findings: rules::diagnose(cluster, &scope).findings,
-            operator_down: cluster.operator_down(),
+            held_by: Vec::new(),
+            operator_down: cluster.operator_down() || cluster.operator_absent(),
+            findings: Vec::new(),
         };
         if skyhook.deleting() {
-            (deletion.standing, deletion.because) = deletion.stands(cluster);
+            let blockers = blockers(cluster, &report, skyhook, Goal::Deletion);
+            let delays = delays(cluster, &report, skyhook);
+            (deletion.standing, deletion.because) = deletion.stands(&blockers, &delays);
+            let held_by = blockers.into_iter().chain(delays);
+            deletion.held_by = held_by.cloned().collect();
         }
+        deletion.findings = report.findings;
         deletion
     }
 
-    fn stands(&self, cluster: &Cluster) -> (Standing, String) {
+    fn stands(&self, blockers: &[&Finding], delays: &[&Finding]) -> (Standing, String) {
+        let cluster = self.cluster;
         let executions = cluster.executions();
         let name = self.skyhook.name();
         let mut all = executions.all().iter();
         let alive = all.any(|e| e.skyhook == name && cluster.at_work(e));
+        let mut all = executions.all().iter();
+        let going = all.any(|e| e.skyhook == name && cluster.at_work(e) && e.trouble().is_none());
         let silent = |p: &Pending<'_>| cluster.silent_since(p.node).is_some();
-        let moving = self
-            .pending
-            .iter()
-            .any(|p| p.entry.state == State::InProgress && !silent(p));
+        let mut pending = self.pending.iter();
+        let moving = pending.any(|p| p.entry.state == State::InProgress && !silent(p));
         let old = cluster.long_ago(self.skyhook.metadata.deletion_timestamp);
-        let error = self
-            .about_deletion()
-            .find(|f| f.severity == Severity::Error);
-        let warning = self
-            .about_deletion()
-            .find(|f| f.severity == Severity::Warning);
-        let failing = |p: &&Pending<'_>| p.entry.state == State::Erroring;
-        let failing = self.pending.iter().filter(failing).count();
         let left = plural(self.pending.len(), "uninstall");
         if !self.skyhook.has_finalizer() {
-            let because = "the operator is done with it; finalizers of others hold it";
-            (Standing::HeldByOthers, because.to_owned())
-        } else if self.operator_down {
-            let because = "no replica of the operator is up, so nobody removes its finalizer";
-            (Standing::Blocked, because.to_owned())
+            let others = self.others().join(", ");
+            let because = format!("only finalizers of others are left: {others}");
+            (Standing::HeldByOthers, because)
+        } else if let Some(blocker) = blockers.first() {
+            let at_work = if cluster.absence_of_executions() == Absence::Unknown {
+                "; package pods or jobs could not be read: they may be at work"
+            } else if going {
+                "; pods are still at work"
+            } else {
+                ""
+            };
+            let because = format!("{}{at_work}", with_node(blocker));
+            (Standing::Blocked, because)
         } else if cluster.absence_of_executions() == Absence::Unknown {
             let because = "package pods or jobs could not be read: they may be at work";
             (Standing::Unknown, because.to_owned())
-        } else if let Some(error) = error {
-            match alive && failing < self.pending.len() {
-                true => (
-                    Standing::Slow,
-                    match &error.subject.node {
-                        Some(node) => {
-                            format!("something is at work; on {node}: {}", error.message)
-                        }
-                        None => format!("something is at work, and {}", error.message),
-                    },
-                ),
-                false => (Standing::Blocked, error.message.clone()),
-            }
-        } else if let Some(missing) = self.without_operator().filter(|_| !alive && !moving) {
-            (Standing::Unknown, missing.message.clone())
-        } else if let Some(warning) = warning {
-            (Standing::Slow, warning.message.clone())
+        } else if let Some(delay) = delays.first() {
+            (Standing::Slow, with_node(delay))
         } else if self.pending.is_empty() {
             let because = "nothing is left to uninstall; the operator removes its finalizer next";
             (Standing::Progressing, because.to_owned())
@@ -133,18 +126,14 @@ impl<'a> Deletion<'a> {
         }
     }
 
-    /// What is found where no operator acts on anything, as far as can be seen.
-    fn without_operator(&self) -> Option<&Finding> {
-        self.findings.iter().find(|f| f.rule.code == OPERATOR_DOWN)
+    /// The finalizers that are not the operator's.
+    pub fn others(&self) -> Vec<&str> {
+        let ours = self.cluster.generation().finalizer();
+        let all = self.skyhook.metadata.finalizers.iter();
+        all.map(String::as_str).filter(|f| *f != ours).collect()
     }
 
-    /// The findings of the rules about deletions.
-    fn about_deletion(&self) -> impl Iterator<Item = &Finding> {
-        let about = |f: &&Finding| CODES.contains(&f.rule.code);
-        self.findings.iter().filter(about)
-    }
-
-    /// Every way to its end, mildest first; the finalizer's removal comes last.
+    /// Every remedy, least disruptive first; the finalizer's removal comes last.
     pub fn ladder(&self) -> Vec<Remedy> {
         let mut ladder: Vec<Remedy> = Vec::new();
         let grave = |f: &&Finding| f.severity >= Severity::Warning;
@@ -157,28 +146,73 @@ impl<'a> Deletion<'a> {
         if self.waits() {
             ladder.insert(0, self.wait());
         }
-        if self.skyhook.deleting() && self.skyhook.has_finalizer() {
-            let mut argv = own(&["finalizer", "strip", self.skyhook.name()]);
-            if !self.operator_down && (self.waits() || self.milder().is_some()) {
-                argv.push("--force".to_owned());
+        ladder.extend(self.strip());
+        ladder
+    }
+
+    /// The command that strips our finalizer, as it is not refused.
+    fn strip(&self) -> Option<Remedy> {
+        if !self.skyhook.deleting() || !self.skyhook.has_finalizer() {
+            return None;
+        }
+        let mut argv = own(&["finalizer", "strip", self.skyhook.name()]);
+        if self.objection().is_some() {
+            argv.push("--force".to_owned());
+        }
+        let caveat = match self.cluster.operator_absent() {
+            true => {
+                "uninstall.sh does not run on any node; if the operator is to be installed again, install it instead: \
+                 it then finishes the deletion"
             }
-            ladder.push(Remedy {
-                title: "Strip the finalizer".to_owned(),
-                argv,
-                grade: Grade::B4,
-                for_all_nodes: None,
-                caveat: Some("uninstall.sh does not run on any node".to_owned()),
+            false => "uninstall.sh does not run on any node",
+        };
+        Some(Remedy {
+            title: "Strip the finalizer".to_owned(),
+            argv,
+            grade: Grade::B4,
+            for_all_nodes: None,
+            caveat: Some(caveat.to_owned()),
+        })
+    }
+
+    /// Why the finalizer is only stripped by force, with what to do instead.
+    pub fn objection(&self) -> Option<Objection> {
+        if self.operator_down {
+            return None;
+        }
+        let others = self.others();
+        if !others.is_empty() && self.skyhook.has_finalizer() && !self.skyhook.paused() {
+            let resource = self.cluster.generation().resource();
+            let name = self.skyhook.name();
+            return Some(Objection {
+                why: format!(
+                    "{} would stay, held by finalizers of others ({}), and the operator would work on it again",
+                    self.skyhook.reference(),
+                    others.join(", ")
+                ),
+                instead: kubectl(&["get", &resource, name, "-o", "yaml"]),
             });
         }
-        ladder
+        if let Some((finding, remedy)) = self.milder() {
+            return Some(Objection {
+                why: format!(
+                    "a less disruptive remedy exists; {}: {}",
+                    finding.rule.code,
+                    with_node(finding)
+                ),
+                instead: remedy.argv.clone(),
+            });
+        }
+        self.waits().then(|| Objection {
+            why: format!("it may end by itself: {}", self.because),
+            instead: self.wait().argv,
+        })
     }
 
     /// The one step to take now.
     pub fn recommended(&self) -> Option<Remedy> {
-        let acted_on = self.waits() && self.standing != Standing::Unknown;
-        let without = self.without_operator().filter(|_| !acted_on);
-        if let Some(start) = without.and_then(|f| f.remedies.first()) {
-            return Some(start.clone());
+        if let Some(strip) = self.strip().filter(|_| self.cluster.operator_absent()) {
+            return Some(strip);
         }
         if self.waits() {
             return Some(self.wait());
@@ -188,10 +222,9 @@ impl<'a> Deletion<'a> {
     }
 
     /// A milder step that would do, and the finding that names it.
-    pub fn milder(&self) -> Option<(&Finding, &Remedy)> {
-        let caused = |f: &&Finding| f.rule.code != WITHOUT_CAUSE && f.severity >= Severity::Warning;
-        let mut findings = self.about_deletion().filter(caused);
-        findings.find_map(|f| Some((f, f.remedies.iter().find(|r| !strips(r))?)))
+    fn milder(&self) -> Option<(&Finding, &Remedy)> {
+        let mut caused = self.held_by.iter().filter(|f| f.rule.code != WITHOUT_CAUSE);
+        caused.find_map(|f| Some((f, f.remedies.iter().find(|r| !strips(r))?)))
     }
 
     /// Whether it may still end by itself.
@@ -215,8 +248,28 @@ impl<'a> Deletion<'a> {
     }
 }
 
+/// Why something is refused unless it is forced.
+#[derive(Debug)]
+pub struct Objection {
+    pub why: String,
+    /// The command to take instead.
+    pub instead: Vec<String>,
+}
+
+/// The message, with the node that it leaves out.
+fn with_node(finding: &Finding) -> String {
+    match &finding.subject.node {
+        Some(node) => format!("on {node}: {}", finding.message),
+        None => finding.message.clone(),
+    }
+}
+
 fn own(words: &[&str]) -> Vec<String> {
-    let all = ["kubectl", "skyhook"].iter().chain(words);
+    kubectl(&[&["skyhook"], words].concat())
+}
+
+fn kubectl(words: &[&str]) -> Vec<String> {
+    let all = std::iter::once(&"kubectl").chain(words);
     all.map(|w| (*w).to_owned()).collect()
 }
 

@@ -8,7 +8,7 @@ use crate::cluster::Cluster;
 use crate::cluster::deletion::Pending;
 use crate::rules::{Remedy, Severity, Subject};
 
-/// Whether a deletion gets on, and what it waits for.
+/// Whether a deletion is progressing, and what it waits for.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
@@ -20,7 +20,7 @@ pub struct Document {
     standing: Standing,
     /// Why it is said to stand so.
     because: String,
-    /// Null where nobody asked for the deletion.
+    /// Null where the deletion was not requested.
     deleting_since: Option<String>,
     finalizers: Vec<String>,
     /// The one among them that is the operator's.
@@ -28,7 +28,7 @@ pub struct Document {
     /// Packages that have to be uninstalled first.
     pending: Vec<PendingPackage>,
     findings: Vec<Found>,
-    /// Every way to its end, mildest first.
+    /// Every remedy, least disruptive first.
     ladder: Vec<Remedy>,
     /// The one to take now; null where there is none.
     recommended: Option<Remedy>,
@@ -64,7 +64,7 @@ impl Document {
         let pending = deletion.pending.iter().filter(|_| deleting);
         let findings = deletion.findings.iter().filter(|_| deleting);
         Document {
-            api_version: crate::commands::API_VERSION,
+            api_version: crate::view::API_VERSION,
             kind: "FinalizerStatus",
             name: skyhook.name().to_owned(),
             standing: deletion.standing,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::deletion::{Deletion, Standing};
 use super::document::Document;
 use crate::cluster::Cluster;
-use crate::commands::diagnose::view::shell_words;
+use crate::commands::shared::shell_words::shell_words;
 use crate::rules::{Finding, Severity};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, Table, View, age, cells};
@@ -25,11 +25,14 @@ impl Standing {
     fn words(self) -> (Label, &'static str) {
         match self {
             Standing::NotDeleting => (Label::Info, "not being deleted"),
-            Standing::Progressing => (Label::Good, "the deletion gets on"),
+            Standing::Progressing => (Label::Good, "the deletion is progressing"),
             Standing::Slow => (Label::Warning, "the deletion is slow"),
             Standing::Blocked => (Label::Error, "the deletion is blocked"),
-            Standing::HeldByOthers => (Label::Warning, "held by finalizers of others"),
-            Standing::Unknown => (Label::Warning, "cannot tell whether the deletion gets on"),
+            Standing::HeldByOthers => (Label::Warning, "only finalizers of others are left"),
+            Standing::Unknown => (
+                Label::Warning,
+                "cannot tell whether the deletion is progressing",
+            ),
         }
     }
 }
@@ -125,7 +128,7 @@ impl FinalizerStatus<'_> {
             let mut command = Text::new();
             command.line(text::command(shell_words(&remedy.argv)));
             if let Some(caveat) = &remedy.caveat {
-                command.paragraph(text::dim(format!("mind: {caveat}")));
+                command.paragraph(text::dim(format!("note: {caveat}")));
             }
             text.indented(5, command);
         }
@@ -160,7 +163,8 @@ impl View for FinalizerStatus<'_> {
         }
         let ladder = self.ladder();
         if !ladder.is_empty() {
-            text.blank().line(text::dim("ways out, mildest first"));
+            text.blank()
+                .line(text::dim("remedies, least disruptive first"));
             text.indented(2, ladder);
         }
         if let Some(next) = deletion.recommended() {

@@ -1,16 +1,22 @@
-use super::deletion::{Deletion, deletion_rules};
+use super::deletion::{Deletion, needs};
 use crate::api::Skyhook;
+use crate::apply::journal::Store;
+use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::admission::Operation;
+use crate::cluster::hold::REASON;
 use crate::cluster::{Absence, Cluster, Node, Source};
-use crate::commands::admission;
-use crate::commands::diagnose::view::shell_words;
-use crate::commands::migration;
-use crate::commands::node::selection;
+use crate::commands::shared::admission;
+use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::migration;
+use crate::commands::shared::selection;
+use crate::commands::shared::shell_words::shell_words;
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::node;
-use crate::plan::{Change, Consequences, Plan, Sign, Stage, Step, Target, Until};
+use crate::plan::{
+    Change, Consequences, Edit, Kind, Metadata, Plan, Sign, Stage, Step, Target, Until,
+};
 
 mod residue;
 
@@ -22,8 +28,12 @@ mod residue;
 /// no other custom resource still needs it.
 ///
 /// The last resort: uninstall.sh does not run on any node, and what packages changed on the hosts stays. Refuses
-/// while a milder step would do, or while the deletion gets on, and names the step. Refuses, too, where a webhook
-/// that nothing answers would turn it down, and names the command that unblocks it.
+/// while a less disruptive remedy exists or the deletion is progressing, and names the command to use instead; not
+/// where no operator is installed. Refuses, too, where a webhook that nothing answers would turn it down, and names the
+/// command that unblocks it.
+///
+/// Beside finalizers of others the custom resource stays, and the operator would run its packages again: this is refused
+/// as well, and with --force the custom resource is paused first.
 ///
 /// The custom resource is kept in the journal; `undelete` brings it back.
 ///
@@ -37,10 +47,10 @@ mod residue;
   kubectl skyhook finalizer strip gpu-tune --force")]
 pub struct Args {
     /// The custom resource
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = named::skyhook)]
     name: String,
 
-    /// Also where a milder step would do
+    /// Proceed even if a less disruptive remedy exists
     #[arg(long)]
     force: bool,
 
@@ -55,29 +65,50 @@ pub struct Args {
     safety: Safety,
 }
 
-pub const NEEDS: [Source; 7] = [
-    Source::Skyhooks,
-    Source::Legacy,
-    Source::Nodes,
-    Source::Operator,
-    Source::Pods,
-    Source::Jobs,
-    Source::Webhooks,
-];
 /// How long the server may take to let the custom resource go, in seconds.
 const AT_MOST: u64 = 30;
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load(&NEEDS).await?;
-    let plan = plan(&cluster, args)?;
+command! {
+    "finalizer strip": Args => run,
+    needs: needs(),
+    writes: &[Write::Nodes, Write::NodeConditions, Write::Skyhooks],
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load_to_change(&needs(), &Source::DECIDING).await?;
+    let before = match cluster.skyhook(&args.name) {
+        None => before(ctx, &cluster, &args.name).await?,
+        Some(_) => None,
+    };
+    if let Some(id) = &before {
+        ctx.note(format!(
+            "{} is gone: the finalizer was taken off it before (journal {id})",
+            args.name
+        ));
+    }
+    let plan = plan(&cluster, args, before.is_some())?;
     ctx.carry_out(&plan, &args.safety, Manner::default()).await
 }
 
-fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
+/// The journal of an earlier strip of it on this cluster.
+async fn before(ctx: &mut Ctx, cluster: &Cluster, name: &str) -> Result<Option<String>> {
+    if cluster.from_files {
+        return Ok(None);
+    }
+    let server = ctx.server().await?;
+    let kind = Kind::from(cluster.generation());
+    let stripped = Store::of(crate::ctx::variable).and_then(|store| {
+        let (records, _) = store.all()?;
+        let mut here = records.iter().filter(|r| r.begun.server == server);
+        let found = here.find(|record| record.stripped(kind, name).is_some());
+        Ok(found.map(|record| record.begun.id.clone()))
+    });
+    // Without a place for journals there is none.
+    Ok(stripped.unwrap_or_default())
+}
+
+fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
     migration::refuse_unmigrated(cluster, &args.name)?;
-    // What cannot be read must not be taken for gone, nor a node for clean.
-    selection::readable(cluster, Source::Skyhooks)?;
-    selection::readable(cluster, Source::Nodes)?;
     let skyhook = cluster.skyhook(&args.name);
     if skyhook.is_none() && cluster.skyhooks.absence() == Absence::Presumed {
         return Err(Error::failed(format!(
@@ -90,7 +121,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         refuse(cluster, skyhook, args, &mut effects)?;
     }
     let nodes = residue::of(cluster, &args.name, args.purge_state);
-    if skyhook.is_none() && nodes.is_empty() {
+    if skyhook.is_none() && nodes.is_empty() && !before {
         selection::known_skyhook(cluster, &args.name)?;
     }
     let mut plan = Plan {
@@ -99,6 +130,10 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         consequences: effects,
         ..Plan::default()
     };
+    let finalized = skyhook.filter(|s| s.has_finalizer());
+    let effects = &mut plan.consequences;
+    plan.stages
+        .extend(finalized.and_then(|s| hold_off(cluster, s, effects)));
     plan.stages
         .extend(skyhook.and_then(|s| release(cluster, s)));
     let steps = steps(cluster, &nodes, args);
@@ -138,34 +173,66 @@ fn refuse(
         let update = Operation::Update;
         admission::refuse_unreachable(cluster, update, Some(skyhook), effects)?;
     }
-    let deletion = Deletion::of(cluster, skyhook, deletion_rules());
-    let (why, step) = match deletion.milder() {
-        Some((finding, remedy)) => {
-            let node = finding.subject.node.as_ref();
-            let at = node.map(|n| format!(" on {n}")).unwrap_or_default();
-            let why = format!("{}{at}: {}", finding.rule.code, finding.message);
-            (why, remedy.clone())
-        }
-        None if deletion.waits() => {
-            let why = format!("it may end by itself: {}", deletion.because);
-            (why, deletion.wait())
-        }
-        None => return Ok(()),
-    };
-    let command = shell_words(&step.argv);
+    let deletion = Deletion::of(cluster, skyhook);
     if deletion.operator_down {
-        effects.warn(format!(
-            "no replica of the operator is up; once it is, a milder step would do: `{command}`"
-        ));
-    } else if args.force {
-        effects.warn(format!("a milder step would do: `{command}` ({why})"));
-    } else {
-        return Err(refused(format!("a milder step would do; {why}"))
-            .hint(command)
-            .hint(format!("kubectl skyhook finalizer status {}", args.name))
-            .hint("with --force it is stripped all the same: uninstall.sh then runs on no node"));
+        effects.warn(if cluster.operator_absent() {
+            "no deployment of the operator was found; one that is installed again finishes the deletion and runs \
+             uninstall.sh"
+        } else {
+            "no replica of the operator is up; once one is, it goes on with the deletion"
+        });
     }
-    Ok(())
+    let Some(objection) = deletion.objection() else {
+        return Ok(());
+    };
+    let command = shell_words(&objection.instead);
+    if args.force {
+        effects.warn(format!("{} (`{command}`)", objection.why));
+        return Ok(());
+    }
+    Err(refused(objection.why)
+        .hint(command)
+        .hint(format!("kubectl skyhook finalizer status {}", args.name))
+        .hint("--force strips the finalizer all the same: uninstall.sh then runs on no node"))
+}
+
+/// Pauses what goes on to exist, held by finalizers of others: the operator would start over on it within seconds.
+fn hold_off(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Option<Stage> {
+    let generation = cluster.generation();
+    let stays = skyhook
+        .metadata
+        .finalizers
+        .iter()
+        .any(|f| *f != generation.finalizer());
+    if !stays || skyhook.paused() || skyhook.disabled() || cluster.operator_absent() {
+        return None;
+    }
+    let annotations = &skyhook.metadata.annotations;
+    let mut change = Metadata {
+        no_annotations: annotations.is_empty(),
+        ..Metadata::default()
+    };
+    let key = generation.key("pause");
+    for (key, to) in [
+        (key.as_str(), "true"),
+        (REASON, "its finalizer is stripped"),
+    ] {
+        let from = annotations.get(key).map(String::as_str);
+        change = change.annotation(key, Edit::new(from, Some(to)));
+    }
+    let target = Target::skyhook(generation, skyhook.name(), skyhook.metadata.uid.as_deref());
+    effects.warn(format!(
+        "{} is paused and stays so, so that the operator does not run its packages again; the operator may write its \
+         status on nodes until the custom resource is gone",
+        skyhook.reference()
+    ));
+    let why = "the operator would work on it again";
+    Some(Stage {
+        steps: vec![Step::new(target, Change::Metadata(change), why)],
+        // The operator does not say of one that is being deleted that it is paused.
+        until: None,
+        always: false,
+    })
 }
 
 /// Our finalizer, off the custom resource; all that follows relies on it.

@@ -6,10 +6,9 @@ use serde_json::Value;
 
 use crate::cluster::leftover::{Leftover, Place};
 use crate::cluster::{Cluster, OnNode};
-use crate::commands::API_VERSION;
 use crate::plan::build::node;
 use crate::view::text::{self, Text};
-use crate::view::{NodeSet, Table, View, cells, plural};
+use crate::view::{API_VERSION, NodeSet, Table, View, cells, plural};
 
 /// Runs of names that are shown before the rest is only counted.
 const SHOWN: usize = 6;
@@ -20,6 +19,8 @@ pub struct Leftovers<'a> {
     pub left: Vec<Leftover<'a>>,
     /// Some places could not be looked at.
     pub unread: bool,
+    /// Nothing is left but records of packages, which only `--purge-state` removes.
+    pub only_records: bool,
 }
 
 /// What custom resources that are gone left on nodes and in the cluster.
@@ -211,7 +212,13 @@ impl View for Leftovers<'_> {
                  --purge-state is given.",
             ));
         }
-        text.line(text::dim("to remove it: kubectl skyhook leftovers --clean"));
+        let purge = match self.only_records {
+            true => " --purge-state",
+            false => "",
+        };
+        text.line(text::dim(format!(
+            "to remove it: kubectl skyhook leftovers --clean{purge}"
+        )));
         text
     }
 

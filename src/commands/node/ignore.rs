@@ -1,9 +1,11 @@
 //! `node ignore` and `node unignore`: one label, which concerns every custom resource.
 
 use crate::api::Generation;
+use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::{Cluster, Node, Source};
-use crate::commands::node::selection;
+use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::selection;
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Exit, Result};
 use crate::plan::build::effects;
@@ -37,7 +39,7 @@ pub struct Unignore {
 #[derive(Debug, clap::Args)]
 struct Words {
     /// Names of nodes, or regular expressions over whole names
-    #[arg(value_name = "NODE", required = true)]
+    #[arg(value_name = "NODE", value_parser = named::node, required = true)]
     nodes: Vec<String>,
 
     #[command(flatten)]
@@ -46,25 +48,36 @@ struct Words {
 
 pub const NEEDS: [Source; 3] = [Source::Nodes, Source::Skyhooks, Source::Operator];
 
-pub async fn ignore(ctx: &mut Ctx, args: &Ignore) -> Result<Exit> {
+command! {
+    "node ignore": Ignore => ignore,
+    needs: NEEDS,
+    writes: &[Write::Nodes],
+}
+
+command! {
+    "node unignore": Unignore => unignore,
+    needs: NEEDS,
+    writes: &[Write::Nodes],
+}
+
+async fn ignore(ctx: &mut Ctx, args: &Ignore) -> Result<Exit> {
     run(ctx, &args.with, true).await
 }
 
-pub async fn unignore(ctx: &mut Ctx, args: &Unignore) -> Result<Exit> {
+async fn unignore(ctx: &mut Ctx, args: &Unignore) -> Result<Exit> {
     run(ctx, &args.with, false).await
 }
 
 async fn run(ctx: &mut Ctx, args: &Words, ignore: bool) -> Result<Exit> {
-    let cluster = ctx.load(&NEEDS).await?;
-    selection::readable(&cluster, Source::Nodes)?;
+    // To keep the operator off does not wait for a look at what it does; to let it in shows what begins then.
+    let required: &[Source] = match ignore {
+        true => &[Source::Nodes],
+        false => &Source::DECIDING,
+    };
+    let cluster = ctx.load_to_change(&NEEDS, required).await?;
     let nodes = selection::nodes(&cluster, &args.nodes)?;
     let plan = plan(&cluster, &nodes, ignore);
-    // Scripts of old are never asked here.
-    let manner = Manner {
-        unasked: true,
-        ..Manner::default()
-    };
-    ctx.carry_out(&plan, &args.safety, manner).await
+    ctx.carry_out(&plan, &args.safety, Manner::default()).await
 }
 
 fn plan(cluster: &Cluster, nodes: &[&Node], ignore: bool) -> Plan {

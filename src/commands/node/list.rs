@@ -2,11 +2,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::row::{Row, rows};
-use super::{selection, status};
+use super::row::{self, NEEDS, Row, rows};
 use crate::args::listing::{Labels, Sorting};
 use crate::args::selection::OfSkyhook;
 use crate::cluster::{Cluster, Source};
+use crate::commands::shared::command::command;
+use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::Text;
@@ -29,8 +30,14 @@ pub struct Args {
     labels: Labels,
 }
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load(&status::NEEDS).await?;
+command! {
+    "node list": Args => run,
+    needs: NEEDS,
+    prints: { "NodeList": Document<'static> },
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load(&NEEDS).await?;
     let list = view(&cluster, args)?;
     match list.rows.as_slice() {
         [] => ctx.note(format!(
@@ -39,7 +46,7 @@ pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         )),
         _ => ctx.note(list.summary()),
     }
-    super::say_what_is_missing(ctx, &cluster);
+    scope::say_what_is_missing(ctx, &cluster, &NEEDS);
     ctx.show(&list)?;
     Ok(Exit::Done)
 }
@@ -80,7 +87,7 @@ struct Item<'a> {
     node_name: &'a str,
     /// What the operator says of the node; `unknown` where it has said nothing yet.
     status: &'a str,
-    /// Packages of the spec that have reached their last stage.
+    /// Packages of the spec that are done: at their last stage, or absent where they are to be uninstalled.
     packages_complete: usize,
     packages_total: usize,
     /// Failed attempts of all packages.
@@ -141,8 +148,8 @@ impl View for NodeList {
         for row in &self.rows {
             let mut cells = cells![
                 row.node_name.as_str(),
-                status::status(row),
-                status::packages(row)
+                row::status_text(row),
+                row::package_count(row)
             ]
             .to_vec();
             cells.extend(wide.then(|| row.restarts().into()));

@@ -1,10 +1,13 @@
 //! `node reset`: the same as `reset`, with the nodes as words.
 
+use crate::args::named;
 use crate::args::safety::Safety;
 use crate::args::selection::OfSkyhook;
-use crate::commands::migration::Force;
-use crate::commands::node::selection;
-use crate::commands::reset;
+use crate::cluster::Source;
+use crate::commands::shared::command::command;
+use crate::commands::shared::migration::Force;
+use crate::commands::shared::reset;
+use crate::commands::shared::selection;
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Exit, Result};
 
@@ -18,7 +21,7 @@ use crate::error::{Exit, Result};
   kubectl skyhook node reset 'gpu-00[2-5].*' --skyhook gpu-tune --dry-run")]
 pub struct Args {
     /// Names of nodes, or regular expressions over whole names
-    #[arg(value_name = "NODE", required = true)]
+    #[arg(value_name = "NODE", value_parser = named::node, required = true)]
     nodes: Vec<String>,
 
     #[command(flatten)]
@@ -35,9 +38,14 @@ pub struct Args {
     safety: Safety,
 }
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load(&reset::NEEDS).await?;
-    selection::readable(&cluster, crate::cluster::Source::Nodes)?;
+command! {
+    "node reset": Args => run,
+    needs: reset::NEEDS,
+    writes: reset::WRITES,
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
     selection::known_skyhook(&cluster, &args.of.skyhook)?;
     let wish = reset::Wish {
         name: &args.of.skyhook,
@@ -49,6 +57,6 @@ pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         no_pause: args.no_pause,
         force: args.force.force,
     };
-    let plan = reset::plan_of(&cluster, &wish)?;
+    let plan = reset::plan(&cluster, &wish)?;
     ctx.carry_out(&plan, &args.safety, Manner::default()).await
 }

@@ -3,9 +3,12 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::{Entry, Package, Skyhook, Status};
-use crate::cluster::rollout::Progress;
-use crate::cluster::{Absence, Cluster, Node, OnNode};
+use crate::api::{Skyhook, Status};
+use crate::cluster::{Absence, Cluster, Node, OnNode, Placement, Source};
+use crate::view::text::{Label, Line, Span};
+
+/// What is read for rows.
+pub const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
 
 /// What a custom resource did on a node. The names of the first seven fields are those of
 /// upstream's CLI.
@@ -16,7 +19,7 @@ pub struct Row {
     pub skyhook_name: String,
     /// What the operator says of the node; `unknown` where it has said nothing yet.
     pub status: String,
-    /// Packages of the spec that have reached their last stage; of a deletion, also those that it uninstalled.
+    /// Packages of the spec that are done: at their last stage, or absent where they are to be uninstalled.
     pub packages_complete: usize,
     /// Packages of the spec; of a custom resource that is gone, the packages recorded.
     pub packages_total: usize,
@@ -67,19 +70,18 @@ impl Row {
         let skyhook = cluster.skyhook(name);
         let on = keys.skyhooks.get(name);
         let gone = skyhook.is_none() && cluster.skyhooks.absence() == Absence::Proven;
-        let progress = progress(skyhook, on);
-        let malformed = on
-            .and_then(|on| on.state.as_ref())
-            .and_then(|s| s.malformed().first());
+        let (packages_complete, packages_total) = progress(cluster, node, name);
+        let placements = cluster.placements_on(name, node);
+        let malformed = placements.iter().find_map(|p| p.malformed);
         Row {
             node_name: node.name.clone(),
             skyhook_name: name.to_owned(),
             status: on
                 .map_or(Status::Unknown, OnNode::operator_status)
                 .to_string(),
-            packages_complete: progress.complete,
-            packages_total: progress.total,
-            packages: packages(skyhook, on),
+            packages_complete,
+            packages_total,
+            packages: placements.iter().filter_map(package).collect(),
             cordoned: node.unschedulable,
             runtime_required_cordon: keys.runtime_required_cordon,
             cordoned_by: keys
@@ -100,7 +102,7 @@ impl Row {
                 None => gone.then_some(false),
             },
             ignored: node.ignored(cluster.generation()),
-            malformed: malformed.map(|m| m.error.clone()),
+            malformed: malformed.map(str::to_owned),
             labels: labels(node),
         }
     }
@@ -171,59 +173,51 @@ pub fn rows(cluster: &Cluster, nodes: &[&Node], only: Option<&str>) -> Vec<Row> 
     rows
 }
 
-/// How far a custom resource has got; of one that is gone, the entries say so themselves.
-fn progress(skyhook: Option<&Skyhook>, on: Option<&OnNode>) -> Progress {
-    match (skyhook, on) {
-        (Some(skyhook), on) if on.is_some_and(OnNode::is_malformed) => Progress {
-            complete: 0,
-            total: skyhook.spec.packages.len(),
-        },
-        (Some(skyhook), on) if skyhook.deleting() => deletion(skyhook, on),
-        (Some(skyhook), on) => skyhook.progress(on),
-        (None, Some(on)) => {
-            let complete = on
-                .entries()
-                .iter()
-                .filter(|e| e.state == crate::api::State::Complete);
-            Progress {
-                complete: complete.count(),
-                total: on.entries().len(),
-            }
-        }
-        (None, None) => Progress::default(),
+/// The packages of a custom resource on a node that are done, and how many there are to do; of one that is gone, the
+/// entries say so themselves.
+fn progress(cluster: &Cluster, node: &Node, name: &str) -> (usize, usize) {
+    if let Some(skyhook) = cluster.skyhook(name) {
+        return cluster.progress(skyhook, node);
     }
+    let left = cluster.on_node(node, name).map_or(&[][..], OnNode::entries);
+    let installed = left.iter().filter(|e| e.may_be_installed());
+    (installed.count(), left.len())
 }
 
-/// How far a deletion has got: what it uninstalls is done where it is absent, and only there.
-fn deletion(skyhook: &Skyhook, on: Option<&OnNode>) -> Progress {
-    let done = |(name, package): &(&str, &Package)| {
-        let entry = on.and_then(|on| on.entry(&package.entry_key(name)));
-        match skyhook.uninstalls(package) {
-            true => entry.is_none(),
-            false => entry.is_some_and(|e| skyhook.is_package_complete(name, e)),
-        }
+fn package(placement: &Placement<'_>) -> Option<PackageRow> {
+    let entry = placement.entry?;
+    Some(PackageRow {
+        name: placement.package.to_owned(),
+        version: placement.version.to_owned(),
+        stage: entry.stage.to_string(),
+        state: entry.state.to_string(),
+        restarts: entry.restarts,
+        image: entry.image.clone(),
+        in_spec: placement.in_spec() == Some(true),
+    })
+}
+
+/// Its status, labelled by how good it is.
+pub fn status_text(row: &Row) -> Line {
+    label_of(&row.status).on(&row.status).into()
+}
+
+/// How many of its packages are complete.
+pub fn package_count(row: &Row) -> Span {
+    let label = if row.malformed.is_some() {
+        Label::Error
+    } else {
+        Label::Plain
     };
-    Progress {
-        complete: skyhook.packages().filter(done).count(),
-        total: skyhook.spec.packages.len(),
-    }
+    label.on(row.progress())
 }
 
-fn packages(skyhook: Option<&Skyhook>, on: Option<&OnNode>) -> Vec<PackageRow> {
-    let mut entries: Vec<&Entry> = on.map_or(&[][..], |on| on.entries()).iter().collect();
-    entries.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
-    entries
-        .into_iter()
-        .map(|entry| PackageRow {
-            name: entry.name.clone(),
-            version: entry.version.clone(),
-            stage: entry.stage.to_string(),
-            state: entry.state.to_string(),
-            restarts: entry.restarts,
-            image: entry.image.clone(),
-            in_spec: skyhook
-                .and_then(|s| s.package(&entry.name))
-                .is_some_and(|p| p.version == entry.version),
-        })
-        .collect()
+/// The label of a status or a state.
+pub fn label_of(word: &str) -> Label {
+    match word {
+        "complete" => Label::Good,
+        "erroring" => Label::Error,
+        "blocked" => Label::Warning,
+        _ => Label::Plain,
+    }
 }

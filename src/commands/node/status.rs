@@ -1,12 +1,14 @@
 use serde_json::Value;
 
-use super::row::{Row, rows};
-use super::selection;
+use super::row::{self, NEEDS, Row, rows};
 use crate::args::listing::{Labels, Sorting};
+use crate::args::named;
 use crate::cluster::{Cluster, Source};
+use crate::commands::shared::command::command;
+use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::view::text::{Label, Line, Span, Text};
+use crate::view::text::{Label, Line, Text};
 use crate::view::{Table, View, cells};
 
 /// Show what each custom resource did on each node
@@ -23,16 +25,11 @@ use crate::view::{Table, View, cells};
   kubectl skyhook node status -o wide")]
 pub struct Args {
     /// Names of nodes, or regular expressions over whole names
-    #[arg(value_name = "NODE")]
+    #[arg(value_name = "NODE", value_parser = named::node)]
     nodes: Vec<String>,
 
     /// Show only this custom resource
-    #[arg(
-        long,
-        value_name = "NAME",
-        alias = "nodewright",
-        overrides_with = "skyhook"
-    )]
+    #[arg(long, value_name = "NAME", alias = "nodewright", value_parser = named::skyhook)]
     skyhook: Option<String>,
     #[command(flatten)]
     sorting: Sorting,
@@ -40,16 +37,19 @@ pub struct Args {
     labels: Labels,
 }
 
-/// What the node commands read.
-pub const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
+command! {
+    "node status": Args => run,
+    needs: NEEDS,
+    prints: { "NodeStatus": Vec<Row> },
+}
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load(&NEEDS).await?;
     let status = view(&cluster, args)?;
     if status.rows.is_empty() {
         ctx.note("No custom resource selects these nodes or has left anything on them.");
     }
-    super::say_what_is_missing(ctx, &cluster);
+    scope::say_what_is_missing(ctx, &cluster, &NEEDS);
     ctx.show(&status)?;
     Ok(Exit::Done)
 }
@@ -106,8 +106,8 @@ impl NodeStatus {
             let cells = cells![
                 row.node_name.as_str(),
                 row.skyhook_name.as_str(),
-                status(row),
-                packages(row),
+                row::status_text(row),
+                row::package_count(row),
                 yes(row.cordoned),
                 row.note(),
             ];
@@ -157,12 +157,12 @@ impl NodeStatus {
             if row.packages.is_empty() {
                 let state = match row.malformed {
                     Some(_) => Label::Error.on("malformed").into(),
-                    None => status(row),
+                    None => row::status_text(row),
                 };
                 line([none(), none(), none(), state, "0".into(), none()]);
             }
             for package in &row.packages {
-                let state = label_of(&package.state).on(&package.state);
+                let state = row::label_of(&package.state).on(&package.state);
                 line([
                     package.name.as_str().into(),
                     package.version.as_str().into(),
@@ -179,28 +179,6 @@ impl NodeStatus {
 
 fn none() -> Line {
     Line::default()
-}
-
-pub(super) fn status(row: &Row) -> Line {
-    label_of(&row.status).on(&row.status).into()
-}
-
-pub(super) fn packages(row: &Row) -> Span {
-    let label = if row.malformed.is_some() {
-        Label::Error
-    } else {
-        Label::Plain
-    };
-    label.on(row.progress())
-}
-
-fn label_of(word: &str) -> Label {
-    match word {
-        "complete" => Label::Good,
-        "erroring" => Label::Error,
-        "blocked" => Label::Warning,
-        _ => Label::Plain,
-    }
 }
 
 fn yes(yes: bool) -> &'static str {

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use crate::api::{Skyhook, Stage, State, keys};
 use crate::args::safety::Safety;
-use crate::args::selection::{OfSkyhook, selector as labels};
+use crate::args::selection::OfSkyhook;
 use crate::cluster::{Cluster, Node, OnNode, Source};
-use crate::commands::migration::{self, Force};
-use crate::commands::node::selection;
-use crate::commands::{lifecycle, reset};
+use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::migration::{self, Force};
+use crate::commands::shared::which_nodes::WhichNodes;
+use crate::commands::shared::{held, reset, selection, stranding};
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{effects, hold, node};
@@ -33,24 +34,15 @@ pub struct Args {
     #[command(flatten)]
     of: OfSkyhook,
 
-    /// A node, or a regular expression over whole names; may be repeated
-    #[arg(long, value_name = "NODE", action = clap::ArgAction::Append)]
-    node: Vec<String>,
-
-    /// Nodes with these labels
-    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = labels, overrides_with = "selector")]
-    selector: Option<crate::api::LabelSelector>,
-
-    /// All nodes of the custom resource
-    #[arg(long, conflicts_with_all = ["node", "selector"])]
-    all_nodes: bool,
+    #[command(flatten)]
+    on: WhichNodes,
 
     /// Only nodes where the package fails
     #[arg(long)]
     failed_only: bool,
 
     /// Start from this stage: apply, upgrade or config
-    #[arg(long, value_name = "STAGE", overrides_with = "stage")]
+    #[arg(long, value_name = "apply|upgrade|config")]
     stage: Option<String>,
 
     /// Do not pause the operator, even where it could write to the same nodes
@@ -64,21 +56,29 @@ pub struct Args {
     safety: Safety,
 }
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load(&reset::NEEDS).await?;
+command! {
+    "package rerun": Args => run,
+    needs: reset::NEEDS,
+    writes: &[Write::Nodes, Write::Skyhooks, Write::DeletePods],
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
     ctx.carry_out(&plan, &args.safety, Manner::default()).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    let skyhook = lifecycle::existing(cluster, &args.of.skyhook)?;
+    let skyhook = selection::existing(cluster, &args.of.skyhook)?;
     let Some(package) = skyhook.package(&args.package) else {
         let known = skyhook.packages().map(|(name, _)| name);
         return Err(Error::unknown_among("package", &args.package, known));
     };
     let stage = stage(args)?;
     let key = package.entry_key(&args.package);
-    let targets: Vec<(&Node, &OnNode)> = chosen(cluster, args)?
+    let targets: Vec<(&Node, &OnNode)> = args
+        .on
+        .nodes(cluster)?
         .into_iter()
         .filter_map(|node| Some((node, cluster.on_node(node, skyhook.name())?)))
         .filter(|(_, on)| {
@@ -86,7 +86,8 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
                 .is_some_and(|e| !args.failed_only || e.state == State::Erroring)
         })
         .collect();
-    refuse_stranding(cluster, skyhook, &args.package, &targets)?;
+    refuse_uninstalls(skyhook, &args.package, &key, stage.as_ref(), &targets)?;
+    stranding::refuse(cluster, skyhook, &args.package, &targets)?;
     let mut reruns = effects::Reruns::default();
     let mut steps = Vec::new();
     for (node, on) in &targets {
@@ -123,13 +124,13 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         stages: Vec::new(),
     };
     if steps.is_empty() {
-        return Ok(plan);
+        return Ok(held::end_what_is_left(cluster, plan, skyhook));
     }
     plan.stages.push(PlanStage::of(steps));
     if stage.is_none() {
         let one = BTreeSet::from([args.package.as_str()]);
         let bypassed = effects::bypassed_uninstalls(skyhook, &one, &mut plan.consequences);
-        if bypassed && (skyhook.deleting() || !skyhook.runs()) {
+        if bypassed && !skyhook.runs() {
             // Nothing writes the record again.
             plan.consequences.at_least(Grade::B4);
         }
@@ -144,26 +145,12 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         &mut plan,
     );
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
-    Ok(
-        match !args.no_pause && hold::is_needed(cluster, skyhook, &nodes) {
-            true => hold::around(plan, skyhook),
-            false => plan,
-        },
-    )
-}
-
-fn chosen<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<&'a Node>> {
-    selection::readable(cluster, Source::Nodes)?;
-    if args.node.is_empty() && args.selector.is_none() && !args.all_nodes {
-        return Err(Error::usage(
-            "which nodes? Name them with --node or -l, or say --all-nodes",
-        ));
+    hold::end_failing(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
+    if !args.no_pause && hold::is_needed(cluster, skyhook, &nodes) {
+        held::around(cluster, plan, skyhook)
+    } else {
+        Ok(plan)
     }
-    let mut nodes = selection::nodes(cluster, &args.node)?;
-    if let Some(selector) = &args.selector {
-        nodes.retain(|n| selector.matches(&n.labels));
-    }
-    Ok(nodes)
 }
 
 /// The stage to start from; only those that the operator takes up as a start.
@@ -188,59 +175,52 @@ fn stage(args: &Args) -> Result<Option<Stage>> {
     }
 }
 
+/// Refuses where a package would count as uninstalled instead of running again.
+///
+/// Without its entry the operator takes a package for uninstalled wherever an uninstall is asked for: by the spec, or
+/// by a deletion.
+fn refuse_uninstalls(
+    skyhook: &Skyhook,
+    package: &str,
+    key: &str,
+    stage: Option<&Stage>,
+    targets: &[(&Node, &OnNode)],
+) -> Result<()> {
+    let uninstalls = |on: &OnNode| on.entry(key).is_some_and(|e| e.stage.is_uninstall());
+    let of_it = targets.iter().filter(|(_, on)| uninstalls(on));
+    let nodes: Vec<&str> = of_it.map(|(node, _)| node.name.as_str()).collect();
+    let goes = skyhook.deleting()
+        || skyhook
+            .package(package)
+            .is_some_and(|p| skyhook.uninstalls(p));
+    let why = match nodes.is_empty() {
+        false => format!(
+            "{package} is at an uninstall stage on {}, and a rerun does not uninstall",
+            NodeSet::of(nodes.iter().copied()).limited(6)
+        ),
+        true if !targets.is_empty() && stage.is_none() && goes => {
+            format!(
+                "{package} is to be removed: without its entry it would count as uninstalled, and not run again"
+            )
+        }
+        true => return Ok(()),
+    };
+    let node = nodes.first().copied().unwrap_or(targets[0].0.name.as_str());
+    let name = skyhook.name();
+    Err(refused(&why)
+        .hint(format!(
+            "kubectl skyhook package retry {package} --skyhook {name} --node {node}"
+        ))
+        .hint(format!(
+            "kubectl skyhook reset {name} --node {node} --package {package}"
+        )))
+}
+
 fn refused(message: &str) -> Error {
     Error {
         exit: Exit::Refused,
         ..Error::failed(format!("{message}; nothing was changed"))
     }
-}
-
-/// Refuses where the operator would never come back to the package.
-///
-/// Before v0.19 it offers packages without dependencies only while no more packages are complete
-/// than there are such packages (operator-contract: the gap in its order of packages, upstream #387).
-///
-/// # Errors
-///
-/// There is such a node.
-pub fn refuse_stranding(
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    package: &str,
-    targets: &[(&Node, &OnNode)],
-) -> Result<()> {
-    let free = skyhook
-        .packages()
-        .filter(|(_, p)| p.depends_on.is_empty())
-        .count();
-    let is_free = skyhook
-        .package(package)
-        .is_some_and(|p| p.depends_on.is_empty());
-    if !is_free || cluster.operator_since(0, 19) {
-        return Ok(());
-    }
-    let others = |on: &OnNode| {
-        let done = |(name, p): (&str, &crate::api::Package)| {
-            let entry = on.entry(&p.entry_key(name));
-            name != package && entry.is_some_and(|e| skyhook.is_package_complete(name, e))
-        };
-        skyhook.packages().filter(|both| done(*both)).count()
-    };
-    let stranded: Vec<&str> = targets
-        .iter()
-        .filter(|(_, on)| others(on) > free)
-        .map(|(node, _)| node.name.as_str())
-        .collect();
-    if stranded.is_empty() {
-        return Ok(());
-    }
-    let nodes = NodeSet::of(stranded.iter().copied());
-    Err(refused(&format!(
-        "this operator would never run {package} again on {}: more packages are complete there than there are \
-         packages without dependencies",
-        nodes.limited(6)
-    ))
-    .hint(format!("kubectl skyhook reset {} --node {}", skyhook.name(), stranded[0])))
 }
 
 fn warn_of_dependants(skyhook: &Skyhook, package: &str, plan: &mut Plan) {

@@ -2,12 +2,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::row::{Row, rows};
-use super::scope;
 use crate::args::listing::Sorting;
 use crate::args::selection::{OfSkyhook, OnNodes};
-use crate::cluster::{Cluster, Source};
-use crate::commands::node::selection;
+use crate::cluster::{Cluster, Phase, Source};
+use crate::commands::shared::command::command;
+use crate::commands::shared::package_row::{Row, rows, words};
+use crate::commands::shared::scope;
+use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::{self, Label, Line, Text};
@@ -36,7 +37,13 @@ pub struct Args {
 
 pub const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+command! {
+    "package status": Args => run,
+    needs: NEEDS,
+    prints: { "PackageStatus": Vec<Row> },
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load(&NEEDS).await?;
     let status = view(&cluster, args)?;
     match status.rows.as_slice() {
@@ -75,7 +82,7 @@ impl PackageStatus {
     fn summary(&self) -> String {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for row in &self.rows {
-            *counts.entry(row.summary()).or_default() += 1;
+            *counts.entry(words(row.phase)).or_default() += 1;
         }
         let counts: Vec<String> = counts
             .iter()
@@ -149,13 +156,17 @@ impl View for PackageStatus {
 
 /// The state as recorded; where nothing is, why.
 fn state(row: &Row) -> Line {
-    match row.summary() {
-        "malformed" => text::error("malformed").into(),
-        summary @ ("not begun" | "absent") => text::dim(summary).into(),
-        "complete" => text::good(&row.state).into(),
-        "erroring" => text::error(&row.state).into(),
-        "not in the spec" => Label::Plain.on(&row.state) + text::dim(" (not in the spec)"),
-        _ => Label::Plain.on(&row.state).into(),
+    match row.phase {
+        Phase::Malformed => text::error(words(row.phase)).into(),
+        Phase::NotStarted | Phase::Absent => text::dim(words(row.phase)).into(),
+        Phase::Complete => text::good(&row.state).into(),
+        Phase::Failing | Phase::UninstallFailing => text::error(&row.state).into(),
+        Phase::NotInSpec => {
+            Label::Plain.on(&row.state) + text::dim(format!(" ({})", words(row.phase)))
+        }
+        Phase::Running | Phase::Uninstalling | Phase::Uninstalled => {
+            Label::Plain.on(&row.state).into()
+        }
     }
 }
 

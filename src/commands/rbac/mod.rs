@@ -1,15 +1,16 @@
 //! `rbac`: what one has to be allowed.
 
+mod rights;
 mod role;
-mod table;
 
 use std::collections::BTreeSet;
 
 use clap::builder::PossibleValuesParser;
 
+pub use self::rights::{rights, rights_to_look};
 use self::role::Roles;
 pub use self::role::{Right, Role};
-pub use self::table::{COMMANDS, Command};
+use crate::commands::shared::command::{CommandInfo, command};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 
@@ -39,8 +40,8 @@ const OPERATOR: &str = "operator";
 /// The words that `--for` takes: commands, groups of commands and the two roles.
 fn choices() -> Vec<&'static str> {
     let mut choices = vec![VIEWER, OPERATOR];
-    choices.extend(COMMANDS.iter().map(|c| c.words));
-    let groups = COMMANDS.iter().filter_map(|c| c.words.split_once(' '));
+    choices.extend(online().map(|c| c.words));
+    let groups = online().filter_map(|c| c.words.split_once(' '));
     for (group, _) in groups {
         if !choices.contains(&group) {
             choices.push(group);
@@ -49,7 +50,11 @@ fn choices() -> Vec<&'static str> {
     choices
 }
 
-pub fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+command! {
+    "rbac": Args => run,
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     ctx.show(&Roles(roles(args)))?;
     Ok(Exit::Done)
 }
@@ -65,39 +70,47 @@ fn roles(args: &Args) -> Vec<Role> {
 }
 
 fn role(words: &[&str]) -> Role {
-    let chosen = COMMANDS
-        .iter()
-        .filter(|command| words.iter().any(|word| command.is_meant(word)));
+    let chosen = online().filter(|command| words.iter().any(|word| is_meant(command, word)));
+    let rights = match words {
+        [VIEWER] => rights_to_look,
+        _ => rights,
+    };
     let words: Vec<String> = words.iter().map(|w| w.replace(' ', "-")).collect();
     Role {
         name: match words.len() {
             0..=3 => format!("kubectl-skyhook-{}", words.join("-")),
             _ => "kubectl-skyhook-custom".to_owned(),
         },
-        rights: chosen.flat_map(Command::rights).collect::<BTreeSet<_>>(),
+        rights: chosen.flat_map(rights).collect::<BTreeSet<_>>(),
     }
 }
 
-impl Command {
-    fn is_meant(&self, word: &str) -> bool {
-        let in_group = |words: &str| {
-            words
-                .split_once(' ')
-                .is_some_and(|(group, _)| group == word)
-        };
-        match word {
-            VIEWER => self.only_reads(),
-            OPERATOR => true,
-            // `uninstall` is a command, and not all that begins so.
-            word if COMMANDS.iter().any(|c| c.words == word) => self.words == word,
-            _ => in_group(self.words),
-        }
+/// Whether a word that `--for` takes stands for a command.
+fn is_meant(command: &CommandInfo, word: &str) -> bool {
+    let in_group = |words: &str| {
+        words
+            .split_once(' ')
+            .is_some_and(|(group, _)| group == word)
+    };
+    match word {
+        VIEWER => command.only_reads() || command.looks,
+        OPERATOR => true,
+        // `uninstall` is a command, and not all that begins so.
+        word if online().any(|c| c.words == word) => command.words == word,
+        _ => in_group(command.words),
     }
+}
+
+/// The commands that talk to a cluster.
+fn online() -> impl Iterator<Item = &'static CommandInfo> {
+    super::all()
+        .into_iter()
+        .filter(|command| command.is_online())
 }
 
 /// What prints the rights of a command, by the words that chose it.
 pub fn advice(verb: &str) -> Option<String> {
-    let known = COMMANDS.iter().find(|command| command.words == verb)?;
+    let known = online().find(|command| command.words == verb)?;
     let ours = "kubectl skyhook rbac";
     Some(match known.words.contains(' ') {
         true => format!("{ours} --for '{verb}'"),

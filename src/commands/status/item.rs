@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::api::skyhook::CompartmentStatus;
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Cluster, Node, OnNode};
-use crate::commands::package::row::{Row, rows};
+use crate::cluster::{Cluster, Node, OnNode, Phase, Placement};
+use crate::commands::shared::package_row::words;
 use crate::rules::{Report, Severity};
 
 /// How far a custom resource has got.
@@ -64,8 +64,12 @@ pub struct Package {
     pub name: String,
     pub version: String,
     pub in_spec: bool,
-    /// Nodes on which it has reached its last stage, or is gone as it should be.
+    /// Whether it is to be uninstalled.
+    pub uninstalling: bool,
+    /// Nodes on which it has reached its last stage; 0 if the spec does not ask for it or could not be read.
     pub complete: usize,
+    /// Nodes on which it is absent; for a package that is to be uninstalled this is what is done.
+    pub absent: usize,
     /// Nodes on which it is, or is to be.
     pub nodes: usize,
     pub stages: Vec<Stage>,
@@ -130,10 +134,7 @@ impl Item {
             deleting_since: skyhook
                 .and_then(|s| s.metadata.deletion_timestamp)
                 .map(|t| t.to_string()),
-            packages: packages(
-                &rows(cluster, &nodes, name, None),
-                cluster.skyhook(name).is_some_and(Skyhook::deleting),
-            ),
+            packages: packages(cluster, name),
             nodes: cluster
                 .nodes
                 .ok()
@@ -209,37 +210,20 @@ impl Nodes {
 }
 
 /// Sums up by package and version; what the spec asks for comes first.
-fn packages(rows: &[Row], deleting: bool) -> Vec<Package> {
+fn packages(cluster: &Cluster, name: &str) -> Vec<Package> {
     let mut packages: BTreeMap<(bool, &str, &str), Package> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.malformed.is_none()) {
-        let package = packages
-            .entry((row.in_spec != Some(true), &row.name, &row.version))
-            .or_insert_with(|| Package {
-                name: row.name.clone(),
-                version: row.version.clone(),
-                in_spec: row.in_spec == Some(true),
-                ..Package::default()
-            });
-        package.nodes += 1;
-        // The operator counts what is to be uninstalled as done once it is absent, and a deletion nothing else.
-        let done = match deleting && row.uninstalling {
-            true => row.summary() == "absent",
-            false => row.complete == Some(true) || row.summary() == "absent",
-        };
-        package.complete += usize::from(done);
-        let state = match row.recorded {
-            true => &row.state,
-            false => row.summary(),
-        };
-        let same = |s: &&mut Stage| s.stage == row.stage && s.state == state;
-        match package.stages.iter_mut().find(same) {
-            Some(stage) => stage.nodes += 1,
-            None => package.stages.push(Stage {
-                stage: row.stage.clone(),
-                state: state.to_owned(),
-                nodes: 1,
-            }),
-        }
+    let readable = cluster.placements(name);
+    for placement in readable.filter(|p| p.phase != Phase::Malformed) {
+        let in_spec = placement.in_spec() == Some(true);
+        let key = (!in_spec, placement.package, placement.version);
+        let package = packages.entry(key).or_insert_with(|| Package {
+            name: placement.package.to_owned(),
+            version: placement.version.to_owned(),
+            in_spec,
+            uninstalling: placement.leaves(),
+            ..Package::default()
+        });
+        package.count(&placement);
     }
     let mut packages: Vec<Package> = packages.into_values().collect();
     for package in &mut packages {
@@ -248,6 +232,29 @@ fn packages(rows: &[Row], deleting: bool) -> Vec<Package> {
             .sort_by(|a, b| (&a.stage, &a.state).cmp(&(&b.stage, &b.state)));
     }
     packages
+}
+
+impl Package {
+    fn count(&mut self, placement: &Placement<'_>) {
+        self.nodes += 1;
+        // Without the spec the last stage is not known.
+        let complete = self.in_spec && placement.phase == Phase::Complete;
+        self.complete += usize::from(complete);
+        self.absent += usize::from(placement.phase == Phase::Absent);
+        let (stage, state) = match placement.entry {
+            Some(entry) => (entry.stage.as_str(), entry.state.as_str()),
+            None => ("", words(placement.phase)),
+        };
+        let same = |s: &&mut Stage| s.stage == stage && s.state == state;
+        match self.stages.iter_mut().find(same) {
+            Some(stage) => stage.nodes += 1,
+            None => self.stages.push(Stage {
+                stage: stage.to_owned(),
+                state: state.to_owned(),
+                nodes: 1,
+            }),
+        }
+    }
 }
 
 impl Compartment {

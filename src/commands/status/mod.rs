@@ -3,9 +3,11 @@ pub mod page;
 
 use self::page::Page;
 use crate::args::listing::Sorting;
+use crate::args::named;
 use crate::cluster::{Cluster, Source};
-use crate::commands::node::selection;
-use crate::commands::package::scope;
+use crate::commands::shared::command::command;
+use crate::commands::shared::scope;
+use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::rules::{self, Scope};
@@ -22,13 +24,19 @@ use crate::rules::{self, Scope};
   kubectl skyhook status -o jsonpath='{.items[?(@.status!=\"complete\")].name}'")]
 pub struct Args {
     /// Show only these custom resources
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = named::skyhook)]
     names: Vec<String>,
     #[command(flatten)]
     sorting: Sorting,
 }
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+command! {
+    "status": Args => run,
+    needs: needs(),
+    prints: { "Status": page::Document },
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let needs = needs();
     let cluster = ctx.load(&needs).await?;
     let mut page = view(&cluster, args)?;

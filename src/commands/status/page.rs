@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::item::{Findings, Item, Nodes};
+use super::item::{Findings, Item, Nodes, Package};
 use crate::api::deployment_policy::DEFAULT_COMPARTMENT;
 use crate::args::listing::Sorting;
 use crate::cluster::{Cluster, Read, Source};
@@ -64,7 +64,7 @@ impl<'a> Page<'a> {
             .chain(gone)
             .filter(|name| names.is_empty() || names.iter().any(|n| n == name));
         let document = Document {
-            api_version: crate::commands::API_VERSION.to_owned(),
+            api_version: crate::view::API_VERSION.to_owned(),
             kind: "Status".to_owned(),
             taken_at: cluster.taken_at.to_string(),
             operator: Operator::of(cluster),
@@ -141,7 +141,7 @@ impl Operator {
         let deployment = cluster.operators.items().first();
         let unknown_because = match (version, cluster.source(Source::Operator)) {
             (Some(_), _) => None,
-            (None, Read::Unreadable(why)) => Some(why),
+            (None, Read::Unreadable(why)) => Some(why.to_string()),
             (None, Read::NotAsked) => Some("the files given hold no Deployments".to_owned()),
             (None, Read::Ok(_)) => Some("no Deployment runs the operator".to_owned()),
         };
@@ -271,20 +271,31 @@ fn packages(item: &Item) -> Table {
         if !package.in_spec && item.exists {
             stages = stages + text::dim(" (not in the spec)");
         }
-        let complete = format!("{}/{}", count(package.complete), count(package.nodes));
-        let complete = match (package.in_spec, package.complete == package.nodes) {
-            (false, _) => Line::default(),
-            (true, true) => text::good(complete).into(),
-            (true, false) => complete.into(),
-        };
         table.row(cells![
             package.name.as_str(),
             package.version.as_str(),
-            complete,
+            done(package),
             stages
         ]);
     }
     table
+}
+
+/// `2/3`, and `2/3 absent` of a package that is to be uninstalled; nothing of one that is not in the spec.
+fn done(package: &Package) -> Line {
+    let (done, suffix) = if package.uninstalling {
+        (package.absent, " absent")
+    } else {
+        (package.complete, "")
+    };
+    let text = format!("{}/{}{suffix}", count(done), count(package.nodes));
+    if !package.in_spec {
+        Line::default()
+    } else if done == package.nodes {
+        text::good(text).into()
+    } else {
+        text.into()
+    }
 }
 
 /// The parts of the rollout; a single one that goes on is only shown when asked for more.

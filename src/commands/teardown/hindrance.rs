@@ -6,9 +6,8 @@ use serde::Serialize;
 use super::order::{Found, Item};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
-use crate::commands::deletion::{OPERATOR_DOWN, holding_up, no_operator};
-use crate::commands::diagnose::view::shell_words;
-use crate::rules::{self, Finding, Remedy, Report, Scope, Severity, Subject};
+use crate::commands::shared::shell_words::shell_words;
+use crate::rules::{self, Finding, Goal, Remedy, Report, Scope, Subject, blockers};
 use crate::view::NodeSet;
 
 /// Nodes that are named before the rest is only counted.
@@ -84,7 +83,7 @@ pub fn of(cluster: &Cluster, report: &Report, item: &Item) -> Vec<Hindrance> {
 /// What findings say of a custom resource that the operator works on.
 fn own(cluster: &Cluster, report: &Report, skyhook: &Skyhook) -> Vec<Hindrance> {
     let mut found: Vec<(&Finding, Vec<&str>)> = Vec::new();
-    for finding in holding_up(cluster, report, skyhook) {
+    for finding in blockers(cluster, report, skyhook, Goal::Deletion) {
         let node = finding.subject.node.as_deref();
         let like = found.iter_mut().find(|(f, on)| {
             f.rule.code == finding.rule.code
@@ -97,13 +96,6 @@ fn own(cluster: &Cluster, report: &Report, skyhook: &Skyhook) -> Vec<Hindrance> 
             _ => found.push((finding, node.into_iter().collect())),
         }
     }
-    // What is about this one says more than what stops all.
-    found.sort_by_key(|(f, _)| {
-        (
-            f.rule.code != OPERATOR_DOWN,
-            f.subject.skyhook.as_deref() != Some(skyhook.name()),
-        )
-    });
     let found = found.into_iter();
     found
         .map(|(f, on)| told(cluster, f, &on, skyhook))
@@ -116,18 +108,17 @@ fn told(cluster: &Cluster, finding: &Finding, on: &[&str], skyhook: &Skyhook) ->
     if on.len() > 1 {
         subject.node = Some(NodeSet::of(on.iter().copied()).limited(SHOWN));
     }
-    let gone = finding.rule.code == OPERATOR_DOWN && cluster.operators.items().is_empty();
+    let gone = cluster.operator_absent();
     Hindrance {
         code: Some(finding.rule.code.to_owned()),
         name: Some(finding.rule.name.to_owned()),
         subject,
         message: match gone {
-            true => format!("{}; its finalizer will never be removed", finding.message),
+            true => format!("{}; its finalizer is never removed", finding.message),
             false => finding.message.clone(),
         },
         next: match gone {
-            // Nobody says that it is down for good, so it has to be insisted on.
-            true => Some(strip(skyhook.name(), " --force")),
+            true => Some(strip(skyhook.name(), "")),
             false => step(finding, skyhook).map(|r| shell_words(&r.argv)),
         },
     }
@@ -146,10 +137,9 @@ fn elder(cluster: &Cluster, report: &Report, item: &Item, skyhook: &Skyhook) -> 
     let name = skyhook.name();
     if cluster.ruling.migrating() {
         // The newer operator takes the older finalizer off as soon as the deletion is asked for.
-        let down = |f: &&Finding| {
-            f.rule.code == OPERATOR_DOWN && (f.severity == Severity::Error || no_operator(cluster))
-        };
-        let down = report.findings.iter().find(down);
+        let stops =
+            |f: &&Finding| f.blocks_for_good() && f.stops_all() && f.subject.skyhook.is_none();
+        let down = report.findings.iter().find(stops);
         return down
             .map(|f| told(cluster, f, &[], skyhook))
             .into_iter()

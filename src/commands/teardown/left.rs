@@ -8,7 +8,6 @@ use serde::Serialize;
 use super::order::items;
 use crate::api::Generation;
 use crate::cluster::{Cluster, Node};
-use crate::commands::package::scope::identity;
 use crate::view::{NodeSet, plural};
 
 /// Runs of node names before the rest is only counted.
@@ -149,7 +148,7 @@ fn records(cluster: &Cluster) -> Vec<Left> {
         let entries = all().flat_map(|on| on.entries());
         let mut any = false;
         for entry in entries {
-            let (name, version) = identity(entry);
+            let (name, version) = entry.identity();
             packages.insert(format!("{name} {version}"));
             any = true;
         }

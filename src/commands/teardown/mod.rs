@@ -13,15 +13,14 @@ use self::page::{Ended, Page};
 use self::preflight::Preflight;
 use self::standing::Standing;
 use self::watch::{Watch, Watched};
-use crate::args::connection;
+use crate::args::duration::duration;
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::{Cluster, Source};
-use crate::commands::node::selection;
-use crate::commands::wait::spoken;
+use crate::commands::shared::command::{Write, command};
 use crate::ctx::{self, Ctx, Manner};
 use crate::error::{Error, Exit, Result};
 use crate::rules::Scope;
-use crate::view::count;
+use crate::view::{count, duration_text};
 
 /// Remove every custom resource, in order, before the operator goes
 ///
@@ -42,24 +41,27 @@ use crate::view::count;
   kubectl skyhook teardown --timeout 1h && helm uninstall nodewright")]
 pub struct Args {
     /// How long to wait; 0 waits for ever
-    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = connection::duration,
-        overrides_with = "timeout")]
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration)]
     timeout: Duration,
 
     /// How often to look
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = connection::duration,
-        hide_short_help = true, overrides_with = "interval")]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration,
+        hide_short_help = true)]
     interval: Duration,
 
     #[command(flatten)]
     safety: Safety,
 }
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_or_leftovers(&needs()).await?;
-    // What cannot be read must not be taken for gone.
-    selection::readable(&cluster, Source::Skyhooks)?;
-    selection::readable(&cluster, Source::Legacy)?;
+command! {
+    "teardown": Args => run,
+    needs: needs(),
+    writes: &[Write::DeleteSkyhooks, Write::DeletePolicies],
+    prints: { "Teardown": page::Document },
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load_or_leftovers(&needs(), &Source::DECIDING).await?;
     let preflight = preflight::look(&cluster);
     let plan = preflight.plan();
     let mut page = Page {
@@ -79,6 +81,7 @@ pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if args.safety.plan_out.is_some() || args.safety.dry_run == DryRun::Server {
         return ctx.carry_out(&plan, &args.safety, Manner::default()).await;
     }
+    ctx.refuse_files(&args.safety)?;
     ctx::within(&plan, &args.safety)?;
     if args.safety.dry_run == DryRun::Client || cluster.from_files {
         ctx.show(&page)?;
@@ -91,7 +94,7 @@ pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     match plan.is_empty() {
         // Everything was asked for before; to look on changes nothing.
         true => ctx.note(page.preview()),
-        false => ctx.ask(&plan, page.preview(), &args.safety)?,
+        false => ctx.ask(&plan, page.preview(), &args.safety).await?,
     }
     let watched = watch(ctx, args, &preflight, cluster).await?;
     page.left = match watched.ended {
@@ -158,7 +161,7 @@ fn tell(ctx: &mut Ctx, args: &Args, page: &Page<'_>) {
         }
         Ended::TimedOut => ctx.error(&Error::failed(format!(
             "timed out after {}; the deletions that were asked for go on",
-            spoken(args.timeout)
+            duration_text(args.timeout)
         ))),
         _ => {}
     }

@@ -28,9 +28,10 @@ impl Item {
     /// The object of that name; it may have been made anew since.
     pub fn find<'a>(&self, cluster: &'a Cluster) -> Option<Found<'a>> {
         let rules = self.generation == cluster.generation();
-        let (skyhooks, policies) = match rules {
-            true => (&cluster.skyhooks, &cluster.policies),
-            false => (&cluster.legacy, &cluster.legacy_policies),
+        let (skyhooks, policies) = if rules {
+            (&cluster.skyhooks, &cluster.policies)
+        } else {
+            (&cluster.legacy, &cluster.legacy_policies)
         };
         match self.priority {
             Some(_) => {
@@ -81,9 +82,10 @@ pub fn items(cluster: &Cluster) -> Vec<Item> {
     add_all(&mut items, cluster.skyhooks.items(), ruling);
     for at in older..items.len() {
         let earlier = cluster.skyhook(&items[at].target.name);
-        let later = |&other: &usize| match other < older {
-            true => cluster.ruling.migrating(),
-            false => {
+        let later = |&other: &usize| {
+            if other < older {
+                cluster.ruling.migrating()
+            } else {
                 let other = cluster.skyhook(&items[other].target.name);
                 let pair = earlier.zip(other);
                 pair.is_some_and(|(earlier, later)| builds_on(cluster, later, earlier))

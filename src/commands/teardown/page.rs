@@ -8,10 +8,9 @@ use super::hindrance::Hindrance;
 use super::left::Left;
 use super::preflight::{Planned, Preflight, SetsOff};
 use super::standing::Standing;
-use crate::commands::API_VERSION;
 use crate::plan::{Grade, Plan};
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{Table, View, cells, count, plural};
+use crate::view::{API_VERSION, Table, View, cells, count, plural};
 
 /// How it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -97,9 +96,10 @@ impl Page<'_> {
         let mut text = Text::new();
         let grade = self.plan.grade();
         let title = format!("teardown of {}", self.preflight.what());
-        let meaning = match self.plan.is_empty() {
-            true => "  (being deleted already)".to_owned(),
-            false => format!("  ({grade}: {})", grade.meaning()),
+        let meaning = if self.plan.is_empty() {
+            "  (being deleted already)".to_owned()
+        } else {
+            format!("  ({grade}: {})", grade.meaning())
         };
         text.line(text::heading(title) + meaning);
         text.blank().table(self.planned());
@@ -182,9 +182,10 @@ impl Page<'_> {
                         n => format!(" and {n} more"),
                     };
                     let first = first.first().map_or("", String::as_str);
-                    let why = match first.is_empty() {
-                        true => String::new(),
-                        false => format!("waits until {first}{more} is gone"),
+                    let why = if first.is_empty() {
+                        String::new()
+                    } else {
+                        format!("waits until {first}{more} is gone")
                     };
                     (Label::Warning, why, None)
                 }
@@ -221,9 +222,10 @@ impl Page<'_> {
     fn left(&self) -> Text {
         let mut text = Text::new();
         for left in &self.left {
-            let what: Line = match left.blocks {
-                true => text::error("left: ") + left.what.as_str(),
-                false => text::dim("left: ") + left.what.as_str(),
+            let what: Line = if left.blocks {
+                text::error("left: ") + left.what.as_str()
+            } else {
+                text::dim("left: ") + left.what.as_str()
             };
             text.item("- ", what);
             if let Some(next) = &left.next {

@@ -9,7 +9,6 @@ use super::hindrance::{self, Hindrance};
 use super::order::{Found, Item, items};
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Read, Source};
-use crate::commands::package::scope::identity;
 use crate::plan::{Change, Consequences, Grade, Guard, Plan, Stage, Step};
 use crate::view::{NodeSet, plural};
 
@@ -122,7 +121,7 @@ fn sets_off(cluster: &Cluster, skyhook: &Skyhook) -> SetsOff {
             if pending.contains(&(node.name.as_str(), entry.key.as_str())) {
                 continue;
             }
-            let (name, version) = identity(entry);
+            let (name, version) = entry.identity();
             let on = off.stays_on_hosts.entry(format!("{name} {version}"));
             on.or_default().push(node.name.clone());
         }

@@ -118,9 +118,10 @@ fn so_far(cluster: &Cluster, item: &Item, found: Found<'_>) -> String {
         return "its finalizers are not removed yet".to_owned();
     };
     let ours = item.generation == cluster.generation();
-    let pending = match ours {
-        true => cluster.pending_uninstalls(skyhook),
-        false => Vec::new(),
+    let pending = if ours {
+        cluster.pending_uninstalls(skyhook)
+    } else {
+        Vec::new()
     };
     let mut nodes: Vec<&str> = pending.iter().map(|p| p.node.name.as_str()).collect();
     nodes.sort_unstable();

@@ -12,7 +12,7 @@ use super::preflight::{Preflight, step};
 use super::standing::{Course, Standing};
 use super::{Args, left, needs};
 use crate::cluster::{Cluster, Read, Source};
-use crate::commands::wait::look::{Look, Trouble, look};
+use crate::commands::shared::look::{Look, Trouble, look};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::plan::{Plan, Stage};
@@ -233,9 +233,10 @@ impl<'a> Watch<'a> {
     ) -> Result<std::result::Result<Cluster, Ended>> {
         let light = vec![Source::Skyhooks, Source::Legacy, Source::Policies];
         for nth in 1.. {
-            let wants = match nth < WHOLE_EVERY {
-                true => light.clone(),
-                false => needs(),
+            let wants = if nth < WHOLE_EVERY {
+                light.clone()
+            } else {
+                needs()
             };
             match self.glance(ctx, wants).await? {
                 Err(ended) => return Ok(Err(ended)),

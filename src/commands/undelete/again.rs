@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use crate::api::keys::NodeKey;
 use crate::api::{Generation, NodeState, Skyhook};
-use crate::cluster::{Absence, Cluster, Node};
+use crate::cluster::{Absence, Cluster, Node, Phase};
 use crate::error::{Error, Result};
 use crate::plan::build::effects::Reruns;
 use crate::plan::build::hold;
 use crate::plan::remake::anew;
 use crate::plan::{
-    Change, Consequences, Edit, Field, Grade, Metadata, Plan, Sign, Stage, Step, Target, Until,
+    Change, Consequences, Field, Grade, Hold, Plan, Sign, Stage, Step, Target, Until,
 };
 use crate::view::NodeSet;
 
@@ -33,6 +33,8 @@ pub struct Again<'a> {
     stages: Vec<Stage>,
     /// What will stand on nodes that are restored.
     states: Vec<(&'a str, NodeState)>,
+    /// The end of a pause of ours, be it of the old object or of the new one.
+    release: Option<Hold>,
     pub effects: Consequences,
 }
 
@@ -45,16 +47,13 @@ impl<'a> Again<'a> {
         let mut was = was.clone();
         was["apiVersion"] = json!(generation.api_version());
         was["kind"] = json!(generation.kind());
+        // The new object is not being deleted.
+        if let Some(metadata) = was["metadata"].as_object_mut() {
+            metadata.shift_remove("deletionTimestamp");
+        }
         let skyhook: Skyhook = serde_json::from_value(was.clone())
             .map_err(|e| Error::failed(format!("what was saved cannot be read: {e}")))?;
         let mut object = anew(&was);
-        // A pause of ours was for the old object alone.
-        if hold::left_behind(&skyhook)
-            && let Some(annotations) = object["metadata"]["annotations"].as_object_mut()
-        {
-            annotations.shift_remove(&generation.key("pause"));
-            annotations.shift_remove(hold::reason_key());
-        }
         if let Some(reason) = reason {
             object["metadata"]["annotations"][REASON] = json!(reason);
         }
@@ -65,8 +64,13 @@ impl<'a> Again<'a> {
             object,
             stages: Vec::new(),
             states: Vec::new(),
+            release: None,
             effects: Consequences::default(),
         })
+    }
+
+    fn purpose(&self) -> String {
+        format!("undelete {}", self.skyhook.name())
     }
 
     fn target(&self, uid: Option<&str>) -> Target {
@@ -129,9 +133,12 @@ impl<'a> Again<'a> {
 
     /// Holds the old object, takes our finalizer off it, and waits until it is gone.
     pub fn let_go(&mut self, old: &Skyhook, no_pause: bool) {
-        if !no_pause && hold::acts(self.cluster, old) {
-            let ends = hold::ends(old, &format!("undelete {}", old.name()));
-            self.stages.extend(ends.map(|[pause, _]| pause));
+        if !no_pause
+            && hold::acts(self.cluster, old)
+            && let Some([first, _]) = hold::ends(self.cluster, old, &self.purpose())
+        {
+            self.stages.push(first);
+            self.release = hold::pair(self.cluster, old, &self.purpose()).map(|[_, end]| end);
         }
         let target = self.target(old.metadata.uid.as_deref());
         let entry = self.generation.finalizer();
@@ -205,11 +212,13 @@ impl<'a> Again<'a> {
             return;
         }
         // The operator writes the rest of the status as soon as it sees that it is to do nothing yet.
-        let key = self.generation.key("pause");
         let mut held = self.object.clone();
-        let ours = hold::acts(self.cluster, &self.skyhook);
-        if ours {
-            held["metadata"]["annotations"][&key] = json!("true");
+        if hold::acts(self.cluster, &self.skyhook) {
+            let key = self.generation.key("pause");
+            let annotations = |key: &str| self.object["metadata"]["annotations"][key].as_str();
+            let [hold, end] = Hold::around(&key, &self.purpose(), annotations, None);
+            hold.mark(&mut held);
+            self.release = Some(end);
         }
         let seen = Until {
             target: target.clone(),
@@ -219,16 +228,14 @@ impl<'a> Again<'a> {
         let field = Field::new(["status", "configUpdates"], None, Some(updates));
         self.stages.push(create(held, Some(seen)));
         self.stages.push(status(field.whatever_it_is()));
-        if ours {
-            let resume = Metadata::default().annotation(key, Edit::new(Some("true"), None));
-            let why = "let the operator go on";
-            let step = Step::new(target.clone(), Change::Metadata(resume), why);
-            self.stages.push(Stage::of(vec![step]));
-        }
     }
 
     /// The plan, with what runs again in spite of it all.
-    pub fn plan(self, title: String) -> Plan {
+    pub fn plan(mut self, title: String) -> Plan {
+        if let Some(end) = self.release.take() {
+            let end = hold::end(self.target(None), end);
+            self.stages.push(end);
+        }
         let (cluster, skyhook) = (self.cluster, &self.skyhook);
         let mut reruns = Reruns::default();
         let nodes = cluster.nodes.items().iter();
@@ -237,13 +244,9 @@ impl<'a> Again<'a> {
             let on = cluster.on_node(node, skyhook.name());
             let state = restored.map(|(_, state)| state);
             let state = state.or(on.and_then(|on| on.state.as_ref()));
-            for (name, package) in skyhook.packages() {
-                let entry = state.and_then(|s| s.entry(&package.entry_key(name)));
-                let done = match entry {
-                    Some(entry) => skyhook.is_package_complete(name, entry),
-                    None => package.uninstall().enabled && package.uninstall().apply,
-                };
-                if !done {
+            for (name, _) in skyhook.packages() {
+                // Absent is only what is to be uninstalled.
+                if !matches!(skyhook.phase(name, state), Phase::Complete | Phase::Absent) {
                     reruns.add(node, name);
                 }
             }

@@ -26,6 +26,7 @@ pub struct Saved {
 /// No journal holds it; says which others there are.
 pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>) -> Result<Saved> {
     let store = Store::of(crate::ctx::variable)?;
+    store.trusted()?;
     let kind = Kind::from(cluster.generation());
     let server = match cluster.from_files {
         true => String::new(),
@@ -39,14 +40,11 @@ pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>
         }
         known.extend(names(&record, kind));
     } else {
-        for id in store.ids()? {
-            let record = match store.read(&id) {
-                Ok(record) => record,
-                Err(error) => {
-                    ctx.warn(format!("{error:#}"));
-                    continue;
-                }
-            };
+        let (records, complaints) = store.all()?;
+        complaints
+            .into_iter()
+            .for_each(|complaint| ctx.warn(complaint));
+        for record in records {
             // Another cluster's custom resource of the same name is not meant.
             let elsewhere = !server.is_empty() && record.begun.server != server;
             if elsewhere {
@@ -67,7 +65,7 @@ pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>
 
 /// The object that a step took away, if it did or may have.
 fn taken<'a>(step: &'a Step, fate: &Option<Fate>) -> Option<&'a Value> {
-    let may = matches!(fate, None | Some(Fate::Applied | Fate::Failed { .. }));
+    let may = fate.as_ref().is_none_or(Fate::may_have_changed);
     match &step.change {
         Change::Finalizer { was, .. } | Change::Delete { was } if may => was.as_deref(),
         _ => None,

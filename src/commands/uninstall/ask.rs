@@ -1,31 +1,34 @@
 //! `uninstall NAME PACKAGE`: asks the operator to uninstall packages everywhere, or takes that back.
 
+mod refuse;
+mod spec;
+
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::effects::Told;
 use super::order::removal_order;
+use super::patience::Patience;
 use super::progress::Progress;
-use super::refuse;
 use super::survey::Survey;
 use crate::api::{Package, Skyhook};
-use crate::args::connection::duration;
+use crate::args::named;
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::{Cluster, Source};
-use crate::commands::lifecycle;
-use crate::commands::migration;
-use crate::commands::node::selection;
+use crate::commands::shared::migration;
+use crate::commands::shared::selection;
 use crate::ctx::{Ctx, Manner, Waiting};
 use crate::error::{Error, Exit, Result};
-use crate::plan::{Change, Field, Guard, Plan, Sign, Stage, Step, Target, Until};
+use crate::plan::{Change, Field, Plan, Sign, Stage, Until};
 use crate::rules::Scope;
 use crate::view::list;
+use spec::{out_of_the_spec, path, request, same, step, target};
 
 #[derive(Debug, clap::Args)]
 pub struct What {
     /// The custom resource
-    #[arg(value_name = "NAME", required = true)]
+    #[arg(value_name = "NAME", value_parser = named::skyhook, required = true)]
     name: Option<String>,
 
     /// The package
@@ -51,13 +54,12 @@ pub struct What {
 
     /// Wait until the package is gone from all nodes, and show how it goes
     ///
-    /// Ends with exit code 2, and says why, as soon as a rule at error level finds that it cannot go on by itself.
+    /// Ends with exit code 2, and says why, as soon as the rules find that it is blocked until somebody acts.
     #[arg(long)]
     wait: bool,
 
-    /// How long to wait; 0 waits for ever [default: 30m]
-    #[arg(long, value_name = "DURATION", value_parser = duration, overrides_with = "timeout")]
-    timeout: Option<Duration>,
+    #[command(flatten)]
+    patience: Patience,
 
     /// Wait, then take the package out of the spec
     #[arg(long)]
@@ -66,6 +68,9 @@ pub struct What {
     /// Ask for it although it would do nothing now, as while a migration holds the operator, or may strand the package
     #[arg(long)]
     force: bool,
+
+    #[command(flatten)]
+    safety: Safety,
 }
 
 /// How long to wait, if nothing is said.
@@ -101,7 +106,7 @@ pub const NEEDS: [Source; 7] = [
     Source::Operator,
 ];
 
-pub async fn run(ctx: &mut Ctx, what: &What, safety: &Safety) -> Result<Exit> {
+pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
     let Some(name) = &what.name else {
         return Err(Error::usage("which package of which custom resource?"));
     };
@@ -112,14 +117,13 @@ pub async fn run(ctx: &mut Ctx, what: &What, safety: &Safety) -> Result<Exit> {
         remove: what.remove,
         force: what.force,
         all: what.all_packages,
-        timeout: what.timeout.unwrap_or(TIMEOUT),
+        timeout: what.patience.timeout.unwrap_or(TIMEOUT),
     };
-    if what.timeout.is_some() && !wish.waits() {
-        return Err(Error::usage("--timeout says how long to --wait; add that"));
+    if what.patience.is_set() && !wish.waits() {
+        return Err(Error::usage("--timeout and --tolerate need --wait"));
     }
-    let cluster = ctx.load(&needs(&wish)).await?;
-    let skyhook = lifecycle::existing(&cluster, name)?;
-    selection::readable(&cluster, Source::Nodes)?;
+    let cluster = ctx.load_to_change(&needs(&wish), &Source::DECIDING).await?;
+    let skyhook = selection::existing(&cluster, name)?;
     let known = |package: &str| {
         let names = skyhook.packages().map(|(name, _)| name);
         Error::unknown_among("package", package, names)
@@ -129,7 +133,7 @@ pub async fn run(ctx: &mut Ctx, what: &What, safety: &Safety) -> Result<Exit> {
             return Err(known(package));
         };
         let plan = cancel(&cluster, skyhook, package, spec, what.force)?;
-        return ctx.carry_out(&plan, safety, Manner::default()).await;
+        return ctx.carry_out(&plan, &what.safety, Manner::default()).await;
     }
     if what.package.is_none() && !what.all_packages {
         let names: Vec<&str> = skyhook.packages().map(|(name, _)| name).collect();
@@ -145,19 +149,24 @@ pub async fn run(ctx: &mut Ctx, what: &What, safety: &Safety) -> Result<Exit> {
         Some(package) => vec![package],
         None => removal_order(skyhook),
     };
-    let rehearsed = safety.dry_run == DryRun::Server;
+    let rehearsed = what.safety.dry_run == DryRun::Server;
     let plan = plan(&cluster, skyhook, &packages, &wish, rehearsed)?;
     if !wish.waits() {
-        return ctx.carry_out(&plan, safety, Manner::default()).await;
+        return ctx.carry_out(&plan, &what.safety, Manner::default()).await;
     }
-    let mut progress = Progress::new(&cluster, name, &packages, wish.remove);
+    let mut progress = Progress::new(
+        &cluster,
+        name,
+        &packages,
+        wish.remove,
+        what.patience.tolerate,
+    );
     let waiting = Waiting {
         goal: &mut progress,
         timeout: (!wish.timeout.is_zero()).then_some(wish.timeout),
         cluster: cluster.clone(),
     };
-    let manner = Manner::default();
-    ctx.carry_out_and_wait(&plan, safety, manner, Some(waiting))
+    ctx.carry_out_and_wait(&plan, &what.safety, Manner::default(), Some(waiting))
         .await
 }
 
@@ -258,83 +267,6 @@ fn title(packages: &[&str], wish: &Wish<'_>) -> String {
         false => String::new(),
     };
     format!("uninstall {what} of {}{order}{also}", wish.name)
-}
-
-fn target(cluster: &Cluster, skyhook: &Skyhook) -> Target {
-    let uid = skyhook.metadata.uid.as_deref();
-    Target::skyhook(cluster.generation(), skyhook.name(), uid)
-}
-
-fn step(cluster: &Cluster, skyhook: &Skyhook, change: Change) -> Step {
-    Step::new(
-        target(cluster, skyhook),
-        change,
-        "the operator does the rest",
-    )
-}
-
-fn path(package: &str, field: &[&str]) -> Vec<String> {
-    let start = ["spec", "packages", package];
-    let whole = start.iter().chain(field);
-    whole.map(|part| (*part).to_owned()).collect()
-}
-
-/// The version is still the one that was looked at.
-fn same(name: &str, package: &Package) -> Guard {
-    let version = format!("/spec/packages/{name}/version");
-    Guard::none().value(version, json!(package.version))
-}
-
-/// The fields that ask for an uninstall, as far as they do not yet.
-fn request(name: &str, package: &Package) -> Vec<Field> {
-    let now = package.uninstall();
-    if package.uninstall.is_none() {
-        let whole = json!({"enabled": true, "apply": true});
-        return vec![Field::new(path(name, &["uninstall"]), None, Some(whole))];
-    }
-    let fields = [("enabled", now.enabled), ("apply", now.apply)].into_iter();
-    let missing = fields.filter(|(_, is)| !is);
-    missing
-        .map(|(field, _)| {
-            let path = path(name, &["uninstall", field]);
-            Field::new(path, Some(json!(false)), Some(json!(true)))
-        })
-        .collect()
-}
-
-/// Takes a package that is uninstalled out of the spec, if nobody depends on it by then but those that are gone, too.
-///
-/// That its uninstall is asked for still, at the same version, says that it has not come back: the operator does not
-/// install what is to be uninstalled.
-fn out_of_the_spec(
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    name: &str,
-    package: &Package,
-    gone: &[&str],
-) -> Step {
-    let mut whole = package.whole.clone();
-    whole["uninstall"] = json!({"enabled": true, "apply": true});
-    if let Some(before) = package.whole["uninstall"].as_object() {
-        whole["uninstall"] = json!(before);
-        whole["uninstall"]["enabled"] = json!(true);
-        whole["uninstall"]["apply"] = json!(true);
-    }
-    // The operator fills in the package's name, which is no reason to leave it there.
-    let field = Field::new(path(name, &[]), Some(whole), None).whatever_it_is();
-    let apply = format!("/spec/packages/{name}/uninstall/apply");
-    let mut guard = same(name, package).value(apply, json!(true)).not_deleting();
-    let others = skyhook.packages();
-    for (other, package) in others.filter(|(other, _)| *other != name && !gone.contains(other)) {
-        // A server cannot test for what is in a map that is not there.
-        let within = match package.whole["dependsOn"].is_object() {
-            true => format!("/{name}"),
-            false => String::new(),
-        };
-        let needs = format!("/spec/packages/{other}/dependsOn{within}");
-        guard = guard.value(needs, json!(null));
-    }
-    step(cluster, skyhook, Change::Spec(vec![field])).guard(guard)
 }
 
 /// The plan that takes a request back.

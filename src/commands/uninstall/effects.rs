@@ -1,6 +1,6 @@
 //! What an uninstall does where, in the words of the preview.
 
-use super::survey::{Survey, at_work, first, nodes};
+use super::survey::{Survey, first, nodes};
 use crate::api::{Package, Skyhook, Stage};
 use crate::cluster::{Cluster, Node};
 use crate::plan::{Consequences, Grade};
@@ -195,12 +195,13 @@ impl Told<'_> {
                 }
             ));
         }
-        let running = at_work(cluster, self.skyhook.name(), name);
-        let running: Vec<String> = running
-            .into_iter()
-            .filter(|(node, _)| reset.iter().any(|n| n.name == *node))
-            .map(|(node, reference)| format!("{reference} on {node}"))
-            .collect();
+        let executions = cluster.executions();
+        let running = reset.iter().filter_map(|node| {
+            let placement = cluster.placement(self.skyhook, name, node);
+            let execution = executions.uninstall_of(&placement)?;
+            Some(format!("{} on {}", execution.reference(), node.name))
+        });
+        let running: Vec<String> = running.collect();
         if !running.is_empty() {
             let more = running.len().saturating_sub(3);
             let shown = running[..running.len() - more].join(", ");

@@ -2,15 +2,14 @@
 
 pub mod ask;
 mod effects;
-mod hinder;
 mod order;
+mod patience;
 mod progress;
-mod refuse;
 pub mod status;
 mod survey;
-pub mod table;
 
-use crate::args::safety::Safety;
+use crate::cluster::live::WATCHED;
+use crate::commands::shared::command::{CommandInfo, Run, Write, command};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 
@@ -43,9 +42,6 @@ pub struct Args {
 
     #[command(flatten)]
     what: ask::What,
-
-    #[command(flatten)]
-    safety: Safety,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -53,18 +49,29 @@ pub enum Command {
     Status(status::Args),
 }
 
-impl Args {
-    pub fn verb(&self) -> &'static str {
-        match self.command {
-            Some(Command::Status(_)) => "uninstall status",
-            None => "uninstall",
-        }
-    }
+command! {
+    "uninstall": ask::What => ask::run,
+    needs: ask::all_needs(),
+    watches: &WATCHED,
+    writes: &[Write::Skyhooks],
 }
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    match &args.command {
-        Some(Command::Status(args)) => status::run(ctx, args).await,
-        None => ask::run(ctx, &args.what, &args.safety).await,
+impl Run for Args {
+    fn all() -> Vec<&'static CommandInfo> {
+        [ask::What::all(), status::Args::all()].concat()
+    }
+
+    fn info(&self) -> &'static CommandInfo {
+        match &self.command {
+            Some(Command::Status(args)) => args.info(),
+            None => self.what.info(),
+        }
+    }
+
+    async fn run(&self, ctx: &mut Ctx) -> Result<Exit> {
+        match &self.command {
+            Some(Command::Status(args)) => args.run(ctx).await,
+            None => self.what.run(ctx).await,
+        }
     }
 }

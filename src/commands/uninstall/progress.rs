@@ -1,22 +1,20 @@
 //! How far the uninstall of packages has got, look by look.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod package;
 
-use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use super::hinder::{hindrances, name_of};
-use super::survey::at_work;
-use crate::api::{Skyhook, State};
-use crate::cluster::{Cluster, Node, Read};
-use crate::commands::diagnose::view::Diagnosis;
-use crate::ctx::{Goal, Look, Standing};
+use self::package::{Package, Point};
+use crate::api::Skyhook;
+use crate::cluster::{Cluster, Read};
+use crate::commands::shared::diagnosis::Diagnosis;
+use crate::ctx::{self, Blocked, Look, Standing};
 use crate::plan::{Sign, Until};
-use crate::rules::Report;
-use crate::view::text::{self, Line, Text};
-use crate::view::{NodeSet, Table, View, age, cells, count, list, plural};
-
-/// Nodes that are named as the slowest.
-const SLOWEST: usize = 3;
+use crate::rules::confirm::{Suspects, tolerated};
+use crate::rules::{self, Finding, Goal, Report, Scope, blockers};
+use crate::view::text::{Line, Text};
+use crate::view::{NodeSet, View, list};
 
 /// The packages of a custom resource on their way out.
 pub struct Progress {
@@ -27,47 +25,19 @@ pub struct Progress {
     current: usize,
     /// The operator's webhook asks its mirror of the node states before it lets a package be removed.
     mirror_too: bool,
+    suspects: Suspects,
     found: Option<(Cluster, Report)>,
-}
-
-/// One package, and where it stands.
-struct Package {
-    name: String,
-    version: String,
-    /// Where it is or was, node by node, and since when.
-    at: BTreeMap<String, (Point, Option<Timestamp>)>,
-    gone: bool,
-}
-
-/// Where the uninstall stands on a node.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Point {
-    /// Not begun, and at which stage and state the package is.
-    NotBegun(String),
-    /// At a stage of the uninstall, and what is to be said of it.
-    At(String),
-    Unreadable,
-    /// Gone from the node state, but its pod or job has not ended.
-    Ending(String),
-    Gone,
-}
-
-impl Point {
-    fn words(&self) -> String {
-        match self {
-            Point::NotBegun(at) if at.is_empty() => "not begun".to_owned(),
-            Point::NotBegun(at) => format!("not begun ({at})"),
-            Point::At(stage) => stage.clone(),
-            Point::Unreadable => "node state cannot be read".to_owned(),
-            Point::Ending(what) => format!("gone, but {what} has not ended"),
-            Point::Gone => "gone".to_owned(),
-        }
-    }
 }
 
 impl Progress {
     /// What is to be waited for, from how it stands now on.
-    pub fn new(cluster: &Cluster, skyhook: &str, packages: &[&str], mirror_too: bool) -> Progress {
+    pub fn new(
+        cluster: &Cluster,
+        skyhook: &str,
+        packages: &[&str],
+        mirror_too: bool,
+        tolerate: Option<Duration>,
+    ) -> Progress {
         let cr = cluster.skyhook(skyhook);
         let package = |name: &&str| {
             let spec = cr.and_then(|cr| cr.package(name));
@@ -88,6 +58,7 @@ impl Progress {
             packages: packages.iter().map(package).collect(),
             current: 0,
             mirror_too,
+            suspects: Suspects::new(tolerate.unwrap_or(tolerated(cluster.generation().executor()))),
             found: None,
         }
     }
@@ -119,125 +90,7 @@ impl Progress {
     }
 }
 
-impl Package {
-    /// Takes in where it stands now; what has changed, by where it stands.
-    fn look(&mut self, cluster: &Cluster, skyhook: &Skyhook) -> BTreeMap<Point, Vec<String>> {
-        let running = at_work(cluster, skyhook.name(), &self.name);
-        let mut news: BTreeMap<Point, Vec<String>> = BTreeMap::new();
-        for node in cluster.selected(skyhook) {
-            let runs = running.iter().find(|(on, _)| *on == node.name);
-            let point = self.point(cluster, skyhook, node, runs.map(|(_, what)| what.as_str()));
-            let before = self.at.get(&node.name).map(|(point, _)| point);
-            if before == Some(&point) || (before.is_none() && point == Point::Gone) {
-                continue;
-            }
-            news.entry(point.clone())
-                .or_default()
-                .push(node.name.clone());
-            let since = Some(cluster.taken_at);
-            self.at.insert(node.name.clone(), (point, since));
-        }
-        // A node that has left the cluster, or is not selected any more, is not waited for.
-        let stays = |name: &String| {
-            let node = cluster.node(name);
-            node.is_some_and(|n| skyhook.spec.node_selectors.matches(&n.labels))
-        };
-        self.at.retain(|name, _| stays(name));
-        news
-    }
-
-    fn point(
-        &self,
-        cluster: &Cluster,
-        skyhook: &Skyhook,
-        node: &Node,
-        running: Option<&str>,
-    ) -> Point {
-        let on = cluster.on_node(node, skyhook.name());
-        if on.is_some_and(|on| on.is_malformed()) {
-            return Point::Unreadable;
-        }
-        let key = format!("{}|{}", self.name, self.version);
-        let Some(entry) = on.and_then(|on| on.entry(&key)) else {
-            return match running {
-                Some(what) => Point::Ending(what.to_owned()),
-                None => Point::Gone,
-            };
-        };
-        let failed = match entry.restarts {
-            0 => String::new(),
-            n => format!(
-                ", {} failed",
-                plural(usize::try_from(n).unwrap_or(0), "attempt")
-            ),
-        };
-        match (&entry.stage, &entry.state) {
-            (stage, State::InProgress) if stage.is_uninstall() && running.is_none() => {
-                Point::At(format!("{stage}, to start"))
-            }
-            (stage, State::InProgress) if stage.is_uninstall() => {
-                Point::At(format!("{stage}{failed}"))
-            }
-            (stage, state) if stage.is_uninstall() => Point::At(format!("{stage} {state}{failed}")),
-            (_, State::Complete) => Point::NotBegun(String::new()),
-            (stage, state) => Point::NotBegun(format!("{stage} {state}")),
-        }
-    }
-
-    fn done(&self) -> usize {
-        let points = self.at.values();
-        points.filter(|(point, _)| *point == Point::Gone).count()
-    }
-
-    /// `2 of 3 nodes done`.
-    fn so_far(&self) -> String {
-        format!(
-            "{} of {} done",
-            count(self.done()),
-            plural(self.at.len(), "node")
-        )
-    }
-
-    /// The nodes that are not done, by where they stand.
-    fn left(&self) -> BTreeMap<&Point, Vec<&str>> {
-        let mut left: BTreeMap<&Point, Vec<&str>> = BTreeMap::new();
-        for (node, (point, _)) in &self.at {
-            if *point != Point::Gone {
-                left.entry(point).or_default().push(node);
-            }
-        }
-        left
-    }
-
-    /// All of it, for a screen.
-    fn drawn(&self, now: Timestamp) -> Text {
-        let mut table = Table::new(["stage", "nodes", "which"]).prose();
-        for (point, nodes) in self.left() {
-            let set = NodeSet::of(nodes.iter().copied());
-            table.row(cells![point.words(), count(nodes.len()), set.limited(4)]);
-        }
-        let mut slow: Vec<_> = self.at.iter().collect();
-        slow.retain(|(_, (point, since))| *point != Point::Gone && since.is_some());
-        slow.sort_by_key(|(name, (_, since))| (*since, (*name).clone()));
-        let slow: Vec<String> = slow
-            .iter()
-            .take(SLOWEST)
-            .map(|(name, (point, since))| {
-                format!("{name} ({}, {})", point.words(), age(*since, now))
-            })
-            .collect();
-        let mut text = Text::new();
-        let title = format!("{} {}: ", self.name, self.version);
-        text.line(text::heading(title) + self.so_far());
-        text.append(table);
-        if !slow.is_empty() {
-            text.line(format!("longest there: {}", slow.join(", ")));
-        }
-        text
-    }
-}
-
-impl Goal for Progress {
+impl ctx::Goal for Progress {
     fn takes(&mut self, until: &Until) -> bool {
         let Sign::Uninstalled { package, version } = &until.sign else {
             return false;
@@ -245,6 +98,7 @@ impl Goal for Progress {
         let mut packages = self.packages.iter();
         let found = packages.position(|p| p.name == *package && p.version == *version);
         self.current = found.unwrap_or(self.current);
+        self.suspects.clear();
         found.is_some()
     }
 
@@ -296,22 +150,28 @@ impl Goal for Progress {
         look(standing, whole, news)
     }
 
-    fn hindrances(&mut self, cluster: &Cluster) -> BTreeSet<String> {
-        let package = &self.packages[self.current];
-        let gone = |node: &str| {
-            let at = package.at.get(node);
-            at.is_some_and(|(point, _)| *point == Point::Gone)
+    fn blocked(&mut self, cluster: &Cluster) -> Blocked {
+        let Some(skyhook) = cluster.skyhook(&self.skyhook) else {
+            return Blocked::No;
         };
-        let report = hindrances(cluster, &self.skyhook, &package.name, gone);
-        report.findings.iter().map(name_of).collect()
-    }
-
-    fn give_up(&mut self, cluster: Cluster, stay: &BTreeSet<String>) {
-        let package = &self.packages[self.current];
-        let mut report = hindrances(&cluster, &self.skyhook, &package.name, |_| false);
-        report.findings.retain(|f| stay.contains(&name_of(f)));
-        report.counts.errors = report.findings.len();
-        self.found = Some((cluster, report));
+        let scope = Scope {
+            skyhooks: vec![self.skyhook.clone()],
+            ..Scope::default()
+        };
+        let report = rules::diagnose(cluster, &scope);
+        let package = Some(self.packages[self.current].name.as_str());
+        let found = blockers(cluster, &report, skyhook, Goal::Uninstall(package));
+        let confirmed = self.suspects.confirm(cluster.taken_at, &found);
+        if confirmed.is_empty() {
+            return match self.suspects.look_again() {
+                true => Blocked::Perhaps,
+                false => Blocked::No,
+            };
+        }
+        let report = report.stuck_by(&confirmed);
+        let names = report.findings.iter().map(name_of).collect();
+        self.found = Some((cluster.clone(), report));
+        Blocked::By(names)
     }
 
     fn found(&self) -> Option<Box<dyn View + '_>> {
@@ -356,4 +216,17 @@ impl Goal for Progress {
         }
         Some(parts.join("; "))
     }
+}
+
+/// `SKY112 gpu driver node-2`
+fn name_of(finding: &Finding) -> String {
+    let subject = &finding.subject;
+    let mut words = vec![finding.rule.code];
+    words.extend(subject.skyhook.as_deref());
+    words.extend(subject.package.as_deref());
+    words.extend(subject.node.as_deref());
+    if words.len() == 1 {
+        words.push(&subject.name);
+    }
+    words.join(" ")
 }

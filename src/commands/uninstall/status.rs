@@ -1,13 +1,20 @@
+mod table;
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::table::UninstallStatus;
-use crate::api::{Entry, Skyhook, State};
+use self::table::UninstallStatus;
+use crate::api::{Entry, Skyhook};
 use crate::args::listing::Sorting;
+use crate::args::named;
 use crate::cluster::history::{History, Trace};
-use crate::cluster::{Cluster, Execution, Executions, Node, Source};
-use crate::commands::node::selection;
-use crate::commands::package::scope;
+use crate::cluster::{AskedBy, Cluster, Execution, Executions, Node, Phase, Placement, Source};
+use crate::commands::shared::command::command;
+use crate::commands::shared::scope;
+use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 
@@ -22,6 +29,7 @@ use crate::error::{Exit, Result};
   kubectl skyhook uninstall status gpu-tune driver -o wide")]
 pub struct Args {
     /// Show only this custom resource
+    #[arg(value_parser = named::skyhook)]
     skyhook: Option<String>,
     /// Show only this package, whatever is asked for
     package: Option<String>,
@@ -38,7 +46,13 @@ pub const NEEDS: [Source; 6] = [
     Source::Operator,
 ];
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+command! {
+    "uninstall status": Args => run,
+    needs: NEEDS,
+    prints: { "UninstallStatus": table::Document<'static> },
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load(&NEEDS).await?;
     let status = view(&cluster, args)?;
     if status.rows.is_empty() {
@@ -61,20 +75,33 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
     let executions = cluster.executions();
     let mut rows = Vec::new();
     for name in names(cluster, args.skyhook.as_deref()) {
-        for package in scope::packages(cluster, name) {
-            let place = Place {
+        let mut all: BTreeMap<&str, Vec<Placement<'_>>> = BTreeMap::new();
+        let mut malformed = Vec::new();
+        for placement in cluster.placements(name) {
+            if placement.phase == Phase::Malformed {
+                malformed.push(placement);
+                malformed.dedup_by_key(|p| &p.node.name);
+            } else {
+                all.entry(placement.package).or_default().push(placement);
+            }
+        }
+        let packages = scope::packages(cluster, name);
+        for package in &packages {
+            let of = Of {
                 cluster,
                 executions: &executions,
                 skyhook: cluster.skyhook(name),
                 name,
-                package: &package,
+                package,
+                placements: all.remove(package.as_str()).unwrap_or_default(),
+                malformed: &malformed,
             };
             let wanted = match &args.package {
-                Some(only) => *only == package,
-                None => place.concerned(),
+                Some(only) => only == package,
+                None => of.is_concerned(),
             };
             if wanted {
-                rows.extend(place.rows());
+                rows.extend(of.rows());
             }
         }
     }
@@ -99,7 +126,7 @@ fn names<'a>(cluster: &'a Cluster, only: Option<&'a str>) -> Vec<&'a str> {
 /// How far the uninstall of a package has got on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Standing {
+pub(super) enum Uninstall {
     /// There, and nobody asks for its uninstall.
     Installed,
     /// There, and its uninstall has not begun.
@@ -128,7 +155,10 @@ pub(super) struct Row {
     pub stage: String,
     pub state: String,
     pub restarts: i64,
-    pub uninstall: Standing,
+    /// When the stage that is at work there was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    pub uninstall: Uninstall,
     /// Why it is said to stand so.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub because: String,
@@ -139,137 +169,114 @@ pub(super) struct Row {
 }
 
 /// A package of a custom resource, on all nodes.
-struct Place<'a> {
+struct Of<'a> {
     cluster: &'a Cluster,
     executions: &'a Executions<'a>,
     skyhook: Option<&'a Skyhook>,
     name: &'a str,
     package: &'a str,
+    placements: Vec<Placement<'a>>,
+    malformed: &'a [Placement<'a>],
 }
 
-impl<'a> Place<'a> {
+impl<'a> Of<'a> {
     /// Whether the package is being uninstalled anywhere, or shall be.
-    fn concerned(&self) -> bool {
-        let uninstalling = |e: &&Entry| e.stage.is_uninstall();
-        !self.asked_by().is_empty()
-            || self.still_runs().is_some()
-            || self.cluster.tracked(self.name).any(|(_, on)| {
-                on.entries()
-                    .iter()
-                    .filter(|e| self.is(e))
-                    .any(|e| uninstalling(&e))
-            })
-    }
-
-    /// An uninstall at work, on whatever node.
-    fn still_runs(&self) -> Option<&Execution<'a>> {
-        let at_work = |e: &&Execution<'_>| {
+    fn is_concerned(&self) -> bool {
+        let uninstalled = |p: &Placement<'_>| p.entry.is_some_and(|e| e.stage.is_uninstall());
+        let runs = |e: &Execution<'_>| {
             e.skyhook == self.name
                 && e.package == self.package
                 && e.stage.is_uninstall()
                 && e.alive()
         };
-        self.executions.all().iter().find(at_work)
-    }
-
-    fn is(&self, entry: &Entry) -> bool {
-        scope::identity(entry).0 == self.package
+        !self.asked_by().is_empty()
+            || self.placements.iter().any(uninstalled)
+            || self.executions.all().iter().any(runs)
     }
 
     fn asked_by(&self) -> &'static str {
-        let Some(skyhook) = self.skyhook else {
-            return "";
-        };
-        match skyhook.package(self.package).map(|p| p.uninstall()) {
-            Some(u) if u.enabled && u.apply => "uninstall.apply",
-            Some(u) if u.enabled && skyhook.deleting() => "deletion",
-            _ => "",
+        let by = self.skyhook.and_then(|skyhook| {
+            let package = skyhook.package(self.package)?;
+            skyhook.uninstall_asked_by(package)
+        });
+        match by {
+            Some(AskedBy::Apply) => "uninstall.apply",
+            Some(AskedBy::Deletion) => "deletion",
+            None => "",
         }
     }
 
+    /// By node; where the package is recorded at any version, that is its row.
     fn rows(&self) -> Vec<Row> {
+        let recorded: HashSet<&str> = (self.placements.iter())
+            .filter(|p| p.entry.is_some())
+            .map(|p| p.node.name.as_str())
+            .collect();
+        let past = OnceCell::new();
         let mut rows = Vec::new();
-        for node in self.cluster.nodes.items() {
-            let on = self.cluster.on_node(node, self.name);
-            let selected = self
-                .skyhook
-                .is_some_and(|s| s.spec.node_selectors.matches(&node.labels));
-            let entries = on.map_or(&[][..], |on| on.entries()).iter();
-            let before = rows.len();
-            rows.extend(
-                entries
-                    .filter(|e| self.is(e))
-                    .map(|e| self.present(node, e)),
-            );
-            if rows.len() > before {
-                continue;
-            }
-            let malformed = on.and_then(|on| on.state.as_ref()?.malformed().first());
-            match malformed {
-                Some(m) => rows.push(self.row(node, Standing::Malformed, m.error.clone())),
-                None if selected => rows.push(self.absent(node)),
-                None => {}
+        for placement in self.placements.iter().chain(self.malformed) {
+            match placement.entry {
+                Some(entry) => rows.push(self.present(placement, entry)),
+                None if recorded.contains(placement.node.name.as_str()) => {}
+                None => {
+                    let past =
+                        past.get_or_init(|| Past::of(self.cluster, self.skyhook, self.package));
+                    rows.push(self.absent(placement, past));
+                }
             }
         }
+        rows.sort_by(|a, b| a.node_name.cmp(&b.node_name));
         rows
     }
 
-    fn present(&self, node: &Node, entry: &Entry) -> Row {
-        let standing = match (entry.stage.is_uninstall(), &entry.state) {
-            (true, State::Erroring) => Standing::Failing,
-            // Nobody is left to remove the entry.
-            (true, State::Complete) if self.skyhook.is_none() => Standing::Finished,
-            (true, _) => Standing::UnderWay,
-            (false, _) if self.asked_by().is_empty() => Standing::Installed,
-            (false, _) => Standing::NotBegun,
+    fn present(&self, placement: &Placement<'a>, entry: &Entry) -> Row {
+        let uninstall = match placement.phase {
+            Phase::UninstallFailing => Uninstall::Failing,
+            Phase::Uninstalled => Uninstall::Finished,
+            Phase::Uninstalling => Uninstall::UnderWay,
+            _ if self.asked_by().is_empty() => Uninstall::Installed,
+            _ => Uninstall::NotBegun,
         };
-        let cancelled = self
-            .still_runs()
-            .filter(|e| e.node == node.name && standing == Standing::Installed);
-        let because = match (cancelled, standing, &entry.state) {
-            (Some(e), ..) => format!("taken back, but {} still runs", e.reference()),
-            (None, Standing::NotBegun, State::Erroring) => format!("stage {} fails", entry.stage),
+        let cancelled =
+            (self.executions.uninstall_of(placement)).filter(|_| uninstall == Uninstall::Installed);
+        let because = match (cancelled, uninstall) {
+            (None, Uninstall::NotBegun) if !placement.selected => {
+                "the node is no longer selected".to_owned()
+            }
+            (Some(e), _) => format!("taken back, but {} still runs", e.reference()),
+            (None, Uninstall::NotBegun) if placement.phase == Phase::Failing => {
+                format!("stage {} fails", entry.stage)
+            }
             _ => String::new(),
         };
         Row {
-            version: scope::identity(entry).1.to_owned(),
+            version: placement.version.to_owned(),
             stage: entry.stage.to_string(),
             state: entry.state.to_string(),
             restarts: entry.restarts,
-            ..self.row(node, standing, because)
+            since: self.executions.since(placement).map(|t| t.to_string()),
+            ..self.row(placement.node, uninstall, because)
         }
     }
 
     /// A package that is not recorded: what the traces of its past tell.
-    fn absent(&self, node: &'a Node) -> Row {
+    fn absent(&self, placement: &Placement<'a>, past: &Past) -> Row {
+        let node = placement.node;
+        if let Some(why) = placement.malformed {
+            return self.row(node, Uninstall::Malformed, why.to_owned());
+        }
         let ran = self
             .executions
             .on(self.name, &node.name)
             .find(|e| e.package == self.package && e.stage.is_uninstall() && e.finished());
-        if let Some(ran) = ran {
-            return self.row(node, Standing::Gone, format!("{} is done", ran.reference()));
-        }
-        let history = self.skyhook.map(|s| self.cluster.history(s, self.package));
-        let (standing, because) = match history {
-            Some(History::Never(why)) => (Standing::NeverThere, why),
-            Some(History::OnlyOther(traces)) => (
-                Standing::NeverThere,
-                format!("only version {} ever was", traces[0].version),
-            ),
-            Some(History::Present(traces)) => match uninstalled(&traces, &node.name) {
-                Some(trace) => (Standing::Gone, format!("{}: {}", trace.object, trace.says)),
-                None => (
-                    Standing::Absent,
-                    format!("it was on some node once ({})", traces[0].object),
-                ),
-            },
-            Some(History::Unknown(why)) => (Standing::Absent, why),
-            None => (Standing::Absent, "the custom resource is gone".to_owned()),
+        let (uninstall, because) = match ran {
+            Some(ran) => (Uninstall::Gone, format!("{} is done", ran.reference())),
+            None => past.on(&node.name),
         };
-        self.row(node, standing, because)
+        self.row(node, uninstall, because)
     }
 
-    fn row(&self, node: &Node, standing: Standing, because: String) -> Row {
+    fn row(&self, node: &Node, uninstall: Uninstall, because: String) -> Row {
         let package = self.skyhook.and_then(|s| s.package(self.package));
         Row {
             skyhook_name: self.name.to_owned(),
@@ -279,11 +286,12 @@ impl<'a> Place<'a> {
             stage: String::new(),
             state: String::new(),
             restarts: 0,
-            uninstall: standing,
+            since: None,
+            uninstall,
             because,
             asked_by: self.asked_by(),
-            conditions: match standing {
-                Standing::Installed => Vec::new(),
+            conditions: match uninstall {
+                Uninstall::Installed => Vec::new(),
                 _ => self.conditions(),
             },
         }
@@ -309,12 +317,51 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The trace of an uninstall, best of this very node: the operator uninstalls on all of them.
-fn uninstalled<'t>(traces: &'t [Trace], node: &str) -> Option<&'t Trace> {
-    let here = format!("[{node}]");
-    let mut traces = traces.iter().filter(|t| t.uninstalled);
-    traces
-        .clone()
-        .find(|t| t.says.contains(&here))
-        .or_else(|| traces.next())
+/// What is known of a package that is not there, worked out once for all nodes.
+struct Past {
+    by_node: HashMap<String, String>,
+    elsewhere: (Uninstall, String),
+}
+
+impl Past {
+    fn of(cluster: &Cluster, skyhook: Option<&Skyhook>, package: &str) -> Past {
+        let history = skyhook.map(|s| cluster.history(s, package));
+        let mut by_node = HashMap::new();
+        let elsewhere = match history {
+            Some(History::Never(why)) => (Uninstall::NeverThere, why),
+            Some(History::OnlyOther(traces)) => (
+                Uninstall::NeverThere,
+                format!("only version {} ever was", traces[0].version),
+            ),
+            Some(History::Present(traces)) => {
+                let says = |t: &Trace| format!("{}: {}", t.object, t.says);
+                for trace in traces.iter().filter(|t| t.uninstalled) {
+                    let names = trace.says.split('[').filter_map(|s| s.split_once(']'));
+                    for (name, _) in names {
+                        by_node
+                            .entry(name.to_owned())
+                            .or_insert_with(|| says(trace));
+                    }
+                }
+                // The operator uninstalls on all nodes, so the trace of one will do for the others.
+                match traces.iter().find(|t| t.uninstalled) {
+                    Some(trace) => (Uninstall::Gone, says(trace)),
+                    None => (
+                        Uninstall::Absent,
+                        format!("it was on some node once ({})", traces[0].object),
+                    ),
+                }
+            }
+            Some(History::Unknown(why)) => (Uninstall::Absent, why),
+            None => (Uninstall::Absent, "the custom resource is gone".to_owned()),
+        };
+        Past { by_node, elsewhere }
+    }
+
+    fn on(&self, node: &str) -> (Uninstall, String) {
+        match self.by_node.get(node) {
+            Some(says) => (Uninstall::Gone, says.clone()),
+            None => self.elsewhere.clone(),
+        }
+    }
 }

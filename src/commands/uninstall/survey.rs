@@ -1,8 +1,7 @@
 //! Where a package stands on all nodes, with regard to its uninstall.
 
 use crate::api::{Entry, Package, Skyhook, State};
-use crate::cluster::{Cluster, Execution, Node};
-use crate::commands::package::scope::identity;
+use crate::cluster::{Cluster, Node, Phase};
 use crate::view::{NodeSet, plural};
 
 /// Nodes by what an uninstall does there.
@@ -29,33 +28,34 @@ impl<'a> Survey<'a> {
     pub fn of(
         cluster: &'a Cluster,
         skyhook: &'a Skyhook,
-        name: &str,
+        name: &'a str,
         package: &Package,
     ) -> Survey<'a> {
         let mut survey = Survey::default();
-        let key = package.entry_key(name);
         for node in cluster.nodes.items() {
-            let on = cluster.on_node(node, skyhook.name());
-            let entry = on.and_then(|on| on.entry(&key));
-            if !skyhook.spec.node_selectors.matches(&node.labels) {
-                survey.deselected.extend(entry.map(|_| node));
+            let here = cluster.placement(skyhook, name, node);
+            if !here.selected {
+                survey.deselected.extend(here.entry.map(|_| node));
                 continue;
             }
-            let mut entries = on.map_or(&[][..], |on| on.entries()).iter();
-            let other = entries.find(|e| {
-                e.key != key && identity(e).0 == name && (entry.is_none() || e.stage.is_uninstall())
+            let mut all = cluster.placements_on(skyhook.name(), node).into_iter();
+            let other = all.find_map(|p| {
+                let other = p.package == name && p.version != package.version;
+                p.entry
+                    .filter(|_| other && (here.entry.is_none() || p.phase.is_uninstall()))
             });
             survey.other.extend(other.map(|other| (node, other)));
-            match entry {
-                _ if on.is_some_and(|on| on.is_malformed()) => survey.malformed.push(node),
-                None if other.is_some() => {}
-                None => survey.absent.push(node),
-                Some(entry) if entry.stage.is_uninstall() => survey.begun.push((node, entry)),
-                Some(_) if node.ignored(cluster.generation()) => survey.ignored.push(node),
-                Some(entry) if entry.state != State::Complete => {
+            match (here.phase, here.entry) {
+                (Phase::Malformed, _) => survey.malformed.push(node),
+                (_, None) if other.is_some() => {}
+                (_, None) => survey.absent.push(node),
+                (phase, Some(entry)) if phase.is_uninstall() => survey.begun.push((node, entry)),
+                _ if here.ignored => survey.ignored.push(node),
+                // The operator starts an uninstall from every stage that is complete.
+                (_, Some(entry)) if entry.state != State::Complete => {
                     survey.unfinished.push((node, entry));
                 }
-                Some(_) => survey.ready.push(node),
+                _ => survey.ready.push(node),
             }
         }
         survey
@@ -73,20 +73,6 @@ impl<'a> Survey<'a> {
     pub fn is_absent(&self) -> bool {
         self.concerned().next().is_none() && self.malformed.is_empty()
     }
-}
-
-/// Where the uninstall of a package is at work.
-pub(super) fn at_work<'a>(
-    cluster: &'a Cluster,
-    skyhook: &str,
-    package: &str,
-) -> Vec<(&'a str, String)> {
-    let executions = cluster.executions();
-    let ours = |e: &&Execution<'_>| {
-        e.skyhook == skyhook && e.package == package && e.stage.is_uninstall() && e.alive()
-    };
-    let all = executions.all().iter().filter(ours);
-    all.map(|e| (e.node, e.reference())).collect()
 }
 
 /// `gpu-1`, or `gpu-[1-3] (3 nodes)`.

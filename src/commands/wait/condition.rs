@@ -1,14 +1,13 @@
 //! What is waited for, and whether it has come about.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Cluster, OnNode, Read};
-use crate::commands::deletion::holding_up;
-use crate::commands::package::scope::identity;
+use crate::cluster::{Cluster, Node, Phase, Placement, Read};
 use crate::error::Error;
-use crate::rules::{Finding, Report, Severity};
+use crate::rules::{Finding, Goal, Report, blockers};
 use crate::view::plural;
 
 /// What is waited for.
@@ -75,37 +74,22 @@ impl Condition {
         *self == Condition::Erroring
     }
 
-    /// The findings that keep these custom resources from getting there.
-    ///
-    /// What goes wrong while packages are installed does not hold up their removal.
-    pub fn hindrances<'r>(
+    /// The findings that block it for these custom resources.
+    pub fn blockers<'r>(
         &self,
         cluster: &Cluster,
         report: &'r Report,
         names: &[String],
     ) -> Vec<&'r Finding> {
-        let errors = report
-            .findings
-            .iter()
-            .filter(|f| f.severity == Severity::Error);
-        match self {
-            Condition::Complete => errors.collect(),
-            Condition::Deleted => {
-                let all = names.iter().filter_map(|name| cluster.skyhook(name));
-                all.flat_map(|skyhook| holding_up(cluster, report, skyhook))
-                    .collect()
-            }
-            Condition::Uninstalled(package) => errors
-                .filter(|finding| {
-                    let code = finding.rule.code;
-                    let installing =
-                        ["SKY201", "SKY111"].contains(&code) || code.starts_with("SKY3");
-                    let of = &finding.subject.package;
-                    !installing && (package.is_none() || of.is_none() || of == package)
-                })
-                .collect(),
-            Condition::Erroring => Vec::new(),
-        }
+        let goal = match self {
+            Condition::Complete => Goal::Install,
+            Condition::Uninstalled(package) => Goal::Uninstall(package.as_deref()),
+            Condition::Deleted => Goal::Deletion,
+            Condition::Erroring => return Vec::new(),
+        };
+        let all = names.iter().filter_map(|name| cluster.skyhook(name));
+        all.flat_map(|skyhook| blockers(cluster, report, skyhook, goal))
+            .collect()
     }
 
     /// How far a custom resource has got. Nothing is said of what could not be read.
@@ -136,11 +120,8 @@ fn complete(cluster: &Cluster, skyhook: &Skyhook) -> Standing {
     let current = observed == 0 || observed >= skyhook.metadata.generation || skyhook.deleting();
     let says_so = status.status == Some(Status::Complete);
     let nodes: Vec<_> = cluster.selected(skyhook).collect();
-    let done = |on: Option<&OnNode>| skyhook.is_node_complete(on);
-    let complete = nodes
-        .iter()
-        .filter(|node| done(cluster.on_node(node, skyhook.name())))
-        .count();
+    let done = |node: &&&Node| cluster.is_complete_on(skyhook, node);
+    let complete = nodes.iter().filter(done).count();
     if says_so && current && complete == nodes.len() {
         return Standing::Met;
     }
@@ -193,25 +174,27 @@ fn uninstalled(
     skyhook: Option<&Skyhook>,
     package: Option<&str>,
 ) -> Standing {
-    let asked = |skyhook: &Skyhook, package: &str| {
-        let uninstall = skyhook.package(package).map(|p| p.uninstall());
-        uninstall.is_some_and(|u| u.enabled && (u.apply || skyhook.deleting()))
-    };
-    let wanted = |candidate: &str| match package {
-        Some(package) => package == candidate,
-        None => skyhook.is_some_and(|s| asked(s, candidate)),
-    };
     if !matches!(cluster.nodes, Read::Ok(_)) {
         return Standing::Not("the nodes cannot be read".to_owned());
     }
-    let mut left = 0;
-    for (_, on) in cluster.tracked(name) {
-        let there = on
-            .entries()
-            .iter()
-            .any(|e| wanted(identity(e).0) || (package.is_none() && e.stage.is_uninstall()));
+    let asked = |package: &str| {
+        let asked = skyhook.and_then(|s| s.uninstall_asked_by(s.package(package)?));
+        asked.is_some()
+    };
+    // The operator does nothing on nodes that are not selected.
+    let counts = |p: &Placement<'_>| p.selected || skyhook.is_none();
+    let (mut left, mut under_way) = (BTreeSet::new(), false);
+    for placement in cluster.placements(name).filter(counts) {
+        let uninstall = placement.phase.is_uninstall();
+        let wanted = match package {
+            Some(package) => package == placement.package,
+            None => uninstall || asked(placement.package),
+        };
+        under_way |= wanted && uninstall;
         // What cannot be read may hold it.
-        left += usize::from(there || on.is_malformed());
+        if placement.phase == Phase::Malformed || (wanted && placement.entry.is_some()) {
+            left.insert(&placement.node.name);
+        }
     }
     let executions = cluster.executions();
     let running = executions.all().iter().filter(|e| {
@@ -220,7 +203,7 @@ fn uninstalled(
             && e.alive()
             && package.is_none_or(|p| p == e.package)
     });
-    match (left, running.count()) {
+    match (left.len(), running.count()) {
         (0, 0) => Standing::Met,
         (0, n) => Standing::Not(format!(
             "gone from all nodes, but {} to end",
@@ -234,28 +217,16 @@ fn uninstalled(
                 ),
                 Some(format!("kubectl skyhook uninstall status {name}")),
             ),
-            (Some(skyhook), Some(package))
-                if !asked(skyhook, package) && !under_way(cluster, name, package) =>
-            {
-                Standing::Never(
-                    format!(
-                        "nobody asks for the uninstall of {package}, which is on {}",
-                        plural(left, "node")
-                    ),
-                    Some(format!("kubectl skyhook uninstall {name} {package}")),
-                )
-            }
+            (Some(_), Some(package)) if !asked(package) && !under_way => Standing::Never(
+                format!(
+                    "nobody asks for the uninstall of {package}, which is on {}",
+                    plural(left, "node")
+                ),
+                Some(format!("kubectl skyhook uninstall {name} {package}")),
+            ),
             _ => Standing::Not(format!("still on {}", plural(left, "node"))),
         },
     }
-}
-
-/// Whether an uninstall is recorded, though nobody asks for it any more.
-fn under_way(cluster: &Cluster, name: &str, package: &str) -> bool {
-    cluster.tracked(name).any(|(_, on)| {
-        let mut entries = on.entries().iter();
-        entries.any(|e| identity(e).0 == package && e.stage.is_uninstall())
-    })
 }
 
 impl From<&Standing> for Option<Error> {

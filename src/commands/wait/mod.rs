@@ -1,5 +1,4 @@
 mod condition;
-pub mod look;
 mod poll;
 pub mod waited;
 
@@ -8,21 +7,23 @@ use std::time::Duration;
 use self::condition::{Condition, Standing};
 use self::poll::{Ended, poll};
 use self::waited::Waited;
-use crate::args::connection::duration;
+use crate::args::duration::duration;
+use crate::args::named;
 use crate::cluster::{Cluster, Source};
-use crate::commands::diagnose::view::Diagnosis;
-use crate::commands::node::selection;
-use crate::commands::package::scope;
+use crate::commands::shared::command::command;
+use crate::commands::shared::diagnosis::Diagnosis;
+use crate::commands::shared::scope;
+use crate::commands::shared::selection;
 use crate::ctx::{self, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::rules::Scope;
-use crate::view::human;
+use crate::view::duration_text;
 
 /// Wait until custom resources have got somewhere
 ///
 /// Waits for all of them, or with --for=erroring for the first. It ends with exit code 2, and says why, as soon as
-/// a rule at error level finds, twice in a row, that it cannot go on by itself; with 5 when the time is up. It bears
-/// nodes that reboot and an API server that is away for a while.
+/// the rules find, twice in a row, that something is blocked until somebody acts; with 5 when the time is up. It
+/// tolerates failures that are retried, nodes that reboot and an API server that is away for a while.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # After a change of the spec
@@ -32,33 +33,41 @@ use crate::view::human;
   kubectl delete skyhook gpu-tune --wait=false && kubectl skyhook wait gpu-tune --for=deleted")]
 pub struct Args {
     /// The custom resources; all, if none is named
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = named::skyhook)]
     names: Vec<String>,
 
     /// What to wait for; with uninstalled=PACKAGE for this one package
     #[arg(
         long = "for",
         value_name = "complete|uninstalled|deleted|erroring",
-        default_value = "complete",
-        overrides_with = "condition"
+        default_value = "complete"
     )]
     condition: Condition,
 
     /// How long to wait; 0 waits for ever
-    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration, overrides_with = "timeout")]
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration)]
     timeout: Duration,
 
-    /// Wait on, although something cannot go on by itself
+    /// Keep waiting even if a blocking problem is found
     #[arg(long)]
     keep_going: bool,
 
+    /// How long something that is retried may fail before the wait ends [default: 2m; 0 where Jobs count their attempts]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    tolerate: Option<Duration>,
+
     /// How often to look
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration, hide_short_help = true,
-        overrides_with = "interval")]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration, hide_short_help = true)]
     interval: Duration,
 }
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+command! {
+    "wait": Args => run,
+    needs: needs(),
+    prints: { "Waited": waited::Document, "Diagnosis": crate::commands::shared::diagnosis::Document },
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let needs = needs();
     if !ctx.global().reading.from.is_empty() {
         return Err(Error::usage("files do not change; wait needs a cluster")
@@ -86,7 +95,7 @@ pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             ctx.show(&waited)?;
             Ok(Exit::Done)
         }
-        Some(Some(Ok(Ended::Hindered(cluster, report)))) => {
+        Some(Some(Ok(Ended::Blocked(cluster, report)))) => {
             ctx.show(&Diagnosis::new(&cluster, report))?;
             Ok(Exit::Findings)
         }
@@ -97,7 +106,7 @@ pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
                 exit: Exit::TimedOut,
                 ..Error::failed(format!(
                     "timed out after {}: {}",
-                    spoken(args.timeout),
+                    duration_text(args.timeout),
                     waited.missing().join("; ")
                 ))
             }
@@ -120,14 +129,6 @@ pub fn needs() -> Vec<Source> {
     needs.sort_unstable();
     needs.dedup();
     needs
-}
-
-/// `30m`, and `300ms` where that would be nothing.
-pub fn spoken(time: Duration) -> String {
-    match jiff::SignedDuration::try_from(time) {
-        Ok(time) if time.as_secs() > 0 => human(time),
-        _ => format!("{time:?}"),
-    }
 }
 
 impl Args {

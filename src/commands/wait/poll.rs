@@ -1,15 +1,15 @@
 //! Looking again and again, politely.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::look::{Look, Trouble, look};
 use super::waited::Waited;
 use super::{Args, Condition, needs};
 use crate::cluster::{Cluster, Source};
+use crate::commands::shared::look::{Look, Trouble, look};
 use crate::ctx::Ctx;
 use crate::error::Result;
-use crate::rules::{self, Finding, Report, Scope, Subject};
+use crate::rules::confirm::{Suspects, tolerated};
+use crate::rules::{self, Report, Scope};
 
 /// Everything is read at least every so many looks; in between only the custom resources are, unless they change.
 const WHOLE_EVERY: u32 = 5;
@@ -19,8 +19,8 @@ const SHORTEST: Duration = Duration::from_millis(10);
 /// How the waiting has ended.
 pub enum Ended {
     Met,
-    /// It cannot go on, for these reasons.
-    Hindered(Box<Cluster>, Report),
+    /// It is blocked, for these reasons.
+    Blocked(Box<Cluster>, Report),
 }
 
 /// Looks until it has come about or cannot.
@@ -32,7 +32,8 @@ pub async fn poll(
     waited: &mut Waited,
 ) -> Result<Ended> {
     let mut cluster = first;
-    let mut suspects: BTreeSet<(&'static str, Subject)> = BTreeSet::new();
+    let executor = cluster.generation().executor();
+    let mut suspects = Suspects::new(args.tolerate.unwrap_or(tolerated(executor)));
     let mut shown = String::new();
     let mut trouble = Trouble::default();
     let may_go = args.condition == Condition::Deleted;
@@ -48,18 +49,19 @@ pub async fn poll(
         if !args.keep_going {
             let names = waited.names();
             let report = report(&cluster, &names);
-            let found = args.condition.hindrances(&cluster, &report, &names);
-            let now: BTreeSet<_> = found.into_iter().map(key).collect();
-            let confirmed: BTreeSet<_> = suspects.intersection(&now).cloned().collect();
+            let found = args.condition.blockers(&cluster, &report, &names);
+            let confirmed = suspects.confirm(cluster.taken_at, &found);
             if !confirmed.is_empty() {
-                let report = report.stuck_by(|f| confirmed.contains(&key(f)));
-                return Ok(Ended::Hindered(Box::new(cluster), report));
+                let report = report.stuck_by(&confirmed);
+                return Ok(Ended::Blocked(Box::new(cluster), report));
             }
-            suspects = now;
         }
-        // Sources are read side by side: what one look sees may be two moments, so it must be seen again.
         let before = versions(&cluster, waited);
-        let mut looks = if suspects.is_empty() { 0 } else { WHOLE_EVERY };
+        let mut looks = if suspects.look_again() {
+            WHOLE_EVERY
+        } else {
+            0
+        };
         cluster = loop {
             tokio::time::sleep(args.interval.max(SHORTEST)).await;
             looks += 1;
@@ -93,11 +95,6 @@ fn report(cluster: &Cluster, names: &[String]) -> Report {
         ..Scope::default()
     };
     rules::diagnose(cluster, &scope)
-}
-
-/// By which a finding is known again at the next look.
-fn key(finding: &Finding) -> (&'static str, Subject) {
-    (finding.rule.code, finding.subject.clone())
 }
 
 /// What changes whenever the operator writes.

@@ -41,9 +41,10 @@ impl Waited {
 
     pub fn met(&self) -> bool {
         let mut met = self.items.iter().map(|(_, s)| *s == Standing::Met);
-        match self.condition.any() {
-            true => met.any(|met| met),
-            false => met.all(|met| met),
+        if self.condition.any() {
+            met.any(|met| met)
+        } else {
+            met.all(|met| met)
         }
     }
 
@@ -97,7 +98,7 @@ impl View for Waited {
             },
         });
         let document = Document {
-            api_version: crate::commands::API_VERSION,
+            api_version: crate::view::API_VERSION,
             kind: "Waited",
             condition: self.condition.to_string(),
             items: items.collect(),

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::api::Skyhook;
-use crate::plan::Field;
+use crate::api::skyhook::CompartmentStatus;
+use crate::plan::{Field, Grade};
 
 /// The fields of the status that make a rollout start anew, every zero spelled out.
 ///
@@ -13,34 +14,7 @@ pub fn reset(skyhook: &Skyhook) -> Option<Vec<Field>> {
     skyhook.status.status.as_ref()?;
     let mut fields = Vec::new();
     for (name, compartment) in &skyhook.status.compartment_statuses {
-        let path = |field: &str| {
-            ["status", "compartmentStatuses", name, "batchState", field]
-                .map(str::to_owned)
-                .into_iter()
-        };
-        let Some(batch) = &compartment.batch_state else {
-            let fresh: serde_json::Map<String, Value> = FRESH
-                .iter()
-                .map(|(field, value)| ((*field).to_owned(), value()))
-                .collect();
-            let path = path("").take(4);
-            fields.push(Field::new(path, None, Some(fresh.into())).whatever_it_is());
-            continue;
-        };
-        let now = [
-            json!(batch.current_batch),
-            json!(batch.consecutive_failures),
-            json!(batch.completed_nodes),
-            json!(batch.failed_nodes),
-            json!(batch.should_stop),
-            json!(batch.last_batch_size),
-            json!(batch.last_batch_failed),
-        ];
-        for ((field, fresh), now) in FRESH.iter().zip(now) {
-            let zero = now == json!(0) || now == json!(false);
-            let field = Field::new(path(field), (!zero).then_some(now), Some(fresh()));
-            fields.push(field.whatever_it_is());
-        }
+        counters(&mut fields, name, compartment);
     }
     let offset = Some(skyhook.status.node_order_offset).filter(|n| *n != 0);
     fields.push(
@@ -61,6 +35,70 @@ pub fn reset(skyhook: &Skyhook) -> Option<Vec<Field>> {
         fields.push(field.whatever_it_is());
     }
     Some(fields)
+}
+
+/// The fields of the status by which nodes lose their place in the batch; none for nodes that have none.
+pub fn leave<'a>(skyhook: &Skyhook, nodes: impl Iterator<Item = &'a str>) -> Vec<Field> {
+    let place = |node: &'a str| {
+        let since = skyhook.status.node_priority.get(node)?;
+        let path = ["status", "nodePriority", node];
+        let now = json!(since.map(|s| s.to_string()));
+        Some(Field::new(path, Some(now), None).whatever_it_is())
+    };
+    nodes.filter_map(place).collect()
+}
+
+/// What the next batch may do at worst to nodes that nobody knows yet.
+pub fn grade_of_next(skyhook: &Skyhook) -> Grade {
+    let grades = skyhook
+        .packages()
+        .map(|(name, p)| Grade::of_rerun(skyhook.pending_interrupt(name, p)));
+    grades.max().unwrap_or(Grade::B2)
+}
+
+/// The same for one compartment alone, with the places of its nodes in the batch.
+pub fn reset_compartment(skyhook: &Skyhook, name: &str, nodes: &[&str]) -> Option<Vec<Field>> {
+    skyhook.status.status.as_ref()?;
+    let mut fields = Vec::new();
+    counters(
+        &mut fields,
+        name,
+        skyhook.status.compartment_statuses.get(name)?,
+    );
+    fields.extend(leave(skyhook, nodes.iter().copied()));
+    Some(fields)
+}
+
+/// The counters of one compartment.
+fn counters(fields: &mut Vec<Field>, name: &str, compartment: &CompartmentStatus) {
+    let path = |field: &str| {
+        ["status", "compartmentStatuses", name, "batchState", field]
+            .map(str::to_owned)
+            .into_iter()
+    };
+    let Some(batch) = &compartment.batch_state else {
+        let fresh: serde_json::Map<String, Value> = FRESH
+            .iter()
+            .map(|(field, value)| ((*field).to_owned(), value()))
+            .collect();
+        let path = path("").take(4);
+        fields.push(Field::new(path, None, Some(fresh.into())).whatever_it_is());
+        return;
+    };
+    let now = [
+        json!(batch.current_batch),
+        json!(batch.consecutive_failures),
+        json!(batch.completed_nodes),
+        json!(batch.failed_nodes),
+        json!(batch.should_stop),
+        json!(batch.last_batch_size),
+        json!(batch.last_batch_failed),
+    ];
+    for ((field, fresh), now) in FRESH.iter().zip(now) {
+        let zero = now == json!(0) || now == json!(false);
+        let field = Field::new(path(field), (!zero).then_some(now), Some(fresh()));
+        fields.push(field.whatever_it_is());
+    }
 }
 
 /// Whether a rollout is anywhere but at its start.

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::Skyhook;
-use crate::cluster::{Cluster, Node, OnNode};
+use crate::api::{Entry, NodeState, Package, Skyhook, State};
+use crate::cluster::{Cluster, Node, Phase};
 use crate::plan::{Consequences, Grade};
 use crate::view::{NodeSet, list, plural};
 
@@ -48,29 +48,40 @@ impl<'a> Reruns<'a> {
             let done = "what packages do to the host when they run again";
             effects.cannot_be_undone.push(done.to_owned());
         }
-        if let Some(first) = ignored.first() {
-            let set = NodeSet::of(ignored.iter().copied()).limited(6);
-            let (them, each) = match ignored.len() {
-                1 => (format!("{set} carries"), ""),
-                _ => (format!("{set} carry"), ", and likewise for the others"),
-            };
-            effects.warn(format!(
-                "{them} the ignore label: nothing runs there until `kubectl skyhook node unignore {first}`{each}"
-            ));
-        }
-        if let Some(skyhook) = skyhook.filter(|s| !s.runs() && !super::hold::left_behind(s)) {
-            let (what, command) = match skyhook.paused() {
-                true => ("paused", "resume"),
-                false => ("disabled", "enable"),
-            };
-            effects.warn(format!(
-                "{} is {what}: nothing runs until `kubectl skyhook {command} {}`",
-                skyhook.reference(),
-                skyhook.name()
-            ));
+        ignored_nodes(&ignored, &mut effects);
+        if let Some(skyhook) = skyhook.filter(|s| !s.runs() && s.hold().is_none()) {
+            stands_still(skyhook, &mut effects);
         }
         effects
     }
+}
+
+/// Says that nothing runs on ignored nodes.
+fn ignored_nodes(ignored: &[&str], effects: &mut Consequences) {
+    let Some(first) = ignored.first() else {
+        return;
+    };
+    let set = NodeSet::of(ignored.iter().copied()).limited(6);
+    let (them, each) = match ignored.len() {
+        1 => (format!("{set} carries"), ""),
+        _ => (format!("{set} carry"), ", and likewise for the others"),
+    };
+    effects.warn(format!(
+        "{them} the ignore label: nothing runs there until `kubectl skyhook node unignore {first}`{each}"
+    ));
+}
+
+/// Says that nothing runs for a custom resource that is paused or disabled.
+fn stands_still(skyhook: &Skyhook, effects: &mut Consequences) {
+    let (what, command) = match skyhook.paused() {
+        true => ("paused", "resume"),
+        false => ("disabled", "enable"),
+    };
+    effects.warn(format!(
+        "{} is {what}: nothing runs until `kubectl skyhook {command} {}`",
+        skyhook.reference(),
+        skyhook.name()
+    ));
 }
 
 /// Counts a node with the interrupts that its packages carry.
@@ -91,6 +102,41 @@ enum Begins {
     Install,
 }
 
+impl Begins {
+    fn of(
+        skyhook: &Skyhook,
+        package: &Package,
+        phase: Phase,
+        entry: Option<&Entry>,
+    ) -> Option<Begins> {
+        let leaves = skyhook.uninstalls(package);
+        let over = if leaves {
+            Phase::Absent
+        } else {
+            Phase::Complete
+        };
+        if phase == over || (skyhook.deleting() && !leaves) {
+            return None;
+        }
+        let complete = |e: &Entry| e.state == State::Complete;
+        Some(match entry {
+            Some(e) if leaves && e.stage.is_uninstall() => Begins::UninstallAgain,
+            // No uninstall starts before the stage at work is complete.
+            Some(e) if leaves && complete(e) => Begins::Uninstall,
+            _ => Begins::Install,
+        })
+    }
+
+    fn note(self, what: &str, nodes: usize) -> String {
+        let on = plural(nodes, "node");
+        match self {
+            Begins::Uninstall => format!("the uninstall of {what} starts on {on}"),
+            Begins::UninstallAgain => format!("the uninstall of {what} continues on {on}"),
+            Begins::Install => format!("the operator goes on with {what} on {on}"),
+        }
+    }
+}
+
 /// What begins on these nodes once nothing keeps the operator from working there on the custom resource.
 ///
 /// The notes say which one it is where that is not plain.
@@ -104,24 +150,14 @@ pub fn begins(
     let mut work: BTreeMap<(Begins, &str), usize> = BTreeMap::new();
     let (mut concerned, mut gpus) = (0, 0);
     for node in nodes {
-        let on = cluster.on_node(node, skyhook.name());
-        let selected = skyhook.spec.node_selectors.matches(&node.labels);
-        if !selected || on.is_some_and(OnNode::is_malformed) {
-            continue;
-        }
         let mut kinds = BTreeSet::new();
         let mut any = false;
         for (name, package) in skyhook.packages() {
-            let entry = on.and_then(|on| on.entry(&package.entry_key(name)));
-            let begins = match (skyhook.uninstalls(package), entry) {
-                (true, None) => None,
-                (true, Some(e)) if e.stage.is_uninstall() => Some(Begins::UninstallAgain),
-                (true, Some(_)) => Some(Begins::Uninstall),
-                (false, _) if skyhook.deleting() => None,
-                (false, Some(e)) if skyhook.is_package_complete(name, e) => None,
-                (false, _) => Some(Begins::Install),
-            };
-            if let Some(begins) = begins {
+            let placement = cluster.placement(skyhook, name, node);
+            if !placement.selected || placement.malformed.is_some() {
+                continue;
+            }
+            if let Some(begins) = Begins::of(skyhook, package, placement.phase, placement.entry) {
                 any = true;
                 *work.entry((begins, name)).or_default() += 1;
                 let interrupt = skyhook.pending_interrupt(name, package);
@@ -138,17 +174,60 @@ pub fn begins(
     effects.nodes = effects.nodes.max(concerned);
     effects.gpus = effects.gpus.max(gpus);
     for ((begins, name), nodes) in work {
-        let on = plural(nodes, "node");
         let what = match plain {
             true => name.to_owned(),
             false => format!("{name} of {}", skyhook.name()),
         };
-        effects.notes.push(match begins {
-            Begins::Uninstall => format!("the uninstall of {what} starts on {on}"),
-            Begins::UninstallAgain => format!("the uninstall of {what} continues on {on}"),
-            Begins::Install => format!("the operator goes on with {what} on {on}"),
-        });
+        effects.notes.push(begins.note(&what, nodes));
     }
+}
+
+/// What begins on a node whose state the operator can read again.
+pub fn begins_from(skyhook: &Skyhook, node: &Node, state: &NodeState, effects: &mut Consequences) {
+    if !skyhook.runs() || !skyhook.spec.node_selectors.matches(&node.labels) {
+        return;
+    }
+    let mut kinds = BTreeSet::new();
+    for (name, package) in skyhook.packages() {
+        let entry = state.entry(&package.entry_key(name));
+        let phase = skyhook.phase(name, Some(state));
+        if let Some(begins) = Begins::of(skyhook, package, phase, entry) {
+            let interrupt = skyhook.pending_interrupt(name, package);
+            effects.at_least(Grade::of_rerun(interrupt));
+            kinds.extend(interrupt);
+            effects.notes.push(begins.note(name, 1));
+        }
+    }
+    interrupts(&kinds, effects);
+}
+
+/// What it means that the uninstall of a package runs on these nodes.
+pub fn uninstalls(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    package: &str,
+    nodes: &[&Node],
+    effects: &mut Consequences,
+) {
+    let spec = skyhook.package(package);
+    let interrupt = spec.and_then(|p| skyhook.pending_interrupt(package, p));
+    effects.at_least(Grade::of_rerun(interrupt));
+    for _ in nodes {
+        interrupts(&interrupt.into_iter().collect(), effects);
+    }
+    let on = plural(nodes.len(), "node");
+    effects
+        .notes
+        .push(format!("the uninstall of {package} runs on {on}"));
+    if !skyhook.runs() {
+        stands_still(skyhook, effects);
+    }
+    let ignored: Vec<&str> = nodes
+        .iter()
+        .filter(|n| n.ignored(cluster.generation()))
+        .map(|n| n.name.as_str())
+        .collect();
+    ignored_nodes(&ignored, effects);
 }
 
 /// Warns where a missing entry means "uninstalled" although no uninstall has run; returns whether there is such one.
@@ -170,11 +249,19 @@ pub fn bypassed_uninstalls(
         1 => ("counts", "it", "has", "its"),
         _ => ("count", "they", "have", "their"),
     };
+    let asked_for = gated
+        .iter()
+        .all(|name| skyhook.package(name).is_some_and(|p| skyhook.uninstalls(p)));
     effects.warn(if skyhook.deleting() {
         format!(
             "{} is being deleted: without {their} entry {names} {count} as uninstalled, the deletion \
              goes ahead, and what {they} installed stays on the hosts",
             skyhook.reference()
+        )
+    } else if asked_for {
+        format!(
+            "without {their} entry {names} {count} as uninstalled: the uninstall does not run, and what {they} \
+             installed stays on the hosts"
         )
     } else {
         format!(

@@ -1,17 +1,13 @@
 //! Pause, act, resume: for writes to keys that the operator could write meanwhile.
 
 use crate::api::{Executor, Generation, Skyhook, State, Status};
-use crate::cluster::{Cluster, Node};
-use crate::plan::{Change, Edit, Kind, Metadata, Plan, Sign, Stage, Step, Target, Until};
+use crate::cluster::{Cluster, Node, Read, Source};
+use crate::plan::{Change, Hold, Kind, Plan, Sign, Stage, Step, Target, Until};
 
 /// How long the operator may take to see that it is paused, in seconds.
 const AT_MOST: u64 = 20;
 /// How long a pod may take to end, in seconds.
 const POD_AT_MOST: u64 = 90;
-/// Where the reason of a pause is noted.
-const REASON: &str = "kubectl-skyhook/pause-reason";
-/// How the reason begins where the pause is ours alone and ends with the plan.
-const OURS: &str = "held for: ";
 
 /// Whether the operator could be about to write the node state of one of these nodes.
 ///
@@ -28,49 +24,70 @@ pub fn is_needed(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> bool 
         on.is_some_and(|on| on.entries().iter().any(moving))
             || executions.on(skyhook.name(), &node.name).any(|e| e.alive())
     };
-    left_behind(skyhook)
+    let unseen = |source| matches!(cluster.source(source), Read::Unreadable(_));
+    skyhook.hold().is_some()
         || skyhook.status.status == Some(Status::InProgress)
         || nodes.iter().any(at_work)
+        || unseen(Source::Pods)
+        || unseen(Source::Jobs)
 }
 
-/// Ends the pods on these nodes that fail and start again, each time writing their entry anew: what is forgotten of a
-/// custom resource that is being deleted would come back, and the deletion would wait for it again.
+/// Ends the pods on these nodes that fail and start again, each time writing their entry anew: what is forgotten would
+/// come back. So it is in a deletion, which would wait for it again, and while the custom resource is paused or disabled:
+/// the operator then replaces no pod. A pod that is still at work is left alone and named, as it writes its entry, too.
 ///
-/// A node that is not ready reports nothing, and ends no pod either.
+/// Jobs are stopped by a pause. A node that is not ready reports nothing, and ends no pod either.
 pub fn end_failing(
     cluster: &Cluster,
     skyhook: &Skyhook,
     nodes: &[&Node],
     package: Option<&str>,
-) -> Vec<Stage> {
+    plan: &mut Plan,
+) {
+    let stands_still = !skyhook.runs() && skyhook.hold().is_none();
+    if away(cluster) || !(skyhook.deleting() || stands_still) {
+        return;
+    }
     let executions = cluster.executions();
     let fails = |node: &Node, name: &str| {
         let on = cluster.on_node(node, skyhook.name());
         let mut entries = on.into_iter().flat_map(|on| on.entries());
         entries.any(|e| e.state == State::Erroring && (name.is_empty() || e.name == name))
     };
-    let mut pods = Vec::new();
-    for node in nodes.iter().filter(|n| n.ready() && skyhook.deleting()) {
+    let (mut failing, mut at_work) = (Vec::new(), Vec::new());
+    for node in nodes.iter().filter(|n| n.ready()) {
         let all = executions.on(skyhook.name(), &node.name);
-        let failing = all
-            .filter(|e| e.job.is_none() && e.alive() && fails(node, &e.package))
+        let bare = all
+            .filter(|e| e.job.is_none() && e.alive())
             .filter(|e| package.is_none_or(|p| e.interrupt || e.package == p));
-        for pod in failing.flat_map(|e| e.pods.iter()) {
-            pods.push(Target {
-                kind: Kind::Pod,
-                namespace: pod.metadata.namespace.clone(),
-                name: pod.name().to_owned(),
-                uid: pod.metadata.uid.clone(),
-            });
+        for execution in bare {
+            match fails(node, &execution.package) {
+                true => failing.extend(execution.pods.iter().map(|pod| Target {
+                    kind: Kind::Pod,
+                    namespace: pod.metadata.namespace.clone(),
+                    name: pod.name().to_owned(),
+                    uid: pod.metadata.uid.clone(),
+                })),
+                false => at_work.push(execution.reference()),
+            }
         }
     }
-    if pods.is_empty() {
-        return Vec::new();
+    if stands_still && let Some(first) = at_work.first() {
+        let more = match at_work.len() {
+            1 => String::new(),
+            n => format!(" and {} more", n - 1),
+        };
+        plan.consequences.warn(format!(
+            "{first}{more} still runs: once it ends, the operator records it again, and nothing runs anew; wait for it first"
+        ));
+    }
+    if failing.is_empty() {
+        return;
     }
     let why = "it fails, and would write down again what is forgotten";
     let step = |pod: &Target| Step::new(pod.clone(), Change::Delete { was: None }, why);
-    let mut stages = vec![Stage::of(pods.iter().map(step).collect())];
-    stages.extend(pods.into_iter().map(|target| Stage {
+    let mut stages = vec![Stage::of(failing.iter().map(step).collect())];
+    stages.extend(failing.into_iter().map(|target| Stage {
         until: Some(Until {
             target,
             sign: Sign::Gone,
@@ -78,14 +95,17 @@ pub fn end_failing(
         }),
         ..Stage::default()
     }));
-    stages
+    plan.stages.splice(0..0, stages);
 }
 
 /// Whether the operator may act on a custom resource at all.
 pub fn acts(cluster: &Cluster, skyhook: &Skyhook) -> bool {
     // Nor does it while a migration holds it.
     let held = cluster.holding().next().is_some();
-    !away(cluster) && !held && !skyhook.disabled() && (!skyhook.paused() || left_behind(skyhook))
+    !away(cluster)
+        && !held
+        && !skyhook.disabled()
+        && (!skyhook.paused() || skyhook.hold().is_some())
 }
 
 /// Whether the operator is known to be scaled to zero.
@@ -95,15 +115,9 @@ pub fn away(cluster: &Cluster) -> bool {
     })
 }
 
-/// Whether a plan that did not get to its end has left the custom resource paused.
-pub fn left_behind(skyhook: &Skyhook) -> bool {
-    let reason = skyhook.metadata.annotations.get(REASON);
-    skyhook.paused() && reason.is_some_and(|r| r.starts_with(OURS))
-}
-
 /// Puts the stages of a plan between a pause that is waited for and its end, and says so.
-pub fn around(plan: Plan, skyhook: &Skyhook) -> Plan {
-    let Some([first, last]) = ends(skyhook, &plan.title) else {
+pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
+    let Some([first, last]) = ends(cluster, skyhook, &plan.title) else {
         return plan;
     };
     let mut stages = vec![first];
@@ -126,61 +140,51 @@ pub fn around(plan: Plan, skyhook: &Skyhook) -> Plan {
 }
 
 /// A pause that is waited for, and its end.
-pub fn ends(skyhook: &Skyhook, title: &str) -> Option<[Stage; 2]> {
-    let generation = skyhook.generation()?;
-    let target = Target::skyhook(generation, skyhook.name(), skyhook.metadata.uid.as_deref());
-    let annotations = &skyhook.metadata.annotations;
-    let key = generation.key("pause");
-    let reason = format!("{OURS}{title}");
-    // A pause that an earlier try left behind is taken over, and ended.
-    let ours = left_behind(skyhook);
-    let before = |key: &str| annotations.get(key).map(String::as_str);
-    let after = |key: &str| if ours { None } else { before(key) };
-    let step = |edits: [(&str, Option<&str>, Option<&str>); 2], bare: bool, why: &str| {
-        let mut change = Metadata {
-            no_annotations: bare,
-            ..Metadata::default()
-        };
-        for (key, from, to) in edits {
-            change = change.annotation(key, Edit::new(from, to));
-        }
-        Step::new(target.clone(), Change::Metadata(change), why)
-    };
-    let pause = step(
-        [
-            (&key, before(&key), Some("true")),
-            (REASON, before(REASON), Some(&reason)),
-        ],
-        annotations.is_empty(),
-        "hold the operator",
-    );
-    let resume = step(
-        [
-            (&key, Some("true"), after(&key)),
-            (REASON, Some(&reason), after(REASON)),
-        ],
-        false,
-        "let the operator go on",
-    )
-    .may_be_gone();
+pub fn ends(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[Stage; 2]> {
+    let target = target(skyhook)?;
+    let [hold, release] = pair(cluster, skyhook, title)?;
     let first = Stage {
-        steps: vec![pause],
+        steps: vec![Step::new(
+            target.clone(),
+            Change::Hold(hold),
+            "hold the operator",
+        )],
         until: Some(Until {
-            target,
+            target: target.clone(),
             sign: Sign::Paused,
             at_most: AT_MOST,
         }),
         always: false,
     };
-    let last = Stage {
-        steps: vec![resume],
-        until: None,
-        always: true,
-    };
-    Some([first, last])
+    Some([first, end(target, release)])
 }
 
-/// The annotation that keeps the reason of a pause.
-pub fn reason_key() -> &'static str {
-    REASON
+/// A pause for a plan of this title, and its end.
+pub fn pair(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[Hold; 2]> {
+    let key = skyhook.generation()?.key("pause");
+    let annotations = |key: &str| skyhook.metadata.annotations.get(key).map(String::as_str);
+    let left = skyhook.hold().filter(|_| cluster.left_paused(skyhook));
+    Some(Hold::around(&key, title, annotations, left.map(|h| h.text)))
+}
+
+/// The end of a pause that a plan has left behind which did not get to its own.
+pub fn left_behind(cluster: &Cluster, skyhook: &Skyhook) -> Option<Stage> {
+    let hold = skyhook.hold().filter(|_| cluster.left_paused(skyhook))?;
+    let key = skyhook.generation()?.key("pause");
+    Some(end(target(skyhook)?, Hold::end(&key, &hold)))
+}
+
+/// The end of a pause, whatever came of the stages before.
+pub fn end(target: Target, release: Hold) -> Stage {
+    let step = Step::new(target, Change::Release(release), "let the operator go on");
+    Stage {
+        steps: vec![step.may_be_gone()],
+        until: None,
+        always: true,
+    }
+}
+
+fn target(skyhook: &Skyhook) -> Option<Target> {
+    let uid = skyhook.metadata.uid.as_deref();
+    Some(Target::skyhook(skyhook.generation()?, skyhook.name(), uid))
 }

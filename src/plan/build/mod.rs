@@ -4,3 +4,4 @@ pub mod batches;
 pub mod effects;
 pub mod hold;
 pub mod node;
+pub mod node_state;

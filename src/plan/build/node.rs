@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::api::{Generation, NodeState, Stage, State, keys};
+use crate::api::{Generation, NodeState, Stage, State, Status, keys};
 use crate::cluster::node::Taint;
 use crate::cluster::{Cluster, Node, OnNode};
 use crate::plan::{At, Change, Edit, Metadata, Move, Pin};
@@ -161,6 +161,20 @@ fn take_keys(
     }
     if let Some(value) = on.cordon_value.as_ref().filter(|_| taken.cordon) {
         change = change.annotation(keys::cordon(generation, name), follows(value));
+    }
+    change
+}
+
+/// The operator's status of a custom resource on a node set, and the label that repeats it.
+pub fn status(generation: Generation, name: &str, on: &OnNode, to: &Status) -> Metadata {
+    let key = keys::status(generation, name);
+    let set = |from: Option<&Status>| Edit::new(from.map(Status::as_str), Some(to.as_str()));
+    let mut change = Metadata::default();
+    if on.status.as_ref() != Some(to) {
+        change = change.annotation(&key, set(on.status.as_ref()));
+    }
+    if let Some(label) = on.status_label.as_ref().filter(|l| *l != to) {
+        change = change.label(&key, set(Some(label)));
     }
     change
 }

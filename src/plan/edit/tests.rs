@@ -1,6 +1,7 @@
 //! Edits on values that are not the planned ones.
 
 use super::*;
+use crate::api::Generation;
 use crate::api::keys;
 
 const STATE: &str = r#"{"a|1":{"name":"a","version":"1","stage":"apply","state":"erroring","restarts":3},"b|1":{"name":"b","version":"1","stage":"config","state":"complete"}}"#;

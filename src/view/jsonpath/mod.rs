@@ -8,7 +8,6 @@
 //! `[*]` and filters work on objects, `{.}` is the whole. Where the data is at fault kubectl is followed: a key that
 //! is missing prints nothing, an index out of range and a comparison of a string with a number fail.
 
-mod filter;
 mod go;
 mod parse;
 mod refuse;
@@ -66,7 +65,7 @@ impl JsonPath {
     /// Data that the template does not fit.
     pub fn text(&self, document: &Value) -> Result<String, Misfit> {
         let mut out = String::new();
-        visit(&self.parts, &go::sorted(document), &mut |found| {
+        visit(&self.parts, &spelled(go::sorted(document)), &mut |found| {
             let found: Vec<String> = found.iter().map(|value| printed(value)).collect();
             out.push_str(&found.join(" "));
         })?;
@@ -82,9 +81,25 @@ impl JsonPath {
         let mut out = String::new();
         visit(&self.parts, &go::sorted(document), &mut |found| {
             let list = Value::Array(found.iter().map(|value| go::whole(value)).collect());
-            out.push_str(&escaped(&super::format::json(&list)));
+            out.push_str(&escaped(&crate::view::go_json::json(&list)));
         })?;
         Ok(out)
+    }
+}
+
+/// Data with what is harmful in its strings spelled out. What a template says in letters of its own is as the user wants.
+fn spelled(value: Value) -> Value {
+    let letters = |text: &str| super::harmless_lines(text).into_owned();
+    match value {
+        Value::String(text) => Value::String(letters(&text)),
+        Value::Array(items) => items.into_iter().map(spelled).collect(),
+        Value::Object(members) => {
+            let members = members.into_iter();
+            members
+                .map(|(key, value)| (letters(&key), spelled(value)))
+                .collect()
+        }
+        other => other,
     }
 }
 

@@ -1,17 +1,19 @@
 //! Templates and paths.
 
+mod filter;
+
 use jsonpath_rust::parser::model::{JpQuery, Segment, Selector};
 use serde_json::Value;
 
 use super::scan::{PathError, Scanner};
-use super::{Part, Path, Step, filter};
+use super::{Part, Path, Step};
 
 /// Ranges and filters nest this deep; nobody needs more, and the stack is finite.
 pub(super) const DEEPEST: usize = 32;
 
 /// Text with paths in braces; without any brace, a path.
 pub(super) fn template(text: &str) -> Result<Vec<Part>, PathError> {
-    if !text.contains('{') && !text.is_empty() {
+    if !text.contains(['{', '}']) && !text.is_empty() {
         return lone_path(text).map(|path| vec![Part::Path(path)]);
     }
     let mut scanner = Scanner::new(text);
@@ -258,6 +260,8 @@ fn bracket(scanner: &mut Scanner<'_>, place: Place) -> Result<Bracket, PathError
                 split = parts;
                 Selector::Name(key)
             }
+            // As in kubectl, where no index is a 0.
+            Some(']') if selectors.is_empty() => Selector::Index(0),
             Some(_) => index_or_slice(scanner)?,
         };
         selectors.push(selector);

@@ -48,9 +48,10 @@ fn bounds(value: &Value, start: Option<i64>, end: Option<i64>, one: bool) -> Res
     };
     let from_end = |at: i64| if at < 0 { at + length } else { at };
     let start = from_end(start.unwrap_or(0));
-    let end = match one {
-        true => start + 1,
-        false => from_end(end.unwrap_or(length)),
+    let end = if one {
+        start + 1
+    } else {
+        from_end(end.unwrap_or(length))
     };
     let outside = |index: i64| {
         Err(Misfit(format!(

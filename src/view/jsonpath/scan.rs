@@ -70,9 +70,10 @@ impl<'s> Scanner<'s> {
         PathError {
             what: what.into(),
             at: length + 1,
-            before: match length > SHOWN {
-                true => format!("…{tail}"),
-                false => tail,
+            before: if length > SHOWN {
+                format!("…{tail}")
+            } else {
+                tail
             },
         }
     }

@@ -244,3 +244,21 @@ proptest! {
         let _ = columns.map(|c| c.table(&node()).map(|table| table.len()));
     }
 }
+
+#[test]
+fn no_index_is_the_first_and_a_brace_that_closes_nothing_is_text() {
+    assert_eq!(text("{.status.images[].names[]}"), "a");
+    assert_eq!(text("}"), "}");
+    assert_eq!(text("{.metadata.name}}"), "gpu-1}");
+    let none = JsonPath::parse("{.items[]}").expect("a path");
+    assert!(none.text(&json!({"items": []})).is_err());
+}
+
+#[test]
+fn what_data_says_is_harmless_and_what_the_template_says_is_as_it_is() {
+    let path = JsonPath::parse(r#"{.a}{"\x1b[0m"}"#).expect("a path");
+    let said = path
+        .text(&json!({"a": "\u{1b}[31m\u{202e}x\n"}))
+        .expect("it fits");
+    assert_eq!(said, "^[[31m<U+202E>x\n\u{1b}[0m");
+}

@@ -112,9 +112,10 @@ fn main_containers(pod: &Value, fate: Fate, init: Vec<Value>) -> Option<Value> {
     if running && (!of_job || matches!(fate, Fate::Hang | Fate::Undying)) {
         return None;
     }
-    let (phase, state) = match running {
-        true => ("Succeeded", ended(0, "Completed")),
-        false => ("Running", json!({"running": {"startedAt": now()}})),
+    let (phase, state) = if running {
+        ("Succeeded", ended(0, "Completed"))
+    } else {
+        ("Running", json!({"running": {"startedAt": now()}}))
     };
     for container in &mut containers {
         container["ready"] = json!(phase == "Running");

@@ -96,7 +96,7 @@ pub fn deletion_freed_by_taking_up(cluster: &Cluster) {
         view.pods.is_empty()
     }))
     .stays(&none, LONG_ENOUGH);
-    cure(&gpu, "SKY101", json!({"node": "node-2"}), &["annotate"]);
+    cure(&gpu, "SKY101", json!({"node": "node-2"}), &["retry"]);
     gpu.until(pod("driver", "uninstall")).until(gone());
     all_well(cluster);
 }
@@ -152,6 +152,66 @@ pub fn deletion_freed_of_malformed_state(cluster: &Cluster) {
     cure(&gpu, "SKY108", json!({"node": "node-2"}), &["reset"]);
     gpu.until(gone());
     all_well(cluster);
+}
+
+/// SKY108, the way that loses nothing: the operator's own copy of the state, and the uninstall runs.
+pub fn deletion_goes_on_with_its_state_restored(cluster: &Cluster) {
+    let gpu = cluster.apply(&uninstallable());
+    gpu.until(complete());
+    break_state(cluster);
+    gpu.until(condition("NodeStateMalformed", "ParseError"));
+    gpu.delete()
+        .until(condition("DeletionBlocked", "MalformedNodeState"));
+    cluster.fate(pods("driver", "uninstall").on("node-2"), Fate::Hang);
+    cure(&gpu, "SKY108", json!({"node": "node-2"}), &["repair"]);
+    gpu.until(entry("node-2", DRIVER, "uninstall", "in_progress"));
+    cluster.heal();
+    gpu.until(gone());
+    all_well(cluster);
+}
+
+/// SKY206, with the operator's own copy of the state: nothing runs again.
+pub fn malformed_state_restored(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver());
+    gpu.until(complete());
+    let begun = || cluster.kubelet.begun("driver", "apply", "node-2");
+    let before = begun();
+    break_state(cluster);
+    gpu.until(condition("NodeStateMalformed", "ParseError"));
+    cure(&gpu, "SKY206", json!({"node": "node-2"}), &["repair"]);
+    gpu.until(everywhere(DRIVER, "config", "complete"))
+        .stays(&everywhere(DRIVER, "config", "complete"), LONG_ENOUGH)
+        .well();
+    assert_eq!(begun(), before, "nothing runs again");
+}
+
+/// A package that crash-loops under a pause is run again once it is resumed, and not before.
+pub fn rerun_while_paused(cluster: &Cluster) {
+    cluster.fate(pods("driver", "apply").on("node-2"), Fate::Exit(1));
+    let gpu = cluster.apply(&driver());
+    gpu.until(entry("node-2", DRIVER, "apply", "erroring"));
+    run(cluster, &["pause", "gpu", "--confirm"]);
+    gpu.until(status("paused"));
+    let args = [
+        "package",
+        "rerun",
+        "driver",
+        "--skyhook",
+        "gpu",
+        "--node",
+        "node-2",
+        "--confirm",
+    ];
+    run(cluster, &args);
+    let forgotten = that("node-2 has no entry", |view| {
+        view.entries(DRIVER).iter().all(|e| e.node != "node-2")
+    });
+    gpu.stays(&forgotten, LONG_ENOUGH);
+    cluster.heal();
+    run(cluster, &["resume", "gpu", "--confirm"]);
+    gpu.until(everywhere(DRIVER, "config", "complete"))
+        .until(complete())
+        .well();
 }
 
 /// SKY206: what stands on the node is not known, so everything runs again there.

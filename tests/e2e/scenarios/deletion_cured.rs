@@ -49,7 +49,7 @@ fn deleted_and_passed_over(gpu: &Rollout<'_>, code: &str, words: &[&str]) {
     cure(gpu, code, json!({"node": "node-2"}), words);
     gpu.stays(&still, LONG_ENOUGH)
         .diagnosed("SKY114", json!({"node": "node-2", "package": "driver"}));
-    cure(gpu, "SKY114", json!({"node": "node-2"}), &["annotate"]);
+    cure(gpu, "SKY114", json!({"node": "node-2"}), &["retry"]);
     gpu.until(pod("driver", "uninstall")).until(gone());
 }
 
@@ -164,7 +164,7 @@ pub fn drain_of_an_uninstall(cluster: &Cluster) {
             gpu.view().object.is_none() || passed_over.borrow().is_some()
         });
         if let Some(finding) = passed_over.take() {
-            carry_out(&gpu, &finding, &["annotate"]);
+            carry_out(&gpu, &finding, &["retry"]);
         }
     }
     gpu.until(gone());
@@ -179,11 +179,9 @@ pub fn operator_is_gone(cluster: &Cluster) {
     assert_eq!(said.exit, Some(2), "{said:#?}");
     assert_eq!(
         rows(&said),
-        [
-            "skyhook/gpu stalled SKY501 operator-not-running kubectl skyhook finalizer strip gpu --force"
-        ]
+        ["skyhook/gpu stalled SKY501 operator-not-running kubectl skyhook finalizer strip gpu"]
     );
-    let strip = ["finalizer", "strip", "gpu", "--force", "--confirm"];
+    let strip = ["finalizer", "strip", "gpu", "--confirm"];
     let stripped = ours::run(&cluster.kubeconfig("admin"), &strip);
     assert_eq!(stripped.exit, Some(0), "{stripped:#?}");
     gpu.until(gone());

@@ -217,13 +217,24 @@ const WRITES: Group = &[
         "deletion_freed_of_malformed_state",
         cures::deletion_freed_of_malformed_state,
     ),
+    (
+        "deletion_goes_on_with_its_state_restored",
+        cures::deletion_goes_on_with_its_state_restored,
+    ),
     ("malformed_state", cures::malformed_state),
+    ("malformed_state_restored", cures::malformed_state_restored),
+    ("rerun_while_paused", cures::rerun_while_paused),
     ("never_installed", cures::never_installed),
     ("version_changed", cures::version_changed),
     ("dependency_back", cures::dependency_back),
     ("orphan_forgotten", cures::orphan_forgotten),
     ("rollout_goes_on", cures::rollout_goes_on),
     ("resets_race_the_operator", races::resets_race_the_operator),
+    (
+        "a_pause_during_a_reset_stays",
+        races::a_pause_during_a_reset_stays,
+    ),
+    ("resets_beside_each_other", races::resets_beside_each_other),
 ];
 
 /// What our own commands write, taken back; and plans that stop by themselves.

@@ -1,20 +1,23 @@
 //! Our writes while the operator writes the same keys.
 
-use std::time::Duration;
+use std::{thread::JoinHandle, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::writes::{annotated, run};
+use super::writes::{annotated, applies_on, driver, run};
 use crate::{
     cluster::Cluster,
+    kubelet::{Fate, Target},
     manifest::{package, skyhook},
+    ours,
+    rollout::Rollout,
     view::{complete, everywhere, that},
 };
 
 /// Each resets two nodes.
-const ROUNDS: usize = 24;
+const ROUNDS: usize = 6;
 
-/// Dozens of resets of nodes and packages while the operator writes the same keys.
+/// Resets of nodes at every package while the operator writes the same keys.
 pub fn resets_race_the_operator(cluster: &Cluster) {
     // Slow enough to fall into the middle of something.
     cluster.kubelet.pace(Duration::from_millis(200));
@@ -30,7 +33,7 @@ pub fn resets_race_the_operator(cluster: &Cluster) {
     for round in 0..ROUNDS {
         // One node in the middle of what the last round began, and another one.
         let (busy, other) = (nodes[round % 3], nodes[(round + 1) % 3]);
-        let reached = packages[round / 3 % 3];
+        let reached = packages[round / 2 % 3];
         gpu.until(that(
             &format!("{busy} has reached {reached}"),
             move |view| view.entries(reached).iter().any(|e| e.node == busy),
@@ -51,4 +54,76 @@ pub fn resets_race_the_operator(cluster: &Cluster) {
         gpu.view().annotation("node-1", "note-of-another"),
         Some("kept")
     );
+}
+
+/// While a reset holds the operator, somebody pauses it for good; then another program takes the pause off and sets it
+/// again, which only the server's book of who wrote what can tell from ours.
+pub fn a_pause_during_a_reset_stays(cluster: &Cluster) {
+    let gpu = held_up(cluster);
+    let by_command = || {
+        let words = ["pause", "gpu", "--confirm", "--reason", "mine"];
+        run(cluster, &words);
+    };
+    let by_another = || {
+        gpu.annotate("pause", Value::Null)
+            .annotate("pause", json!("true"));
+    };
+    let ways: [&dyn Fn(); 2] = [&by_command, &by_another];
+    for way in ways {
+        // It does not answer before it is back, so that the reset waits.
+        cluster.stop_operator();
+        let first = reset(cluster);
+        cluster.await_that("the reset holds the operator", || {
+            noted(&gpu, HOLD) != Value::Null
+        });
+        way();
+        cluster.start_operator();
+        let said = first.join().expect("it ends");
+        // On a machine with much else to do, it may have waited in vain.
+        assert!(matches!(said.exit, Some(0 | 5)), "{said:#?}");
+        annotated(&gpu, "pause", json!("true"));
+        assert_eq!(noted(&gpu, HOLD), Value::Null, "{said:#?}");
+        run(cluster, &["resume", "gpu", "--confirm"]);
+        gpu.until(applies_on("driver", &["node-1", "node-2", "node-3"]));
+    }
+    cluster.heal();
+    gpu.until(complete()).well();
+}
+
+/// Neither takes the pause of the other for its own, and none of it is left.
+pub fn resets_beside_each_other(cluster: &Cluster) {
+    let gpu = held_up(cluster);
+    for round in 0..6 {
+        let both = [reset(cluster), reset(cluster)];
+        let said = both.map(|one| one.join().expect("it ends"));
+        let exits = [said[0].exit, said[1].exit];
+        assert!(
+            exits.contains(&Some(0)) && exits.iter().all(|e| matches!(e, Some(0 | 3))),
+            "round {round}: {said:#?}"
+        );
+        annotated(&gpu, "pause", Value::Null);
+        assert_eq!(noted(&gpu, HOLD), Value::Null, "round {round}: {said:#?}");
+        gpu.until(applies_on("driver", &["node-1", "node-2", "node-3"]));
+    }
+    cluster.heal();
+    gpu.until(complete()).well();
+}
+
+const HOLD: &str = "kubectl-skyhook/hold";
+
+/// Packages that do not end by themselves, so that the operator is at work whenever a reset begins.
+fn held_up(cluster: &Cluster) -> Rollout<'_> {
+    cluster.fate(Target::default(), Fate::Hang);
+    let gpu = cluster.apply(&driver());
+    gpu.until(applies_on("driver", &["node-1", "node-2", "node-3"]));
+    gpu
+}
+
+fn reset(cluster: &Cluster) -> JoinHandle<ours::Said> {
+    let kubeconfig = cluster.kubeconfig("admin");
+    std::thread::spawn(move || ours::run(&kubeconfig, &["reset", "gpu", "--confirm"]))
+}
+
+fn noted(gpu: &Rollout<'_>, key: &str) -> Value {
+    gpu.view().object.expect("it is there")["metadata"]["annotations"][key].clone()
 }

@@ -61,7 +61,7 @@ pub fn force_a_deletion(cluster: &Cluster) {
     gpu.delete();
     Transcript::of(cluster, "force")
         .run("finalizer status gpu-tune", 0)
-        .run("finalizer strip gpu-tune --force --confirm", 0)
+        .run("finalizer strip gpu-tune --confirm", 0)
         .run("leftovers", 0)
         .is_in_the_readme();
     gpu.until(gone());

@@ -120,6 +120,8 @@ fn needed_at_times(command: &str, (verb, _, resource): &Right) -> bool {
         "deployment-policy reset" => changes && resource == "nodes",
         "leftovers" => changes && matches!(resource.as_str(), "pods" | "configmaps"),
         "undelete" => changes && verb != "create",
+        // It lists nodes where it takes back what was done on several.
+        "undo" if !changes && resource == "nodes" => true,
         "undo" | "apply-plan" => changes && (verb != "patch" || resource != "skyhooks"),
         "teardown" => changes && resource == "deploymentpolicies",
         _ => false,
@@ -130,9 +132,10 @@ fn needed_at_times(command: &str, (verb, _, resource): &Right) -> bool {
 ///
 /// What a command may need and does not need here, it goes without.
 fn proves(user: &User<'_>, command: &str, args: &[&str], changes: bool) {
-    let (rehearsal, real): (&[&str], &[&str]) = match changes {
-        true => (&["--dry-run=server"], &["--confirm"]),
-        false => (&[], &[]),
+    let (rehearsal, real): (&[&str], &[&str]) = if changes {
+        (&["--dry-run=server"], &["--confirm"])
+    } else {
+        (&[], &[])
     };
     let rights = without_each(user, command, args, rehearsal);
     user.has(&rights, &[]);

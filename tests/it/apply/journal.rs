@@ -61,7 +61,7 @@ async fn undo_gives_back_what_was_there() {
     assert_eq!(outcome.tally().applied, 5);
     assert_eq!(journal.trouble(), None);
 
-    let record = store.newest_in_force().expect("a journal");
+    let record = store.newest_in_force().expect("a journal").record;
     assert_eq!(record.begun.id, "20261120-120000.000-reset-gpu");
     assert_eq!(
         (record.ended.clone(), &record.begun.plan),
@@ -102,7 +102,7 @@ async fn undo_leaves_alone_what_the_operator_did_since() {
             json!("waiting"),
         );
     }
-    let (undo, _) = store.newest_in_force().expect("a journal").undo();
+    let (undo, _) = store.newest_in_force().expect("a journal").record.undo();
     let (outcome, _) = carry_out(&server, &undo, &options()).await;
     let why = "a|1.0.0 went from absent to apply/in_progress".to_owned();
     assert_eq!(
@@ -158,7 +158,7 @@ async fn a_stop_at_any_moment_leaves_both_ways_open() {
         assert_eq!(server.writes().len(), tally.applied);
 
         let again = server.clone().on_request(|_, _| None);
-        let (undo, _) = store.newest_in_force().expect("a journal").undo();
+        let (undo, _) = store.newest_in_force().expect("a journal").record.undo();
         let snapshot = again.objects();
         carry_out(&again, &undo, &options()).await;
         assert_eq!(tidy(&again), before, "moment {moment}");
@@ -239,7 +239,7 @@ async fn a_replanned_step_is_taken_back_as_it_was_sent() {
     let mut journal = begin(&store, &plan);
     let (_stopper, stop) = Stopper::new();
     carry_out_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
-    let (undo, _) = store.newest_in_force().expect("a journal").undo();
+    let (undo, _) = store.newest_in_force().expect("a journal").record.undo();
     let well = server.clone().on_request(|_, _| None);
     carry_out(&well, &undo, &options()).await;
     let annotations = well.object(&path(&names[0]))["metadata"]["annotations"].clone();
@@ -294,7 +294,7 @@ fn the_newest_is_the_newest_also_within_a_second() {
         };
         begin_at(&format!("2026-11-20T{time}Z"), &store, &plan);
     }
-    let newest = store.newest_in_force().expect("a journal");
+    let newest = store.newest_in_force().expect("a journal").record;
     assert_eq!(newest.begun.plan.title, "disable gpu");
 }
 

@@ -1,5 +1,6 @@
 //! Plans carried out by the real client, against an API server in memory.
 
+mod answers;
 mod faults;
 mod journal;
 mod saga;

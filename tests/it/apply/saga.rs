@@ -9,6 +9,7 @@ use super::*;
 
 fn cr() -> Value {
     json!({
+        "kind": GENERATION.kind(),
         "metadata": {"name": "gpu", "uid": "uid-gpu"},
         "status": {"status": "in_progress"},
     })

@@ -18,6 +18,10 @@ pub enum Fault {
     Patience(u32),
     /// The answer, after having done it.
     DoneBut(u16),
+    /// 200 with this text, instead of doing it.
+    Says(&'static str),
+    /// 200 with this text, after having done it.
+    DoneButSays(&'static str),
     /// No answer.
     Hang,
     /// Done, and no answer.
@@ -121,7 +125,7 @@ impl Server {
             let reply = match fault {
                 Some(Fault::Answer(code)) => (code, status(code, "as the test has it")),
                 Some(Fault::Patience(_)) => (429, status(429, "as the test has it")),
-                Some(Fault::Hang) => (0, Value::Null),
+                Some(Fault::Hang | Fault::Says(_)) => (0, Value::Null),
                 _ => store.carry_out(&head.method, &head.uri, &path, &body),
             };
             (fault, reply)
@@ -133,6 +137,9 @@ impl Server {
         };
         // Without it, every request would be done at its first poll, and nothing would be in flight.
         tokio::time::sleep(Duration::from_micros(100)).await;
+        if let Some(Fault::Says(text) | Fault::DoneButSays(text)) = fault {
+            return Response::new(Body::from(text.as_bytes().to_vec()));
+        }
         let mut response = Response::builder().status(code);
         match fault {
             Some(Fault::Patience(seconds)) => response = response.header("Retry-After", seconds),
@@ -165,7 +172,8 @@ impl Store {
             return (201, json!({"status": {"allowed": allowed}}));
         }
         if let Some(selector) = uri.query().and_then(|q| q.strip_prefix("labelSelector=")) {
-            let selector = selector.replace("%2F", "/").replace("%3D", "=");
+            let selector = percent_encoding::percent_decode_str(selector).decode_utf8();
+            let selector = selector.expect("text");
             let (key, value) = selector.split_once('=').expect("an equality");
             let inside = format!("{path}/");
             let items: Vec<&Value> = self
@@ -182,9 +190,15 @@ impl Store {
         match *method {
             Method::GET => (200, object.clone()),
             Method::DELETE => {
+                let uid = object["metadata"]["uid"].clone();
+                let name = object["metadata"]["name"].clone();
                 self.objects.remove(path);
                 *self.writes.entry(path.to_owned()).or_default() += 1;
-                (200, json!({}))
+                let details = json!({"name": name, "uid": uid});
+                (
+                    200,
+                    json!({"kind": "Status", "status": "Success", "details": details}),
+                )
             }
             Method::PATCH => {
                 let Some(after) = patched(object, body) else {

@@ -180,3 +180,82 @@ async fn a_token_that_the_server_does_not_know_is_an_error_that_hides_it() {
     );
     assert_eq!(nodes(&connected).await, Err(message));
 }
+
+/// A line end in a header would be another header, and ends the process where nobody looks.
+#[tokio::test]
+async fn what_no_header_can_hold_is_an_error() {
+    let dir = tempdir().expect("a directory");
+    let here = |user: &Value| {
+        let path = file(dir.path(), "config", &with_user("http://host", user));
+        environment(dir.path(), &path)
+    };
+    let says = |what: &str| {
+        format!(
+            "cannot use the {what}: it holds a line end or another character that no HTTP header can hold"
+        )
+    };
+    for token in ["a\nb", "a\n", "a\u{1}b", "a\r\nX-Admin: yes"] {
+        let inline = here(&json!({"token": token}));
+        assert_eq!(refused(&inline, &[]).await, says("token"), "{token:?}");
+        let none = here(&json!({}));
+        let flag = format!("--token={token}");
+        assert_eq!(refused(&none, &[&flag]).await, says("token"), "{token:?}");
+        let acting = here(&json!({"token": "t", "as": token}));
+        let what = "user to impersonate";
+        assert_eq!(refused(&acting, &[]).await, says(what), "{token:?}");
+    }
+    file(dir.path(), "token", "a\nb");
+    let in_file = here(&json!({"tokenFile": "token"}));
+    assert_eq!(refused(&in_file, &[]).await, says("token file"));
+    for expires in [None, Some("2999-01-01T00:00:00Z")] {
+        let status = json!({"token": "a\nb", "expirationTimestamp": expires});
+        let credential = json!({"kind": "ExecCredential", "status": status});
+        let printed = file(dir.path(), "credential", &credential.to_string());
+        let user = plugin(dir.path(), &format!("cat {printed}"));
+        let what = "credential plugin's token";
+        assert_eq!(refused(&here(&user), &[]).await, says(what));
+    }
+}
+
+#[tokio::test]
+async fn a_token_in_a_file_goes_before_the_one_beside_it() {
+    let (served, here) = locked(|dir| {
+        file(dir, "token", "hunter2\n");
+        json!({"tokenFile": "token", "token": "old"})
+    });
+    assert_eq!(nodes(&connected(&here, &[]).await).await, Ok(Read::Ok(1)));
+    drop(served);
+    // Where there is no file, the one beside it is all there is.
+    let (_served, here) = locked(|_| json!({"tokenFile": "token", "token": "hunter2"}));
+    assert_eq!(nodes(&connected(&here, &[]).await).await, Ok(Read::Ok(1)));
+}
+
+#[tokio::test]
+async fn a_plugin_that_does_not_end_is_ended() {
+    let dir = tempdir().expect("a directory");
+    let hangs = plugin(dir.path(), "exec sleep 60");
+    let path = file(dir.path(), "config", &with_user("http://host", &hangs));
+    let here = environment(dir.path(), &path);
+    let message = r#"credential plugin "sh" did not end within 300ms; run it by hand to see why, or give it longer with --request-timeout"#;
+    let begun = std::time::Instant::now();
+    assert_eq!(refused(&here, &["--request-timeout=300ms"]).await, message);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(30));
+}
+
+/// The requests that are under way at once hear of one failure, and the plugin is not run for each of them.
+#[tokio::test]
+async fn a_plugin_that_fails_is_not_asked_again_at_once() {
+    let script = CREDENTIAL.replace(
+        "EXPIRY",
+        r#", \"expirationTimestamp\": \"2020-01-01T00:00:00Z\""#,
+    );
+    let (served, here) = locked(|dir| {
+        let once = format!("test -e {0}/once && exit 4; touch {0}/once", dir.display());
+        plugin(dir, &format!("{once}\n{script}"))
+    });
+    let connected = connected(&here, &[]).await;
+    for _ in 0..3 {
+        assert!(nodes(&connected).await.is_err());
+    }
+    assert_eq!(runs(served.dir()), 2);
+}

@@ -144,3 +144,50 @@ async fn in_a_pod_without_any_kubeconfig_its_own_cluster_is_meant() {
     let named = connected(&pod, &["--server", "http://other:8080"]).await;
     assert_eq!(named.server, "http://other:8080");
 }
+
+/// In Go an empty value is none.
+#[tokio::test]
+async fn what_is_empty_is_not_there() {
+    let (fake, home) = (fake(), tempdir().expect("a directory"));
+    let served = fake.serve();
+    let first = json!({"current-context": "", "contexts": null, "clusters": [], "users": []});
+    let mut second = kubeconfig(&served.url, "there");
+    second["clusters"][0]["cluster"]["certificate-authority"] = "".into();
+    second["users"][0]["user"] = json!({
+        "token": "", "tokenFile": "", "client-certificate": "", "client-key-data": "", "username": "", "as": "",
+    });
+    let first = file(home.path(), "first", &first.to_string());
+    let second = file(home.path(), "second", &second.to_string());
+    let here = environment(home.path(), &format!("{first}:{second}"));
+    let connected = connected(&here, &[]).await;
+    assert_eq!(connected.server, served.url);
+    assert_eq!(nodes(&connected).await, Ok(Read::Ok(1)));
+}
+
+#[tokio::test]
+async fn an_empty_file_is_an_empty_kubeconfig() {
+    let (fake, home) = (fake(), tempdir().expect("a directory"));
+    let served = fake.serve();
+    let first = file(home.path(), "first", "");
+    let second = file(
+        home.path(),
+        "second",
+        &kubeconfig(&served.url, "there").to_string(),
+    );
+    let here = environment(home.path(), &format!("{first}:{second}"));
+    assert_eq!(connected(&here, &[]).await.server, served.url);
+}
+
+#[tokio::test]
+async fn empty_data_of_an_authority_leaves_its_file_in_force() {
+    let fake = fake();
+    let served = fake.serve_tls();
+    let mut config = kubeconfig(&served.url, "fake");
+    let authority = served.dir().join("ca.crt").display().to_string();
+    config["clusters"][0]["cluster"]["certificate-authority"] = authority.into();
+    config["clusters"][0]["cluster"]["certificate-authority-data"] = "".into();
+    let path = file(served.dir(), "config", &config.to_string());
+    let here = environment(served.dir(), &path);
+    let connected = connected(&here, &["--tls-server-name=fake.example"]).await;
+    assert_eq!(nodes(&connected).await, Ok(Read::Ok(1)));
+}

@@ -41,7 +41,7 @@ async fn a_server_that_hangs_or_cuts_the_line_does_not_keep_us() {
     for (reply, what) in [
         (
             Reply::Hang,
-            "did not answer within 100ms; check the network, or give it longer with \
+            "did not answer within 500ms; check the network, or give it longer with \
              --request-timeout",
         ),
         (
@@ -57,7 +57,7 @@ async fn a_server_that_hangs_or_cuts_the_line_does_not_keep_us() {
         fake.on(&discovery).reply(reply);
         let served = fake.serve();
         let message = format!("the API server at {} {what}", served.url);
-        let args = ["--server", &served.url, "--request-timeout=100ms"];
+        let args = ["--server", &served.url, "--request-timeout=500ms"];
         assert_eq!(failure(&args).await, message);
     }
 }

@@ -79,14 +79,22 @@ fn finding_nothing_is_no_error_for_an_object_that_exists() {
 }
 
 #[test]
-fn without_a_terminal_resuming_goes_ahead_and_nothing_else_does() {
+fn without_a_terminal_nothing_goes_ahead_and_resuming_is_no_error() {
     let site = Site::complete(&["node-1"]);
     site.done("pause gpu -y");
     site.done("disable gpu -y");
-    site.done("resume gpu");
-    site.done("enable gpu");
-    assert_eq!(site.noted("pause"), Value::Null);
-    assert_eq!(site.noted("disable"), Value::Null);
+    for words in ["resume gpu", "enable gpu"] {
+        assert!(
+            site.answer(words).stderr.contains("\nAborted.\n"),
+            "{words}"
+        );
+        let json = site.answer(&format!("{words} -o json")).json();
+        assert_eq!(json["kind"], json!("Plan"), "{words}");
+    }
+    assert_eq!(site.noted("pause"), json!("true"));
+    assert_eq!(site.noted("disable"), json!("true"));
+    site.done("resume gpu -y");
+    site.done("enable gpu -y");
     let before = site.patched().len();
     for words in [
         "pause gpu",
@@ -94,6 +102,7 @@ fn without_a_terminal_resuming_goes_ahead_and_nothing_else_does() {
         "reset gpu",
         "node reset node-1 --skyhook gpu",
         "package rerun driver --skyhook gpu --node node-1",
+        "node ignore node-1",
     ] {
         assert_eq!(site.run(words).code, Some(3), "{words}");
     }
@@ -208,12 +217,12 @@ fn marks_are_true_or_gone() {
         assert_eq!(site.noted(key), Value::Null);
         site.done(&format!("{remove} gpu --confirm"));
     }
-    site.done("node ignore node-1");
+    site.done("node ignore node-1 -y");
     assert_eq!(site.label("node-1", "ignore"), json!("true"));
-    site.done("node ignore node-1");
-    site.done("node unignore node-1");
+    site.done("node ignore node-1 -y");
+    site.done("node unignore node-1 -y");
     assert_eq!(site.label("node-1", "ignore"), Value::Null);
-    site.done("node unignore node-1");
+    site.done("node unignore node-1 -y");
     let paths = site.patched();
     assert_eq!(paths.len(), 6, "{paths:?}");
     assert!(paths.iter().all(|p| !p.ends_with("/status")), "{paths:?}");

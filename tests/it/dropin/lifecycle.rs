@@ -102,7 +102,7 @@ fn v5_what_a_role_does_not_grant_is_said_before_anything_is_written() {
         ),
         (
             "PATCH nodes",
-            "node ignore node-1",
+            "node ignore node-1 -y",
             "you may not patch nodes; nothing was changed",
         ),
         (

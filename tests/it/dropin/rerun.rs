@@ -123,7 +123,7 @@ fn p5_the_upgrade_can_be_run_again() {
 fn p6_dependants_and_what_holds_it_up_are_named() {
     let site = site(&BOTH);
     site.done("disable gpu -y");
-    site.done("node ignore node-1");
+    site.done("node ignore node-1 -y");
     let ran = site.answer("package rerun a --skyhook gpu --node node-1 --dry-run");
     let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for says in [

@@ -19,7 +19,7 @@ fn ignored(site: &Site, nodes: &[&str]) -> Vec<String> {
 #[test]
 fn g1_alternation_is_anchored_whole() {
     let site = Site::complete(&NODES);
-    site.done("node ignore worker-1|worker-2");
+    site.done("node ignore worker-1|worker-2 -y");
     assert_eq!(ignored(&site, &NODES), ["worker-1", "worker-2"]);
     site.done("node reset worker-1|worker-2 --skyhook gpu -y");
     let paths: BTreeSet<String> = site.patched().split_off(2).into_iter().collect();
@@ -31,7 +31,7 @@ fn g1_alternation_is_anchored_whole() {
 fn g2_a_dot_in_a_name_is_a_dot() {
     let nodes = ["ip-10-0-1-2.ec2", "ip-10-0-1-2-ec2", "ip-10-0-1-2xec2"];
     let site = Site::complete(&nodes);
-    site.done("node ignore ip-10-0-1-2.ec2");
+    site.done("node ignore ip-10-0-1-2.ec2 -y");
     assert_eq!(ignored(&site, &nodes), ["ip-10-0-1-2.ec2"]);
 }
 
@@ -81,7 +81,7 @@ fn g5_what_fails_shows_in_the_exit_code() {
     let site = Site::complete(&["worker-1", "worker-2"]);
     site.fake.on("PATCH nodes worker-2").times(9).reply(403);
     for words in [
-        "node ignore worker-1 worker-2",
+        "node ignore worker-1 worker-2 -y",
         "node reset worker-1 worker-2 --skyhook gpu -y",
     ] {
         assert_eq!(site.run(words).code, Some(4), "{words}");
@@ -120,25 +120,25 @@ fn g7_lists_come_in_pages() {
 #[test]
 fn g9_a_change_has_a_result_for_machines() {
     let site = Site::complete(&["worker-1"]);
-    let ran = site.answer("node ignore worker-1 -o json").json();
+    let ran = site.answer("node ignore worker-1 -o json -y").json();
     assert_eq!(ran["counts"]["applied"], json!(1));
     assert_eq!(ran["steps"][0]["target"], json!("node/worker-1"));
     let version = site.answer("version -o json").json();
     assert_eq!(version["operator"]["version"], json!("v0.17.1"));
-    let name = site.answer("node unignore worker-1 -o name");
+    let name = site.answer("node unignore worker-1 -o name -y");
     assert_eq!(name.stdout, "node/worker-1\n");
 }
 
 #[test]
-fn g10_without_a_terminal_nobody_is_asked_and_all_say_the_same() {
-    let site = Site::complete(&["worker-1"]);
+fn g10_without_a_terminal_all_take_the_same_answers() {
     for words in [
         "pause gpu",
         "reset gpu",
         "node reset worker-1 --skyhook gpu",
         "package rerun driver --skyhook gpu --node worker-1",
     ] {
-        for answer in ["", "y", "y\n", "yes\n"] {
+        for answer in ["", "n\n", "yesterday\n"] {
+            let site = Site::complete(&["worker-1"]);
             let ran = site.command(words).stdin(answer).go();
             assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(3)), "{words}");
             assert!(
@@ -149,9 +149,15 @@ fn g10_without_a_terminal_nobody_is_asked_and_all_say_the_same() {
                 "{}",
                 ran.transcript()
             );
+            assert_eq!(site.patched(), [""; 0]);
+        }
+        for answer in ["y", "y\n", "yes\n"] {
+            let site = Site::complete(&["worker-1"]);
+            let ran = site.command(words).stdin(answer).go();
+            assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+            assert_ne!(site.patched(), [""; 0]);
         }
     }
-    assert_eq!(site.patched(), [""; 0]);
 }
 
 #[test]

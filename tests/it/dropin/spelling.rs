@@ -147,7 +147,7 @@ fn the_last_of_a_repeated_flag_wins_and_words_may_come_anywhere() {
     assert_eq!(ran.json()["skyhookName"], json!("gpu"));
     site.done("pause --confirm=false --confirm gpu");
     assert_eq!(site.noted("pause"), json!("true"));
-    site.done("resume gpu");
+    site.done("resume gpu -y");
     site.done("--dry-run pause gpu -y");
     assert_eq!(site.noted("pause"), Value::Null);
     site.done("disable -y -- gpu");

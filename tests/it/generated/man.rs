@@ -34,9 +34,12 @@ pub fn pages() -> BTreeMap<String, String> {
 
 /// Not every formatter reads UTF-8, but all know characters by number.
 fn ascii(page: &str) -> String {
-    let spelled = |c: char| match c.is_ascii() {
-        true => c.to_string(),
-        false => format!("\\[u{:04X}]", u32::from(c)),
+    let spelled = |c: char| {
+        if c.is_ascii() {
+            c.to_string()
+        } else {
+            format!("\\[u{:04X}]", u32::from(c))
+        }
     };
     page.chars().map(spelled).collect()
 }
@@ -110,9 +113,10 @@ fn page(command: Command) -> String {
         man.render_synopsis_section(bytes)?;
         man.render_description_section(bytes)?;
         man.render_options_section(bytes)?;
-        match subcommands && !top {
-            true => man.render_subcommands_section(bytes),
-            false => Ok(()),
+        if subcommands && !top {
+            man.render_subcommands_section(bytes)
+        } else {
+            Ok(())
         }
     })));
     text.push_str(&tasks);
@@ -283,8 +287,9 @@ fn escaped(text: &str) -> String {
         .replace('\\', "\\e")
         .replace('-', "\\-")
         .replace('\'', "\\(aq");
-    match text.starts_with('.') {
-        true => format!("\\&{text}"),
-        false => text,
+    if text.starts_with('.') {
+        format!("\\&{text}")
+    } else {
+        text
     }
 }

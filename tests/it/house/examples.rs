@@ -33,10 +33,7 @@ struct Found {
 /// Every command in a line. In prose it stands between backticks; alone on a line it needs none.
 fn commands(line: &str) -> Vec<Found> {
     let quoted = line.split('`').skip(1).step_by(2);
-    let bare = match line.contains('`') {
-        true => "",
-        false => line,
-    };
+    let bare = if line.contains('`') { "" } else { line };
     let in_prose = quoted.map(|piece| (piece, true));
     let pieces = in_prose.chain([(bare, false)]);
     pieces

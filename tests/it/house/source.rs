@@ -74,16 +74,46 @@ impl Source {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '.']))
     }
 
-    /// The top modules that stand after `crate::`.
+    /// The path of its module: `cluster::live::list`, and `cluster` for `cluster/mod.rs`.
+    pub fn path_of_module(&self) -> Vec<String> {
+        let path = self.path.trim_end_matches(".rs");
+        let path = path.strip_suffix("/mod").unwrap_or(path);
+        path.split('/').map(str::to_owned).collect()
+    }
+
+    /// Every path that begins with `crate` or `super`, from the top module on: in a `use` of whatever form, and in code.
+    pub fn paths(&self) -> BTreeSet<Vec<String>> {
+        let own = self.path_of_module();
+        let mut found = BTreeSet::new();
+        let begins = |word: &'static str| self.code.match_indices(word).map(|(at, _)| at);
+        let inside = |at: usize| {
+            let before = self.code[..at].chars().next_back();
+            before.is_some_and(|c| c.is_alphanumeric() || c == '_')
+        };
+        for at in begins("crate::").filter(|at| !inside(*at)) {
+            expand(&self.code[at + "crate::".len()..], &[], &mut found);
+        }
+        for at in begins("super::").filter(|at| !inside(*at)) {
+            let mut rest = &self.code[at..];
+            if self.code[..at].ends_with("super::") {
+                continue;
+            }
+            let mut base = own.as_slice();
+            while let Some(after) = rest.strip_prefix("super::") {
+                base = &base[..base.len().saturating_sub(1)];
+                rest = after;
+            }
+            expand(rest, base, &mut found);
+        }
+        found
+    }
+
+    /// The top modules that it names.
     pub fn modules_used(&self) -> BTreeSet<String> {
-        let after = self.code.split("crate::").skip(1);
-        let words = after.map(|rest| {
-            let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '_');
-            &rest[..end.unwrap_or(rest.len())]
-        });
-        words
-            .filter(|word| !word.is_empty() && !word.starts_with("__"))
-            .map(str::to_owned)
+        let paths = self.paths().into_iter();
+        paths
+            .filter_map(|path| path.into_iter().next())
+            .filter(|top| top.starts_with(|c: char| c.is_ascii_lowercase()))
             .collect()
     }
 
@@ -95,6 +125,61 @@ impl Source {
             .map(|(words, _)| format!("kubectl skyhook {}", without_values(words)))
             .collect()
     }
+}
+
+/// Notes the paths that a text begins with below `base`: one, or with braces several.
+fn expand(text: &str, base: &[String], found: &mut BTreeSet<Vec<String>>) {
+    let text = text.trim_start();
+    if text.starts_with('}') {
+        // After a last comma.
+        return;
+    }
+    if let Some(mut rest) = text.strip_prefix('{') {
+        let mut depth = 0;
+        loop {
+            expand(rest, base, found);
+            let next = rest.find(|c| {
+                match c {
+                    '{' => depth += 1,
+                    '}' if depth > 0 => depth -= 1,
+                    ',' | '}' if depth == 0 => return true,
+                    _ => {}
+                }
+                false
+            });
+            match next {
+                Some(at) if rest[at..].starts_with(',') => rest = &rest[at + 1..],
+                _ => return,
+            }
+        }
+    }
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let (word, rest) = text.split_at(end.unwrap_or(text.len()));
+    if word.is_empty() || word == "self" {
+        found.insert(base.to_vec());
+        return;
+    }
+    let path = [base, &[word.to_owned()]].concat();
+    match rest.strip_prefix("::") {
+        Some(rest) => expand(rest, &path, found),
+        None => {
+            found.insert(path);
+        }
+    }
+}
+
+#[test]
+fn every_form_of_use_is_seen() {
+    let source = Source {
+        path: "a/b/c.rs".to_owned(),
+        whole: String::new(),
+        code: "use crate::x::y;\nuse crate::{k, l::{self, M}, n::O as P};\nuse super::d;\nuse super::super::{e::F, g};\n\
+               fn f() { crate::q::r(super::s::t()) }\nuse crate::{\n    u,\n    v::*,\n};"
+            .to_owned(),
+    };
+    let paths: Vec<String> = source.paths().iter().map(|p| p.join("::")).collect();
+    let expected = "a::b::d a::b::s::t a::e::F a::g k l l::M n::O q::r u v x::y";
+    assert_eq!(paths.join(" "), expected);
 }
 
 /// `explain {code}` as `explain x`.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use kubectl_skyhook::api::Generation::{NodeWright, Skyhook};
-use kubectl_skyhook::cluster::live::load;
+use kubectl_skyhook::cluster::live::{LoadError, load};
 use kubectl_skyhook::cluster::{Cluster, Read, Source};
 
-use super::{fleet, now, operator, polite, read, sources};
+use super::{fleet, now, operator, polite, read, sources, unreadable};
 use crate::support::fake_api::{FakeApi, Problem, Reply};
 
 const LIMIT: Duration = Duration::from_millis(50);
@@ -62,27 +62,29 @@ async fn a_forbidden_source_is_unreadable_and_the_rest_goes_on() {
             format!(".{group}")
         };
         let why = format!("forbidden: user jane cannot list {plural}{group} {place}");
-        assert_eq!(lost(&before, &after), [(source, Read::Unreadable(why))]);
+        assert_eq!(lost(&before, &after), [(source, unreadable(403, &why))]);
     }
 }
 
 #[tokio::test]
 async fn every_way_to_fail_is_told_in_a_few_words() {
     let before = read(&fleet(NodeWright), &needs()).await.expect("a cluster");
-    for (reply, why) in [
+    for (reply, status, why) in [
         (
             Reply::from(500),
+            Some(500),
             "the server failed with 500: Internal error occurred",
         ),
-        (Reply::from(404), "not found: 404 page not found"),
+        (Reply::from(404), Some(404), "not found: 404 page not found"),
         (
             Reply::Problem(Problem::too_many(0)),
+            Some(429),
             "the server is too busy: the server has received too many requests and has asked us to \
              try again later",
         ),
-        (Reply::Cut, "the server closed the connection"),
-        (Reply::Half, "the server closed the connection"),
-        (Reply::Hang, "timed out after 50ms"),
+        (Reply::Cut, None, "the server closed the connection"),
+        (Reply::Half, None, "the server closed the connection"),
+        (Reply::Hang, None, "timed out after 50ms"),
     ] {
         let fake = fleet(NodeWright);
         fake.on("LIST jobs").reply(reply);
@@ -92,7 +94,7 @@ async fn every_way_to_fail_is_told_in_a_few_words() {
             .expect("a cluster");
         assert_eq!(
             lost(&before, &after),
-            [(Source::Jobs, Read::Unreadable(why.into()))]
+            [(Source::Jobs, unreadable(status, why))]
         );
     }
 }
@@ -107,6 +109,8 @@ async fn a_busy_server_is_asked_again_a_few_times() {
         busy(429, "TooManyRequests"),
         busy(503, "Busy"),
         busy(504, "Timeout"),
+        busy(500, "InternalError"),
+        busy(502, "BadGateway"),
     ] {
         let fake = fleet(Skyhook);
         fake.on("LIST nodes").times(3).reply(problem.clone());
@@ -115,6 +119,39 @@ async fn a_busy_server_is_asked_again_a_few_times() {
         fake.on("LIST nodes").times(4).reply(problem);
         let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
         assert!(matches!(cluster.source(Source::Nodes), Read::Unreadable(_)));
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_cut_is_made_again_a_few_times() {
+    for reply in [Reply::Cut, Reply::Half] {
+        let fake = fleet(Skyhook);
+        fake.on("LIST nodes").times(3).reply(reply.clone());
+        let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
+        assert_eq!(cluster.source(Source::Nodes), Read::Ok(1), "{reply:?}");
+        fake.on("LIST nodes").times(4).reply(reply.clone());
+        let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
+        let why = "the server closed the connection";
+        assert_eq!(
+            cluster.source(Source::Nodes),
+            unreadable(None, why),
+            "{reply:?}"
+        );
+    }
+}
+
+/// An API is absent where the server says so, and not where something else answers.
+#[tokio::test]
+async fn what_is_not_the_servers_answer_proves_no_absence() {
+    let discovery = format!("GET /apis/{}", Skyhook.api_version());
+    for text in ["{}", "null", r#"{"kind": "Status"}"#, "<html>"] {
+        let fake = fleet(Skyhook);
+        fake.on(&discovery).reply(Reply::Body(text.into()));
+        let error = read(&fake, &needs()).await.expect_err("nothing to read");
+        assert!(
+            matches!(error, LoadError::Discovery { .. }),
+            "{text}: {error}"
+        );
     }
 }
 
@@ -150,7 +187,7 @@ async fn without_the_operators_namespace_nothing_is_proven() {
     fake.on("LIST deployments").reply(403);
     let cluster = read(&fake, &[Source::Pods]).await.expect("a cluster");
     let why = "forbidden: user jane cannot list pods at the cluster scope";
-    assert_eq!(cluster.source(Source::Pods), Read::Unreadable(why.into()));
+    assert_eq!(cluster.source(Source::Pods), unreadable(403, why));
 
     let (client, _) = polite(&fake, None);
     let named = load(&client, &[Source::Pods], None, Some("nodewright"), now()).await;
@@ -172,10 +209,7 @@ async fn the_operator_is_looked_for_where_the_charts_put_it() {
         .await
         .expect("a cluster");
     let why = "forbidden: user jane cannot list deployments.apps at the cluster scope";
-    assert_eq!(
-        cluster.source(Source::Operator),
-        Read::Unreadable(why.into())
-    );
+    assert_eq!(cluster.source(Source::Operator), unreadable(403, why));
 
     let (client, _) = polite(&elsewhere, None);
     let named = load(

@@ -136,7 +136,8 @@ async fn a_cluster_without_the_operator_is_an_error() {
     // A policy CRD alone does not make a generation.
     let policy = FakeApi::new();
     let path = format!("GET /apis/{}", Skyhook.api_version());
-    let body = json!({"resources": [{"name": "deploymentpolicies"}]}).to_string();
+    let body = json!({"kind": "APIResourceList", "resources": [{"name": "deploymentpolicies"}]});
+    let body = body.to_string();
     policy
         .on(&path)
         .reply(crate::support::fake_api::Reply::Body(body));

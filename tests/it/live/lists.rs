@@ -4,7 +4,7 @@ use kubectl_skyhook::api::Generation;
 use kubectl_skyhook::cluster::{Read, Source};
 use serde_json::json;
 
-use super::{fleet, node, read};
+use super::{fleet, node, read, unreadable};
 use crate::support::fake_api::{FakeApi, Reply};
 
 fn nodes(count: usize) -> FakeApi {
@@ -69,7 +69,11 @@ async fn a_list_that_keeps_expiring_is_read_in_one_piece() {
 
 #[tokio::test]
 async fn no_items_are_an_empty_list_however_they_are_spelled() {
-    for body in [r#"{"items": null}"#, r#"{"items": []}"#, "{}"] {
+    for body in [
+        r#"{"kind": "NodeList", "items": null}"#,
+        r#"{"kind": "NodeList", "items": []}"#,
+        r#"{"kind": "NodeList"}"#,
+    ] {
         let fake = fleet(Generation::Skyhook);
         fake.on("LIST nodes").reply(Reply::Body(body.into()));
         let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
@@ -99,10 +103,7 @@ async fn an_item_of_the_wrong_shape_is_named_and_nulls_are_not_wrong() {
         .await
         .expect("a cluster");
     let why = "skyhook odd: invalid type: sequence, expected a map";
-    assert_eq!(
-        cluster.source(Source::Skyhooks),
-        Read::Unreadable(why.into())
-    );
+    assert_eq!(cluster.source(Source::Skyhooks), unreadable(None, why));
     assert_eq!(cluster.source(Source::Nodes), Read::Ok(1));
 }
 
@@ -113,7 +114,7 @@ async fn what_is_not_a_list_is_said_to_be_none() {
         .reply(Reply::Body("<html>login</html>".into()));
     let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
     let why = "the answer is not a list: expected value at line 1 column 1";
-    assert_eq!(cluster.source(Source::Nodes), Read::Unreadable(why.into()));
+    assert_eq!(cluster.source(Source::Nodes), unreadable(None, why));
 }
 
 #[tokio::test]

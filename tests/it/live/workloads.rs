@@ -4,7 +4,7 @@ use kubectl_skyhook::api::Generation::Skyhook;
 use kubectl_skyhook::cluster::{Read, Source};
 use serde_json::{Value, json};
 
-use super::{fleet, node, read, skyhook};
+use super::{fleet, node, read, skyhook, unreadable};
 use crate::support::fake_api::FakeApi;
 
 const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Workloads];
@@ -45,7 +45,9 @@ async fn few_waiting_nodes_are_asked_one_by_one() {
     let cluster = read(&fake, &NEEDS).await.expect("a cluster");
     let paths: Vec<String> = cluster.workloads.items().iter().map(|p| p.path()).collect();
     assert_eq!(paths, ["shop/busy"]);
-    let expected = ["GET /api/v1/pods?fieldSelector=spec.nodeName=node-1&limit=500"];
+    // An ignored node is drained, too, once it is not ignored any more.
+    let expected = ["node-1", "node-3"]
+        .map(|n| format!("GET /api/v1/pods?fieldSelector=spec.nodeName={n}&limit=500"));
     assert_eq!(pod_requests(&fake), expected);
 }
 
@@ -81,8 +83,5 @@ async fn it_is_not_known_which_nodes_wait_without_the_nodes() {
     let cluster = read(&fake, &NEEDS).await.expect("a cluster");
     let why = "which nodes wait is not known: forbidden: user jane cannot list nodes at the \
                cluster scope";
-    assert_eq!(
-        cluster.source(Source::Workloads),
-        Read::Unreadable(why.into())
-    );
+    assert_eq!(cluster.source(Source::Workloads), unreadable(403, why));
 }

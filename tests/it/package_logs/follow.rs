@@ -199,8 +199,9 @@ fn a_server_that_fails_for_a_while_is_borne_and_said_once() {
             .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n")
     });
     let discovery = format!("GET /apis/{}", OLD.0.api_version());
-    fake.on(&discovery).nth(2).reply(Reply::Cut);
-    fake.on(&discovery).nth(3).reply(500);
+    // Longer than a read is tried again.
+    fake.on(&discovery).nth(2).times(4).reply(Reply::Cut);
+    fake.on(&discovery).nth(2).times(4).reply(500);
     fake.on("LIST pods").nth(4).after(finish);
     let ran = logs(&fake, FOLLOW);
     assert_eq!((ran.stdout.as_str(), ran.code), ("one\n", Some(0)));

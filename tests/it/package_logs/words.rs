@@ -31,3 +31,15 @@ fn files_tell_what_the_objects_say() {
     let words = "package logs driver --skyhook gpu-tune --from tests/clusters/apply-erroring";
     assert_snapshot!(run(words).go().transcript());
 }
+
+/// A failing stage is not complete, so its pod was not deleted for that.
+#[test]
+fn a_failing_stage_without_a_pod_is_not_called_complete() {
+    let fake =
+        OLD.serve(driver())
+            .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+    let ran = logs(&fake, "driver");
+    let said = "though stage apply is erroring";
+    assert!(ran.stderr.contains(said), "{}", ran.transcript());
+    assert!(!ran.stderr.contains("complete"), "{}", ran.transcript());
+}

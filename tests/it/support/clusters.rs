@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use super::fake_api::FakeApi;
 use kubectl_skyhook::api::Generation;
 
-/// One captured cluster: a folder with `about.txt`, `cluster.json` and `extra.json`.
+/// One captured cluster: a folder with `about.txt`, `cluster.json`, `extra.json` and, where there were no webhooks, a list
+/// of none.
 pub struct Captured {
     pub name: String,
     /// The marks of `about.txt`, such as `SKY101 node-2 gpu-tune driver`.
@@ -49,10 +50,11 @@ impl Captured {
 
     /// An API server that holds the capture.
     pub fn served(&self) -> FakeApi {
-        let generation = match self.name.starts_with("modelled-") {
-            true => Generation::NodeWright,
-            false => Generation::Skyhook,
-        };
+        let generation =
+            match self.name.starts_with("modelled-") || self.name.starts_with("nodewright-") {
+                true => Generation::NodeWright,
+                false => Generation::Skyhook,
+            };
         let fake = FakeApi::new().serving(generation);
         for file in ["cluster.json", "extra.json"] {
             fake.load_file(&folder().join(&self.name).join(file));

@@ -120,6 +120,26 @@ impl FakeApi {
         self.state().store.objects()
     }
 
+    /// What runs has just been started: a server is asked as of now, long after its objects were written down.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the clock of the program under test"
+    )]
+    pub fn started_now(&self) {
+        let now = Value::from(jiff::Timestamp::now().to_string());
+        for mut pod in self.objects().into_iter().filter(|o| o["kind"] == "Pod") {
+            for statuses in ["initContainerStatuses", "containerStatuses"] {
+                let statuses = pod["status"][statuses].as_array_mut();
+                for status in statuses.into_iter().flatten() {
+                    if let Some(started) = status.pointer_mut("/state/running/startedAt") {
+                        *started = now.clone();
+                    }
+                }
+            }
+            self.load(pod);
+        }
+    }
+
     /// Every request so far, in order.
     pub fn requests(&self) -> Vec<Logged> {
         self.state().log.clone()

@@ -10,9 +10,10 @@ use std::path::Path;
 )]
 pub fn found(what: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = match what.starts_with('/') {
-        true => Path::new(what).exists(),
-        false => std::env::split_paths(&path).any(|dir| dir.join(what).is_file()),
+    let found = if what.starts_with('/') {
+        Path::new(what).exists()
+    } else {
+        std::env::split_paths(&path).any(|dir| dir.join(what).is_file())
     };
     let every = std::env::var_os("EVERY_PROGRAM").is_some_and(|v| !v.is_empty());
     assert!(found || !every, "{what} is missing");

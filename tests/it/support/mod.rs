@@ -4,6 +4,8 @@ pub mod clusters;
 pub mod fake_api;
 pub mod found;
 pub mod marks;
+pub mod model;
 pub mod run;
 pub mod stage;
+pub mod terminal;
 pub mod world;

@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use regex::Regex;
 
 /// A call of the binary. It starts in the root of the repository with an empty environment, a home
 /// that does not exist and no standard input.
@@ -22,11 +24,20 @@ pub struct Child(Arc<OnceLock<u32>>);
 impl Child {
     /// Interrupts the call, as Ctrl-C does.
     pub fn interrupt<T>(&self) -> impl Fn(&mut T) + Send + Sync + 'static + use<T> {
+        self.signal("INT")
+    }
+
+    /// Kills the call, which hears nothing of it.
+    pub fn kill<T>(&self) -> impl Fn(&mut T) + Send + Sync + 'static + use<T> {
+        self.signal("KILL")
+    }
+
+    fn signal<T>(&self, name: &'static str) -> impl Fn(&mut T) + Send + Sync + 'static + use<T> {
         let child = self.clone();
         move |_| {
             let id = child.0.get().expect("it asks, so it runs");
             let kill = Command::new("sh")
-                .args(["-c", &format!("kill -INT {id}")])
+                .args(["-c", &format!("kill -{name} {id}")])
                 .status();
             assert!(kill.expect("a shell").success());
         }
@@ -60,8 +71,16 @@ pub fn run(words: &str) -> Run {
 
 impl Run {
     pub fn new<S: Into<OsString>>(words: impl IntoIterator<Item = S>) -> Run {
+        Run::of(binary(), words)
+    }
+
+    /// Calls another program, which is to call the binary.
+    pub fn of<S: Into<OsString>>(
+        program: impl Into<OsString>,
+        words: impl IntoIterator<Item = S>,
+    ) -> Run {
         let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
-        let mut command = Command::new(binary());
+        let mut command = Command::new(program.into());
         command
             .args(&words)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -130,16 +149,17 @@ impl Run {
 }
 
 impl Ran {
-    /// The whole of it, as a terminal would show it.
+    /// The whole of it, as a terminal would show it, for a snapshot.
     pub fn transcript(&self) -> String {
         let stderr = match self.stderr.as_str() {
             "" => String::new(),
             text => format!("------- stderr -------\n{text}"),
         };
         let code = self.code.map_or("signal".to_owned(), |c| c.to_string());
+        let stdout = without_rules(&self.stdout);
         format!(
-            "$ kubectl skyhook {}\n{}{stderr}[exit status: {code}]\n",
-            self.shown, self.stdout
+            "$ kubectl skyhook {}\n{stdout}{stderr}[exit status: {code}]\n",
+            self.shown
         )
     }
 
@@ -147,4 +167,17 @@ impl Ran {
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).expect("JSON on stdout")
     }
+}
+
+/// Leaves out how many rules there are, and which of them could not be checked: a new rule changes no snapshot.
+fn without_rules(text: &str) -> String {
+    static COUNT: LazyLock<Regex> =
+        LazyLock::new(|| regex(r"(?m)^\d+ rules?( could not be checked)"));
+    static CODES: LazyLock<Regex> = LazyLock::new(|| regex(r"(?m)^  SKY\d{3}( SKY\d{3})*:"));
+    let counted = COUNT.replace_all(text, "[n] rules$1");
+    CODES.replace_all(&counted, "  [codes]:").into_owned()
+}
+
+fn regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("a pattern")
 }

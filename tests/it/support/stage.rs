@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use kubectl_skyhook::api::Generation;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::fake_api::{FakeApi, Served};
@@ -18,6 +18,22 @@ pub struct Stage {
     pub state: TempDir,
 }
 
+/// The operator's deployment, with so many replicas.
+pub fn operator(replicas: u8) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {
+            "name": "skyhook-operator-controller-manager",
+            "namespace": "skyhook",
+            "labels": {"control-plane": "controller-manager"},
+        },
+        "spec": {"replicas": replicas, "template": {"spec": {"containers": [
+            {"name": "manager", "image": "ghcr.io/nvidia/skyhook/operator:v0.15.0"},
+        ]}}},
+        "status": {"observedGeneration": 1, "availableReplicas": replicas},
+    })
+}
+
 impl Stage {
     /// The captured cluster of that name.
     pub fn of(cluster: &str) -> Stage {
@@ -25,6 +41,13 @@ impl Stage {
         let fake = FakeApi::new().serving(Generation::Skyhook);
         fake.load_file(&folder.join(cluster).join("cluster.json"));
         Stage::over(fake)
+    }
+
+    /// The captured cluster of that name, with the operator that it was captured from.
+    pub fn operated(cluster: &str) -> Stage {
+        let stage = Stage::of(cluster);
+        stage.fake.load(operator(1));
+        stage
     }
 
     /// This cluster.

@@ -39,6 +39,7 @@ fn at_work() -> FakeApi {
 
     relabel(&mut pod, "late");
     fake.load(pod);
+    fake.started_now();
     fake
 }
 

@@ -11,7 +11,7 @@ fn what_cannot_go_on_ends_it_with_the_finding() {
     fake.on("WATCH nodes")
         .nth(1)
         .after(nodes(OLD, [&[FAILING], &[]]));
-    let ran = uninstall(&fake, "--wait");
+    let ran = uninstall(&fake, "--tolerate 0s --wait");
     assert_eq!(ran.code, Some(2), "{}", ran.transcript());
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert_eq!(
@@ -41,7 +41,7 @@ fn machines_are_told_in_one_document() {
     fake.on("WATCH nodes")
         .nth(1)
         .after(nodes(OLD, [&[FAILING], &[]]));
-    let ran = uninstall(&fake, "--wait -o json");
+    let ran = uninstall(&fake, "--tolerate 0s --wait -o json");
     assert_eq!(ran.code, Some(2), "{}", ran.transcript());
     let told = ran.json();
     assert_eq!(told["kind"], "Outcome");
@@ -58,7 +58,7 @@ fn an_installation_that_fails_holds_it_up() {
         "erroring",
         &["driver|1.0.0 apply erroring"],
     ));
-    let ran = uninstall(&fake, "--wait");
+    let ran = uninstall(&fake, "--tolerate 0s --wait");
     assert_eq!(ran.code, Some(2), "{}", ran.transcript());
     assert!(ran.stdout.contains("error SKY201"), "{}", ran.stdout);
 }

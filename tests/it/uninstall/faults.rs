@@ -31,11 +31,10 @@ fn a_server_that_restarts() {
         it.store.history.cut();
     });
     // It is away for a while: nobody can go on watching, nor list.
-    fake.on("WATCH *").nth(4).reply(Reply::Cut);
-    fake.on("WATCH *").nth(5).reply(500);
-    fake.on("WATCH *").nth(6).reply(Reply::Cut);
-    fake.on("LIST nodes").nth(3).reply(Reply::Cut);
-    fake.on("LIST nodes").nth(4).reply(500);
+    // Longer than a read is tried again.
+    fake.on("WATCH *").nth(4).times(16).reply(Reply::Cut);
+    fake.on("LIST nodes").nth(3).times(4).reply(Reply::Cut);
+    fake.on("LIST nodes").nth(3).times(4).reply(500);
     fake.on("LIST nodes").nth(6).after(gone(OLD));
     fake.on("LIST events").nth(5).after(gone(OLD));
     let warnings = borne(&fake);

@@ -176,7 +176,7 @@ fn the_first_that_cannot_go_on_ends_it_and_the_rest_is_not_begun() {
         let failing = [CHAIN[0], "driver|1.0.0 uninstall erroring"];
         it.store.load(OLD.node("node-1", "erroring", &failing));
     });
-    let ran = all(&fake, "");
+    let ran = all(&fake, "--tolerate 0s");
     assert_eq!(ran.code, Some(2), "{}", ran.transcript());
     assert!(ran.stdout.contains("error SKY112"), "{}", ran.stdout);
     assert!(

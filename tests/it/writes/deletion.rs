@@ -79,7 +79,7 @@ fn what_is_not_gone_yet_is_not_made_again() {
     expect(&undone, 3);
     assert!(
         undone
-            .stdout
+            .stderr
             .contains("it is there still, and being deleted"),
         "{}",
         undone.transcript()

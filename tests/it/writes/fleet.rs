@@ -83,16 +83,13 @@ fn a_thousand_nodes_and_a_server_in_a_bad_mood() {
     let mut failed = 0;
     for number in 0..NODES {
         let name = format!("node/node-{number:04}");
-        match hopeless(number) {
-            true => {
-                failed += 1;
-                assert_eq!(*results[name.as_str()], json!("failed"), "{name}");
-                assert_eq!(keys(number), 3, "{name} is half done");
-            }
-            false => {
-                assert_eq!(*results[name.as_str()], json!("applied"), "{name}");
-                assert_eq!(keys(number), 0, "{name} is half done");
-            }
+        if hopeless(number) {
+            failed += 1;
+            assert_eq!(*results[name.as_str()], json!("failed"), "{name}");
+            assert_eq!(keys(number), 3, "{name} is half done");
+        } else {
+            assert_eq!(*results[name.as_str()], json!("applied"), "{name}");
+            assert_eq!(keys(number), 0, "{name} is half done");
         }
     }
     assert_eq!(failed, 150);

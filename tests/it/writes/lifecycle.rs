@@ -24,8 +24,7 @@ fn pause_and_resume_disable_and_enable() {
     );
     expect(&stage.run("disable gpu-tune -y"), 0);
     assert_eq!(value("disable"), json!("true"));
-    // As scripts of old have it: no terminal, no confirmation, and success.
-    expect(&stage.run("resume gpu-tune"), 0);
+    expect(&stage.run("resume gpu-tune -y"), 0);
     assert_eq!(
         (value("pause"), value("disable")),
         (Value::Null, json!("true"))
@@ -34,7 +33,7 @@ fn pause_and_resume_disable_and_enable() {
         stage.cr().expect("it is there")["metadata"]["annotations"]["kubectl-skyhook/pause-reason"],
         Value::Null
     );
-    expect(&stage.run("enable gpu-tune"), 0);
+    expect(&stage.run("enable gpu-tune -y"), 0);
     assert_eq!(value("disable"), Value::Null);
     // What is so already is no error.
     expect(&stage.run("enable gpu-tune"), 0);

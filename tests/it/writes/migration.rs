@@ -133,7 +133,7 @@ fn work_is_not_started_under_a_hold() {
         expect(&ran, 3);
         assert!(ran.stderr.contains(REFUSED), "{}", ran.transcript());
         assert_eq!(held.noted(stop), json!("true"));
-        expect(&held.run(&format!("{go} gpu --force")), 0);
+        expect(&held.run(&format!("{go} gpu --force -y")), 0);
         assert_eq!(held.noted(stop), Value::Null);
         // What is so already is no error.
         expect(&held.run(&format!("{go} gpu")), 0);
@@ -163,7 +163,7 @@ fn two_executors_on_one_host_are_refused_unless_it_is_forced() {
         unseen.transcript()
     );
     assert_eq!(held.noted("pause"), json!("true"));
-    expect(&held.run("resume gpu --force"), 0);
+    expect(&held.run("resume gpu --force -y"), 0);
     assert_eq!(held.noted("pause"), Value::Null);
 }
 

@@ -2,128 +2,131 @@
 
 use std::collections::BTreeSet;
 
+use kubectl_skyhook::plan::Grade;
 use kubectl_skyhook::program::Program;
 
 use super::{Stage, expect};
-use crate::support::run::Ran;
+use crate::support::run::run;
+use crate::support::terminal::Terminal;
 
-/// What a command does where nobody can be asked.
+/// What a command does where nobody answers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Does {
-    /// It refuses, and writes nothing.
+    /// It refuses.
     Refuses,
-    /// It goes ahead, as scripts of old expect.
-    GoesAhead,
+    /// It says so and ends without an error, as scripts of old expect.
+    Aborts,
 }
-use Does::{GoesAhead, Refuses};
+use Does::{Aborts, Refuses};
+use Grade::{B1, B2, B3, B4};
 
-/// Every command that writes: its name in the tree, a cluster in which it has something to do, what is done there
-/// before, and the words.
-const COMMANDS: &[(&str, &str, &str, &str, Does)] = &[
-    ("reset", "apply-erroring", "", "reset gpu-tune", Refuses),
-    ("pause", "complete", "", "pause gpu-tune", Refuses),
-    (
-        "resume",
-        "complete",
-        "pause gpu-tune -y",
-        "resume gpu-tune",
-        GoesAhead,
-    ),
-    ("disable", "complete", "", "disable gpu-tune", Refuses),
-    (
-        "enable",
-        "complete",
-        "disable gpu-tune -y",
-        "enable gpu-tune",
-        GoesAhead,
-    ),
-    (
-        "node reset",
-        "apply-erroring",
-        "",
-        "node reset node-2 --skyhook gpu-tune",
-        Refuses,
-    ),
-    (
-        "node ignore",
-        "complete",
-        "",
-        "node ignore node-2",
-        GoesAhead,
-    ),
-    (
-        "node unignore",
-        "complete",
-        "node ignore node-2",
-        "node unignore node-2",
-        GoesAhead,
-    ),
-    (
-        "package rerun",
-        "apply-erroring",
-        "",
-        "package rerun driver --skyhook gpu-tune --node node-2",
-        Refuses,
-    ),
-    (
-        "deployment-policy reset",
-        "rollout-stopped",
-        "",
-        "dp reset gpu-tune",
-        Refuses,
-    ),
-    (
-        "update-state",
-        "apply-erroring",
-        "",
-        "update-state gpu-tune driver 2.0.1 config complete --node node-2",
-        Refuses,
-    ),
-    (
-        "uninstall",
-        "complete",
-        "",
-        "uninstall gpu-tune driver --enable",
-        Refuses,
-    ),
-    (
-        "finalizer strip",
-        "deleted-while-erroring",
-        "",
-        "finalizer strip gpu-tune --force",
-        Refuses,
-    ),
-    (
-        "cordon release",
-        "finalizer-stripped",
-        "",
-        "cordon release",
-        Refuses,
-    ),
-    (
-        "apply-plan",
-        "complete",
-        "pause gpu-tune --plan-out PLAN",
-        "apply-plan PLAN",
-        Refuses,
-    ),
-    ("undo", "complete", "pause gpu-tune -y", "undo", Refuses),
-    (
-        "leftovers",
-        "finalizer-stripped",
-        "",
-        "leftovers --clean",
-        Refuses,
-    ),
-    (
-        "undelete",
-        "deleted-while-erroring",
-        "",
-        "undelete gpu-tune",
-        Refuses,
-    ),
-    ("teardown", "complete", "", "teardown", Refuses),
+/// A command that writes.
+struct Writes {
+    /// Its name in the tree.
+    name: &'static str,
+    /// A cluster in which it has something to do.
+    cluster: &'static str,
+    /// What is done there before.
+    first: &'static str,
+    words: &'static str,
+    /// What it may do there at worst.
+    grade: Grade,
+    does: Does,
+}
+
+const fn writes(
+    name: &'static str,
+    cluster: &'static str,
+    first: &'static str,
+    words: &'static str,
+    grade: Grade,
+    does: Does,
+) -> Writes {
+    Writes {
+        name,
+        cluster,
+        first,
+        words,
+        grade,
+        does,
+    }
+}
+
+/// Every command that writes, and those whose grade depends on the cluster, by each.
+#[rustfmt::skip]
+const COMMANDS: &[Writes] = &[
+    writes("reset", "apply-erroring", "", "reset gpu-tune", B4, Refuses),
+    writes("pause", "complete", "", "pause gpu-tune", B1, Refuses),
+    writes("resume", "complete", "pause gpu-tune -y", "resume gpu-tune", B1, Aborts),
+    writes("resume", "apply-erroring", "pause gpu-tune -y", "resume gpu-tune", B2, Aborts),
+    writes("resume", "drain-blocked", "pause gpu-tune -y", "resume gpu-tune", B4, Aborts),
+    writes("disable", "complete", "", "disable gpu-tune", B1, Refuses),
+    writes("enable", "complete", "disable gpu-tune -y", "enable gpu-tune", B1, Aborts),
+    writes("enable", "drain-blocked", "disable gpu-tune -y", "enable gpu-tune", B4, Aborts),
+    writes("node reset", "apply-erroring", "", "node reset node-2 --skyhook gpu-tune", B4, Refuses),
+    writes("node ignore", "complete", "", "node ignore node-2", B1, Refuses),
+    writes("node unignore", "complete", "node ignore node-2 -y", "node unignore node-2", B1, Refuses),
+    writes("node unignore", "drain-blocked", "node ignore node-2 -y", "node unignore node-2", B4, Refuses),
+    writes("package rerun", "apply-erroring", "", "package rerun driver --skyhook gpu-tune --node node-2", B2, Refuses),
+    writes("package retry", "v0.17-pod-rejected", "", "package retry driver --skyhook gpu --node node-2", B2, Refuses),
+    writes("node repair", "malformed-node-state", "", "node repair node-1 --skyhook gpu-tune", B1, Refuses),
+    writes("node leave-batch", "rollout-stopped", "", "node leave-batch node-1 --skyhook gpu-tune", B2, Refuses),
+    writes("deployment-policy reset", "rollout-stopped", "", "dp reset gpu-tune", B2, Refuses),
+    writes("update-state", "apply-erroring", "", "update-state gpu-tune driver 2.0.1 config complete --node node-2", B2, Refuses),
+    writes("uninstall", "complete", "", "uninstall gpu-tune driver --enable", B3, Refuses),
+    writes("finalizer strip", "deleted-while-erroring", "", "finalizer strip gpu-tune --force", B4, Refuses),
+    writes("cordon release", "finalizer-stripped", "", "cordon release", B1, Refuses),
+    writes("apply-plan", "complete", "pause gpu-tune --plan-out PLAN", "apply-plan PLAN", B1, Refuses),
+    writes("undo", "complete", "pause gpu-tune -y", "undo", B1, Refuses),
+    writes("leftovers", "finalizer-stripped", "", "leftovers --clean", B2, Refuses),
+    writes("undelete", "deleted-while-erroring", "", "undelete gpu-tune", B2, Refuses),
+    writes("teardown", "complete", "", "teardown --timeout 1s", B3, Refuses),
 ];
+
+impl Writes {
+    /// A cluster in which the command has something to do, with what was written and journalled so far.
+    fn stage(&self) -> Prepared<'_> {
+        let stage = Stage::of(self.cluster);
+        let plan = stage.state.path().join("plan.json").display().to_string();
+        let words = self.words.replace("PLAN", &plan);
+        if !self.first.is_empty() {
+            expect(&stage.run(&self.first.replace("PLAN", &plan)), 0);
+        }
+        Prepared {
+            before: (stage.writes().len(), journals(&stage)),
+            stage,
+            words,
+            of: self,
+        }
+    }
+}
+
+struct Prepared<'a> {
+    of: &'a Writes,
+    stage: Stage,
+    words: String,
+    before: (usize, usize),
+}
+
+impl Prepared<'_> {
+    fn nothing_is_written(&self, said: &str) {
+        let now = (self.stage.writes().len(), journals(&self.stage));
+        assert_eq!(
+            now, self.before,
+            "{} {}: {said}",
+            self.of.name, self.of.cluster
+        );
+    }
+
+    fn something_is_written(&self, said: &str) {
+        assert!(
+            self.stage.writes().len() > self.before.0,
+            "{} {}: {said}",
+            self.of.name,
+            self.of.cluster
+        );
+    }
+}
 
 /// The names of the commands that take `--confirm`: those that write.
 fn writing(command: &clap::Command, path: &str) -> BTreeSet<String> {
@@ -139,7 +142,7 @@ fn writing(command: &clap::Command, path: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_command_that_writes_is_looked_at() {
-    let known: BTreeSet<String> = COMMANDS.iter().map(|c| c.0.to_owned()).collect();
+    let known: BTreeSet<String> = COMMANDS.iter().map(|c| c.name.to_owned()).collect();
     assert_eq!(
         writing(&Program::SKYHOOK.tree(), ""),
         known,
@@ -147,68 +150,148 @@ fn every_command_that_writes_is_looked_at() {
     );
 }
 
+const NOBODY: &str =
+    "error: not confirmed, and there is no terminal to ask on; nothing was changed\n";
+
+/// What a preview says of the grade.
 #[test]
-fn without_a_terminal_and_a_confirmation_nothing_is_written() {
-    for (name, cluster, first, words, does) in COMMANDS {
-        for no in ["", " --confirm=false"] {
-            let stage = Stage::of(cluster);
-            let plan = stage.state.path().join("plan.json").display().to_string();
-            let run = |words: &str| stage.run(&words.replace("PLAN", &plan));
-            if !first.is_empty() {
-                expect(&run(first), 0);
+fn the_grades_are_those_of_the_previews() {
+    let mut wrong = Vec::new();
+    for command in COMMANDS {
+        let prepared = command.stage();
+        let ran = prepared.stage.run(&prepared.words);
+        let says = format!("({}: {})", command.grade, command.grade.meaning());
+        if !ran.stderr.contains(&says) {
+            wrong.push(format!(
+                "{} {}: {}",
+                command.name,
+                command.cluster,
+                ran.transcript()
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn without_a_terminal_and_an_answer_nothing_is_written() {
+    for command in COMMANDS {
+        for (flag, stdin) in [
+            ("", None),
+            (" --confirm=false", None),
+            ("", Some("")),
+            ("", Some("n\n")),
+        ] {
+            let prepared = command.stage();
+            let run = prepared.stage.command(&format!("{}{flag}", prepared.words));
+            let ran = match stdin {
+                Some(stdin) => run.stdin(stdin),
+                None => run,
             }
-            let written = stage.writes().len();
-            let journals = journals(&stage);
-            let ran = run(&format!("{words}{no}"));
-            if *does == GoesAhead {
-                expect(&ran, 0);
-                assert!(
-                    stage.writes().len() > written,
-                    "{name}: {}",
-                    ran.transcript()
-                );
-                continue;
-            }
-            refuses(&ran);
-            assert_eq!(
-                stage.writes().len(),
-                written,
-                "{name}: {}",
+            .go();
+            prepared.nothing_is_written(&ran.transcript());
+            assert_eq!(ran.stdout, "", "{}", ran.transcript());
+            let (code, says) = match command.does {
+                Refuses => (3, NOBODY),
+                Aborts => (0, "\nAborted.\n"),
+            };
+            expect(&ran, code);
+            assert!(ran.stderr.contains(says), "{}", ran.transcript());
+            assert!(
+                ran.stderr.contains("hint: add --confirm"),
+                "{}",
                 ran.transcript()
             );
-            assert_eq!(self::journals(&stage), journals, "{name}");
         }
+    }
+}
+
+#[test]
+fn a_yes_on_standard_input_confirms_that_packages_run_again_and_nothing_beyond() {
+    let graded: BTreeSet<Grade> = COMMANDS.iter().map(|c| c.grade).collect();
+    assert_eq!(graded, BTreeSet::from([B1, B2, B3, B4]));
+    for command in COMMANDS {
+        let prepared = command.stage();
+        let ran = prepared.stage.command(&prepared.words).stdin("y\n").go();
+        if command.grade <= B2 {
+            prepared.something_is_written(&ran.transcript());
+            continue;
+        }
+        prepared.nothing_is_written(&ran.transcript());
+        expect(&ran, 3);
+        let says = format!(
+            "error: a y on standard input does not confirm this ({}); nothing was changed\n\
+             hint: add --confirm, or look first with --dry-run\n",
+            command.grade.meaning()
+        );
+        assert!(ran.stderr.ends_with(&says), "{}", ran.transcript());
+    }
+}
+
+#[test]
+fn another_answer_on_a_terminal_changes_nothing() {
+    for command in COMMANDS {
+        let prepared = command.stage();
+        let question = match command.grade {
+            B3 | B4 => "To go ahead, type the name",
+            _ => "Go ahead? [y/N] ",
+        };
+        let asked = Terminal::of(&prepared.stage, &prepared.words, question);
+        let (said, code) = asked.answer(b"no\n");
+        prepared.nothing_is_written(&said);
+        assert_eq!(code, 3, "{said}");
+        assert!(
+            said.contains("not confirmed; nothing was changed"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_confirmation_of_a_change_to_files_is_refused() {
+    // Of files without custom resources it is said first that nothing can be said.
+    let looks = |c: &&Writes| c.first.is_empty() && c.cluster != "finalizer-stripped";
+    for command in COMMANDS.iter().filter(looks) {
+        let from = format!("--from tests/clusters/{}/cluster.json", command.cluster);
+        let ran = run(&format!("{} {from} --confirm", command.words)).go();
+        expect(&ran, 64);
+        assert_eq!(
+            (ran.stdout.as_str(), ran.stderr.as_str()),
+            (
+                "",
+                "error: --confirm is for a change, and what is read with --from cannot be changed\n\
+                 hint: leave one of them out, or add --dry-run\n"
+            ),
+            "{}",
+            ran.transcript()
+        );
     }
 }
 
 #[test]
 fn a_dry_run_writes_nothing_whatever_the_command() {
-    for (name, cluster, first, words, _) in COMMANDS {
+    for command in COMMANDS {
         for dry in ["--dry-run", "--dry-run=server"] {
-            let stage = Stage::of(cluster);
-            let plan = stage.state.path().join("plan.json").display().to_string();
-            let run = |words: &str| stage.run(&words.replace("PLAN", &plan));
-            if !first.is_empty() {
-                expect(&run(first), 0);
-            }
-            let before = (stage.fake.objects(), journals(&stage));
-            let ran = run(&format!("{words} {dry} --confirm"));
+            let prepared = command.stage();
+            let before = prepared.stage.fake.objects();
+            let words = format!("{} {dry} --confirm", prepared.words);
+            let ran = prepared.stage.run(&words);
             assert!(
                 matches!(ran.code, Some(0 | 2)),
-                "{name}: {}",
+                "{}: {}",
+                command.name,
                 ran.transcript()
             );
-            let after = (stage.fake.objects(), journals(&stage));
-            assert_eq!(after, before, "{name}: {}", ran.transcript());
+            let after = (prepared.stage.fake.objects(), journals(&prepared.stage));
+            assert_eq!(
+                after,
+                (before, prepared.before.1),
+                "{}: {}",
+                command.name,
+                ran.transcript()
+            );
         }
     }
-}
-
-fn refuses(ran: &Ran) {
-    let says = "error: not confirmed, and there is no terminal to ask on; nothing was changed\n";
-    expect(ran, 3);
-    assert_eq!(ran.stdout, "", "{}", ran.transcript());
-    assert!(ran.stderr.contains(says), "{}", ran.transcript());
 }
 
 /// The journals that are on the disk.

@@ -91,12 +91,13 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
             "uninstall.sh does not run: what {packages} changed stays on the hosts of {on}, with \
              /var/lib/skyhook/{name} and /var/log/skyhook/{name}; no API can remove it"
         ));
-        effects.warn(match args.purge_state {
-            true => format!("the only record of what is installed on {on} is removed"),
-            false => format!(
+        effects.warn(if args.purge_state {
+            format!("the only record of what is installed on {on} is removed")
+        } else {
+            format!(
                 "the record of what is installed stays on {on}: files may still be on the hosts; \
                  --purge-state removes it"
-            ),
+            )
         });
     }
     let malformed = cluster.tracked(name).filter(|(_, on)| on.is_malformed());

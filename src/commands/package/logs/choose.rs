@@ -2,7 +2,7 @@
 
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::pod::TroubleKind;
-use crate::cluster::{Cluster, Execution, Node, Pod};
+use crate::cluster::{Cluster, Execution, Node, Phase, Pod};
 use crate::view::natural;
 
 /// The stage containers are named after the package, of which the operator takes so many letters.
@@ -275,23 +275,13 @@ pub fn to_come(cluster: &Cluster, nodes: &[&Node], wanted: Wanted<'_>) -> Vec<St
 }
 
 fn more(cluster: &Cluster, skyhook: &Skyhook, node: &Node, wanted: Wanted<'_>) -> bool {
-    let on = cluster.on_node(node, wanted.skyhook);
-    let entries = on.map_or(&[][..], |on| on.entries()).iter();
-    let entry = entries
-        .filter(|e| e.name == wanted.package)
-        .max_by_key(|e| {
-            skyhook
-                .package(wanted.package)
-                .is_some_and(|p| p.version == e.version)
-        });
-    let Some(entry) = entry else {
-        let package = skyhook.package(wanted.package);
-        return package.is_some_and(|p| {
-            let leaves = p.uninstall().enabled && (p.uninstall().apply || skyhook.deleting());
-            !leaves && skyhook.spec.node_selectors.matches(&node.labels) && !skyhook.deleting()
-        });
+    let mut all = cluster.placements_on(wanted.skyhook, node);
+    all.retain(|p| p.package == wanted.package);
+    let recorded = all.iter().filter_map(|p| Some((p, p.entry?)));
+    let Some((placement, entry)) = recorded.max_by_key(|(p, _)| p.in_spec()) else {
+        return !skyhook.deleting() && all.iter().any(|p| p.phase == Phase::NotStarted);
     };
-    if skyhook.is_package_complete(wanted.package, entry) {
+    if placement.phase == Phase::Complete {
         return false;
     }
     match wanted.stage {

@@ -135,9 +135,10 @@ async fn read(
     let mut lines = Vec::new();
     let mut now = None;
     while let Some(line) = log.line().await? {
-        let (at, bare) = match with_times {
-            true => timed(&line),
-            false => (None, &line[..]),
+        let (at, bare) = if with_times {
+            timed(&line)
+        } else {
+            (None, &line[..])
         };
         now = at.or(now);
         lines.push(Read {

@@ -275,9 +275,10 @@ impl Following<'_> {
 
     fn end(&self, ctx: &mut Ctx, cluster: &Cluster, choices: &[Choice]) -> Result<Exit> {
         let nodes = concerned(cluster, self.args)?;
-        let exit = match self.unread {
-            true => Exit::Failed,
-            false => Exit::Done,
+        let exit = if self.unread {
+            Exit::Failed
+        } else {
+            Exit::Done
         };
         if !self.printed && choices.is_empty() {
             ctx.note(left::nothing(cluster, &nodes, self.args.wanted()));

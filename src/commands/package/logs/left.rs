@@ -1,7 +1,7 @@
 //! What to say where there is no log, or beside one.
 
 use super::choose::{Choice, Wanted};
-use crate::api::Executor;
+use crate::api::{Entry, Executor, State};
 use crate::cluster::{Cluster, Node};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -20,10 +20,12 @@ pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: Wanted<'_>) -> Text {
             "the operator lets finished jobs expire, by default an hour after they succeed and a day after they fail"
         }
     };
-    let recorded = |node: &&&Node| {
-        let on = cluster.on_node(node, wanted.skyhook);
-        on.is_some_and(|on| on.entries().iter().any(|e| e.name == wanted.package))
-    };
+    let recorded = |node: &&&Node| entry(cluster, node, wanted).is_some();
+    let stands = |e: &Entry| wanted.stage.is_none_or(|stage| e.stage == *stage);
+    let erroring = nodes
+        .iter()
+        .filter_map(|node| entry(cluster, node, wanted))
+        .find(|e| e.state == State::Erroring && stands(e));
     let begun: Vec<&str> = nodes
         .iter()
         .filter(recorded)
@@ -33,6 +35,11 @@ pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: Wanted<'_>) -> Text {
     if begun.is_empty() {
         note.paragraph(format!(
             "No pod of {what} is there, and no node has begun it: it has said nothing yet, or long ago."
+        ));
+    } else if let Some(entry) = erroring {
+        note.paragraph(format!(
+            "No pod of {what} is there, though stage {} is erroring: its pod was deleted, or its node was reset.",
+            entry.stage
         ));
     } else {
         note.paragraph(format!("No pod of {what} is left: {why}."));
@@ -46,6 +53,12 @@ pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: Wanted<'_>) -> Text {
         directory(cluster, wanted.skyhook)
     ));
     note
+}
+
+/// What is recorded of the package on a node.
+fn entry<'a>(cluster: &'a Cluster, node: &'a Node, wanted: Wanted<'_>) -> Option<&'a Entry> {
+    let entries = cluster.on_node(node, wanted.skyhook)?.entries();
+    entries.iter().find(|e| e.name == wanted.package)
 }
 
 /// Where the agent logs to on a host, as the operator is told.

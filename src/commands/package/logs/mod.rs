@@ -8,13 +8,14 @@ mod stream;
 use std::time::Duration;
 
 use self::choose::{Choice, Wanted};
-use super::scope;
 use crate::api::Stage;
-use crate::args::connection::duration;
+use crate::args::duration::duration;
 use crate::args::selection::{OfSkyhook, OnNodes};
 use crate::cluster::live::log::{LogError, Since};
 use crate::cluster::{Cluster, Node, Source};
-use crate::commands::node::selection;
+use crate::commands::shared::command::command;
+use crate::commands::shared::scope;
+use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 
@@ -43,7 +44,7 @@ pub struct Args {
     on: OnNodes,
 
     /// Only this stage: apply, config, interrupt, post-interrupt, upgrade, uninstall or uninstall-interrupt
-    #[arg(long, value_parser = stage, overrides_with = "stage")]
+    #[arg(long, value_parser = stage)]
     stage: Option<Stage>,
 
     /// Go on as they come, until there is nothing more to come
@@ -56,8 +57,7 @@ pub struct Args {
         value_name = "LINES",
         default_value_t = -1,
         allow_negative_numbers = true,
-        hide_default_value = true,
-        overrides_with = "tail"
+        hide_default_value = true
     )]
     tail: i64,
 
@@ -66,7 +66,7 @@ pub struct Args {
     previous: bool,
 
     /// Only what is younger than this, such as 10m
-    #[arg(long, value_name = "DURATION", value_parser = duration, overrides_with = "since")]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     since: Option<Duration>,
 
     /// Show when each line was written
@@ -78,8 +78,7 @@ pub struct Args {
     prefix: bool,
 
     /// How often to look for new pods while following
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration, hide_short_help = true,
-        overrides_with = "interval")]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration, hide_short_help = true)]
     interval: Duration,
 }
 
@@ -91,7 +90,13 @@ pub const NEEDS: [Source; 5] = [
     Source::Operator,
 ];
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+command! {
+    "package logs": Args => run,
+    needs: NEEDS,
+    gets: &[("", "pods/log")],
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load(&NEEDS).await?;
     let choices = view(&cluster, args)?;
     scope::say_what_is_missing(ctx, &cluster, &NEEDS);

@@ -71,13 +71,12 @@ impl State {
         }
         let pod = &route.name;
         let Some(written) = self.logs.written.get(&key) else {
-            return problem(Problem::bad_request(match asked("previous") {
-                true => format!(
-                    "previous terminated container \"{container}\" in pod \"{pod}\" not found"
-                ),
-                false => format!(
+            return problem(Problem::bad_request(if asked("previous") {
+                format!("previous terminated container \"{container}\" in pod \"{pod}\" not found")
+            } else {
+                format!(
                     "container \"{container}\" in pod \"{pod}\" is waiting to start: PodInitializing"
-                ),
+                )
             }));
         };
         let head = |body: Bytes| {
@@ -89,14 +88,15 @@ impl State {
         };
         let stamped = asked("timestamps");
         let text = shown(&chosen(&written.text, query), stamped);
-        match asked("follow") {
-            false => Answer::Reply(head(text.into())),
-            true => Answer::Follow {
+        if asked("follow") {
+            Answer::Follow {
                 response: head(text.into()),
                 key,
                 from: written.text.len(),
                 stamped,
-            },
+            }
+        } else {
+            Answer::Reply(head(text.into()))
         }
     }
 }
@@ -121,12 +121,12 @@ fn chosen(text: &str, query: &BTreeMap<String, String>) -> String {
 
 /// The lines as they are asked for.
 fn shown(text: &str, stamped: bool) -> String {
-    match stamped {
-        true => text.to_owned(),
-        false => text
-            .split_inclusive('\n')
+    if stamped {
+        text.to_owned()
+    } else {
+        text.split_inclusive('\n')
             .map(|line| line.split_once(' ').map_or(line, |(_, line)| line))
-            .collect(),
+            .collect()
     }
 }
 

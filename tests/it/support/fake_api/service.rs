@@ -157,9 +157,10 @@ impl State {
             let value = HeaderValue::from_str(&value).expect("a warning that a header can hold");
             response.headers_mut().append(http::header::WARNING, value);
         }
-        match verdict.half {
-            true => Answer::Half(response),
-            false => Answer::Reply(response),
+        if verdict.half {
+            Answer::Half(response)
+        } else {
+            Answer::Reply(response)
         }
     }
 

@@ -59,9 +59,10 @@ impl Store {
     }
 
     fn put(&mut self, key: Key, object: Value) {
-        let told = match self.objects.contains_key(&key) {
-            true => "MODIFIED",
-            false => "ADDED",
+        let told = if self.objects.contains_key(&key) {
+            "MODIFIED"
+        } else {
+            "ADDED"
         };
         self.history.note(self.version, told, &key.0, &object);
         self.objects.insert(key, object);
@@ -256,9 +257,10 @@ impl Store {
             return Ok(new);
         }
         self.stamp(&mut new);
-        match new["metadata"]["deletionTimestamp"].is_string() && finalizers(&new) == 0 {
-            true => self.take(&key(route)),
-            false => self.put(key(route), new.clone()),
+        if new["metadata"]["deletionTimestamp"].is_string() && finalizers(&new) == 0 {
+            self.take(&key(route))
+        } else {
+            self.put(key(route), new.clone())
         }
         Ok(new)
     }

@@ -1,0 +1,163 @@
+//! What a plan would do to the objects as they are now, found out with few requests.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt;
+use serde_json::Value;
+
+use super::Options;
+use super::send::Line;
+use crate::plan::{Plan, Rebased, Stage, Step};
+
+/// Objects of one kind that are read one by one; more are read as a list.
+const FEW: usize = 8;
+
+/// A plan on the objects that are there.
+#[derive(Debug, Default)]
+pub struct Looked {
+    /// The whole of it, each step on its object as it is now where that means the same.
+    pub plan: Plan,
+    /// What of it would change something.
+    pub changes: Plan,
+    /// The steps whose objects have changed since, and how.
+    pub moved: Vec<(Step, String)>,
+    /// Why some objects could not be looked at.
+    pub unseen: Option<String>,
+}
+
+impl Looked {
+    /// A pause for nothing is none: where nothing else is left to do, one that stands is ended at most.
+    pub fn without_needless_pause(mut self, end: Option<Stage>) -> Looked {
+        let work = |step: &Step| !step.change.is_hold();
+        if self.changes.steps().any(work) {
+            return self;
+        }
+        for plan in [&mut self.plan, &mut self.changes] {
+            for stage in &mut plan.stages {
+                stage.steps.retain(work);
+                stage.until = None;
+            }
+            plan.stages.extend(end.clone());
+            plan.stages.retain(|stage| !stage.steps.is_empty());
+        }
+        self
+    }
+}
+
+/// Looks at every object that the plan changes. What cannot be read is left to be found out when it is written to.
+pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Looked {
+    let line = Line::new(client.clone(), options);
+    let mut kinds: BTreeMap<String, Vec<&Step>> = BTreeMap::new();
+    for step in plan.steps().filter(|step| stands_alone(plan, step)) {
+        let of_kind = kinds.entry(step.target.collection()).or_default();
+        of_kind.push(step);
+    }
+    let mut found: BTreeMap<*const Step, Rebased<Step>> = BTreeMap::new();
+    let mut unseen = None;
+    for (collection, steps) in kinds {
+        let mut by_name: BTreeMap<&str, Vec<&Step>> = BTreeMap::new();
+        for step in steps {
+            by_name.entry(&step.target.name).or_default().push(step);
+        }
+        let mut put = |steps: &[&Step], object: &Value| {
+            for step in steps {
+                found.insert(std::ptr::from_ref(*step), onto(step, object));
+            }
+        };
+        let read = match by_name.len() {
+            0..=FEW => Ok(by_name),
+            _ => listed(&line, &collection, by_name, &mut put).await,
+        };
+        let left = match read {
+            Ok(left) => left,
+            Err(why) => {
+                unseen = Some(why);
+                continue;
+            }
+        };
+        let one_by_one = left.into_values().map(|steps| async {
+            let object = line.read(&steps[0].target).await;
+            (steps, object)
+        });
+        let mut objects =
+            futures::stream::iter(one_by_one).buffer_unordered(options.parallel.max(1));
+        while let Some((steps, object)) = objects.next().await {
+            match object {
+                Ok(object) => put(&steps, &object),
+                Err(why) => unseen = Some(why),
+            }
+        }
+    }
+    sorted(plan, &found, unseen)
+}
+
+/// Whether the object shows what the step will do: it is not made or held by the plan itself.
+fn stands_alone(plan: &Plan, step: &Step) -> bool {
+    !(step.change.is_hold() || plan.makes_again(step) || plan.works_on_what_it_makes(step))
+}
+
+fn onto(step: &Step, object: &Value) -> Rebased<Step> {
+    let other = || step.target.uid.as_deref() != object["metadata"]["uid"].as_str();
+    match step.may_be_gone && (object.is_null() || step.target.uid.is_some() && other()) {
+        true => Rebased::Done,
+        false => step.rebase(object),
+    }
+}
+
+/// Reads a collection page by page, and keeps none of it; what is left is on no page.
+async fn listed<'a>(
+    line: &Line,
+    collection: &str,
+    mut wanted: BTreeMap<&'a str, Vec<&'a Step>>,
+    put: &mut impl FnMut(&[&Step], &Value),
+) -> Result<BTreeMap<&'a str, Vec<&'a Step>>, String> {
+    let mut next = None;
+    loop {
+        let (items, more) = line.page(collection, next.as_deref()).await?;
+        for item in &items {
+            let name = item["metadata"]["name"].as_str().unwrap_or_default();
+            if let Some(steps) = wanted.remove(name) {
+                put(&steps, item);
+            }
+        }
+        if more.is_none() || more == next {
+            break;
+        }
+        next = more;
+    }
+    for steps in std::mem::take(&mut wanted).into_values() {
+        put(&steps, &Value::Null);
+    }
+    Ok(wanted)
+}
+
+fn sorted(
+    plan: &Plan,
+    found: &BTreeMap<*const Step, Rebased<Step>>,
+    unseen: Option<String>,
+) -> Looked {
+    let mut looked = Looked {
+        plan: plan.clone(),
+        changes: plan.clone(),
+        unseen,
+        ..Looked::default()
+    };
+    for (number, stage) in plan.stages.iter().enumerate() {
+        let mut changing = Vec::new();
+        for (at, step) in stage.steps.iter().enumerate() {
+            let now = match found.get(&std::ptr::from_ref(step)) {
+                None => step.clone(),
+                Some(Rebased::Same(now)) => now.clone(),
+                Some(Rebased::Done) => continue,
+                Some(Rebased::Moved(why)) => {
+                    looked.moved.push((step.clone(), why.clone()));
+                    continue;
+                }
+            };
+            looked.plan.stages[number].steps[at] = now.clone();
+            changing.push(now);
+        }
+        looked.changes.stages[number].steps = changing;
+    }
+    looked
+}

@@ -1,0 +1,84 @@
+//! This run of the program, and whether another one on this machine has ended.
+
+use jiff::Timestamp;
+
+use crate::cluster::Cluster;
+use crate::cluster::hold::Holder;
+
+/// This run, as the holder of what it pauses.
+pub fn of(now: Timestamp) -> Holder {
+    let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    let user = ["USER", "LOGNAME", "USERNAME"]
+        .into_iter()
+        .find_map(variable);
+    let host = host();
+    Holder {
+        by: match user {
+            Some(user) => format!("{user}@{host}"),
+            None => host.clone(),
+        },
+        machine: machine(host),
+        process: std::process::id(),
+        since: now,
+    }
+}
+
+/// Whether the process of a holder runs; `None` where that cannot be seen from here.
+pub fn runs(holder: &Holder) -> Option<bool> {
+    // An older run with the number of this one has ended.
+    let own = holder.process == std::process::id();
+    (holder.machine == machine(host())).then(|| !own && process_runs(holder.process))
+}
+
+/// Notes of the holders of this machine whether they run.
+pub fn look(cluster: &mut Cluster) {
+    let mut seen = Vec::new();
+    for skyhook in cluster.skyhooks.items() {
+        let hold = skyhook.hold();
+        if let Some((text, holder)) = hold.and_then(|h| Some((h.text.to_owned(), h.holder?)))
+            && let Some(runs) = runs(&holder)
+        {
+            seen.push((text, runs));
+        }
+    }
+    cluster.holders.extend(seen);
+}
+
+#[cfg(unix)]
+fn host() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
+
+#[cfg(not(unix))]
+fn host() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_default()
+}
+
+/// The host, and the table of processes: containers on one host may share its name.
+fn machine(host: String) -> String {
+    match std::fs::read_link("/proc/self/ns/pid") {
+        Ok(table) => format!("{host} {}", table.display()),
+        Err(_) => host,
+    }
+}
+
+#[cfg(unix)]
+fn process_runs(process: u32) -> bool {
+    use rustix::process::{Pid, test_kill_process};
+
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let signalled = pid.map(test_kill_process);
+    // Another user's process may not be signalled, and is there.
+    let there = matches!(signalled, Some(Ok(()) | Err(rustix::io::Errno::PERM)));
+    // Numbers are given again.
+    let name = std::fs::read_to_string(format!("/proc/{process}/comm"));
+    there && name.map_or(true, |name| name.starts_with("kubectl"))
+}
+
+#[cfg(not(unix))]
+fn process_runs(_process: u32) -> bool {
+    true
+}

@@ -1,0 +1,24 @@
+//! The flags that every command takes.
+
+use super::connection::Connection;
+use super::output::Output;
+use super::reading::Reading;
+use super::safety::DryRun;
+
+/// The flags that every command takes.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Global {
+    #[command(flatten)]
+    pub reading: Reading,
+    #[command(flatten)]
+    pub output: Output,
+    #[command(flatten)]
+    pub connection: Connection,
+
+    /// Taken before the command too, and where nothing is changed anyway
+    ///
+    /// The commands that change something have the flag of their own; clap hands them what stands here.
+    #[arg(long = "dry-run", id = "dry_run", global = true, hide = true, num_args = 0..=1, require_equals = true,
+        value_name = "client|server|none", value_parser = DryRun::parse, default_missing_value = "client", default_value = "none")]
+    pub dry_run: DryRun,
+}

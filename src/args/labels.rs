@@ -1,0 +1,276 @@
+//! Label selectors as kubectl reads them: `a=b,c!=d,e in (x,y),f notin (z),g,!h,i>1`.
+
+use crate::api::LabelSelector;
+use crate::api::selector::Requirement;
+
+/// The longest name in a key, and the longest value.
+const LONGEST: usize = 63;
+/// The longest prefix of a key.
+const LONGEST_PREFIX: usize = 253;
+
+/// Reads a selector.
+///
+/// # Errors
+///
+/// Where it is none, and what was expected there. An empty one would mean everything, which `-l "$UNSET"` does not.
+pub fn selector(text: &str) -> Result<LabelSelector, String> {
+    let mut tokens = Tokens { rest: text };
+    if tokens.peek() == Token::End {
+        return Err("expected labels such as a=b".to_owned());
+    }
+    let mut requirements = Vec::new();
+    loop {
+        requirements.push(requirement(&mut tokens)?);
+        match tokens.next() {
+            Token::End => break,
+            Token::Sign(",") => {}
+            other => return Err(unexpected(other, "a comma")),
+        }
+    }
+    Ok(LabelSelector {
+        match_expressions: requirements,
+        ..LabelSelector::default()
+    })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Token<'a> {
+    Word(&'a str),
+    Sign(&'static str),
+    End,
+}
+
+struct Tokens<'a> {
+    rest: &'a str,
+}
+
+/// The longer ones first.
+const SIGNS: [&str; 9] = ["==", "!=", "=", "!", ">", "<", "(", ")", ","];
+
+impl<'a> Tokens<'a> {
+    fn next(&mut self) -> Token<'a> {
+        self.rest = self.rest.trim_start();
+        if let Some(sign) = SIGNS.into_iter().find(|sign| self.rest.starts_with(sign)) {
+            self.rest = &self.rest[sign.len()..];
+            return Token::Sign(sign);
+        }
+        let ends = |c: char| c.is_whitespace() || "=!><(),".contains(c);
+        let (word, rest) = self
+            .rest
+            .split_at(self.rest.find(ends).unwrap_or(self.rest.len()));
+        self.rest = rest;
+        match word {
+            "" => Token::End,
+            word => Token::Word(word),
+        }
+    }
+
+    fn peek(&self) -> Token<'a> {
+        Tokens { rest: self.rest }.next()
+    }
+
+    fn word(&mut self, expected: &str) -> Result<&'a str, String> {
+        match self.next() {
+            Token::Word(word) => Ok(word),
+            other => Err(unexpected(other, expected)),
+        }
+    }
+}
+
+fn unexpected(found: Token<'_>, expected: &str) -> String {
+    match found {
+        Token::Word(found) => format!("expected {expected}, found {found:?}"),
+        Token::Sign(found) => format!("expected {expected}, found {found:?}"),
+        Token::End => format!("expected {expected} at the end"),
+    }
+}
+
+fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
+    let absent = tokens.peek() == Token::Sign("!");
+    if absent {
+        tokens.next();
+    }
+    let key = key(tokens.word("a label")?)?;
+    let of = |operator: &str, values: Vec<String>| Requirement {
+        key: key.to_owned(),
+        operator: operator.to_owned(),
+        values,
+    };
+    if absent {
+        return Ok(of("DoesNotExist", Vec::new()));
+    }
+    if matches!(tokens.peek(), Token::End | Token::Sign(",")) {
+        return Ok(of("Exists", Vec::new()));
+    }
+    match tokens.next() {
+        Token::Sign("=" | "==") => Ok(of("In", vec![exact(tokens)?])),
+        Token::Sign("!=") => Ok(of("NotIn", vec![exact(tokens)?])),
+        Token::Sign(">") => Ok(of("Gt", vec![number(tokens)?])),
+        Token::Sign("<") => Ok(of("Lt", vec![number(tokens)?])),
+        Token::Word("in") => Ok(of("In", values(tokens)?)),
+        Token::Word("notin") => Ok(of("NotIn", values(tokens)?)),
+        other => Err(unexpected(other, "one of =, ==, !=, in, notin, > and <")),
+    }
+}
+
+/// One value, which may be empty.
+fn exact(tokens: &mut Tokens<'_>) -> Result<String, String> {
+    match tokens.peek() {
+        Token::End | Token::Sign(",") => Ok(String::new()),
+        _ => value(tokens.word("a value")?),
+    }
+}
+
+fn number(tokens: &mut Tokens<'_>) -> Result<String, String> {
+    let word = tokens.word("a whole number")?;
+    match word.parse::<i64>() {
+        Ok(_) => value(word),
+        Err(_) => Err(format!("expected a whole number, found {word:?}")),
+    }
+}
+
+/// Values in parentheses, of which any may be empty.
+fn values(tokens: &mut Tokens<'_>) -> Result<Vec<String>, String> {
+    match tokens.next() {
+        Token::Sign("(") => {}
+        other => return Err(unexpected(other, "(")),
+    }
+    let mut values = Vec::new();
+    loop {
+        values.push(match tokens.peek() {
+            Token::Sign("," | ")") => String::new(),
+            _ => value(tokens.word("a value")?)?,
+        });
+        match tokens.next() {
+            Token::Sign(")") => return Ok(values),
+            Token::Sign(",") => {}
+            other => return Err(unexpected(other, "a comma or )")),
+        }
+    }
+}
+
+/// A name, perhaps behind a domain: `pool`, `example.com/pool`.
+fn key(text: &str) -> Result<&str, String> {
+    let (prefix, name) = match text.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, text),
+    };
+    let domain = |prefix: &str| {
+        let part = |part: &str| {
+            let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            !part.is_empty()
+                && part.chars().all(inner)
+                && !part.starts_with('-')
+                && !part.ends_with('-')
+        };
+        prefix.len() <= LONGEST_PREFIX && prefix.split('.').all(part)
+    };
+    match is_word(name) && prefix.is_none_or(domain) {
+        true => Ok(text),
+        false => Err(format!("{text:?} is no key of a label")),
+    }
+}
+
+fn value(text: &str) -> Result<String, String> {
+    match is_word(text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("{text:?} is no value of a label")),
+    }
+}
+
+/// Letters and digits, between them also `-`, `_` and `.`.
+fn is_word(text: &str) -> bool {
+    let ends = |c: char| c.is_ascii_alphanumeric();
+    let inner = |c: char| ends(c) || matches!(c, '-' | '_' | '.');
+    (1..=LONGEST).contains(&text.len())
+        && text.chars().all(inner)
+        && text.starts_with(ends)
+        && text.ends_with(ends)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picks(text: &str) -> Vec<&'static str> {
+        let selector = selector(text).expect(text);
+        let nodes = [
+            ("a", vec![("pool", "gpu"), ("zone", "1")]),
+            ("b", vec![("pool", "cpu"), ("example.com/in", "")]),
+            ("c", vec![("zone", "12")]),
+        ];
+        let nodes = nodes.into_iter().map(|(name, labels)| {
+            let labels = labels.into_iter().map(|(k, v)| (k.into(), v.into()));
+            (name, labels.collect())
+        });
+        nodes
+            .filter(|(_, labels)| selector.matches(labels))
+            .map(|(name, _)| name)
+            .collect()
+    }
+
+    #[test]
+    fn reads_what_kubectl_reads() {
+        for (text, picked) in [
+            ("pool=gpu", vec!["a"]),
+            ("pool==gpu", vec!["a"]),
+            (" pool = gpu ", vec!["a"]),
+            ("pool!=gpu", vec!["b", "c"]),
+            ("pool in (gpu, cpu)", vec!["a", "b"]),
+            ("pool in(gpu)", vec!["a"]),
+            ("pool notin (gpu,cpu)", vec!["c"]),
+            ("pool in (gpu,cpu),zone", vec!["a"]),
+            ("!zone", vec!["b"]),
+            ("! zone", vec!["b"]),
+            ("zone>1", vec!["c"]),
+            ("zone > 0", vec!["a", "c"]),
+            ("zone<12", vec!["a"]),
+            ("pool>1", vec![]),
+            ("example.com/in", vec!["b"]),
+            ("example.com/in=", vec!["b"]),
+            ("example.com/in in ()", vec!["b"]),
+            ("pool in (gpu,)", vec!["a"]),
+        ] {
+            assert_eq!(picks(text), picked, "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_kubectl_refuses() {
+        let long = "x".repeat(64);
+        for text in [
+            "",
+            ",",
+            "=gpu",
+            "a in gpu",
+            "a b",
+            "!",
+            "zone,",
+            ",zone",
+            "a,,b",
+            "a===1",
+            "a=b=c",
+            "a>b",
+            "a>",
+            "a>1.5",
+            "!a=b",
+            "a in (b",
+            "a in b)",
+            "a=b c",
+            "a=-b",
+            "a=b.",
+            "a=b/c",
+            "-a",
+            "a/b/c",
+            "/a",
+            "a/",
+            "A.b/c",
+            "a=é",
+            &format!("a={long}"),
+            &long,
+            &format!("{}/a", "x.".repeat(127)),
+        ] {
+            assert!(selector(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Names as they are printed: `NAME`, or `TYPE/NAME`.
+
+use crate::api::Generation;
+
+/// The name of a custom resource: `gpu-tune`, `skyhook/gpu-tune`, `nodewrights.GROUP/gpu-tune`.
+///
+/// # Errors
+///
+/// There is none, or it is of another type.
+pub fn skyhook(text: &str) -> Result<String, String> {
+    let types =
+        Generation::ALL.map(|g| [g.kind().to_lowercase(), g.plural().to_owned(), g.resource()]);
+    of(text, &types.concat())
+}
+
+/// The name of a node, or a pattern of names: `node-1`, `node/node-1`, `node/gpu-[1-3]`.
+///
+/// # Errors
+///
+/// There is none, or it is of another type.
+pub fn node(text: &str) -> Result<String, String> {
+    of(text, &["node".to_owned(), "nodes".to_owned()])
+}
+
+/// The id of a journal: `20261120-174612`, `journal/20261120-174612`.
+///
+/// # Errors
+///
+/// There is none, or it is of another type.
+pub fn journal(text: &str) -> Result<String, String> {
+    of(text, &["journal".to_owned()])
+}
+
+fn of(text: &str, types: &[String]) -> Result<String, String> {
+    let name = match text.split_once('/') {
+        Some((of, name)) if types.iter().any(|known| known.eq_ignore_ascii_case(of)) => name,
+        Some(_) => return Err(format!("expected NAME or {}/NAME", types[0])),
+        None => text,
+    };
+    match name {
+        "" => Err("expected a name".to_owned()),
+        name if name.contains('/') => Err(format!("{name:?} is no name")),
+        name => Ok(name.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_may_stand_before_a_name() {
+        for text in [
+            "x",
+            "skyhook/x",
+            "Skyhook/x",
+            "nodewrights/x",
+            &format!("{}/x", Generation::Skyhook.resource()),
+        ] {
+            assert_eq!(skyhook(text), Ok("x".to_owned()), "{text}");
+        }
+        for text in ["", "skyhook/", "node/x", "/x", "a/b/c"] {
+            assert!(skyhook(text).is_err(), "{text}");
+        }
+        assert_eq!(node("node/n[0-11]"), Ok("n[0-11]".to_owned()));
+        assert_eq!(
+            node("skyhook/x"),
+            Err("expected NAME or node/NAME".to_owned())
+        );
+        assert_eq!(journal("journal/2026"), Ok("2026".to_owned()));
+    }
+}

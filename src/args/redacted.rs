@@ -1,0 +1,147 @@
+//! Command lines without the secrets in them, for whatever is kept or shown.
+
+use clap::Args;
+
+use super::connection::Connection;
+use crate::redact;
+
+/// What is taken out of a flag's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hides {
+    All,
+    /// Of a URL, all but the address.
+    Url,
+}
+
+/// The flags whose values hold secrets, by their ids.
+pub const SECRETS: [(&str, Hides); 2] = [("token", Hides::All), ("server", Hides::Url)];
+
+impl Hides {
+    fn shown(self, value: &str) -> String {
+        match self {
+            Hides::All => redact::MASKED.to_owned(),
+            Hides::Url => redact::url(value),
+        }
+    }
+}
+
+/// The words of a command line, each as it may be shown.
+pub fn redacted(words: impl IntoIterator<Item = String>) -> Vec<String> {
+    let flags = Connection::augment_args(clap::Command::new("flags"));
+    let secrets: Vec<(&clap::Arg, Hides)> = flags
+        .get_arguments()
+        .filter_map(|arg| {
+            let (_, hides) = SECRETS.iter().find(|(id, _)| *id == arg.get_id())?;
+            Some((arg, *hides))
+        })
+        .collect();
+    let mut awaited = None;
+    let mut shown = Vec::new();
+    for word in words {
+        let word = match awaited.take() {
+            Some(hides) => Hides::shown(hides, &word),
+            None => match secrets
+                .iter()
+                .find_map(|(arg, hides)| Some((value(arg, &word)?, *hides)))
+            {
+                Some((Value::Next, hides)) => {
+                    awaited = Some(hides);
+                    word
+                }
+                Some((Value::From(at), hides)) => {
+                    format!("{}{}", &word[..at], hides.shown(&word[at..]))
+                }
+                None => redact::urls(&word),
+            },
+        };
+        shown.push(word);
+    }
+    shown
+}
+
+/// Where the value of a flag is.
+enum Value {
+    /// In the next word.
+    Next,
+    /// From here on in this one.
+    From(usize),
+}
+
+/// The value that a word gives this flag: `--flag`, `--flag=value`, `-f`, `-fvalue`, `-f=value`, `-abf value`.
+///
+/// Of letters in one word it is not known which of them takes the rest, so that each may be the flag.
+fn value(arg: &clap::Arg, word: &str) -> Option<Value> {
+    let longs = arg.get_long_and_visible_aliases().unwrap_or_default();
+    if let Some(long) = word.strip_prefix("--") {
+        let (name, value) = long
+            .split_once('=')
+            .map_or((long, None), |(n, v)| (n, Some(v)));
+        return longs.contains(&name).then(|| match value {
+            Some(value) => Value::From(word.len() - value.len()),
+            None => Value::Next,
+        });
+    }
+    let letters = word.strip_prefix('-')?;
+    let at = letters.find(arg.get_short()?)? + 2;
+    Some(match &word[at..] {
+        "" => Value::Next,
+        rest => Value::From(at + usize::from(rest.starts_with('='))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_values_of_secret_flags_are_taken_out_however_they_are_given() {
+        for (given, shown) in [
+            ("pause x --token hunter2 -y", "pause x --token <masked> -y"),
+            ("--token=hunter2 pause x", "--token=<masked> pause x"),
+            ("--token a --token b", "--token <masked> --token <masked>"),
+            ("-s https://me:pw@host pause", "-s https://host pause"),
+            ("-shttps://me:pw@host pause", "-shttps://host pause"),
+            ("-s=me:pw@host pause", "-s=host pause"),
+            ("-ys me:pw@host pause", "-ys host pause"),
+            ("-yshttps://host?k=v", "-yshttps://host?<masked>"),
+            ("--server me:pw@host", "--server host"),
+            (
+                "--server=https://host/?k=v",
+                "--server=https://host/?<masked>",
+            ),
+            (
+                "pause x --reason https://me:pw@host",
+                "pause x --reason https://host",
+            ),
+            (
+                "status -l app=skyhook -oyaml",
+                "status -l app=skyhook -oyaml",
+            ),
+            ("pause tokens --confirm", "pause tokens --confirm"),
+        ] {
+            let words = given.split(' ').map(str::to_owned);
+            assert_eq!(redacted(words).join(" "), shown, "{given}");
+        }
+    }
+
+    /// A flag that takes a URL or a credential has to be in the list.
+    #[test]
+    fn no_secret_flag_is_forgotten() {
+        fn walk(command: &clap::Command, wrong: &mut Vec<String>) {
+            for arg in command.get_arguments() {
+                let names = arg.get_value_names().unwrap_or_default().join(" ");
+                let secret = ["URL", "TOKEN", "PASSWORD", "SECRET"];
+                let known = SECRETS.iter().any(|(id, _)| *id == arg.get_id());
+                if secret.iter().any(|word| names.contains(word)) && !known {
+                    wrong.push(arg.to_string());
+                }
+            }
+            command.get_subcommands().for_each(|sub| walk(sub, wrong));
+        }
+        let mut wrong = Vec::new();
+        walk(&crate::cli::Cli::command(), &mut wrong);
+        assert_eq!(wrong, [""; 0], "say in SECRETS what is hidden of it");
+    }
+}

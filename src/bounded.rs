@@ -1,0 +1,186 @@
+//! (edge) How much is read of the files that a user names: every limit, with what it is for.
+//!
+//! Captures of large clusters are large, so that no limit on them is a small one; what no capture holds is refused
+//! early.
+
+use std::fs::File;
+use std::io::{Error, Read, Result};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use thiserror::Error;
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// The most bytes of one capture, or of one file of an archive.
+pub const MOST_CAPTURE: u64 = 8 * GIB;
+/// The most bytes of a plan: it holds every object of a large cluster twice.
+pub const MOST_PLAN: u64 = GIB;
+/// The most bytes of a kubeconfig.
+pub const MOST_KUBECONFIG: u64 = 64 * MIB;
+/// The most bytes of blanks and zeros in a row.
+const MOST_BLANKS: u64 = MIB;
+/// How many times its size something may unfold to, once it is over [`UNFOLDED_UNWATCHED`] bytes.
+const MOST_UNFOLDED: u64 = 500;
+const UNFOLDED_UNWATCHED: u64 = 64 * MIB;
+/// What is read at once.
+pub const PIECE: usize = 1 << 16;
+
+/// What is too much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Excess {
+    #[error("it is a device, not a file")]
+    Device,
+    #[error("it holds more than {}", size(*.0))]
+    Bytes(u64),
+    #[error(
+        "it holds more than {} of nothing but blanks or zeros",
+        size(MOST_BLANKS)
+    )]
+    Blanks,
+    #[error("it unfolds to more than {MOST_UNFOLDED} times its size")]
+    Unfolds,
+}
+
+impl From<Excess> for Error {
+    fn from(excess: Excess) -> Error {
+        Error::other(excess)
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes / GIB {
+        0 => format!("{} MiB", bytes / MIB),
+        gib => format!("{gib} GiB"),
+    }
+}
+
+/// Opens a file or a pipe.
+///
+/// # Errors
+///
+/// It cannot be opened, or is a device: some of these never end.
+pub fn open(path: &Path) -> Result<File> {
+    let kind = std::fs::metadata(path)?.file_type();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        if kind.is_char_device() || kind.is_block_device() {
+            return Err(Excess::Device.into());
+        }
+    }
+    let _ = kind;
+    File::open(path)
+}
+
+/// Reads all of it.
+///
+/// # Errors
+///
+/// It cannot be read, is more than `most` bytes, or holds too many blanks in a row.
+pub fn read(mut stream: impl Read, most: u64) -> Result<Vec<u8>> {
+    let blank = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
+    let (mut bytes, mut blanks) = (Vec::new(), 0);
+    loop {
+        let begun = bytes.len();
+        let read = (&mut stream).take(PIECE as u64).read_to_end(&mut bytes)? as u64;
+        if read == 0 {
+            return Ok(bytes);
+        }
+        blanks = match bytes[begun..].iter().all(blank) {
+            true => blanks + read,
+            false => 0,
+        };
+        if blanks > MOST_BLANKS {
+            return Err(Excess::Blanks.into());
+        }
+        if bytes.len() as u64 > most {
+            return Err(Excess::Bytes(most).into());
+        }
+    }
+}
+
+/// What gzip has packed, unless it is far more than was packed.
+pub struct Unpacked<R> {
+    packed: MultiGzDecoder<Counted<R>>,
+    unpacked: u64,
+}
+
+impl<R: Read> Unpacked<R> {
+    pub fn new(packed: R) -> Unpacked<R> {
+        let packed = Counted {
+            inner: packed,
+            count: 0,
+        };
+        Unpacked {
+            packed: MultiGzDecoder::new(packed),
+            unpacked: 0,
+        }
+    }
+}
+
+impl<R: Read> Read for Unpacked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let read = self.packed.read(buffer)?;
+        self.unpacked += read as u64;
+        let packed = self.packed.get_ref().count;
+        if self.unpacked > UNFOLDED_UNWATCHED && self.unpacked > packed * MOST_UNFOLDED {
+            return Err(Excess::Unfolds.into());
+        }
+        Ok(read)
+    }
+}
+
+/// Counts what is read.
+struct Counted<R> {
+    inner: R,
+    count: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.count += read as u64;
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Why it was not read.
+    fn excess(read: Result<Vec<u8>>) -> Option<Excess> {
+        read.err()?.get_ref()?.downcast_ref::<Excess>().copied()
+    }
+
+    #[test]
+    fn what_never_ends_is_given_up() {
+        for byte in [b' ', b'\n', 0] {
+            let endless = std::io::repeat(byte);
+            assert_eq!(
+                excess(read(endless, u64::MAX)),
+                Some(Excess::Blanks),
+                "{byte}"
+            );
+        }
+        let endless = std::io::repeat(b'a');
+        assert_eq!(excess(read(endless, MIB)), Some(Excess::Bytes(MIB)));
+        let little = [b' '; PIECE + 1];
+        assert_eq!(
+            read(little.as_slice(), MIB).map(|b| b.len()).ok(),
+            Some(PIECE + 1)
+        );
+    }
+
+    #[test]
+    fn what_unfolds_too_far_is_given_up() {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        let copied = std::io::copy(&mut std::io::repeat(b'a').take(80 * MIB), &mut packed);
+        assert_eq!(copied.expect("memory"), 80 * MIB);
+        let packed = packed.finish().expect("memory");
+        let unpacked = read(Unpacked::new(packed.as_slice()), MOST_CAPTURE);
+        assert_eq!(excess(unpacked), Some(Excess::Unfolds));
+    }
+}

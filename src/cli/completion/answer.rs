@@ -1,0 +1,167 @@
+//! The answer to kubectl, or to a shim, that asks what may come next.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use clap::builder::StyledStr;
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
+
+use super::candidates::Candidate;
+use super::line::Typed;
+use super::lookup::Lookup;
+use super::wanted::Wanted;
+use crate::args::global::Global;
+use crate::ctx::Ctx;
+use crate::error::Exit;
+use crate::program::Program;
+use crate::view::harmless;
+
+/// The word by which a shim asks for completion, as with Go's cobra.
+const ASKS: &str = "__complete";
+/// The word by which one asks for the candidates alone, without what is said of them.
+const ASKS_BARE: &str = "__completeNoDesc";
+
+/// What a shell may make of the candidates: cobra's directives, as bits.
+mod directive {
+    pub const FILES: u8 = 0;
+    pub const ERROR: u8 = 1;
+    pub const NO_SPACE: u8 = 2;
+    pub const NO_FILES: u8 = 4;
+    pub const DIRECTORIES: u8 = 16;
+    pub const KEEP_ORDER: u8 = 32;
+}
+
+/// What is to be completed.
+pub struct Asked<'a> {
+    words: &'a [OsString],
+    /// Without descriptions.
+    bare: bool,
+}
+
+/// The words to complete, if that is what the program was called for.
+pub fn asked(program: Program, args: &[OsString]) -> Option<Asked<'_>> {
+    let (words, bare) = match args {
+        [_, words @ ..] if program.completes => (words, false),
+        [_, asks, words @ ..] if asks == ASKS => (words, false),
+        [_, asks, words @ ..] if asks == ASKS_BARE => (words, true),
+        _ => return None,
+    };
+    Some(Asked { words, bare })
+}
+
+/// Prints the candidates. There is no error to speak of: it would be printed over the prompt.
+pub fn run(program: Program, asked: &Asked<'_>) -> Exit {
+    let answer = answer(program, asked);
+    // Nobody is left to tell if this fails.
+    let _ = Ctx::silent(Global::default(), "completion").print(&answer);
+    Exit::Done
+}
+
+/// The candidates for the last of the words, and the directive.
+fn answer(program: Program, asked: &Asked<'_>) -> String {
+    let nothing = OsString::new();
+    let (current, before) = asked.words.split_last().unwrap_or((&nothing, &[]));
+    let lookup = Arc::new(Lookup::new(program, Typed::read(program, before)));
+    let Ok(mut candidates) = candidates(&lookup, before, current) else {
+        return spell(&[], directive::ERROR);
+    };
+    if asked.bare {
+        candidates.iter_mut().for_each(|c| c.about.clear());
+    }
+    let outcome = lookup.outcome();
+    let directive = match candidates.as_slice() {
+        [] if outcome.failed => directive::ERROR,
+        [] if outcome.files => directive::FILES,
+        [] if outcome.directories => directive::DIRECTORIES,
+        [_, ..] if candidates.iter().all(|c| c.value.ends_with('=')) => {
+            directive::NO_FILES | directive::NO_SPACE
+        }
+        _ if outcome.ordered => directive::NO_FILES | directive::KEEP_ORDER,
+        _ => directive::NO_FILES,
+    };
+    spell(&candidates, directive)
+}
+
+/// What clap's engine finds, less what kubectl's users do not expect.
+fn candidates(
+    lookup: &Arc<Lookup>,
+    before: &[OsString],
+    current: &OsString,
+) -> std::io::Result<Vec<Candidate>> {
+    let mut tree = completing(lookup.program().tree(), lookup, |_| true);
+    let name = OsString::from("kubectl-skyhook");
+    let begun = std::iter::once(&name).chain(before);
+    if let Err(error) = lookup.program().parse(begun.clone().cloned())
+        && error.kind() == ErrorKind::InvalidSubcommand
+    {
+        // The engine would go on as if the unknown command were not there.
+        return Ok(Vec::new());
+    }
+    let line = begun.chain([current]);
+    let index = before.len() + 1;
+    let found = complete(&mut tree, line.cloned().collect(), index, None)?;
+    let typed = current.to_string_lossy();
+    // The shell's own script cuts `--flag=` off the word and puts it back.
+    let flag = match typed.split_once('=') {
+        Some((flag, _)) if typed.starts_with('-') => flag.len() + 1,
+        _ => 0,
+    };
+    let spelled = found
+        .iter()
+        .filter(|c| !c.is_hide_set())
+        .map(|c| Candidate {
+            value: c.get_value().to_string_lossy().into_owned(),
+            about: c.get_help().map(ToString::to_string).unwrap_or_default(),
+        });
+    Ok(spelled
+        .filter(|c| typed.starts_with('-') || !c.value.starts_with('-'))
+        .map(|c| Candidate::new(c.value.get(flag..).unwrap_or_default(), c.about))
+        .collect())
+}
+
+/// The tree with a completer at each argument that names something of the kinds that are ours.
+pub fn completing(
+    tree: clap::Command,
+    lookup: &Arc<Lookup>,
+    ours: fn(&Wanted) -> bool,
+) -> clap::Command {
+    let with = |arg: Arg| match Wanted::of(&arg).filter(ours) {
+        Some(wanted) => {
+            let many = matches!(arg.get_action(), ArgAction::Append)
+                || arg.get_num_args().is_some_and(|n| n.max_values() > 1);
+            let lookup = Arc::clone(lookup);
+            arg.add(ArgValueCompleter::new(move |current: &OsStr| {
+                let found = lookup.candidates(&wanted, many, &current.to_string_lossy());
+                found.into_iter().map(engine_s).collect::<Vec<_>>()
+            }))
+        }
+        None => arg,
+    };
+    tree.mut_args(with)
+        .mut_subcommands(|command| completing(command, lookup, ours))
+}
+
+/// Harmless on whatever terminal it comes to.
+fn engine_s(candidate: Candidate) -> CompletionCandidate {
+    let about = Some(candidate.about).filter(|about| !about.is_empty());
+    let about = about.map(|about| StyledStr::from(harmless(&about).into_owned()));
+    CompletionCandidate::new(harmless(&candidate.value).into_owned()).help(about)
+}
+
+/// One candidate a line, the first line of what is said of it beside it, and the directive.
+fn spell(candidates: &[Candidate], directive: u8) -> String {
+    let mut text = String::new();
+    for Candidate { value, about } in candidates {
+        let about = about.lines().next().unwrap_or_default();
+        let _ = if about.is_empty() {
+            writeln!(text, "{value}")
+        } else {
+            writeln!(text, "{value}\t{about}")
+        };
+    }
+    let _ = writeln!(text, ":{directive}");
+    text
+}

@@ -1,0 +1,176 @@
+//! What can be typed, with what is worth knowing of it.
+
+use std::collections::BTreeMap;
+
+use crate::api::{Skyhook, Status};
+use crate::cluster::live::Named;
+use crate::cluster::{Cluster, Node, OnNode};
+use crate::rules;
+use crate::view::list;
+
+/// A word, and a few words about it; they may be empty.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Candidate {
+    pub value: String,
+    pub about: String,
+}
+
+impl Candidate {
+    pub fn new(value: impl Into<String>, about: impl Into<String>) -> Candidate {
+        Candidate {
+            value: value.into(),
+            about: about.into(),
+        }
+    }
+}
+
+/// Words that need no explanation.
+pub fn plain<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> Vec<Candidate> {
+    let words = words.into_iter();
+    words.map(|w| Candidate::new(w.as_ref(), "")).collect()
+}
+
+/// The codes of all rules; their names once something is typed that no code begins with.
+pub fn rules(current: &str) -> Vec<Candidate> {
+    let rules = rules::ALL.iter();
+    if rules::ALL.iter().any(|r| r.code.starts_with(current)) {
+        rules
+            .map(|r| Candidate::new(r.code, format!("{}: {}", r.name, r.summary())))
+            .collect()
+    } else {
+        rules
+            .map(|r| Candidate::new(r.name, format!("{}: {}", r.code, r.summary())))
+            .collect()
+    }
+}
+
+/// The formats of `-o`.
+pub fn formats() -> Vec<Candidate> {
+    [
+        ("table", "for people"),
+        ("wide", "a table with more columns"),
+        ("json", "for programs"),
+        ("yaml", "for programs"),
+        ("name", "one resource/name a line"),
+        ("jsonpath=", "a template of kubectl's kind"),
+        ("jsonpath-file=", "a template in a file"),
+        ("jsonpath-as-json=", "what a template finds, as JSON"),
+        ("custom-columns=", "HEADING:PATH,…"),
+        ("custom-columns-file=", "headings above paths, in a file"),
+    ]
+    .map(|(value, about)| Candidate::new(value, about))
+    .to_vec()
+}
+
+/// The custom resources, with how far they are.
+pub fn skyhooks(cluster: &Cluster) -> Vec<Candidate> {
+    let skyhooks = cluster.skyhooks.items().iter();
+    skyhooks
+        .map(|s| Candidate::new(s.name(), standing(s)))
+        .collect()
+}
+
+/// `3/5 nodes complete, paused`
+fn standing(skyhook: &Skyhook) -> String {
+    let mut words = Vec::new();
+    if !skyhook.status.complete_nodes.is_empty() {
+        words.push(format!("{} nodes complete", skyhook.status.complete_nodes));
+    }
+    for (is, word) in [
+        (skyhook.deleting(), "being deleted"),
+        (skyhook.paused(), "paused"),
+        (skyhook.disabled(), "disabled"),
+    ] {
+        words.extend(is.then(|| word.to_owned()));
+    }
+    match &skyhook.status.status {
+        // Said already, by annotation or by the count.
+        None | Some(Status::Complete | Status::Paused | Status::Disabled) => {}
+        Some(Status::Unknown) => {}
+        Some(status) => words.push(spoken(status)),
+    }
+    words.join(", ")
+}
+
+fn spoken(status: &Status) -> String {
+    status.as_str().replace('_', " ")
+}
+
+/// The nodes, with what is not in order on them.
+pub fn nodes(cluster: &Cluster) -> Vec<Candidate> {
+    let nodes = cluster.nodes.items().iter();
+    nodes
+        .map(|n| Candidate::new(&n.name, condition(cluster, n)))
+        .collect()
+}
+
+/// Names, with what `kubectl get` says of those whose status is not the usual one.
+pub fn names(names: &[Named], usual: &str) -> Vec<Candidate> {
+    let about = |status: &str| {
+        if status == usual {
+            String::new()
+        } else {
+            status.replace(',', ", ")
+        }
+    };
+    let names = names.iter();
+    names
+        .map(|n| Candidate::new(&n.name, about(&n.status)))
+        .collect()
+}
+
+/// `gpu-tune erroring, cordoned`
+fn condition(cluster: &Cluster, node: &Node) -> String {
+    let keys = node.keys(cluster.generation());
+    let status = |on: &OnNode| on.status.clone().filter(|s| *s != Status::Complete);
+    let mut words: Vec<String> = keys
+        .skyhooks
+        .iter()
+        .filter_map(|(name, on)| Some(format!("{name} {}", spoken(&status(on)?))))
+        .collect();
+    for (is, word) in [
+        (!node.ready(), "not ready"),
+        (node.unschedulable, "cordoned"),
+        (node.ignored(cluster.generation()), "ignored"),
+    ] {
+        words.extend(is.then(|| word.to_owned()));
+    }
+    words.join(", ")
+}
+
+/// The packages of one custom resource, or of all, with their versions.
+pub fn packages(cluster: &Cluster, skyhook: Option<&str>) -> Vec<Candidate> {
+    let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, version) in all_packages(cluster, skyhook) {
+        versions.entry(name).or_default().push(version);
+    }
+    versions
+        .into_iter()
+        .map(|(name, mut versions)| {
+            versions.sort_unstable();
+            versions.dedup();
+            Candidate::new(name, list(&versions))
+        })
+        .collect()
+}
+
+/// The versions of a package in the spec.
+pub fn versions(cluster: &Cluster, skyhook: Option<&str>, package: Option<&str>) -> Vec<Candidate> {
+    let mut versions: Vec<&str> = all_packages(cluster, skyhook)
+        .filter(|(name, _)| package.is_none_or(|p| p == *name))
+        .map(|(_, version)| version)
+        .collect();
+    versions.sort_unstable();
+    versions.dedup();
+    plain(versions)
+}
+
+fn all_packages<'a>(
+    cluster: &'a Cluster,
+    skyhook: Option<&str>,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let skyhooks = cluster.skyhooks.items().iter();
+    skyhooks
+        .filter(move |s| skyhook.is_none_or(|name| name == s.name()))
+        .flat_map(|s| s.packages().map(|(name, p)| (name, p.version.as_str())))
+}

@@ -1,0 +1,68 @@
+//! (edge) The answer to the scripts of shells, through clap_complete.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use clap_complete::env::Shells;
+
+use super::answer::completing;
+use super::line::Typed;
+use super::lookup::Lookup;
+use super::wanted::Wanted;
+use crate::args::global::Global;
+use crate::commands::completion::ASKS;
+use crate::ctx::Ctx;
+use crate::error::Exit;
+use crate::program::Program;
+
+/// The name of the shell and the line to complete, if a script asks.
+pub fn asked(args: &[OsString]) -> Option<(String, Vec<OsString>)> {
+    let shell = std::env::var(ASKS).ok().filter(|name| !name.is_empty())?;
+    let (_, line) = args.split_at(args.iter().position(|arg| arg == "--")? + 1);
+    (!line.is_empty()).then(|| (shell, line.to_vec()))
+}
+
+/// Prints the candidates as the shell wants them; nothing where something went wrong.
+pub fn run(program: Program, shell: &str, line: Vec<OsString>) -> Exit {
+    let shells = Shells::builtins();
+    let Some(shell) = shells.completer(shell) else {
+        return Exit::Done;
+    };
+    let words = line.get(1..).unwrap_or_default();
+    let (current, before) = match words {
+        [before @ .., current] => (current.to_string_lossy(), before),
+        [] => ("".into(), words),
+    };
+    let lookup = Arc::new(Lookup::new(program, Typed::read(program, before)));
+    // These scripts cannot ask the shell for files, so the engine lists them.
+    let ours = |wanted: &Wanted| !matches!(wanted, Wanted::File | Wanted::Directory);
+    let mut tree = completing(program.tree(), &lookup, ours);
+    if !current.starts_with('-') {
+        // Only a tree that is built has all its flags.
+        tree.build();
+        tree = shy(tree);
+    }
+    let here = std::env::current_dir().ok();
+    let mut bytes = Vec::new();
+    if shell
+        .write_complete(&mut tree, line, here.as_deref(), &mut bytes)
+        .is_ok()
+    {
+        let text = String::from_utf8_lossy(&bytes);
+        // Nobody is left to tell if this fails.
+        let _ = Ctx::silent(Global::default(), "completion").print(&text);
+    }
+    Exit::Done
+}
+
+/// The tree with its flags hidden: they are offered only where there is nothing else.
+fn shy(tree: clap::Command) -> clap::Command {
+    tree.mut_args(|arg| {
+        if arg.is_positional() {
+            arg
+        } else {
+            arg.hide(true)
+        }
+    })
+    .mut_subcommands(shy)
+}

@@ -1,0 +1,154 @@
+//! What kind of word an argument takes.
+
+use clap::{Arg, ValueHint};
+
+/// A kind of word that can be completed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// The name of a custom resource.
+    Skyhook,
+    Node,
+    /// The name of a package of the custom resource that stands on the line, or of any.
+    Package,
+    /// A version of that package.
+    Version,
+    /// The code of a rule, or its name.
+    Rule,
+    Stage,
+    State,
+    /// `-o`
+    Format,
+    Context,
+    Cluster,
+    User,
+    Namespace,
+    /// The id of a journal.
+    Journal,
+    /// One of these few.
+    Word(Vec<String>),
+    /// The shell knows the files better.
+    File,
+    Directory,
+}
+
+impl Wanted {
+    /// What an argument takes, by its id; `None` for free text, and for what clap itself can list.
+    ///
+    /// An id means the same thing in every command.
+    pub fn of(arg: &Arg) -> Option<Wanted> {
+        if !arg.get_action().takes_values() || !arg.get_possible_values().is_empty() {
+            return None;
+        }
+        if let Some(words) = words(value_name(arg)) {
+            return Some(Wanted::Word(words));
+        }
+        Some(match arg.get_id().as_str() {
+            "skyhook" | "skyhooks" | "name" | "names" => Wanted::Skyhook,
+            "node" | "nodes" => Wanted::Node,
+            "package" | "packages" => Wanted::Package,
+            "version" => Wanted::Version,
+            "rule" | "rules" => Wanted::Rule,
+            "stage" => Wanted::Stage,
+            "state" => Wanted::State,
+            "format" => Wanted::Format,
+            "context" => Wanted::Context,
+            "cluster" => Wanted::Cluster,
+            "user" => Wanted::User,
+            "namespace" => Wanted::Namespace,
+            "id" => Wanted::Journal,
+            _ => match arg.get_value_hint() {
+                ValueHint::AnyPath | ValueHint::FilePath => match value_name(arg) {
+                    "DIR" => Wanted::Directory,
+                    _ => Wanted::File,
+                },
+                ValueHint::DirPath => Wanted::Directory,
+                _ if value_name(arg) == "BOOL" => Wanted::Word(words("true|false")?),
+                _ => return None,
+            },
+        })
+    }
+}
+
+fn value_name(arg: &Arg) -> &str {
+    match arg.get_value_names() {
+        Some([name]) => name,
+        _ => "",
+    }
+}
+
+/// The words of a value name such as `client|server|none`; those in capitals stand for others.
+fn words(name: &str) -> Option<Vec<String>> {
+    let literal = name.contains('|') && !name.contains(|c: char| c.is_uppercase());
+    literal.then(|| name.split('|').map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn value_names_that_list_words_are_taken_at_their_word() {
+        let dry_run = Arg::new("dry_run")
+            .long("dry-run")
+            .value_name("client|server");
+        let expected = Wanted::Word(vec!["client".into(), "server".into()]);
+        assert_eq!(Wanted::of(&dry_run), Some(expected));
+        let other = Arg::new("other").value_name("CODE|NAME");
+        assert_eq!(Wanted::of(&other), None);
+    }
+
+    #[test]
+    fn every_argument_that_names_something_is_completed() {
+        // Free text: whoever adds an argument here has found that nothing can be offered for it.
+        let free = [
+            "--as",
+            "--as-group",
+            "--as-uid",
+            "--as-user-extra",
+            "--canary",
+            "--compartment",
+            "--digest",
+            "--interval",
+            "--journal",
+            "--match",
+            "--max-failures",
+            "--max-nodes",
+            "--max-parallel",
+            "--now",
+            "--pause-between",
+            "--reason",
+            "--request-timeout",
+            "--selector",
+            "--server",
+            "--since",
+            "--sort-by",
+            "--tail",
+            "--timeout",
+            "--tls-server-name",
+            "--token",
+            "--tolerate",
+            "--verbose",
+        ];
+        fn walk(command: &clap::Command, found: &mut Vec<String>) {
+            for arg in command.get_arguments() {
+                let takes = arg.get_action().takes_values();
+                if takes && arg.get_possible_values().is_empty() && Wanted::of(arg).is_none() {
+                    found.push(match arg.get_long() {
+                        Some(long) => format!("--{long}"),
+                        None => arg.get_id().to_string(),
+                    });
+                }
+            }
+            command.get_subcommands().for_each(|c| walk(c, found));
+        }
+        let mut found = Vec::new();
+        walk(&crate::program::Program::SKYHOOK.tree(), &mut found);
+        found.sort();
+        found.dedup();
+        let surprises: Vec<_> = found
+            .iter()
+            .filter(|f| !free.contains(&f.as_str()))
+            .collect();
+        assert_eq!(surprises, Vec::<&String>::new());
+    }
+}

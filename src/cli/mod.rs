@@ -1,0 +1,137 @@
+//! The command line: parses it, runs the command, and turns the result into an exit code.
+
+mod completion;
+mod tree;
+
+use std::ffi::OsString;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::args::global::Global;
+use crate::commands::shared::command::Run;
+use crate::commands::{self, Command, rbac};
+use crate::ctx::Ctx;
+use crate::error::{Error, Exit};
+use crate::program::Program;
+
+/// Diagnose and repair NodeWright (formerly Skyhook) packages on nodes
+///
+/// Says what is stuck and why, and what to type next. Talks to the objects that the operator uses: Skyhook
+/// (operator up to v0.17) and NodeWright (from v0.18).
+#[derive(Debug, Parser)]
+#[command(
+    name = "kubectl-skyhook",
+    bin_name = "kubectl skyhook",
+    version,
+    disable_help_subcommand = true,
+    arg_required_else_help = true,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 done, 1 error, 2 findings, 3 refused, 4 partly applied, 5 timed out, 64 usage, \
+                  130 interrupted."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+    #[command(flatten)]
+    pub global: Global,
+}
+
+/// Runs the program with its arguments; the first is its name.
+pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
+    let mut args: Vec<OsString> = args.collect();
+    let program = args
+        .first()
+        .map_or(Program::SKYHOOK, |name| Program::of(name));
+    if let Some(exit) = completion::answered(program, &args) {
+        return exit;
+    }
+    // `help node list` is `node list -h`.
+    if args.get(1).is_some_and(|word| word == "help") {
+        args.remove(1);
+        args.push("-h".into());
+    }
+    let mut parsed = program.parse(args.iter().cloned());
+    if matches!(&parsed, Err(e) if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand)
+    {
+        // Asked for or not, help is an answer, and clap prints only what was asked for on stdout.
+        args.push("-h".into());
+        parsed = program.parse(args);
+    }
+    match parsed {
+        Ok(cli) => run(cli),
+        Err(error) => {
+            // Nobody is left to tell if this fails.
+            let _ = error.print();
+            match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
+                _ => Exit::Usage,
+            }
+        }
+    }
+}
+
+fn run(cli: Cli) -> Exit {
+    let verb = cli.command.info().words;
+    let mut ctx = Ctx::new(cli.global, verb);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let result = match runtime {
+        Ok(runtime) => runtime.block_on(cli.command.run(&mut ctx)),
+        Err(error) => Err(Error::failed(format!("cannot start: {error}"))),
+    };
+    let advice = ctx.refused().then(|| rbac::advice(verb)).flatten();
+    match (result, advice) {
+        (Ok(exit), None) => exit,
+        (Ok(exit), Some(advice)) => {
+            ctx.note(format!("hint: {advice} prints the rights that it takes"));
+            exit
+        }
+        (Err(error), advice) => {
+            let error = match advice {
+                Some(advice) => error.hint(advice),
+                None => error,
+            };
+            ctx.error(&error);
+            error.exit
+        }
+    }
+}
+
+/// The commands of each task.
+pub fn by_task(tree: &clap::Command) -> Vec<(&'static str, Vec<&clap::Command>)> {
+    let tasks = commands::tasks().into_iter();
+    tasks
+        .map(|(heading, names)| {
+            let commands = names.iter().filter_map(|name| tree.find_subcommand(name));
+            (heading, commands.collect())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn every_command_stands_under_its_task() {
+        let tree = Cli::command();
+        let names: Vec<&str> = commands::tasks()
+            .into_iter()
+            .flat_map(|(_, names)| names)
+            .collect();
+        let known: Vec<&str> = tree
+            .get_subcommands()
+            .map(clap::Command::get_name)
+            .collect();
+        assert_eq!(names, known);
+    }
+
+    #[test]
+    fn the_tree_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

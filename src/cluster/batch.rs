@@ -1,0 +1,81 @@
+//! Batches: the nodes of a compartment that are worked on together, and those that wait for their turn.
+
+use std::collections::BTreeMap;
+
+use super::{Cluster, Node};
+use crate::api::Skyhook;
+
+/// The batch of one compartment of a custom resource.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    pub compartment: &'a str,
+    /// The nodes of the compartment on which work is left.
+    unfinished: Vec<&'a Node>,
+    /// Those of them on which nothing but the batch keeps the operator from working.
+    open: Vec<&'a Node>,
+    skyhook: &'a Skyhook,
+}
+
+impl Skyhook {
+    /// Whether the operator chooses nodes for it in batches now. A deletion works on all nodes at once.
+    pub fn has_batches(&self) -> bool {
+        self.runs() && !self.deleting() && !self.status.node_priority.is_empty()
+    }
+
+    fn chose(&self, node: &Node) -> bool {
+        self.status.node_priority.contains_key(&node.name)
+    }
+}
+
+impl<'a> Batch<'a> {
+    /// The nodes of the compartment on which work is left, chosen or not.
+    pub fn unfinished(&self) -> impl Iterator<Item = &'a Node> {
+        self.unfinished.iter().copied()
+    }
+
+    pub fn contains(&self, node: &Node) -> bool {
+        self.skyhook.chose(node)
+    }
+
+    /// The nodes of the batch that are not done.
+    pub fn chosen(&self) -> impl Iterator<Item = &'a Node> {
+        self.unfinished().filter(|n| self.skyhook.chose(n))
+    }
+
+    /// The nodes that could be worked on and are not in the batch.
+    pub fn waiting(&self) -> Vec<&'a str> {
+        let waiting = self.open.iter().filter(|n| !self.skyhook.chose(n));
+        waiting.map(|n| n.name.as_str()).collect()
+    }
+}
+
+impl Cluster {
+    /// The batches of a custom resource, in compartments whose rollout has not stopped.
+    pub fn batches<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<Batch<'a>> {
+        let mut batches: BTreeMap<&str, Batch<'a>> = BTreeMap::new();
+        let mut within = |node: &'a Node, open: bool| {
+            let Some(compartment) = self.compartment_of(skyhook, node) else {
+                return;
+            };
+            let batch = batches.entry(compartment).or_insert_with(|| Batch {
+                compartment,
+                unfinished: Vec::new(),
+                open: Vec::new(),
+                skyhook,
+            });
+            match open {
+                true => batch.open.push(node),
+                false => batch.unfinished.push(node),
+            }
+        };
+        for node in self.selected(skyhook) {
+            if !self.is_complete_on(skyhook, node) && !self.compartment_stopped(skyhook, node) {
+                within(node, false);
+            }
+        }
+        for node in self.open_nodes(skyhook) {
+            within(node, true);
+        }
+        batches.into_values().collect()
+    }
+}

@@ -1,0 +1,111 @@
+//! What time it was when everything was read, and who says so.
+
+use jiff::{SignedDuration, Timestamp};
+
+/// How much later than everything in it a file may be written: an operator at rest still looks around every ten
+/// minutes, so a file that is older was copied since.
+const COPIED: SignedDuration = SignedDuration::from_mins(15);
+
+/// Where the time comes from that ages are counted to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// The moment at which a server was asked.
+    #[default]
+    Reading,
+    /// `--now`.
+    Given,
+    /// What the capture says of its own time.
+    Capture,
+    /// When the file was written.
+    File,
+    /// The newest time that stands in the files.
+    Newest,
+}
+
+impl Clock {
+    pub fn words(self) -> &'static str {
+        match self {
+            Clock::Reading => "when it was read",
+            Clock::Given => "as --now says",
+            Clock::Capture => "as the capture says",
+            Clock::File => "when the file was written",
+            Clock::Newest => "the newest time in the files",
+        }
+    }
+}
+
+/// The time of files: what the capture says, else when they were written, else the newest time that stands in them.
+pub fn of_files(
+    newest: Timestamp,
+    captured: Option<Timestamp>,
+    written: Option<Timestamp>,
+) -> (Timestamp, Clock) {
+    let fits = |at: &Timestamp| *at >= newest && at.duration_since(newest) <= COPIED;
+    match (captured, written.filter(fits)) {
+        (Some(at), _) => (at.max(newest), Clock::Capture),
+        (None, Some(at)) => (at, Clock::File),
+        (None, None) => (newest, Clock::Newest),
+    }
+}
+
+/// What the `timestamp` file of a must-gather says, such as `2026-11-20 10:02:03.45 +0000 UTC m=+0.1`: its last line
+/// is the end.
+pub fn of_must_gather(text: &str) -> Option<Timestamp> {
+    let line = text.lines().rfind(|line| !line.trim().is_empty())?;
+    let mut words = line.split_whitespace();
+    let (day, time, zone) = (words.next()?, words.next()?, words.next()?);
+    let zone = format!("{}:{}", zone.get(..3)?, zone.get(3..5)?);
+    format!("{day}T{time}{zone}").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("a time")
+    }
+
+    #[test]
+    fn a_file_that_was_copied_later_tells_no_time() {
+        let newest = at("2026-11-20T10:00:00Z");
+        for (captured, written, is, clock) in [
+            (None, None, "2026-11-20T10:00:00Z", Clock::Newest),
+            (
+                None,
+                Some("2026-11-20T10:11:00Z"),
+                "2026-11-20T10:11:00Z",
+                Clock::File,
+            ),
+            (
+                None,
+                Some("2026-11-21T10:00:00Z"),
+                "2026-11-20T10:00:00Z",
+                Clock::Newest,
+            ),
+            (
+                None,
+                Some("2026-11-20T09:00:00Z"),
+                "2026-11-20T10:00:00Z",
+                Clock::Newest,
+            ),
+            (
+                Some("2026-11-20T12:00:00Z"),
+                Some("2026-11-20T10:11:00Z"),
+                "2026-11-20T12:00:00Z",
+                Clock::Capture,
+            ),
+        ] {
+            let got = of_files(newest, captured.map(at), written.map(at));
+            assert_eq!(got, (at(is), clock));
+        }
+    }
+
+    #[test]
+    fn the_last_line_of_a_must_gather_is_its_end() {
+        let text =
+            "2026-11-20 10:00:00.1 +0000 UTC m=+0.1\n2026-11-20 10:02:03.45 +0100 CET m=+123.4\n";
+        assert_eq!(of_must_gather(text), Some(at("2026-11-20T09:02:03.45Z")));
+        assert_eq!(of_must_gather("soon"), None);
+    }
+}

@@ -1,0 +1,281 @@
+//! What tells nodes apart on which a package fails from those on which it does not. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Node;
+use crate::api::keys::NodeKey;
+
+/// An attribute is named where chance would separate the nodes as well in less than one of so many clusters.
+const CHANCE: f64 = 0.01;
+/// Labels that name one node, or what the other attributes say already.
+const NOT_ATTRIBUTES: [&str; 3] = [
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+    "beta.kubernetes.io/os",
+];
+
+/// An attribute that the failing nodes have and the healthy ones lack, with counts of nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Contrast {
+    /// `osImage`, `kernelVersion`, `created`, `nvidia.com/gpu`, or the key of a label.
+    pub attribute: String,
+    /// Its value on the failing nodes; of `created`, `before TIME` or `since TIME`.
+    pub value: String,
+    /// Failing nodes with this value.
+    pub failing: usize,
+    /// All failing nodes.
+    pub of_failing: usize,
+    /// Healthy nodes with this value.
+    pub healthy: usize,
+    /// All healthy nodes.
+    pub of_healthy: usize,
+}
+
+/// What separates the failing nodes from the healthy ones, best first; nothing where chance could have done it.
+///
+/// A value counts when its share among the failing nodes is larger than chance allows (hypergeometric tail, corrected
+/// for the number of values that were tried).
+pub fn contrasts(failing: &[&Node], healthy: &[&Node]) -> Vec<Contrast> {
+    let counts = Counts {
+        failing: failing.len(),
+        healthy: healthy.len(),
+    };
+    let mut tried = values(failing, healthy);
+    tried.extend(ages(failing, healthy));
+    let tries = tried.len();
+    let mut found: Vec<(f64, Contrast)> = tried
+        .into_iter()
+        .map(|(value, has)| (counts.chance(has) * tries as f64, value, has))
+        .filter(|(chance, _, _)| *chance < CHANCE)
+        .map(|(chance, (attribute, value), has)| {
+            let contrast = Contrast {
+                attribute,
+                value,
+                failing: has.failing,
+                of_failing: counts.failing,
+                healthy: has.healthy,
+                of_healthy: counts.healthy,
+            };
+            (chance, contrast)
+        })
+        .collect();
+    found.sort_by(|(a, one), (b, other)| {
+        a.total_cmp(b)
+            .then_with(|| one.attribute.cmp(&other.attribute))
+            .then_with(|| one.value.cmp(&other.value))
+    });
+    found.into_iter().map(|(_, contrast)| contrast).collect()
+}
+
+/// Numbers of nodes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    failing: usize,
+    healthy: usize,
+}
+
+type Value = (String, String);
+
+/// Every value of every attribute, with the nodes that have it. A label that a node lacks has the value `<none>`.
+fn values(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
+    let keys: BTreeSet<&str> = failing
+        .iter()
+        .chain(healthy)
+        .flat_map(|node| node.labels.keys().map(String::as_str))
+        .filter(|key| !NOT_ATTRIBUTES.contains(key) && !NodeKey::is_ours(key))
+        .collect();
+    let mut values: BTreeMap<Value, Counts> = BTreeMap::new();
+    for (node, fails) in with_fate(failing, healthy) {
+        let labels = keys.iter().map(|key| {
+            let value = node.labels.get(*key).map_or("<none>", String::as_str);
+            ((*key).to_owned(), value.to_owned())
+        });
+        for value in labels
+            .chain(node.system.attributes())
+            .chain([("nvidia.com/gpu".to_owned(), node.gpus.to_string())])
+        {
+            values.entry(value).or_default().add(fails);
+        }
+    }
+    let all = failing.len() + healthy.len();
+    // What all nodes share separates nothing, and is no try.
+    values.retain(|_, has| has.failing + has.healthy < all);
+    values.into_iter().collect()
+}
+
+/// The failing nodes may be the oldest or the youngest.
+fn ages(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
+    let created: Option<Vec<Timestamp>> = failing.iter().map(|node| node.created).collect();
+    let Some(created) = created.filter(|all| !all.is_empty()) else {
+        return Vec::new();
+    };
+    let [first, last] = [created.iter().min(), created.iter().max()].map(|t| t.copied());
+    let with = |is: &dyn Fn(Timestamp) -> bool| Counts {
+        failing: failing.len(),
+        healthy: healthy.iter().filter(|n| n.created.is_some_and(is)).count(),
+    };
+    let mut ages = Vec::new();
+    if let (Some(first), Some(last)) = (first, last) {
+        let named = |value: String| ("created".to_owned(), value);
+        ages.push((named(format!("since {first}")), with(&|at| at >= first)));
+        ages.push((named(format!("not after {last}")), with(&|at| at <= last)));
+    }
+    ages
+}
+
+fn with_fate<'n>(
+    failing: &'n [&'n Node],
+    healthy: &'n [&'n Node],
+) -> impl Iterator<Item = (&'n Node, bool)> {
+    let failing = failing.iter().map(|node| (*node, true));
+    failing.chain(healthy.iter().map(|node| (*node, false)))
+}
+
+impl Counts {
+    fn add(&mut self, fails: bool) {
+        if fails {
+            self.failing += 1;
+        } else {
+            self.healthy += 1;
+        }
+    }
+
+    /// How likely at least so many failing nodes have a value by chance, where so many nodes have it at all.
+    fn chance(self, has: Counts) -> f64 {
+        let (all, with) = (self.failing + self.healthy, has.failing + has.healthy);
+        let most = self.failing.min(with);
+        let ways = |failing: usize| {
+            ln_choose(with, failing) + ln_choose(all - with, self.failing - failing)
+                - ln_choose(all, self.failing)
+        };
+        (has.failing..=most)
+            .filter(|n| self.failing - n <= all - with)
+            .map(|n| ways(n).exp())
+            .sum()
+    }
+}
+
+/// The logarithm of the number of ways to choose `k` of `n`.
+fn ln_choose(n: usize, k: usize) -> f64 {
+    let k = k.min(n - k.min(n));
+    (0..k)
+        .map(|i| ((n - i) as f64).ln() - ((i + 1) as f64).ln())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const IMAGES: [&str; 2] = ["Ubuntu 22.04.5 LTS", "Ubuntu 24.04.4 LTS"];
+    const KERNELS: [&str; 3] = ["5.15.0", "6.6.52-flatcar", "6.8.0"];
+
+    /// A cheap sequence that looks random (xorshift).
+    struct Dice(u64);
+
+    impl Dice {
+        fn roll(&mut self, sides: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            usize::try_from(self.0 >> 11).expect("64 bits") % sides
+        }
+    }
+
+    fn cluster(dice: &mut Dice, nodes: usize) -> Vec<Node> {
+        let node = |n: usize| {
+            let [image, kernel, zone, pool, rack] = [2, 3, 3, 4, 20].map(|s| dice.roll(s));
+            serde_json::from_value(json!({
+                "metadata": {
+                    "name": format!("node-{n}"),
+                    "creationTimestamp": format!("2026-11-{:02}T00:00:00Z", dice.roll(28) + 1),
+                    "labels": {
+                        "kubernetes.io/hostname": format!("node-{n}"),
+                        "topology.kubernetes.io/zone": format!("eu-{zone}"),
+                        "pool": format!("p{pool}"),
+                        "rack": format!("r{rack}"),
+                    },
+                },
+                "status": {"nodeInfo": {"osImage": IMAGES[image], "kernelVersion": KERNELS[kernel]}},
+            }))
+            .expect("a node")
+        };
+        (0..nodes).map(node).collect()
+    }
+
+    fn split(nodes: &[Node], fails: impl FnMut(&&Node) -> bool) -> (Vec<&Node>, Vec<&Node>) {
+        nodes.iter().partition(fails)
+    }
+
+    #[test]
+    fn names_the_attribute_that_makes_nodes_fail() {
+        let mut dice = Dice(42);
+        for nodes in [200, 1000] {
+            let all = cluster(&mut dice, nodes);
+            let (failing, healthy) = split(&all, |n| {
+                n.system.os_image == IMAGES[1] && n.labels["pool"] == "p1"
+            });
+            let found = contrasts(&failing, &healthy);
+            let two: BTreeSet<&str> = found.iter().take(2).map(|c| c.attribute.as_str()).collect();
+            assert_eq!(
+                two,
+                BTreeSet::from(["osImage", "pool"]),
+                "{nodes}: {found:?}"
+            );
+            let (failing, healthy) = split(&all, |n| n.system.kernel_version == KERNELS[1]);
+            let first = contrasts(&failing, &healthy).remove(0);
+            assert_eq!(
+                (first.attribute.as_str(), first.value.as_str()),
+                ("kernelVersion", KERNELS[1])
+            );
+            assert_eq!((first.failing, first.healthy), (failing.len(), 0));
+        }
+    }
+
+    #[test]
+    fn says_nothing_where_nodes_fail_at_random() {
+        let mut dice = Dice(7);
+        let mut loud = 0;
+        for round in 0..300 {
+            let all = cluster(&mut dice, 20 + round);
+            let often = 2 + round % 20;
+            let (failing, healthy) = split(&all, |_| dice.roll(often) == 0);
+            loud += usize::from(!contrasts(&failing, &healthy).is_empty());
+        }
+        assert!(loud <= 3, "{loud} of 300 random clusters");
+    }
+
+    #[test]
+    fn young_nodes_are_told_from_old_ones() {
+        let mut dice = Dice(3);
+        let mut all = cluster(&mut dice, 100);
+        let young: Timestamp = "2026-12-24T00:00:00Z".parse().expect("a time");
+        for node in all.iter_mut().step_by(9) {
+            node.created = Some(young);
+        }
+        let (failing, healthy) = split(&all, |n| n.created == Some(young));
+        let first = contrasts(&failing, &healthy).remove(0);
+        assert_eq!(first.attribute, "created");
+        assert_eq!(first.value, "since 2026-12-24T00:00:00Z");
+    }
+
+    #[test]
+    fn a_few_nodes_prove_nothing() {
+        let mut dice = Dice(11);
+        let all = cluster(&mut dice, 6);
+        let (failing, healthy) = (
+            all[..2].iter().collect::<Vec<_>>(),
+            all[2..].iter().collect::<Vec<_>>(),
+        );
+        assert_eq!(contrasts(&failing, &healthy), []);
+        assert_eq!(contrasts(&failing, &[]), []);
+        assert_eq!(contrasts(&[], &healthy), []);
+    }
+}

@@ -1,0 +1,132 @@
+//! Our own pause around a plan: who has put it there, since when, and whether they are still at work.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Cluster;
+use crate::api::Skyhook;
+
+/// Where the reason of a pause is noted.
+pub const REASON: &str = "kubectl-skyhook/pause-reason";
+/// Where it is noted who holds the operator.
+pub const HOLDER: &str = "kubectl-skyhook/hold";
+/// How the reason begins where the pause ends with the plan.
+const OURS: &str = "held for: ";
+/// How long a holder of another machine is taken to be at work.
+const AT_MOST: SignedDuration = SignedDuration::from_hours(1);
+
+/// One run of this program that holds the operator; its text is the identity of the hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// `ann@laptop`
+    pub by: String,
+    /// The machine, and where there are several process tables on it, which of them.
+    pub machine: String,
+    pub process: u32,
+    pub since: Timestamp,
+}
+
+impl Holder {
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).expect("a holder is plain data")
+    }
+
+    pub fn parse(text: &str) -> Option<Holder> {
+        serde_json::from_str(text).ok()
+    }
+}
+
+/// Holders of this machine by their text, and whether they run.
+pub type Holders = BTreeMap<String, bool>;
+
+/// A pause of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold<'a> {
+    /// The plan that it is for: `reset gpu-tune on 3 nodes`.
+    pub purpose: &'a str,
+    /// Its identity.
+    pub text: &'a str,
+    pub holder: Option<Holder>,
+}
+
+/// Whether whoever holds the operator is at work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Their process runs, on this machine.
+    AtWork,
+    /// On another machine, and not long ago.
+    Unknown,
+    /// Their process has ended.
+    Ended,
+    /// On another machine, and longer ago than any plan takes.
+    Old,
+}
+
+impl Standing {
+    /// Whether nobody is going to end the pause.
+    pub fn is_left_behind(self) -> bool {
+        matches!(self, Standing::Ended | Standing::Old)
+    }
+}
+
+/// The reason that is noted beside a pause for a plan.
+pub fn reason(purpose: &str) -> String {
+    format!("{OURS}{purpose}")
+}
+
+impl<'a> Hold<'a> {
+    /// The hold among annotations. A pause with another reason is somebody's own by now.
+    fn among(get: impl Fn(&str) -> Option<&'a str>, pause: &str) -> Option<Hold<'a>> {
+        let purpose = get(REASON)?.strip_prefix(OURS)?;
+        let text = get(HOLDER)?;
+        (get(pause) == Some("true")).then(|| Hold {
+            purpose,
+            text,
+            holder: Holder::parse(text),
+        })
+    }
+
+    /// The hold on an object, whose `pause` annotation has this key.
+    pub fn on(object: &'a Value, pause: &str) -> Option<Hold<'a>> {
+        let annotations = object["metadata"]["annotations"].as_object()?;
+        Hold::among(|key| annotations.get(key).and_then(Value::as_str), pause)
+    }
+
+    /// `ann@laptop for: reset gpu-tune on 3 nodes`
+    pub fn words(&self) -> String {
+        let by = self.holder.as_ref().map_or("somebody", |h| h.by.as_str());
+        format!("{by} for: {}", self.purpose)
+    }
+}
+
+impl Skyhook {
+    /// The pause of ours that it is under.
+    pub fn hold(&self) -> Option<Hold<'_>> {
+        let pause = self.generation()?.key("pause");
+        let annotations = &self.metadata.annotations;
+        Hold::among(|key| annotations.get(key).map(String::as_str), &pause)
+    }
+}
+
+impl Cluster {
+    /// A pause of ours, and whether the command that it is for is at work.
+    pub fn hold<'a>(&self, skyhook: &'a Skyhook) -> Option<(Hold<'a>, Standing)> {
+        let hold = skyhook.hold()?;
+        let standing = match (self.holders.get(hold.text), &hold.holder) {
+            (Some(true), _) => Standing::AtWork,
+            (Some(false), _) | (None, None) => Standing::Ended,
+            (None, Some(h)) if self.taken_at.duration_since(h.since) > AT_MOST => Standing::Old,
+            (None, Some(_)) => Standing::Unknown,
+        };
+        Some((hold, standing))
+    }
+
+    /// Whether a plan that did not get to its end has left the custom resource paused.
+    pub fn left_paused(&self, skyhook: &Skyhook) -> bool {
+        self.hold(skyhook)
+            .is_some_and(|(_, standing)| standing.is_left_behind())
+    }
+}

@@ -1,0 +1,90 @@
+//! How long stages run, and how long they may before that says something.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Cluster, Execution, Pod};
+
+/// What a stage may take where nothing says more.
+const USUAL: SignedDuration = SignedDuration::from_hours(1);
+/// What is never too long, however fast the stage was on other nodes.
+const LEAST: SignedDuration = SignedDuration::from_mins(10);
+/// So many times as long as on other nodes is too long.
+const TIMES: i32 = 3;
+
+/// A stage that runs longer than it should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overtime {
+    pub since: Timestamp,
+    pub runs: SignedDuration,
+    pub usual: SignedDuration,
+    pub because: &'static str,
+}
+
+impl Overtime {
+    /// Whether it is so long that it will hardly end by itself.
+    pub fn is_hopeless(&self) -> bool {
+        self.runs >= self.usual * TIMES
+    }
+}
+
+impl Execution<'_> {
+    /// Since when a container of the newest attempt runs.
+    pub fn running_since(&self) -> Option<Timestamp> {
+        let pod = self
+            .pods
+            .first()
+            .filter(|p| !p.ended() && !p.metadata.deleting())?;
+        running_since(pod)
+    }
+
+    /// How long it took, where it has succeeded.
+    fn took(&self) -> Option<SignedDuration> {
+        let status = &self.job.filter(|j| j.failed().is_none())?.status;
+        Some(status.completion_time?.duration_since(status.start_time?))
+    }
+}
+
+impl Cluster {
+    /// Whether a stage runs longer than it should: than its timeout, than on other nodes, or than an hour.
+    pub fn overtime(&self, execution: &Execution<'_>, all: &[Execution<'_>]) -> Option<Overtime> {
+        let since = execution.running_since()?;
+        let runs = self.taken_at.duration_since(since);
+        if runs < LEAST {
+            return None;
+        }
+        let (usual, because) = usual(execution, all);
+        (runs >= usual).then_some(Overtime {
+            since,
+            runs,
+            usual,
+            because,
+        })
+    }
+}
+
+fn usual(execution: &Execution<'_>, all: &[Execution<'_>]) -> (SignedDuration, &'static str) {
+    let timeout = execution.job.and_then(super::Job::timeout);
+    if let Some(seconds) = timeout {
+        return (SignedDuration::from_secs(seconds), "its timeout");
+    }
+    let same = |e: &&Execution<'_>| {
+        e.skyhook == execution.skyhook
+            && e.package == execution.package
+            && e.version == execution.version
+            && e.stage == execution.stage
+    };
+    match all.iter().filter(same).filter_map(Execution::took).max() {
+        Some(longest) => (
+            (longest * TIMES).max(LEAST),
+            "three times what it took on other nodes",
+        ),
+        None => (USUAL, "the hour that a stage may take"),
+    }
+}
+
+fn running_since(pod: &Pod) -> Option<Timestamp> {
+    let inits = pod.status.init_container_statuses.iter();
+    let all = inits.chain(&pod.status.container_statuses);
+    let running = all.filter_map(|c| c.state.running.as_ref());
+    running.filter_map(|r| r.started_at).min()
+}

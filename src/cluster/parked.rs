@@ -1,0 +1,58 @@
+//! Parked stages: a Job has given up, the operator has recorded that, and starts nothing more until somebody acts.
+
+use super::{Cluster, Execution, Executions, Node};
+use crate::api::{Entry, Executor, Skyhook, State};
+
+impl<'a> Executions<'a> {
+    /// The newest execution of what an entry of a node state stands for, or else of the package at all.
+    ///
+    /// An interrupt may be of several packages and name another one; whatever else runs beside it says nothing of the
+    /// entry.
+    pub fn newest<'s>(
+        &'s self,
+        skyhook: &str,
+        node: &'a str,
+        entry: &Entry,
+    ) -> Option<&'s Execution<'a>> {
+        let nearness = |e: &Execution<'_>| match (e.package == entry.name, e.stage == entry.stage) {
+            (true, true) => Some(2),
+            _ if e.interrupt && entry.stage.is_interrupt() => Some(1),
+            (true, false) => Some(0),
+            (false, _) => None,
+        };
+        let all = self.on(skyhook, node);
+        let near = all.filter_map(|e| nearness(e).map(|nearness| (nearness, e)));
+        near.max_by_key(|(nearness, e)| (*nearness, e.created()))
+            .map(|(_, e)| e)
+    }
+}
+
+impl Cluster {
+    /// The packages of the spec that are parked on a node, each with the Job that has given up.
+    ///
+    /// They stay so when the node's status changes, be it by a pause or by hand: only their Job's end is counted.
+    pub fn parked<'c, 's, 'a>(
+        &'c self,
+        executions: &'s Executions<'a>,
+        skyhook: &'c Skyhook,
+        node: &'a Node,
+    ) -> Vec<(&'c Entry, &'s Execution<'a>)>
+    where
+        'a: 'c,
+    {
+        let on = self.on_node(node, skyhook.name());
+        let Some(on) = on.filter(|_| self.generation().executor() == Executor::Job) else {
+            return Vec::new();
+        };
+        let failed = on.entries().iter().filter(|e| {
+            let package = skyhook.package(&e.name);
+            e.state == State::Erroring && package.is_some_and(|p| p.version == e.version)
+        });
+        let parked = failed.filter_map(|entry| {
+            let execution = executions.newest(skyhook.name(), &node.name, entry)?;
+            let job = execution.job?;
+            (job.failed().is_some() && !job.metadata.deleting()).then_some((entry, execution))
+        });
+        parked.collect()
+    }
+}

@@ -1,0 +1,245 @@
+//! Where a package stands on a node. Every view, wait, preview and rule takes the answer from here.
+
+mod spec;
+
+use self::spec::recorded;
+use super::{Absence, Cluster, Node};
+use crate::api::{Entry, NodeState, Skyhook};
+
+/// A package of a custom resource on a node.
+#[derive(Debug, Clone, Copy)]
+pub struct Placement<'a> {
+    pub skyhook: &'a str,
+    pub node: &'a Node,
+    /// Empty for a node state that cannot be read: which packages are in it is not known.
+    pub package: &'a str,
+    pub version: &'a str,
+    /// What the node state holds of it at this version.
+    pub entry: Option<&'a Entry>,
+    /// Why the node state cannot be read.
+    pub malformed: Option<&'a str>,
+    pub wanted: Wanted,
+    pub phase: Phase,
+    /// Whether the custom resource selects the node.
+    pub selected: bool,
+    /// Whether the user asks the operator to leave the node alone.
+    pub ignored: bool,
+}
+
+/// How far a package has got on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// The node state cannot be read.
+    Malformed,
+    /// Not recorded, and to be installed.
+    NotStarted,
+    /// Not recorded, and not to be installed.
+    Absent,
+    /// At a stage of its installation.
+    Running,
+    /// A stage of its installation fails.
+    Failing,
+    /// At its last stage, as the operator counts; of a spec that cannot be read, at what may be the last one.
+    Complete,
+    Uninstalling,
+    UninstallFailing,
+    /// Uninstalled and recorded still: the custom resource is gone, and nobody removes the entry.
+    Uninstalled,
+    /// Recorded, and the spec does not ask for it at this version.
+    NotInSpec,
+}
+
+/// What the spec says is to become of a package at a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    Installed,
+    Uninstalled(AskedBy),
+    /// The spec has no such package, or has it at another version.
+    Not,
+    /// The spec could not be read.
+    Unknown,
+}
+
+/// What asks for an uninstall.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskedBy {
+    /// `uninstall.apply`.
+    Apply,
+    /// The deletion of the custom resource.
+    Deletion,
+}
+
+impl Placement<'_> {
+    /// Whether all is done: the package is complete, or absent where it is to be uninstalled.
+    pub fn is_done(&self) -> bool {
+        match self.wanted {
+            Wanted::Uninstalled(_) => self.phase == Phase::Absent,
+            _ => self.phase == Phase::Complete,
+        }
+    }
+
+    /// Whether the spec asks for the package at this version; `None` where that is not known.
+    pub fn in_spec(&self) -> Option<bool> {
+        match self.wanted {
+            Wanted::Installed | Wanted::Uninstalled(_) => Some(true),
+            Wanted::Not => Some(false),
+            Wanted::Unknown => None,
+        }
+    }
+
+    /// Whether the package is to be uninstalled.
+    pub fn leaves(&self) -> bool {
+        matches!(self.wanted, Wanted::Uninstalled(_))
+    }
+}
+
+impl Phase {
+    /// Whether an uninstall is recorded that is not over.
+    pub fn is_uninstall(self) -> bool {
+        matches!(self, Phase::Uninstalling | Phase::UninstallFailing)
+    }
+}
+
+impl Cluster {
+    /// Where a package of the spec stands on a node.
+    pub fn placement<'a>(
+        &'a self,
+        skyhook: &'a Skyhook,
+        name: &'a str,
+        node: &'a Node,
+    ) -> Placement<'a> {
+        self.packages_on(skyhook.name(), node)
+            .in_spec(skyhook, name)
+    }
+
+    /// The packages of a custom resource on a node, by name and version: what is recorded, what cannot be read, and
+    /// what the spec asks for and is not recorded.
+    ///
+    /// Of a custom resource that is gone, what it left.
+    pub fn placements_on<'a>(&'a self, skyhook: &'a str, node: &'a Node) -> Vec<Placement<'a>> {
+        self.packages_on(skyhook, node).all()
+    }
+
+    /// The packages of a custom resource on all nodes that it selects or left state on.
+    pub fn placements<'a>(&'a self, skyhook: &'a str) -> impl Iterator<Item = Placement<'a>> {
+        let nodes = self.nodes.items().iter();
+        nodes.flat_map(move |node| self.placements_on(skyhook, node))
+    }
+
+    /// Whether a custom resource has nothing left to do on a node.
+    ///
+    /// What is still to be uninstalled is left to do, be it begun or not: an uninstall passes the same gates as an
+    /// installation, and until it does the operator writes nothing down.
+    pub fn is_complete_on(&self, skyhook: &Skyhook, node: &Node) -> bool {
+        let on = self.on_node(node, skyhook.name());
+        let mut leaving = skyhook.packages().filter(|(_, p)| skyhook.uninstalls(p));
+        let left =
+            leaving.any(|(name, p)| on.is_some_and(|on| on.entry(&p.entry_key(name)).is_some()));
+        skyhook.is_node_complete(on) && !left
+    }
+
+    /// How many packages of the spec are done on a node, of how many.
+    pub fn progress(&self, skyhook: &Skyhook, node: &Node) -> (usize, usize) {
+        let names = skyhook.spec.packages.keys();
+        let done = names.filter(|name| self.placement(skyhook, name, node).is_done());
+        (done.count(), skyhook.spec.packages.len())
+    }
+
+    fn packages_on<'a>(&'a self, name: &'a str, node: &'a Node) -> PackagesOn<'a> {
+        let skyhook = self.skyhook(name);
+        let on = self.on_node(node, name);
+        PackagesOn {
+            name,
+            skyhook,
+            gone: skyhook.is_none() && self.skyhooks.absence() == Absence::Proven,
+            node,
+            state: on.and_then(|on| on.state.as_ref()),
+            selected: skyhook.is_some_and(|s| s.spec.node_selectors.matches(&node.labels)),
+            ignored: node.ignored(self.generation()),
+        }
+    }
+}
+
+/// One custom resource on one node.
+struct PackagesOn<'a> {
+    name: &'a str,
+    skyhook: Option<&'a Skyhook>,
+    gone: bool,
+    node: &'a Node,
+    state: Option<&'a NodeState>,
+    selected: bool,
+    ignored: bool,
+}
+
+impl<'a> PackagesOn<'a> {
+    fn all(&self) -> Vec<Placement<'a>> {
+        let entries = self.state.map_or(&[][..], |s| s.entries());
+        let malformed = self.state.map_or(&[][..], |s| s.malformed());
+        let mut all: Vec<Placement<'a>> = entries.iter().map(|e| self.recorded(e)).collect();
+        all.extend(malformed.iter().map(|m| Placement {
+            malformed: Some(&m.error),
+            ..self.placement("", "", Wanted::Unknown, Phase::Malformed)
+        }));
+        // What a damaged state does not show may still be in it.
+        if let Some(skyhook) = self
+            .skyhook
+            .filter(|_| malformed.is_empty() && self.selected)
+        {
+            let spec = skyhook.packages();
+            let placed = spec.map(|(name, _)| self.in_spec(skyhook, name));
+            all.extend(placed.filter(|p| p.entry.is_none()));
+        }
+        all.sort_by_key(|p| (p.package, p.version));
+        all
+    }
+
+    fn recorded(&self, entry: &'a Entry) -> Placement<'a> {
+        let (name, version) = entry.identity();
+        let wanted = match self.skyhook {
+            Some(skyhook) => skyhook.wants(name, version),
+            None if self.gone => Wanted::Not,
+            None => Wanted::Unknown,
+        };
+        let phase = recorded(self.skyhook, wanted, entry);
+        Placement {
+            entry: Some(entry),
+            ..self.placement(name, version, wanted, phase)
+        }
+    }
+
+    fn in_spec(&self, skyhook: &'a Skyhook, name: &'a str) -> Placement<'a> {
+        let version = skyhook.package(name).map_or("", |p| &p.version);
+        let wanted = skyhook.wants(name, version);
+        let phase = match skyhook.phase(name, self.state) {
+            Phase::NotStarted if !self.selected => Phase::Absent,
+            phase => phase,
+        };
+        let malformed = self.state.and_then(|s| s.malformed().first());
+        Placement {
+            entry: skyhook.entry_in(name, self.state),
+            malformed: malformed.map(|m| m.error.as_str()),
+            ..self.placement(name, version, wanted, phase)
+        }
+    }
+
+    fn placement(
+        &self,
+        package: &'a str,
+        version: &'a str,
+        wanted: Wanted,
+        phase: Phase,
+    ) -> Placement<'a> {
+        Placement {
+            skyhook: self.name,
+            node: self.node,
+            package,
+            version,
+            entry: None,
+            malformed: None,
+            wanted,
+            phase,
+            selected: self.selected,
+            ignored: self.ignored,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What a spec asks for, and how the operator counts what a node state holds of it.
+
+use super::{AskedBy, Phase, Wanted};
+use crate::api::{Entry, NodeState, Package, Skyhook, Stage, State};
+use crate::cluster::OnNode;
+
+impl Skyhook {
+    /// Whether and by what the uninstall of a package is asked for.
+    pub fn uninstall_asked_by(&self, package: &Package) -> Option<AskedBy> {
+        let uninstall = package.uninstall();
+        let deletion = self.deleting().then_some(AskedBy::Deletion);
+        let by = if uninstall.apply {
+            Some(AskedBy::Apply)
+        } else {
+            deletion
+        };
+        by.filter(|_| uninstall.enabled)
+    }
+
+    /// Whether a package is to go from the nodes: by its own uninstall, or with the custom resource.
+    pub fn uninstalls(&self, package: &Package) -> bool {
+        self.uninstall_asked_by(package).is_some()
+    }
+
+    pub(super) fn wants(&self, name: &str, version: &str) -> Wanted {
+        match self.package(name).filter(|p| p.version == version) {
+            Some(package) => match self.uninstall_asked_by(package) {
+                Some(by) => Wanted::Uninstalled(by),
+                None => Wanted::Installed,
+            },
+            None => Wanted::Not,
+        }
+    }
+
+    /// Where a package of the spec stands in a node state.
+    pub fn phase(&self, name: &str, state: Option<&NodeState>) -> Phase {
+        let wanted = match self.package(name) {
+            Some(package) => self.wants(name, &package.version),
+            None => Wanted::Not,
+        };
+        match self.entry_in(name, state) {
+            Some(entry) => recorded(Some(self), wanted, entry),
+            None if state.is_some_and(|s| !s.malformed().is_empty()) => Phase::Malformed,
+            None if wanted == Wanted::Installed => Phase::NotStarted,
+            None => Phase::Absent,
+        }
+    }
+
+    /// The entry of a package at the version of the spec.
+    pub(super) fn entry_in<'e>(
+        &self,
+        name: &str,
+        state: Option<&'e NodeState>,
+    ) -> Option<&'e Entry> {
+        state?.entry(&self.package(name)?.entry_key(name))
+    }
+
+    /// Whether the operator counts the package as done with this entry (operator `IsComplete`).
+    ///
+    /// State alone is not enough: the stage must be the last one, `post-interrupt` for a package
+    /// with an interrupt and `config` for one without.
+    pub fn is_package_complete(&self, name: &str, entry: &Entry) -> bool {
+        let Some(package) = self.package(name) else {
+            return false;
+        };
+        let last = match self.pending_interrupt(name, package) {
+            Some(_) => Stage::PostInterrupt,
+            None => Stage::Config,
+        };
+        entry.state == State::Complete && entry.stage == last
+    }
+
+    /// The type of interrupt that the operator would carry out for a package now.
+    pub fn pending_interrupt<'a>(&self, name: &str, package: &'a Package) -> Option<&'a str> {
+        let updates = self
+            .status
+            .config_updates
+            .get(name)
+            .map_or(&[][..], Vec::as_slice);
+        package.pending_interrupt(updates)
+    }
+
+    /// Whether the operator counts a node as done (operator `IsComplete` of the node).
+    ///
+    /// To it a package that is absent is done where `uninstall.apply` is set, and one that is still to be
+    /// uninstalled is done as well until its uninstall starts.
+    pub fn is_node_complete(&self, on: Option<&OnNode>) -> bool {
+        let state = on.and_then(|on| on.state.as_ref());
+        let mut packages = self.packages();
+        let done = packages.all(|(name, package)| match self.phase(name, state) {
+            Phase::Complete => true,
+            Phase::Absent => self.uninstall_asked_by(package) == Some(AskedBy::Apply),
+            _ => false,
+        });
+        let mut entries = on.into_iter().flat_map(|on| on.entries());
+        let removing = entries.any(|e| self.package(&e.name).is_some() && e.stage.is_uninstall());
+        done && !removing && !on.is_some_and(OnNode::is_malformed)
+    }
+}
+
+/// Where a package stands that is recorded.
+pub(super) fn recorded(skyhook: Option<&Skyhook>, wanted: Wanted, entry: &Entry) -> Phase {
+    let (name, _) = entry.identity();
+    match (&entry.state, entry.stage.is_uninstall()) {
+        (State::Erroring, true) => Phase::UninstallFailing,
+        (State::Complete, true) if skyhook.is_none() => Phase::Uninstalled,
+        (_, true) => Phase::Uninstalling,
+        (State::Erroring, false) => Phase::Failing,
+        _ if wanted == Wanted::Not => Phase::NotInSpec,
+        _ => {
+            let complete = match skyhook {
+                Some(skyhook) => skyhook.is_package_complete(name, entry),
+                // Whether an interrupt was still to come is not known.
+                None => entry.may_be_installed(),
+            };
+            if complete {
+                Phase::Complete
+            } else {
+                Phase::Running
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Refusals: the pods that the operator noted on a node because its drain could not evict them.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::{Cluster, Node, OnNode, Pod, Source};
+use crate::api::{Skyhook, State, Status};
+
+/// How often the newer operator tries a refused eviction again, in seconds, and a pass to write the result down.
+const RETRY: i64 = 30 + 15;
+
+/// One pod that could not be evicted, as it stands in `drainBlocked_NAME`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Refusal {
+    pub namespace: String,
+    pub name: String,
+    /// `PodDisruptionBudget`, `UnmanagedPod` or `EmptyDirData`.
+    pub reason: String,
+    pub detail: String,
+}
+
+impl Refusal {
+    /// `namespace/name` of the pod.
+    pub fn pod(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+impl OnNode {
+    /// When the operator began to drain the node.
+    pub fn draining_since(&self) -> Option<Timestamp> {
+        self.drain_start.as_deref()?.parse().ok()
+    }
+
+    /// Whether the drain ran into its timeout: the operator then calls the node failed and does not try it again.
+    pub fn drain_timed_out(&self) -> bool {
+        let failed = self.entries().iter().any(|e| e.state == State::Erroring);
+        self.drain_start.is_some() && self.status == Some(Status::Erroring) && !failed
+    }
+
+    /// What the operator noted of the drain; text that is no such list is kept as one refusal without a pod.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        let Some(text) = &self.drain_blocked else {
+            return Vec::new();
+        };
+        serde_json::from_str(text).unwrap_or_else(|_| {
+            vec![Refusal {
+                detail: text.clone(),
+                ..Refusal::default()
+            }]
+        })
+    }
+}
+
+impl Cluster {
+    /// The noted refusals that still hold, or may: the note stays until the operator tries again, also when what it
+    /// names is over.
+    pub fn refusals_in_force(&self, skyhook: &Skyhook, node: &Node, on: &OnNode) -> Vec<Refusal> {
+        let mut refusals = on.refusals();
+        refusals.retain(|r| self.still_refused(skyhook, node, r).unwrap_or(true));
+        refusals
+    }
+
+    /// Whether the pod is still there and would be refused again; `None` where that was not read.
+    fn still_refused(&self, skyhook: &Skyhook, node: &Node, refusal: &Refusal) -> Option<bool> {
+        if refusal.name.is_empty() {
+            return None;
+        }
+        self.source(Source::Workloads).ok()?;
+        let named = |p: &&Pod| {
+            p.spec.node_name == node.name
+                && p.name() == refusal.name
+                && p.metadata.namespace.as_deref() == Some(&refusal.namespace)
+        };
+        let Some(pod) = self.workloads.items().iter().find(named) else {
+            return Some(false);
+        };
+        if pod.ended() || pod.metadata.deleting() {
+            return Some(false);
+        }
+        let drain = &skyhook.spec.drain_config;
+        match refusal.reason.as_str() {
+            "PodDisruptionBudget" if drain.disable_eviction == Some(true) => Some(false),
+            "PodDisruptionBudget" => {
+                let budgets = self.disruption_budgets.ok()?;
+                Some(budgets.iter().any(|b| b.holds(pod)))
+            }
+            "UnmanagedPod" => Some(drain.force != Some(true)),
+            "EmptyDirData" => Some(drain.delete_empty_dir_data != Some(true)),
+            _ => Some(true),
+        }
+    }
+
+    /// Whether a refused drain is so young that the operator has not tried it again yet.
+    pub fn refusal_is_young(&self, on: &OnNode) -> bool {
+        let age = |at: Timestamp| self.taken_at.as_second() - at.as_second();
+        on.draining_since().is_some_and(|at| age(at) < RETRY)
+    }
+}

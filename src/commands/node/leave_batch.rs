@@ -1,0 +1,90 @@
+//! `node leave-batch`: a node gives up its place in the batch that a rollout works on.
+
+use crate::args::named;
+use crate::args::safety::Safety;
+use crate::args::selection::OfSkyhook;
+use crate::cluster::{Cluster, Node, Source};
+use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::migration::{self, Force};
+use crate::commands::shared::selection;
+use crate::ctx::{Ctx, Manner};
+use crate::error::{Exit, Result};
+use crate::plan::build::batches;
+use crate::plan::{Change, Plan, Stage, Step, Target};
+use crate::view::plural;
+
+/// Take nodes out of the current batch
+///
+/// The operator finishes the nodes of a batch before it forms the next one. Without the node the next batch forms at
+/// once. What is installed on the node stays as it is, and the node may be chosen again later.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook node leave-batch gpu-0001 --skyhook gpu-tune")]
+pub struct Args {
+    /// Names of nodes, or regular expressions over whole names
+    #[arg(value_name = "NODE", value_parser = named::node, required = true)]
+    nodes: Vec<String>,
+
+    #[command(flatten)]
+    of: OfSkyhook,
+
+    #[command(flatten)]
+    force: Force,
+
+    #[command(flatten)]
+    safety: Safety,
+}
+
+pub const NEEDS: [Source; 4] = [
+    Source::Skyhooks,
+    Source::Legacy,
+    Source::Nodes,
+    Source::Operator,
+];
+
+command! {
+    "node leave-batch": Args => run,
+    needs: NEEDS,
+    writes: &[Write::SkyhookStatus],
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
+    let nodes = selection::nodes(&cluster, &args.nodes)?;
+    let plan = plan(&cluster, args, &nodes)?;
+    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+}
+
+fn plan(cluster: &Cluster, args: &Args, nodes: &[&Node]) -> Result<Plan> {
+    let skyhook = selection::existing(cluster, &args.of.skyhook)?;
+    let names = nodes.iter().map(|n| n.name.as_str());
+    let fields = batches::leave(skyhook, names);
+    let mut plan = Plan {
+        title: format!(
+            "take {} out of the batch of {}",
+            plural(fields.len(), "node"),
+            skyhook.name()
+        ),
+        subject: skyhook.name().to_owned(),
+        ..Plan::default()
+    };
+    if fields.is_empty() {
+        return Ok(plan);
+    }
+    plan.consequences.at_least(batches::grade_of_next(skyhook));
+    plan.consequences
+        .warn("the next batch starts at once; the nodes may be chosen again later");
+    let target = Target::skyhook(
+        cluster.generation(),
+        skyhook.name(),
+        skyhook.metadata.uid.as_deref(),
+    );
+    let why = "the next batch forms without them";
+    plan.stages.push(Stage::of(vec![Step::new(
+        target,
+        Change::Status(fields),
+        why,
+    )]));
+    migration::refuse_held(cluster, &mut plan, args.force.force)?;
+    Ok(plan)
+}

@@ -1,0 +1,110 @@
+//! `node repair`: a node state that cannot be read, from the operator's own copy.
+
+use crate::args::named;
+use crate::args::safety::Safety;
+use crate::args::selection::OfSkyhook;
+use crate::cluster::{Cluster, Node, Source};
+use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::migration::{self, Force};
+use crate::commands::shared::selection;
+use crate::ctx::{Ctx, Manner};
+use crate::error::{Error, Exit, Result};
+use crate::plan::build::node_state::{self, CannotRepair};
+use crate::plan::{Change, Grade, Plan, Stage, Step, Target};
+use crate::view::plural;
+
+/// Restore node states that cannot be read
+///
+/// The operator copies the state of each node into the status of the custom resource. Where the annotation of a node
+/// is not valid, it is replaced by that copy, which is as old as the operator's last look at it. Annotations that can
+/// be read stay as they are. Where there is no copy, only `reset` is left.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook node repair gpu-0001 --skyhook gpu-tune --dry-run")]
+pub struct Args {
+    /// Names of nodes, or regular expressions over whole names
+    #[arg(value_name = "NODE", value_parser = named::node, required = true)]
+    nodes: Vec<String>,
+
+    #[command(flatten)]
+    of: OfSkyhook,
+
+    #[command(flatten)]
+    force: Force,
+
+    #[command(flatten)]
+    safety: Safety,
+}
+
+pub const NEEDS: [Source; 4] = [
+    Source::Skyhooks,
+    Source::Legacy,
+    Source::Nodes,
+    Source::Operator,
+];
+
+command! {
+    "node repair": Args => run,
+    needs: NEEDS,
+    writes: &[Write::Nodes],
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
+    let nodes = selection::nodes(&cluster, &args.nodes)?;
+    let plan = plan(&cluster, args, &nodes)?;
+    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+}
+
+fn plan(cluster: &Cluster, args: &Args, nodes: &[&Node]) -> Result<Plan> {
+    let skyhook = selection::existing(cluster, &args.of.skyhook)?;
+    let mut plan = Plan {
+        subject: skyhook.name().to_owned(),
+        ..Plan::default()
+    };
+    let mut steps = Vec::new();
+    for node in nodes {
+        let Some(on) = cluster.on_node(node, skyhook.name()) else {
+            continue;
+        };
+        match node_state::repaired(skyhook, node, on) {
+            Err(CannotRepair::NothingMalformed) => {}
+            Err(CannotRepair::NoCopy) => return Err(no_copy(skyhook.name(), node)),
+            Ok(repaired) => {
+                repaired.consequences(skyhook, node, &mut plan.consequences);
+                plan.consequences.gpus += node.gpus;
+                let target = Target::node(&node.name, node.uid.as_deref());
+                let why = "as the operator last read it";
+                steps.push(Step::new(target, Change::Metadata(repaired.change), why));
+            }
+        }
+    }
+    plan.title = format!(
+        "repair the node state of {} on {}",
+        skyhook.name(),
+        plural(steps.len(), "node")
+    );
+    if !steps.is_empty() {
+        plan.consequences.nodes = steps.len();
+        plan.consequences.at_least(Grade::B1);
+        plan.consequences
+            .warn("the operator goes on, for every custom resource");
+        plan.stages.push(Stage::of(steps));
+    }
+    migration::refuse_held(cluster, &mut plan, args.force.force)?;
+    Ok(plan)
+}
+
+fn no_copy(skyhook: &str, node: &Node) -> Error {
+    Error {
+        exit: Exit::Refused,
+        ..Error::failed(format!(
+            "the status of {skyhook} holds no copy of the state of {}; nothing was changed",
+            node.name
+        ))
+    }
+    .hint(format!(
+        "kubectl skyhook reset {skyhook} --node {}",
+        node.name
+    ))
+}

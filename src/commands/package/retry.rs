@@ -1,0 +1,285 @@
+//! `package retry`: a stage again that was given up, from where it stands.
+
+use crate::api::{Entry, Skyhook, Stage, State, Status};
+use crate::args::safety::Safety;
+use crate::args::selection::OfSkyhook;
+use crate::cluster::{Cluster, Execution, Executions, Node, OnNode, Source};
+use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::migration::{self, Force};
+use crate::commands::shared::which_nodes::WhichNodes;
+use crate::commands::shared::{reset, selection};
+use crate::ctx::{Ctx, Manner};
+use crate::error::{Error, Exit, Result};
+use crate::plan::build::{effects, node};
+use crate::plan::{Change, Grade, Kind, Plan, Stage as PlanStage, Step, Target};
+use crate::view::{NodeSet, list, plural};
+
+/// Retry a package stage that was given up
+///
+/// Deletes the Job that has failed, or the pod that has ended, at the stage where the package stands: the operator
+/// makes a new one within seconds. The record of the package stays, so an uninstall that was given up runs again, too.
+/// Where the custom resource is being deleted, the node is also set to in_progress: the operator works on no other
+/// node then. Nothing happens to a stage that is still tried.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook package retry driver --skyhook gpu-tune --node gpu-0001
+  kubectl skyhook package retry driver --skyhook gpu-tune --all-nodes --dry-run")]
+pub struct Args {
+    /// The package
+    #[arg(value_name = "PACKAGE")]
+    package: String,
+
+    #[command(flatten)]
+    of: OfSkyhook,
+
+    #[command(flatten)]
+    on: WhichNodes,
+
+    #[command(flatten)]
+    force: Force,
+
+    #[command(flatten)]
+    safety: Safety,
+}
+
+/// A Job that cannot be seen may still be at work.
+const DECIDES: [Source; 5] = [
+    Source::Skyhooks,
+    Source::Legacy,
+    Source::Nodes,
+    Source::Pods,
+    Source::Jobs,
+];
+
+command! {
+    "package retry": Args => run,
+    needs: reset::NEEDS,
+    writes: &[Write::Nodes, Write::DeletePods, Write::DeleteJobs],
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load_to_change(&reset::NEEDS, &DECIDES).await?;
+    let plan = plan(&cluster, args)?;
+    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+}
+
+fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
+    let skyhook = selection::existing(cluster, &args.of.skyhook)?;
+    let nodes = args.on.nodes(cluster)?;
+    let executions = cluster.executions();
+    let stalled: Vec<Stalled<'_>> = nodes
+        .iter()
+        .filter_map(|node| Stalled::on(cluster, &executions, skyhook, node, &args.package))
+        .collect();
+    if stalled.is_empty() {
+        return Err(nothing_given_up(
+            cluster,
+            &executions,
+            skyhook,
+            &nodes,
+            &args.package,
+        ));
+    }
+    let mut plan = Plan {
+        title: format!(
+            "retry {} of {} on {}",
+            args.package,
+            skyhook.name(),
+            plural(stalled.len(), "node")
+        ),
+        subject: skyhook.name().to_owned(),
+        consequences: consequences(cluster, skyhook, &args.package, &stalled),
+        ..Plan::default()
+    };
+    let marks = stalled.iter().filter_map(|s| s.mark(cluster, skyhook));
+    let deletions = stalled.iter().flat_map(Stalled::deletions);
+    for steps in [marks.collect::<Vec<_>>(), deletions.collect()] {
+        if !steps.is_empty() {
+            plan.stages.push(PlanStage::of(steps));
+        }
+    }
+    migration::refuse_held(cluster, &mut plan, args.force.force)?;
+    Ok(plan)
+}
+
+/// A node on which the operator does nothing more for a package that is not done.
+struct Stalled<'a> {
+    node: &'a Node,
+    on: &'a OnNode,
+    entry: &'a Entry,
+    /// What has ended, and keeps the operator from starting it again.
+    ended: Vec<Target>,
+    /// The operator has to be told to work on the node.
+    marked: bool,
+}
+
+impl<'a> Stalled<'a> {
+    fn on(
+        cluster: &'a Cluster,
+        executions: &Executions<'a>,
+        skyhook: &Skyhook,
+        node: &'a Node,
+        package: &str,
+    ) -> Option<Stalled<'a>> {
+        let on = cluster.on_node(node, skyhook.name())?;
+        let entry = on.entries().iter().find(|e| e.name == package)?;
+        let here: Vec<&Execution<'_>> = executions
+            .on(skyhook.name(), &node.name)
+            .filter(|e| is_of(e, entry))
+            .collect();
+        let at_work = here.iter().any(|e| e.alive());
+        let ended: Vec<Target> = here
+            .iter()
+            .filter(|e| !at_work && entry.state != State::Complete && e.given_up())
+            .flat_map(|e| objects(e))
+            .collect();
+        let marked = skyhook.deleting() && on.operator_status() != Status::InProgress;
+        let stalled = marked || !ended.is_empty();
+        stalled.then_some(Stalled {
+            node,
+            on,
+            entry,
+            ended,
+            marked,
+        })
+    }
+
+    fn mark(&self, cluster: &Cluster, skyhook: &Skyhook) -> Option<Step> {
+        let change = node::status(
+            cluster.generation(),
+            skyhook.name(),
+            self.on,
+            &Status::InProgress,
+        );
+        let target = Target::node(&self.node.name, self.node.uid.as_deref());
+        let why = "in a deletion the operator works only on nodes in progress";
+        self.marked
+            .then(|| Step::new(target, Change::Metadata(change), why))
+    }
+
+    fn deletions(&self) -> impl Iterator<Item = Step> {
+        let why = format!(
+            "stage {} was given up; the operator starts it again",
+            self.entry.stage
+        );
+        let delete =
+            move |target: &Target| Step::new(target.clone(), Change::Delete { was: None }, &why);
+        self.ended.iter().map(delete)
+    }
+}
+
+/// Whether an execution is of the stage at which the entry stands. An interrupt may be of several packages.
+fn is_of(execution: &Execution<'_>, entry: &Entry) -> bool {
+    let interrupts = execution.interrupt && entry.stage.is_interrupt();
+    interrupts
+        || (execution.package == entry.name
+            && execution.version == entry.version
+            && execution.stage == entry.stage)
+}
+
+/// The Job, or the bare pods, of an execution.
+fn objects(execution: &Execution<'_>) -> Vec<Target> {
+    let target = |kind, meta: &crate::api::Meta| Target {
+        kind,
+        namespace: meta.namespace.clone(),
+        name: meta.name.clone(),
+        uid: meta.uid.clone(),
+    };
+    match execution.job {
+        Some(job) => vec![target(Kind::Job, &job.metadata)],
+        None => execution
+            .pods
+            .iter()
+            .map(|p| target(Kind::Pod, &p.metadata))
+            .collect(),
+    }
+}
+
+fn consequences(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    package: &str,
+    stalled: &[Stalled<'_>],
+) -> crate::plan::Consequences {
+    let installs = |s: &&Stalled<'_>| !s.entry.stage.is_uninstall() && !s.ended.is_empty();
+    let mut reruns = effects::Reruns::default();
+    for one in stalled.iter().filter(installs) {
+        reruns.add(one.node, package);
+    }
+    let mut effects = reruns.consequences(cluster, Some(skyhook));
+    let uninstalls: Vec<&Stalled<'_>> = stalled.iter().filter(|s| !installs(s)).collect();
+    if !uninstalls.is_empty() {
+        let nodes: Vec<&Node> = uninstalls.iter().map(|s| s.node).collect();
+        effects::uninstalls(cluster, skyhook, package, &nodes, &mut effects);
+    }
+    effects.nodes = stalled.len();
+    effects.gpus = stalled.iter().map(|s| s.node.gpus).sum();
+    effects.at_least(Grade::B2);
+    let from_apply = |s: &Stalled<'_>| {
+        let bare = s.ended.iter().any(|t| t.kind == Kind::Pod);
+        bare && s.entry.stage == Stage::PostInterrupt
+    };
+    if stalled.iter().any(from_apply) {
+        effects
+            .warn("from post-interrupt the package starts over at apply, its interrupt included");
+    }
+    if stalled.iter().any(|s| !s.ended.is_empty()) {
+        effects
+            .cannot_be_undone
+            .push("the deletion of what has ended, with its logs".to_owned());
+    }
+    effects
+}
+
+/// Why there is nothing to retry on any of the nodes.
+fn nothing_given_up(
+    cluster: &Cluster,
+    executions: &Executions<'_>,
+    skyhook: &Skyhook,
+    nodes: &[&Node],
+    package: &str,
+) -> Error {
+    let recorded: Vec<&&Node> = nodes
+        .iter()
+        .filter(|node| {
+            let on = cluster.on_node(node, skyhook.name());
+            on.is_some_and(|on| on.entries().iter().any(|e| e.name == package))
+        })
+        .collect();
+    if recorded.is_empty() {
+        let known = skyhook.packages().map(|(name, _)| name);
+        return match skyhook.package(package) {
+            None => Error::unknown_among("package", package, known),
+            Some(_) => refused(format!("{package} is not recorded on any of these nodes")),
+        };
+    }
+    let mut running = Vec::new();
+    for node in &recorded {
+        let all = executions.on(skyhook.name(), &node.name);
+        running.extend(
+            all.filter(|e| e.package == package && e.alive())
+                .map(|e| e.reference()),
+        );
+    }
+    let set = NodeSet::of(recorded.iter().map(|n| n.name.as_str())).limited(6);
+    running.truncate(3);
+    let still: Vec<&str> = running.iter().map(String::as_str).collect();
+    refused(match still.is_empty() {
+        true => format!("no stage of {package} was given up on {set}"),
+        false => format!(
+            "no stage of {package} was given up on {set}: {} is still tried",
+            list(&still)
+        ),
+    })
+    .hint(format!(
+        "kubectl skyhook package status {package} --skyhook {}",
+        skyhook.name()
+    ))
+}
+
+fn refused(message: String) -> Error {
+    Error {
+        exit: Exit::Refused,
+        ..Error::failed(format!("{message}; nothing was changed"))
+    }
+}

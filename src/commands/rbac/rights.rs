@@ -1,0 +1,89 @@
+//! What a command may have to be allowed: what it reads, and what its plans may change.
+
+use std::collections::BTreeSet;
+
+use super::role::Right;
+use crate::api::Generation;
+use crate::cluster::{Source, live};
+use crate::commands::shared::command::{CommandInfo, Write};
+use crate::plan::{Change, Kind, Metadata, Plan, Stage, Step, Target};
+
+/// All that a command may have to be allowed.
+pub fn rights(command: &CommandInfo) -> BTreeSet<Right> {
+    rights_to(command, command.writes)
+}
+
+/// What it takes to look.
+pub fn rights_to_look(command: &CommandInfo) -> BTreeSet<Right> {
+    rights_to(command, &[])
+}
+
+fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
+    let reads = (command.needs)();
+    let always = live::ALWAYS.iter().filter(|_| !reads.is_empty());
+    let sources: BTreeSet<Source> = reads.iter().chain(always).copied().collect();
+    let to = |verb: &'static str| {
+        move |(group, resource): (&str, &str)| Right::new(verb, group, resource)
+    };
+    let listed = sources
+        .into_iter()
+        .flat_map(Source::resources)
+        .map(to("list"));
+    let watched = command.watches.iter().flat_map(|source| source.resources());
+    let watched = watched.map(to("watch"));
+    let gets = command.gets.iter();
+    let gets = gets.map(|(group, resource)| Right::new("get", group, resource));
+    // A plan knows best what it needs; this one is of every kind of step that there may be.
+    let steps = writes.iter().flat_map(|write| steps(*write)).collect();
+    let plan = Plan {
+        stages: vec![Stage::of(steps)],
+        ..Plan::default()
+    };
+    let writes = plan.permissions().into_iter().map(|p| {
+        let resource = match p.subresource {
+            Some(subresource) => format!("{}/{subresource}", p.resource),
+            None => p.resource.to_owned(),
+        };
+        Right::new(p.verb, p.group, &resource)
+    });
+    listed.chain(watched).chain(gets).chain(writes).collect()
+}
+
+/// A step of every kind that a write stands for.
+fn steps(write: Write) -> Vec<Step> {
+    let of = |kind, change: Change| {
+        let target = Target {
+            kind,
+            ..Target::node("", None)
+        };
+        Step::new(target, change, "")
+    };
+    let custom = |change: &dyn Fn() -> Change| {
+        let steps = Generation::ALL.map(|g| of(Kind::from(g), change()));
+        steps.to_vec()
+    };
+    let policies = |change: &dyn Fn() -> Change| {
+        let kinds = [Kind::SkyhookPolicy, Kind::NodeWrightPolicy];
+        kinds.map(|kind| of(kind, change())).to_vec()
+    };
+    match write {
+        Write::Nodes => vec![of(Kind::Node, Change::Metadata(Metadata::default()))],
+        Write::NodeConditions => vec![of(
+            Kind::Node,
+            Change::Conditions {
+                remove: Vec::new(),
+                restore: Vec::new(),
+            },
+        )],
+        Write::Skyhooks => custom(&|| Change::Metadata(Metadata::default())),
+        Write::SkyhookStatus => custom(&|| Change::Status(Vec::new())),
+        Write::DeleteSkyhooks => custom(&|| Change::Delete { was: None }),
+        Write::CreateSkyhooks => custom(&|| Change::Create(Box::default())),
+        Write::DeletePolicies => policies(&|| Change::Delete { was: None }),
+        Write::CreatePolicies => policies(&|| Change::Create(Box::default())),
+        Write::DeleteConfigMaps => vec![of(Kind::ConfigMap, Change::Delete { was: None })],
+        Write::CreateConfigMaps => vec![of(Kind::ConfigMap, Change::Create(Box::default()))],
+        Write::DeletePods => vec![of(Kind::Pod, Change::Delete { was: None })],
+        Write::DeleteJobs => vec![of(Kind::Job, Change::Delete { was: None })],
+    }
+}

@@ -1,0 +1,121 @@
+//! `reset`: packages run again from the start.
+
+use crate::args::named;
+use crate::args::safety::Safety;
+use crate::args::selection::Selection;
+use crate::cluster::{Cluster, Source};
+use crate::commands::shared::command::command;
+use crate::commands::shared::migration::Force;
+use crate::commands::shared::scope;
+use crate::commands::shared::selection;
+use crate::commands::shared::{node_filter, reset};
+use crate::ctx::{Ctx, Manner};
+use crate::error::{Exit, Result};
+use crate::plan::Plan;
+
+/// Make packages run again from the start
+///
+/// Removes what the operator wrote on the nodes: package states, status and version, in one patch a node. Without
+/// a choice of nodes the rollout's batches start anew, too. States that cannot be read are removed as well, and so
+/// is what a custom resource left that no longer exists.
+///
+/// A node that the custom resource has cordoned stays cordoned until the re-run releases it; where the custom
+/// resource is gone, the node is uncordoned, unless something else holds it.
+///
+/// Where the operator could write to the same nodes meanwhile, it is paused first, and resumed after.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook reset gpu-tune --dry-run
+  kubectl skyhook reset gpu-tune --node gpu-0001
+  kubectl skyhook reset gpu-tune --failed-only --canary 2 --pause-between 5m
+  kubectl skyhook reset gpu-tune --package driver:2.0.1 -l pool=gpu")]
+pub struct Args {
+    /// The custom resource
+    #[arg(value_name = "NAME", value_parser = named::skyhook)]
+    pub name: String,
+
+    #[command(flatten)]
+    pub selection: Selection,
+
+    /// Only this package; all its versions, or one
+    #[arg(long, value_name = "PACKAGE[:VERSION]")]
+    pub package: Option<String>,
+
+    /// Leave the state of the rollout's batches alone
+    #[arg(long, conflicts_with = "batches")]
+    pub skip_batch_reset: bool,
+
+    /// Start the rollout's batches anew even though only some nodes or packages are reset
+    #[arg(long = "reset-batches")]
+    pub batches: bool,
+
+    /// Let the operator taint the nodes again until packages are complete
+    ///
+    /// For custom resources with autoTaintNewNodes: the node counts as new once nothing of the operator is left on it.
+    #[arg(long)]
+    pub retaint: bool,
+
+    /// Do not pause the operator, even where it could write to the same nodes
+    #[arg(long)]
+    pub no_pause: bool,
+
+    #[command(flatten)]
+    pub force: Force,
+
+    #[command(flatten)]
+    pub safety: Safety,
+}
+
+command! {
+    "reset": Args => run,
+    needs: reset::NEEDS,
+    writes: reset::WRITES,
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx
+        .load_or_leftovers(&reset::NEEDS, &Source::DECIDING)
+        .await?;
+    let plan = plan(&cluster, args)?;
+    // Scripts reset before they begin, so a name that is not there is no error, but it may be a typo.
+    if plan.is_empty()
+        && let Err(unknown) = selection::known_skyhook(&cluster, &args.name)
+    {
+        ctx.warn(unknown.message);
+        unknown.hints.into_iter().for_each(|hint| ctx.note(hint));
+    } else if let Some(package) = &args.package
+        && plan.is_empty()
+    {
+        let name = package.split(':').next().unwrap_or_default();
+        scope::known_package(&cluster, &args.name, name)?;
+    }
+    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+}
+
+/// What `reset` does to a cluster.
+///
+/// # Errors
+///
+/// A node that does not exist, sources that cannot be read, a migration in the way.
+fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
+    let part = args.package.is_some() || !args.selection.is_everything();
+    let wish = reset::Wish {
+        name: &args.name,
+        nodes: node_filter::nodes(cluster, &args.selection)?,
+        package: args.package.as_deref().map(split_package),
+        failed_only: args.selection.failed_only,
+        batches: !args.skip_batch_reset && (!part || args.batches),
+        retaint: args.retaint,
+        no_pause: args.no_pause,
+        force: args.force.force,
+    };
+    reset::plan(cluster, &wish)
+}
+
+/// `name` or `name:version`.
+fn split_package(text: &str) -> (&str, Option<&str>) {
+    match text.split_once(':') {
+        Some((name, version)) => (name, Some(version)),
+        None => (text, None),
+    }
+}

@@ -1,0 +1,64 @@
+//! Whether webhooks that nothing answers would turn a change down: asked before the first write.
+
+use crate::api::Skyhook;
+use crate::cluster::admission::Operation;
+use crate::cluster::{Cluster, Read, Source};
+use crate::commands::shared::shell_words::shell_words;
+use crate::error::{Error, Exit, Result};
+use crate::plan::Consequences;
+use crate::rules::{self, Scope};
+
+/// The rule that knows what unblocks.
+const RULE: &str = "SKY505";
+
+/// Refuses where a webhook that nothing answers would turn the change of a custom resource down.
+///
+/// # Errors
+///
+/// Which webhook it is, and the command that unblocks it: it is not ours to change.
+pub fn refuse_unreachable(
+    cluster: &Cluster,
+    operation: Operation,
+    skyhook: Option<&Skyhook>,
+    effects: &mut Consequences,
+) -> Result<()> {
+    if let Read::Unreadable(why) = cluster.source(Source::Webhooks) {
+        effects.warn(format!(
+            "{} could not be read, so one that nothing answers may turn this down: {why}",
+            Source::Webhooks
+        ));
+    }
+    let dead = cluster.unreachable_webhooks(operation, skyhook);
+    let Some(first) = dead.first() else {
+        return Ok(());
+    };
+    let mut error = Error {
+        exit: Exit::Refused,
+        ..Error::failed(format!(
+            "webhook {} of {}/{} would turn it down: {}; nothing was changed",
+            first.webhook.name,
+            first.configuration.kind.to_lowercase(),
+            first.configuration.metadata.name,
+            first.why
+        ))
+    };
+    let scope = Scope {
+        rules: rules::find(RULE).into_iter().collect(),
+        ..Scope::default()
+    };
+    for finding in rules::diagnose(cluster, &scope).findings {
+        let about = |name: &str, kind: &str| {
+            let mut all = dead.iter().map(|d| d.configuration);
+            all.any(|c| c.metadata.name == name && c.kind == kind)
+        };
+        if about(&finding.subject.name, &finding.subject.kind) {
+            for remedy in &finding.remedies {
+                let command = shell_words(&remedy.argv);
+                if !error.hints.contains(&command) {
+                    error = error.hint(command);
+                }
+            }
+        }
+    }
+    Err(error)
+}

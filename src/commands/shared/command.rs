@@ -1,0 +1,184 @@
+//! What is known of a command beside its arguments, and how commands and groups of commands are declared.
+
+use crate::cluster::Source;
+use crate::ctx::{Ctx, OutcomeDocument, PlanDocument};
+use crate::error::{Exit, Result};
+use crate::view::schema::Published;
+
+/// One command: its words, what it takes to run it, and what it prints.
+#[derive(Debug)]
+pub struct CommandInfo {
+    /// As after `kubectl skyhook`: `node status`.
+    pub words: &'static str,
+    /// The sources that it reads; more than one run needs, where that depends on its arguments.
+    pub needs: fn() -> Vec<Source>,
+    /// Resources that it gets beside: API group, and plural with the subresource.
+    pub gets: &'static [(&'static str, &'static str)],
+    /// The sources that it also watches.
+    pub watches: &'static [Source],
+    /// What its plans may change.
+    pub writes: &'static [Write],
+    /// Whether it writes nothing unless a flag asks for it.
+    pub looks: bool,
+    /// Its documents, but those of plans; see [`CommandInfo::documents`].
+    pub prints: &'static [Published],
+}
+
+/// One kind of change that the plans of a command may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Write {
+    /// Annotations, labels and cordons of nodes.
+    Nodes,
+    NodeConditions,
+    /// Annotations, spec and finalizers of custom resources.
+    Skyhooks,
+    SkyhookStatus,
+    DeleteSkyhooks,
+    CreateSkyhooks,
+    DeletePolicies,
+    CreatePolicies,
+    DeletePods,
+    DeleteJobs,
+    DeleteConfigMaps,
+    CreateConfigMaps,
+}
+
+impl Write {
+    pub const ALL: &[Write] = &[
+        Write::Nodes,
+        Write::NodeConditions,
+        Write::Skyhooks,
+        Write::SkyhookStatus,
+        Write::DeleteSkyhooks,
+        Write::CreateSkyhooks,
+        Write::DeletePolicies,
+        Write::CreatePolicies,
+        Write::DeletePods,
+        Write::DeleteJobs,
+        Write::DeleteConfigMaps,
+        Write::CreateConfigMaps,
+    ];
+}
+
+/// What a plan looks like before it is applied.
+const PLAN: Published = Published::of::<PlanDocument>("Plan");
+/// What came of a plan.
+const OUTCOME: Published = Published::of::<OutcomeDocument>("Outcome");
+
+impl CommandInfo {
+    /// A command that needs no cluster, and prints no document.
+    pub const fn offline(words: &'static str) -> CommandInfo {
+        CommandInfo {
+            words,
+            needs: Vec::new,
+            gets: &[],
+            watches: &[],
+            writes: &[],
+            looks: false,
+            prints: &[],
+        }
+    }
+
+    /// Whether it only reads.
+    pub fn only_reads(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// Whether it talks to a cluster at all.
+    pub fn is_online(&self) -> bool {
+        !(self.only_reads() && (self.needs)().is_empty())
+    }
+
+    /// What it prints with `-o json`.
+    pub fn documents(&self) -> impl Iterator<Item = Published> {
+        let of_plans = [PLAN, OUTCOME].into_iter();
+        let own = self.prints.iter().copied();
+        own.chain(of_plans.filter(|_| !self.only_reads()))
+    }
+}
+
+/// The arguments of a command or of a group of commands.
+pub trait Run {
+    /// The command, or all commands of the group.
+    fn all() -> Vec<&'static CommandInfo>;
+
+    /// The one command that was asked for.
+    fn info(&self) -> &'static CommandInfo;
+
+    /// Runs it.
+    fn run(&self, ctx: &mut Ctx) -> impl Future<Output = Result<Exit>>;
+}
+
+/// Declares a command: its words, its arguments and the function that runs it; then what [`CommandInfo`] says of it, where
+/// there is something to say.
+macro_rules! command {
+    ($words:literal: $args:ty => $run:path
+     $(, needs: $needs:expr)?
+     $(, gets: $gets:expr)?
+     $(, watches: $watches:expr)?
+     $(, writes: $writes:expr)?
+     $(, looks: $looks:expr)?
+     $(, prints: { $($kind:literal: $document:ty),+ })?
+     $(,)?) => {
+        impl $crate::commands::shared::command::Run for $args {
+            fn all() -> Vec<&'static $crate::commands::shared::command::CommandInfo> {
+                static INFO: $crate::commands::shared::command::CommandInfo =
+                    $crate::commands::shared::command::CommandInfo {
+                        $(needs: || $needs.to_vec(),)?
+                        $(gets: $gets,)?
+                        $(watches: $watches,)?
+                        $(writes: $writes,)?
+                        $(looks: $looks,)?
+                        $(prints: &[$($crate::view::schema::Published::of::<$document>($kind)),+],)?
+                        ..$crate::commands::shared::command::CommandInfo::offline($words)
+                    };
+                vec![&INFO]
+            }
+
+            fn info(&self) -> &'static $crate::commands::shared::command::CommandInfo {
+                <$args>::all()[0]
+            }
+
+            async fn run(
+                &self,
+                ctx: &mut $crate::ctx::Ctx,
+            ) -> $crate::error::Result<$crate::error::Exit> {
+                $run(ctx, self).await
+            }
+        }
+    };
+}
+
+/// Declares a group of commands, as the enum that clap parses.
+macro_rules! group {
+    ($(#[$about:meta])* $group:ident { $($(#[$attribute:meta])* $name:ident($args:ty),)+ }) => {
+        $(#[$about])*
+        #[derive(Debug, clap::Subcommand)]
+        pub enum $group {
+            $($(#[$attribute])* $name($args)),+
+        }
+
+        impl $crate::commands::shared::command::Run for $group {
+            fn all() -> Vec<&'static $crate::commands::shared::command::CommandInfo> {
+                [$(<$args>::all()),+].concat()
+            }
+
+            fn info(&self) -> &'static $crate::commands::shared::command::CommandInfo {
+                match self {
+                    $($group::$name(args) => args.info()),+
+                }
+            }
+
+            async fn run(
+                &self,
+                ctx: &mut $crate::ctx::Ctx,
+            ) -> $crate::error::Result<$crate::error::Exit> {
+                match self {
+                    $($group::$name(args) => args.run(ctx).await),+
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use {command, group};

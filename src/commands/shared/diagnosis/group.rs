@@ -1,0 +1,389 @@
+//! The same trouble on many nodes, told once.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::api::keys::NodeKey;
+use crate::cluster::contrast::{Contrast, contrasts};
+use crate::cluster::{Cluster, Node};
+use crate::commands::shared::shell_words::shell_words;
+use crate::rules::causes::Cause;
+use crate::rules::{Finding, Grade, Remedy, Severity};
+use crate::view::text::{self, Label, Line, Text};
+use crate::view::{NodeSet, age, count, list, plural};
+
+/// The same trouble on several nodes, and what hangs on it.
+pub struct Group<'a> {
+    findings: Vec<&'a Finding>,
+    effects: Vec<&'a Finding>,
+}
+
+/// How much of a group is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    Full,
+    /// No evidence, and two remedies at the most.
+    Brief,
+    /// What is wrong, and the command that says more.
+    Short,
+}
+
+impl<'a> Group<'a> {
+    pub fn of(cause: &Cause, findings: &'a [Finding]) -> Group<'a> {
+        let picked = |places: &[usize]| places.iter().map(|at| &findings[*at]).collect();
+        Group {
+            findings: picked(&cause.findings),
+            effects: picked(&cause.effects),
+        }
+    }
+
+    /// What hangs on it, as groups of their own.
+    pub fn effects(&self) -> Vec<Group<'a>> {
+        let mut groups: Vec<Group<'a>> = Vec::new();
+        let mut places = HashMap::new();
+        for finding in &self.effects {
+            let subject = &finding.subject;
+            let key = (
+                finding.rule.code,
+                &subject.kind,
+                &subject.skyhook,
+                &subject.package,
+            );
+            let at = *places.entry(key).or_insert_with(|| {
+                groups.push(Group {
+                    findings: Vec::new(),
+                    effects: Vec::new(),
+                });
+                groups.len() - 1
+            });
+            groups[at].findings.push(finding);
+        }
+        groups
+    }
+
+    /// The worst of what is found, with what hangs on it.
+    pub fn severity(&self) -> Severity {
+        let all = self.findings.iter().chain(&self.effects);
+        all.map(|f| f.severity).max().unwrap_or(Severity::Info)
+    }
+
+    pub fn text(&self, cluster: &Cluster, wide: bool, detail: Detail) -> Text {
+        let first = self.findings[0];
+        let mut body = Text::new();
+        body.paragraph(first.message.as_str());
+        if let Some(contrast) = self.contrast(cluster) {
+            body.paragraph(contrast);
+        }
+        if detail == Detail::Short {
+            body.paragraph(self.pointer());
+        }
+        if detail == Detail::Full {
+            body.append(self.evidence());
+        }
+        let remedies = self.remedies(detail);
+        if detail == Detail::Full && !remedies.is_empty() {
+            body.line(text::dim("ways out, mildest first"));
+        }
+        for (at, remedy) in remedies.into_iter().enumerate() {
+            body.append(self.remedy(&format!("{}. ", at + 1), remedy));
+        }
+        if detail != Detail::Short {
+            body.append(self.held_up(cluster, wide));
+        }
+        let mut text = Text::new();
+        text.line(self.title(cluster, wide));
+        text.indented(2, body);
+        text
+    }
+
+    /// All of them; in brief the first, and the least disruptive that changes something.
+    fn remedies(&self, detail: Detail) -> Vec<&'a Remedy> {
+        let all = &self.findings[0].remedies;
+        match detail {
+            Detail::Full => all.iter().collect(),
+            Detail::Short => Vec::new(),
+            Detail::Brief => {
+                let first = all.iter().take(1);
+                first.chain(all.iter().skip(1).find(changes)).collect()
+            }
+        }
+    }
+
+    /// How much hangs on it, and the command that shows it alone.
+    fn pointer(&self) -> Line {
+        let rule = self.findings[0].rule.code;
+        let skyhook = self.findings[0].subject.skyhook.as_deref();
+        let words = OWN.into_iter().chain(["diagnose", "stuck"]).chain(skyhook);
+        let argv: Vec<String> = words.chain(["--rule", rule]).map(str::to_owned).collect();
+        let effects = self.effects();
+        let held = effects.iter().map(|effect| {
+            let subject = &effect.findings[0].subject;
+            let name = subject.skyhook.as_deref().unwrap_or(&subject.name);
+            match effect.nodes().count() {
+                0 => name.to_owned(),
+                nodes => format!("{name} on {}", plural(nodes, "node")),
+            }
+        });
+        let held: Vec<String> = held.collect();
+        let more = if held.is_empty() {
+            "see ".to_owned()
+        } else {
+            format!("holds up {}; see ", list(&held))
+        };
+        text::dim(more) + text::command(shell_words(&argv))
+    }
+
+    fn title(&self, cluster: &Cluster, wide: bool) -> Line {
+        let first = self.findings[0];
+        let label = match first.severity {
+            Severity::Error => Label::Error,
+            Severity::Warning => Label::Warning,
+            Severity::Info => Label::Info,
+        };
+        let title =
+            label.on(first.severity) + " " + text::name(first.rule.code) + " " + first.rule.name;
+        let title = title + "  " + text::heading(self.subject(cluster, wide));
+        match self.findings.iter().filter_map(|f| f.since).min() {
+            Some(since) => title + text::dim(format!("  {}", age(Some(since), cluster.taken_at))),
+            None => title,
+        }
+    }
+
+    fn evidence(&self) -> Text {
+        let first = self.findings[0];
+        let mut text = Text::new();
+        if !first.evidence.is_empty() {
+            text.line(text::dim(match self.findings.len() {
+                1 => "evidence".to_owned(),
+                _ => format!("evidence on {}", first.subject.name),
+            }));
+        }
+        for e in &first.evidence {
+            let what = Line::from(e.object.as_str()) + ": " + text::dim(e.field.as_str());
+            text.item("- ", what + ": " + e.value.as_str());
+        }
+        text
+    }
+
+    /// What waits for it, a line for each rule.
+    fn held_up(&self, cluster: &Cluster, wide: bool) -> Text {
+        let mut text = Text::new();
+        let effects = self.effects();
+        if effects.is_empty() {
+            return text;
+        }
+        text.line(text::dim("holds up"));
+        let mut rules: BTreeMap<&str, Vec<&Group<'_>>> = BTreeMap::new();
+        for effect in &effects {
+            let code = effect.findings[0].rule.code;
+            rules.entry(code).or_default().push(effect);
+        }
+        for (code, effects) in rules {
+            let shown = if wide {
+                effects.len()
+            } else {
+                effects.len().min(EFFECTS)
+            };
+            let mut subjects: Vec<String> = effects[..shown]
+                .iter()
+                .map(|effect| effect.subject(cluster, wide))
+                .collect();
+            let rest: usize = effects[shown..].iter().map(|e| e.findings.len()).sum();
+            if rest > 0 {
+                subjects.push(plural(rest, "more finding"));
+            }
+            let rule = text::name(code) + " " + effects[0].findings[0].rule.name;
+            text.item("- ", rule + "  " + list(&subjects));
+            // What is an error in itself may stay once its cause is gone.
+            let own = effects
+                .iter()
+                .filter(|e| e.findings[0].severity == Severity::Error);
+            let step = own.flat_map(|e| e.remedies(Detail::Full)).find(changes);
+            if let Some(remedy) = step {
+                text.indented(2, self.remedy("", remedy));
+            }
+        }
+        text
+    }
+
+    /// What the nodes on which it fails have, and others lack.
+    pub fn contrasts(&self, cluster: &Cluster) -> Vec<Contrast> {
+        let subject = &self.findings[0].subject;
+        let named = subject.skyhook.as_deref().and_then(|s| cluster.skyhook(s));
+        let (Some(skyhook), Some(package)) = (named, subject.package.as_deref()) else {
+            return Vec::new();
+        };
+        let names: BTreeSet<&str> = self.nodes().collect();
+        let failing: Vec<&Node> = names.iter().filter_map(|n| cluster.node(n)).collect();
+        let healthy = cluster.selected(skyhook).filter(|node| {
+            !names.contains(node.name.as_str())
+                && cluster.placement(skyhook, package, node).is_done()
+        });
+        contrasts(&failing, &healthy.collect::<Vec<_>>())
+    }
+
+    fn contrast(&self, cluster: &Cluster) -> Option<String> {
+        let all = self.contrasts(cluster);
+        let first = all.first()?;
+        let alike = all
+            .iter()
+            .skip(1)
+            .filter(|c| (c.failing, c.healthy) == (first.failing, first.healthy));
+        let alike: Vec<String> = alike
+            .map(|c| format!("{} {}", c.attribute, c.value))
+            .collect();
+        let failing = if first.failing == first.of_failing {
+            format!("all {} failing nodes have", count(first.of_failing))
+        } else {
+            format!(
+                "{} of {} failing nodes have",
+                count(first.failing),
+                count(first.of_failing)
+            )
+        };
+        let healthy = match first.healthy {
+            0 => format!("none of {} healthy ones has", count(first.of_healthy)),
+            n => format!(
+                "{} of {} healthy ones have",
+                count(n),
+                count(first.of_healthy)
+            ),
+        };
+        let also = if alike.is_empty() {
+            String::new()
+        } else {
+            format!("; the same nodes have {}", list(&alike))
+        };
+        Some(format!(
+            "{failing} {} {}, {healthy}{also}",
+            first.attribute, first.value
+        ))
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &'a str> {
+        self.findings
+            .iter()
+            .filter_map(|f| f.subject.node.as_deref())
+    }
+
+    /// `gpu-tune driver on node-[1-3] (3 nodes)`
+    fn subject(&self, cluster: &Cluster, wide: bool) -> String {
+        let subject = &self.findings[0].subject;
+        let mut words: Vec<&str> = subject.skyhook.as_deref().into_iter().collect();
+        words.extend(subject.package.as_deref());
+        let nodes: Vec<&str> = self.nodes().collect();
+        if nodes.is_empty() {
+            if subject.skyhook.is_none() {
+                words.push(&subject.name);
+            }
+            return words.join(" ");
+        }
+        let folded = NodeSet::of(nodes.iter().copied());
+        let folded = match (wide, folded.runs() > FOLDED) {
+            (false, true) => label_of(cluster, &nodes).unwrap_or_else(|| folded.limited(FOLDED)),
+            _ => folded.to_string(),
+        };
+        let many = match nodes.len() {
+            1 => String::new(),
+            n => format!(" ({})", plural(n, "node")),
+        };
+        let on = if words.is_empty() { "" } else { " on " };
+        format!("{}{on}{folded}{many}", words.join(" "))
+    }
+
+    fn remedy(&self, mark: &str, remedy: &Remedy) -> Text {
+        let grade = format!("{}, {}", remedy.grade, remedy.grade.meaning());
+        let grade = match remedy.grade {
+            Grade::B0 | Grade::B1 => text::dim(grade),
+            Grade::B2 | Grade::B3 => text::warning(grade),
+            Grade::B4 => text::error(grade),
+        };
+        let mut text = Text::new();
+        text.item(
+            mark,
+            Line::from(remedy.title.as_str()) + " (" + Line::from(grade) + ")",
+        );
+        let mut command = Text::new();
+        match self.on_all_nodes(remedy) {
+            Some(argv) => command.line(text::command(shell_words(&argv))),
+            None => command.line(text::command(shell_words(&remedy.argv))),
+        };
+        if self.is_for_one_of_many(remedy) && self.on_all_nodes(remedy).is_none() {
+            command.paragraph(text::dim("likewise for each of the nodes"));
+        }
+        if let Some(caveat) = &remedy.caveat {
+            command.paragraph(text::dim(format!("mind: {caveat}")));
+        }
+        text.indented(if mark.is_empty() { 2 } else { 5 }, command);
+        text
+    }
+
+    fn is_for_one_of_many(&self, remedy: &Remedy) -> bool {
+        let own = self.findings[0].subject.node.as_ref();
+        self.findings.len() > 1 && own.is_some_and(|node| remedy.argv.contains(node))
+    }
+
+    /// The command that does it on all nodes of the group; our own take several.
+    fn on_all_nodes(&self, remedy: &Remedy) -> Option<Vec<String>> {
+        let own = remedy.argv.starts_with(&OWN.map(str::to_owned));
+        if !own || !self.is_for_one_of_many(remedy) {
+            return None;
+        }
+        if self.findings.len() > FOLDED {
+            return remedy.for_all_nodes.clone();
+        }
+        let on = |f: &&'a Finding| f.subject.node.as_deref();
+        let nodes: Vec<&str> = self.findings.iter().filter_map(on).collect();
+        let offers = |(finding, node): (&&Finding, &&str)| {
+            let mut remedies = finding.remedies.iter();
+            remedies.any(|r| renamed(&r.argv, node, nodes[0]) == remedy.argv)
+        };
+        // Of another node it may speak of another version.
+        if !self.findings.iter().zip(&nodes).all(offers) {
+            return None;
+        }
+        let at = remedy.argv.iter().position(|w| w == nodes[0])?;
+        let flag = Some(remedy.argv[at - 1].as_str()).filter(|w| *w == "--node");
+        let from = at - usize::from(flag.is_some());
+        let each = nodes
+            .iter()
+            .flat_map(|node| flag.into_iter().chain([*node]));
+        let mut argv = remedy.argv.clone();
+        argv.splice(from..=at, each.map(str::to_owned));
+        Some(argv)
+    }
+}
+
+fn changes(remedy: &&Remedy) -> bool {
+    remedy.grade > Grade::B0
+}
+
+/// The label that exactly these nodes have, `pool=a100`: what tells them apart where their names do not fold.
+fn label_of(cluster: &Cluster, nodes: &[&str]) -> Option<String> {
+    let first = cluster.node(nodes[0])?;
+    let exactly = |key: &str, value: &str| {
+        let has = |n: &Node| n.labels.get(key).is_some_and(|v| v == value);
+        cluster.nodes.items().iter().filter(|n| has(n)).count() == nodes.len()
+            && nodes.iter().all(|n| cluster.node(n).is_some_and(has))
+    };
+    let mut labels = first.labels.iter();
+    let found = labels.find(|(key, value)| !NodeKey::is_ours(key) && exactly(key, value));
+    found.map(|(key, value)| format!("nodes with {key}={value}"))
+}
+
+fn renamed(argv: &[String], from: &str, to: &str) -> Vec<String> {
+    let word = |word: &String| {
+        if word == from {
+            to.to_owned()
+        } else {
+            word.clone()
+        }
+    };
+    argv.iter().map(word).collect()
+}
+
+/// How our own commands begin.
+const OWN: [&str; 2] = ["kubectl", "skyhook"];
+/// Runs of node names that are shown before the rest is only counted.
+const FOLDED: usize = 8;
+/// Subjects of a rule's effects that are shown before the rest is only counted.
+const EFFECTS: usize = 4;

@@ -1,0 +1,367 @@
+//! A report, laid out.
+
+mod group;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use self::group::{Detail, Group};
+use crate::cluster::Cluster;
+use crate::cluster::contrast::Contrast;
+use crate::rules::causes::Causes;
+use crate::rules::{self, Blocks, Counts, Evidence, Remedy, Report, Severity, Subject, Verdict};
+use crate::view::text::{self, Line, Text};
+use crate::view::{API_VERSION, View, list, plural};
+
+/// What `diagnose stuck` answers.
+pub struct Diagnosis<'a> {
+    cluster: &'a Cluster,
+    report: Report,
+    narrowed: bool,
+    unfolded: bool,
+}
+
+/// How many lines the report takes at the most, unless all of it is asked for.
+const LINES: usize = 40;
+
+/// What is stuck, by which evidence, and the ways out; and what could not be checked.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document {
+    api_version: String,
+    /// Always `Diagnosis`.
+    kind: String,
+    verdict: Verdict,
+    /// The time that ages are counted to: when the cluster was read, or as near to that as files tell.
+    taken_at: String,
+    /// Where that time comes from, in words.
+    taken_at_from: String,
+    ruling: RulingDocument,
+    /// Causes first, those on which most hangs at the top; then what they explain.
+    findings: Vec<FindingDocument>,
+    /// The causes in the same order.
+    causes: Vec<CauseDocument>,
+    not_checked: Vec<NotCheckedDocument>,
+    counts: Counts,
+}
+
+/// Which API the operator acts on, and what decided it.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct RulingDocument {
+    api: String,
+    because: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operator_version: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct FindingDocument {
+    code: String,
+    name: String,
+    severity: Severity,
+    subject: Subject,
+    message: String,
+    /// What does not come about as long as it stands.
+    blocks: Vec<Blocks>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    evidence: Vec<Evidence>,
+    remedies: Vec<Remedy>,
+    /// The findings that explain this one, by their place in `findings`, from 0. Absent for a cause.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    explained_by: Vec<usize>,
+}
+
+/// Findings that are one trouble on different nodes and that no other finding explains.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct CauseDocument {
+    code: String,
+    name: String,
+    /// The worst of the findings and of what they explain.
+    severity: Severity,
+    /// Its findings, by their place in `findings`, from 0.
+    findings: Vec<usize>,
+    /// What they explain, directly or through others, by their place in `findings`.
+    explains: Vec<usize>,
+    /// What the failing nodes have and the healthy ones lack, best first.
+    contrasts: Vec<Contrast>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct NotCheckedDocument {
+    code: String,
+    why: String,
+}
+
+impl<'a> Diagnosis<'a> {
+    pub fn new(cluster: &'a Cluster, report: Report) -> Diagnosis<'a> {
+        Diagnosis {
+            cluster,
+            report,
+            narrowed: false,
+            unfolded: false,
+        }
+    }
+
+    /// Says that the answer is about a part of the cluster, or of the rules.
+    pub fn narrowed(self, narrowed: bool) -> Diagnosis<'a> {
+        Diagnosis { narrowed, ..self }
+    }
+
+    /// Shows every finding in full, effects beside their causes.
+    pub fn unfolded(self, unfolded: bool) -> Diagnosis<'a> {
+        Diagnosis { unfolded, ..self }
+    }
+
+    /// The causes, each with what hangs on it; with `--all` the effects too, on their own.
+    fn groups(&self) -> Vec<Group<'_>> {
+        let findings = &self.report.findings;
+        let causes = Causes::of(findings).ranked(findings);
+        let groups: Vec<Group<'_>> = causes.iter().map(|c| Group::of(c, findings)).collect();
+        if !self.unfolded {
+            return groups;
+        }
+        groups
+            .into_iter()
+            .flat_map(|group| {
+                let effects = group.effects();
+                std::iter::once(group).chain(effects)
+            })
+            .collect()
+    }
+
+    /// The groups, those at the top in more detail, on at most so many lines unless all is asked for.
+    fn findings(&self, wide: bool, lines: usize) -> Text {
+        let groups = self.groups();
+        let render = |detail| {
+            let each = groups.iter().map(move |group| {
+                let mut text = Text::new();
+                text.blank().append(group.text(self.cluster, wide, detail));
+                text
+            });
+            each.collect::<Vec<Text>>()
+        };
+        let full = render(Detail::Full);
+        if self.unfolded || height(&full) <= lines {
+            return joined(full);
+        }
+        let mut shown = render(Detail::Short);
+        let lines = lines.saturating_sub(2);
+        while height(&shown) > lines && shown.len() > 1 {
+            shown.pop();
+        }
+        for (at, more) in render(Detail::Brief).into_iter().chain(full).enumerate() {
+            let at = at % groups.len();
+            if at < shown.len() {
+                let before = std::mem::replace(&mut shown[at], more);
+                if height(&shown) > lines {
+                    shown[at] = before;
+                }
+            }
+        }
+        let left_out = groups.len() - shown.len();
+        let mut text = joined(shown);
+        let more = match left_out {
+            0 => "--all shows every finding with its evidence and remedies".to_owned(),
+            n => format!(
+                "{} not shown; --all shows everything",
+                plural(n, "more cause")
+            ),
+        };
+        text.blank().line(text::dim(more));
+        text
+    }
+
+    fn verdict(&self) -> Line {
+        let counts = &self.report.counts;
+        let mut parts = Vec::new();
+        for (number, noun) in [(counts.errors, "error"), (counts.warnings, "warning")] {
+            if number > 0 {
+                parts.push(plural(number, noun));
+            }
+        }
+        if counts.infos > 0 {
+            parts.push(plural(counts.infos, "info"));
+        }
+        let causes = self.groups().len();
+        let from = if causes < counts.errors + counts.warnings + counts.infos && !self.unfolded {
+            format!(", from {}", plural(causes, "cause"))
+        } else {
+            String::new()
+        };
+        let found = if parts.is_empty() {
+            String::new()
+        } else {
+            format!(": {}{from}", list(&parts))
+        };
+        match self.report.verdict {
+            Verdict::Stuck => text::error("Stuck") + found,
+            Verdict::Blocked => {
+                text::warning("No errors, but something is blocked until somebody acts") + found
+            }
+            Verdict::Healthy if self.narrowed => {
+                text::good("Nothing is stuck in what was asked about") + found
+            }
+            Verdict::Healthy => text::good("Nothing is stuck") + found,
+            Verdict::Incomplete => {
+                text::warning("Nothing found stuck, but not everything could be checked") + found
+            }
+        }
+    }
+
+    /// What the rules ran over. Their number is said only where it was chosen: it grows with every release.
+    fn checked(&self) -> String {
+        let counts = &self.report.counts;
+        let mut things = vec![
+            plural(counts.skyhooks, self.cluster.generation().kind()),
+            plural(counts.nodes, "node"),
+            plural(counts.pods, "package pod"),
+        ];
+        if counts.jobs > 0 {
+            things.push(plural(counts.jobs, "job"));
+        }
+        let things = list(&things);
+        let against = match counts.rules == rules::ALL.len() {
+            true => String::new(),
+            false => format!(" against {}", plural(counts.rules, "rule")),
+        };
+        let ages = match self.cluster.from_files {
+            true => format!(
+                " Ages are counted to {}, {}.",
+                self.cluster.taken_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                self.cluster.clock.words()
+            ),
+            false => String::new(),
+        };
+        format!("Checked {things}{against}.{ages}")
+    }
+
+    /// Rules that could not be checked, those of one reason together.
+    fn not_checked(&self) -> Option<Text> {
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for not in &self.report.not_checked {
+            match reasons.iter_mut().find(|(why, _)| *why == not.why) {
+                Some((_, codes)) => codes.push(not.rule.code),
+                None => reasons.push((&not.why, vec![not.rule.code])),
+            }
+        }
+        if reasons.is_empty() {
+            return None;
+        }
+        let mut text = Text::new();
+        text.line(text::warning(format!(
+            "{} could not be checked",
+            plural(self.report.not_checked.len(), "rule")
+        )));
+        for (why, codes) in reasons {
+            text.indented(2, Line::from(format!("{}: {why}", codes.join(" "))));
+        }
+        Some(text)
+    }
+}
+
+impl View for Diagnosis<'_> {
+    fn blocks(&self, wide: bool) -> Text {
+        let mut text = Text::new();
+        text.line(self.verdict());
+        let mut end = Text::new();
+        if let Some(not_checked) = self.not_checked() {
+            end.blank().append(not_checked);
+        }
+        end.blank().paragraph(text::dim(self.checked()));
+        let taken = 1 + 1 + end.plain().lines().count();
+        text.append(self.findings(wide, LINES.saturating_sub(taken)));
+        text.append(end);
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for finding in &self.report.findings {
+            let subject = &finding.subject;
+            let name = format!("{}/{}", subject.kind.to_lowercase(), subject.name);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    fn document(&self) -> Value {
+        let ruling = &self.cluster.ruling;
+        let edges = Causes::of(&self.report.findings);
+        let ranked = edges.ranked(&self.report.findings);
+        let causes = ranked.into_iter().map(|cause| {
+            let group = Group::of(&cause, &self.report.findings);
+            let first = &self.report.findings[cause.findings[0]];
+            CauseDocument {
+                code: first.rule.code.to_owned(),
+                name: first.rule.name.to_owned(),
+                severity: group.severity(),
+                contrasts: group.contrasts(self.cluster),
+                findings: cause.findings,
+                explains: cause.effects,
+            }
+        });
+        let findings = self
+            .report
+            .findings
+            .iter()
+            .enumerate()
+            .map(|(at, f)| FindingDocument {
+                code: f.rule.code.to_owned(),
+                name: f.rule.name.to_owned(),
+                severity: f.severity,
+                subject: f.subject.clone(),
+                message: f.message.clone(),
+                blocks: f.blocks.to_vec(),
+                since: f.since.map(|s| s.to_string()),
+                evidence: f.evidence.clone(),
+                remedies: f.remedies.clone(),
+                explained_by: edges.explaining(at).to_vec(),
+            });
+        let document = Document {
+            api_version: API_VERSION.to_owned(),
+            kind: "Diagnosis".to_owned(),
+            verdict: self.report.verdict,
+            taken_at: self.cluster.taken_at.to_string(),
+            taken_at_from: self.cluster.clock.words().to_owned(),
+            ruling: RulingDocument {
+                api: ruling.generation.api_version(),
+                because: ruling.because.clone(),
+                operator_version: ruling.operator_version.as_ref().map(ToString::to_string),
+            },
+            findings: findings.collect(),
+            causes: causes.collect(),
+            not_checked: self
+                .report
+                .not_checked
+                .iter()
+                .map(|n| NotCheckedDocument {
+                    code: n.rule.code.to_owned(),
+                    why: n.why.clone(),
+                })
+                .collect(),
+            counts: self.report.counts,
+        };
+        serde_json::to_value(document).expect("a document is plain data")
+    }
+}
+
+/// Lines in a pipe, each text with the empty line before it.
+fn height(texts: &[Text]) -> usize {
+    let each = texts.iter().map(|text| text.plain().lines().count() + 1);
+    each.sum()
+}
+
+fn joined(texts: Vec<Text>) -> Text {
+    let mut all = Text::new();
+    for text in texts {
+        all.append(text);
+    }
+    all
+}

@@ -1,0 +1,98 @@
+//! A custom resource that is held for a command: one does not work on it while another one does.
+
+use crate::api::Skyhook;
+use crate::cluster::Cluster;
+use crate::cluster::hold::{Hold, Standing};
+use crate::error::{Error, Exit, Result};
+use crate::plan::build::hold;
+use crate::plan::{Consequences, Plan};
+use crate::view::age;
+
+/// Puts a plan between a pause and its end.
+///
+/// # Errors
+///
+/// Another command that may be at work holds it.
+pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Result<Plan> {
+    refuse(cluster, skyhook)?;
+    Ok(hold::around(cluster, plan, skyhook))
+}
+
+/// A plan that needs no pause of its own ends the one that an earlier try has left behind.
+pub fn end_what_is_left(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Plan {
+    if let Some(end) = hold::left_behind(cluster, skyhook) {
+        plan.stages.push(end);
+        plan.consequences.warn(format!(
+            "an earlier try has left {} paused: that pause ends, and the operator goes on",
+            skyhook.reference()
+        ));
+    }
+    plan
+}
+
+/// Refuses where another command holds it that may be at work.
+///
+/// # Errors
+///
+/// There is one; says whose it is, and what to do.
+pub fn refuse(cluster: &Cluster, skyhook: &Skyhook) -> Result<()> {
+    match cluster.hold(skyhook) {
+        Some((hold, standing)) if !standing.is_left_behind() => Err(refused(
+            cluster,
+            skyhook,
+            &hold,
+            "wait for its end; where it has ended without resuming:",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses to end the pause of a command that is at work, unless it is forced; warns where that cannot be told.
+///
+/// # Errors
+///
+/// It is at work.
+pub fn refuse_end(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    force: bool,
+    effects: &mut Consequences,
+) -> Result<()> {
+    let Some((hold, standing)) = cluster.hold(skyhook) else {
+        return Ok(());
+    };
+    let words = words(cluster, skyhook, &hold);
+    match standing {
+        Standing::AtWork if !force => Err(refused(
+            cluster,
+            skyhook,
+            &hold,
+            "wait for its end; to end the pause all the same: --force, as in",
+        )),
+        Standing::Ended => {
+            effects.warn(format!("{words}, and that command has ended"));
+            Ok(())
+        }
+        _ => {
+            effects.warn(format!("{words}: that command may be at work still"));
+            Ok(())
+        }
+    }
+}
+
+fn words(cluster: &Cluster, skyhook: &Skyhook, hold: &Hold<'_>) -> String {
+    let since = hold.holder.as_ref().map(|h| h.since);
+    let since = since.map_or(String::new(), |since| {
+        format!(" (since {})", age(Some(since), cluster.taken_at))
+    });
+    format!("{} is held by {}{since}", skyhook.reference(), hold.words())
+}
+
+fn refused(cluster: &Cluster, skyhook: &Skyhook, hold: &Hold<'_>, hint: &str) -> Error {
+    let words = words(cluster, skyhook, hold);
+    Error {
+        exit: Exit::Refused,
+        ..Error::failed(format!("{words}; nothing was changed"))
+    }
+    .hint(format!("{hint} kubectl skyhook resume {}", skyhook.name()))
+}

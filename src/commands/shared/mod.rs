@@ -1,0 +1,17 @@
+//! What several commands need. Nothing here imports a command.
+
+pub mod admission;
+pub mod command;
+pub mod diagnosis;
+pub mod held;
+pub mod look;
+pub mod migration;
+pub mod node_filter;
+pub mod package_row;
+pub mod reset;
+pub mod rule;
+pub mod scope;
+pub mod selection;
+pub mod shell_words;
+pub mod stranding;
+pub mod which_nodes;

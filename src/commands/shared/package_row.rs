@@ -1,0 +1,108 @@
+//! One package on one node.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::api::Status;
+use crate::cluster::{Cluster, Node, OnNode, Phase, Placement};
+
+/// A package on a node. The names of the first eight fields are those of upstream's CLI, which
+/// leaves out what is empty or zero.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    pub name: String,
+    pub version: String,
+    pub image: String,
+    #[serde(rename = "containerSHA", skip_serializing_if = "String::is_empty")]
+    pub container_sha: String,
+    /// Empty if nothing is recorded.
+    pub stage: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub state: String,
+    /// Failed attempts of the present stage.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub restarts: i64,
+    pub node_name: String,
+    /// Whether the spec asks for this package at this version; null if it could not be read.
+    pub in_spec: Option<bool>,
+    /// Whether the package has reached its last stage; null if the spec could not be read.
+    pub complete: Option<bool>,
+    /// Whether the node's state holds the package.
+    pub recorded: bool,
+    /// What the operator says of the node; `unknown` where it has said nothing yet.
+    pub node_status: String,
+    /// Whether the custom resource selects the node.
+    pub selected: bool,
+    /// Whether the user asks the operator to leave the node alone.
+    pub ignored: bool,
+    /// Whether the package is to be uninstalled at this version.
+    pub uninstalling: bool,
+    /// Why the node's state cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub malformed: Option<String>,
+    #[serde(skip)]
+    pub phase: Phase,
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+impl Row {
+    fn of(cluster: &Cluster, placement: &Placement<'_>) -> Row {
+        let on = cluster.on_node(placement.node, placement.skyhook);
+        let entry = placement.entry;
+        let spec = cluster.skyhook(placement.skyhook);
+        let spec = spec.and_then(|s| s.package(placement.package));
+        let complete = placement.phase == Phase::Complete;
+        Row {
+            name: placement.package.to_owned(),
+            version: placement.version.to_owned(),
+            image: match entry {
+                Some(entry) => entry.image.clone(),
+                None => spec.map_or_else(String::new, |p| p.image.clone()),
+            },
+            container_sha: entry.map_or_else(String::new, |e| e.container_sha.clone()),
+            stage: entry.map_or_else(String::new, |e| e.stage.to_string()),
+            state: entry.map_or_else(String::new, |e| e.state.to_string()),
+            restarts: entry.map_or(0, |e| e.restarts),
+            node_name: placement.node.name.clone(),
+            in_spec: placement.in_spec(),
+            complete: placement.in_spec().map(|_| complete),
+            recorded: entry.is_some(),
+            node_status: on
+                .map_or(Status::Unknown, OnNode::operator_status)
+                .to_string(),
+            selected: placement.selected,
+            ignored: placement.ignored,
+            uninstalling: placement.leaves(),
+            malformed: placement.malformed.map(str::to_owned),
+            phase: placement.phase,
+        }
+    }
+}
+
+/// The phase of a package in words.
+pub fn words(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Malformed => "malformed",
+        Phase::NotStarted => "not begun",
+        Phase::Absent => "absent",
+        Phase::Running | Phase::Uninstalling => "under way",
+        Phase::Failing | Phase::UninstallFailing => "erroring",
+        Phase::Complete => "complete",
+        Phase::Uninstalled => "finished, still recorded",
+        Phase::NotInSpec => "not in the spec",
+    }
+}
+
+/// The packages of a custom resource on the nodes that it selects or left state on, by node, name
+/// and version; of one package, if it is named.
+pub fn rows(cluster: &Cluster, nodes: &[&Node], skyhook: &str, package: Option<&str>) -> Vec<Row> {
+    let placements = nodes.iter().flat_map(|n| cluster.placements_on(skyhook, n));
+    let wanted = placements.filter(|p| {
+        p.phase == Phase::Malformed || package.is_none_or(|package| p.package == package)
+    });
+    wanted.map(|p| Row::of(cluster, &p)).collect()
+}

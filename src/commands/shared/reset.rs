@@ -1,0 +1,331 @@
+//! The plan of a reset. Pure: everything that may be wrong with a reset is wrong here.
+
+use std::collections::BTreeSet;
+
+use crate::api::{Skyhook, State, keys};
+use crate::cluster::{Cluster, Node, OnNode, Source};
+use crate::commands::shared::command::Write;
+use crate::commands::shared::{held, migration, node_filter, stranding};
+use crate::error::Result;
+use crate::plan::build::{batches, effects, hold, node};
+use crate::plan::{Change, Edit, Grade, Metadata, Pin, Plan, Stage, Step, Target};
+use crate::view::plural;
+
+/// What is read: pods and jobs say whether the operator is at work on a node.
+pub const NEEDS: [Source; 6] = [
+    Source::Skyhooks,
+    Source::Legacy,
+    Source::Nodes,
+    Source::Operator,
+    Source::Pods,
+    Source::Jobs,
+];
+
+/// What a reset changes: it starts batches anew as well, clears the conditions of what is gone, and ends pods that would
+/// write down again what fails.
+pub const WRITES: &[Write] = &[
+    Write::Nodes,
+    Write::NodeConditions,
+    Write::Skyhooks,
+    Write::SkyhookStatus,
+    Write::DeletePods,
+];
+
+/// What is to be reset.
+#[derive(Debug)]
+pub struct Wish<'a> {
+    pub name: &'a str,
+    pub nodes: Vec<&'a Node>,
+    /// A package, and perhaps one version of it.
+    pub package: Option<(&'a str, Option<&'a str>)>,
+    pub failed_only: bool,
+    /// The rollout's batches start anew.
+    pub batches: bool,
+    pub retaint: bool,
+    pub no_pause: bool,
+    pub force: bool,
+}
+
+/// What a reset does to a cluster.
+///
+/// # Errors
+///
+/// A migration in the way, or a package that would never run again.
+pub fn plan<'a>(cluster: &'a Cluster, wish: &'a Wish<'a>) -> Result<Plan> {
+    migration::refuse_unmigrated(cluster, wish.name)?;
+    refuse_stranding(cluster, wish)?;
+    let mut making = Making {
+        cluster,
+        wish,
+        skyhook: cluster.skyhook(wish.name),
+        steps: Vec::new(),
+        touched: Vec::new(),
+        reruns: effects::Reruns::default(),
+        packages: BTreeSet::new(),
+        unreadable: 0,
+        recorded: 0,
+    };
+    for node in wish.nodes.iter().copied() {
+        if wish.failed_only && !making.on(node).is_some_and(node_filter::fails) {
+            continue;
+        }
+        match wish.package {
+            Some((package, version)) => making.forget_package(node, package, version),
+            None => making.forget_all(node),
+        }
+    }
+    let mut plan = making.finish()?;
+    // What is left of an object that is gone goes without the operator.
+    if cluster.skyhook(wish.name).is_some() {
+        migration::refuse_held(cluster, &mut plan, wish.force)?;
+    }
+    Ok(plan)
+}
+
+/// Refuses to take a single package from a node where the operator would never run it again.
+fn refuse_stranding(cluster: &Cluster, wish: &Wish<'_>) -> Result<()> {
+    let (Some((name, version)), Some(skyhook)) = (wish.package, cluster.skyhook(wish.name)) else {
+        return Ok(());
+    };
+    let Some(spec) = skyhook.package(name) else {
+        return Ok(());
+    };
+    // What is on its way out is not meant to run again.
+    if skyhook.deleting() || spec.uninstall().apply || version.is_some_and(|v| v != spec.version) {
+        return Ok(());
+    }
+    let key = spec.entry_key(name);
+    let targets: Vec<(&Node, &OnNode)> = wish
+        .nodes
+        .iter()
+        .filter(|node| skyhook.spec.node_selectors.matches(&node.labels))
+        .filter_map(|node| Some((*node, cluster.on_node(node, wish.name)?)))
+        .filter(|(_, on)| on.entry(&key).is_some_and(|e| !e.stage.is_uninstall()))
+        .filter(|(_, on)| !wish.failed_only || node_filter::fails(on))
+        .collect();
+    stranding::refuse(cluster, skyhook, name, &targets)
+}
+
+struct Making<'a> {
+    cluster: &'a Cluster,
+    wish: &'a Wish<'a>,
+    skyhook: Option<&'a Skyhook>,
+    steps: Vec<Step>,
+    touched: Vec<&'a Node>,
+    reruns: effects::Reruns<'a>,
+    /// Packages that lose an entry.
+    packages: BTreeSet<&'a str>,
+    /// Nodes whose state cannot be read.
+    unreadable: usize,
+    /// Nodes that lose the record of what is installed, and on which nothing runs again.
+    recorded: usize,
+}
+
+impl<'a> Making<'a> {
+    fn on(&self, node: &'a Node) -> Option<&'a OnNode> {
+        self.cluster.on_node(node, self.wish.name)
+    }
+
+    /// Everything that the custom resource left on a node.
+    fn forget_all(&mut self, node: &'a Node) {
+        let mut change = node::forget(self.cluster, node, self.wish.name);
+        let conditions = self.without_orphaned_conditions(node);
+        if change.is_empty() && conditions.is_none() {
+            return;
+        }
+        if self.wish.retaint && self.retaints(node) {
+            let generation = self.cluster.generation();
+            for taint in &node.keys(generation).auto_taints {
+                let key = generation.key(&format!("autoTaint_{taint}"));
+                change = change.annotation(key, Edit::new(Some("true"), None).pin(Pin::Nothing));
+            }
+        }
+        if let Some(on) = self.on(node) {
+            self.unreadable += usize::from(on.is_malformed());
+            for entry in on.entries() {
+                self.packages.insert(&entry.name);
+            }
+        }
+        match self.runs_here(node) {
+            Some(skyhook) => {
+                for (name, _) in skyhook.packages().filter(|(_, p)| !skyhook.uninstalls(p)) {
+                    self.reruns.add(node, name);
+                }
+            }
+            None => {
+                self.recorded +=
+                    usize::from(self.on(node).is_some_and(|on| !on.entries().is_empty()))
+            }
+        }
+        let why = match self.runs_here(node) {
+            Some(_) => "packages run again from the start",
+            None => "nothing of it is left on the node",
+        };
+        self.step(node, change, why);
+        if let Some(change) = conditions {
+            let target = Target::node(&node.name, node.uid.as_deref());
+            let why = "the custom resource that it speaks of is gone";
+            self.steps.push(Step::new(target, change, why));
+        }
+    }
+
+    /// The entries of one package on a node.
+    fn forget_package(&mut self, node: &'a Node, package: &str, version: Option<&str>) {
+        let Some(state) = self.on(node).and_then(|on| on.state.as_ref()) else {
+            return;
+        };
+        let mut keys = Vec::new();
+        let mut installed = false;
+        for entry in state.entries() {
+            let this = entry.name == package && version.is_none_or(|v| entry.version == v);
+            if this && !keys.contains(&entry.key) {
+                installed |= !(entry.stage.is_uninstall() && entry.state == State::Complete);
+                self.packages.insert(&entry.name);
+                keys.push(entry.key.clone());
+            }
+        }
+        if keys.is_empty() {
+            return;
+        }
+        let in_spec = self
+            .skyhook
+            .and_then(|s| s.spec.packages.get_key_value(package));
+        let current = in_spec.filter(|(_, spec)| version.is_none_or(|v| v == spec.version));
+        let mut why = "the record of the package is removed";
+        match (self.runs_here(node), current) {
+            (Some(skyhook), Some((name, spec))) if !skyhook.uninstalls(spec) => {
+                self.reruns.add(node, name);
+                why = "the package runs again from the start";
+            }
+            (None, _) => self.recorded += usize::from(installed),
+            _ => {}
+        }
+        self.step(node, node::without(state, &keys), why);
+    }
+
+    fn step(&mut self, node: &'a Node, change: Metadata, why: &str) {
+        self.touched.push(node);
+        if !change.is_empty() {
+            let target = Target::node(&node.name, node.uid.as_deref());
+            self.steps
+                .push(Step::new(target, Change::Metadata(change), why));
+        }
+    }
+
+    /// The custom resource, if the operator would run its packages on the node.
+    fn runs_here(&self, node: &Node) -> Option<&'a Skyhook> {
+        let selects = |s: &&Skyhook| s.spec.node_selectors.matches(&node.labels);
+        self.skyhook.filter(|s| !s.deleting()).filter(selects)
+    }
+
+    /// Whether this custom resource put the runtime-required taint on, and no other one did.
+    fn retaints(&self, node: &Node) -> bool {
+        let taints = |s: &&Skyhook| {
+            s.spec.runtime_required
+                && s.spec.auto_taint_new_nodes
+                && s.spec.node_selectors.matches(&node.labels)
+        };
+        let mut all = self.cluster.skyhooks.items().iter().filter(taints);
+        all.next().is_some_and(|s| s.name() == self.wish.name) && all.next().is_none()
+    }
+
+    /// Conditions that nobody will ever write again, taken off.
+    fn without_orphaned_conditions(&self, node: &Node) -> Option<Change> {
+        let gone = self.cluster.skyhooks.ok().is_some() && self.skyhook.is_none();
+        node::without_conditions(node, &node::owned(self.cluster, self.wish.name)).filter(|_| gone)
+    }
+
+    fn finish(self) -> Result<Plan> {
+        let what = match self.wish.package {
+            Some((package, Some(version))) => format!("{package} {version} of {}", self.wish.name),
+            Some((package, None)) => format!("{package} of {}", self.wish.name),
+            None => self.wish.name.to_owned(),
+        };
+        let mut plan = Plan {
+            title: format!("reset {what} on {}", plural(self.touched.len(), "node")),
+            subject: self.wish.name.to_owned(),
+            erroring: Some(format!(
+                "{}=erroring",
+                keys::status(self.cluster.generation(), self.wish.name)
+            )),
+            consequences: self.consequences(),
+            stages: Vec::new(),
+        };
+        let batches = self.batches();
+        let waits = self
+            .skyhook
+            .filter(|s| !self.wish.no_pause && hold::is_needed(self.cluster, s, &self.touched));
+        if !self.steps.is_empty() {
+            plan.stages.push(Stage::of(self.steps));
+        }
+        plan.stages.extend(batches);
+        if let Some(skyhook) = self.skyhook
+            && !plan.stages.is_empty()
+        {
+            let package = self.wish.package.map(|(name, _)| name);
+            hold::end_failing(self.cluster, skyhook, &self.touched, package, &mut plan);
+        }
+        match waits {
+            Some(skyhook) if !plan.stages.is_empty() => held::around(self.cluster, plan, skyhook),
+            _ => Ok(match self.skyhook.filter(|_| !self.wish.no_pause) {
+                Some(skyhook) => held::end_what_is_left(self.cluster, plan, skyhook),
+                None => plan,
+            }),
+        }
+    }
+
+    /// The batches of the rollout.
+    fn batches(&self) -> Option<Stage> {
+        let skyhook = self.skyhook?;
+        let idle = self.steps.is_empty() && !batches::begun(skyhook);
+        if !self.wish.batches || idle {
+            return None;
+        }
+        let target = Target::skyhook(
+            self.cluster.generation(),
+            skyhook.name(),
+            skyhook.metadata.uid.as_deref(),
+        );
+        let change = Change::Status(batches::reset(skyhook)?);
+        let step = Step::new(target, change, "the rollout's batches start anew");
+        Some(Stage::of(vec![step.may_be_gone()]))
+    }
+
+    fn consequences(&self) -> crate::plan::Consequences {
+        let mut effects = self.reruns.consequences(self.cluster, self.skyhook);
+        effects.nodes = self.touched.len();
+        effects.gpus = self.touched.iter().map(|n| n.gpus).sum();
+        if let Some(skyhook) = self.skyhook
+            && effects::bypassed_uninstalls(skyhook, &self.packages, &mut effects)
+        {
+            effects.at_least(Grade::B4);
+        }
+        if let Some(skyhook) = self.skyhook
+            && self.wish.retaint
+            && !skyhook.spec.auto_taint_new_nodes
+        {
+            effects.warn(format!(
+                "--retaint does nothing here: {} has no autoTaintNewNodes",
+                skyhook.reference()
+            ));
+        }
+        if self.recorded > 0 {
+            effects.at_least(Grade::B4);
+            let nodes = plural(self.recorded, "node");
+            let name = self.wish.name;
+            effects.warn(match self.skyhook {
+                None => format!("{name} does not exist: the only record of what it installed on {nodes} is removed"),
+                Some(s) if s.deleting() => format!("{name} is being deleted: the only record of what it installed on {nodes} is removed"),
+                Some(_) => format!("{name} does not select {nodes} any more: the only record of what it installed there is removed"),
+            });
+        }
+        if self.unreadable > 0 {
+            effects.at_least(Grade::B4);
+            effects.warn(format!(
+                "on {} the state cannot be read: what is installed there is not known, and the record is removed",
+                plural(self.unreadable, "node")
+            ));
+        }
+        effects
+    }
+}

@@ -1,0 +1,90 @@
+//! Rules, as users name them and as commands print them.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::error::{Error, Exit, Result};
+use crate::rules::{self, Blocks, Rule, Severity};
+use crate::view::text::{self, Label, Text};
+use crate::view::{Table, cells};
+
+/// The rule of that code or name.
+pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
+    rules::find(code_or_name).ok_or_else(|| {
+        let known = rules::ALL.iter().flat_map(|r| [r.code, r.name]);
+        let retired = rules::RETIRED
+            .iter()
+            .find(|(code, _)| code.eq_ignore_ascii_case(code_or_name));
+        match retired {
+            Some((code, heir)) => {
+                Error::usage(format!("rule {code} is retired; {heir} took its place"))
+            }
+            None => Error {
+                exit: Exit::Usage,
+                ..Error::unknown("rule", code_or_name, known)
+            },
+        }
+        .hint("kubectl skyhook rules")
+    })
+}
+
+pub fn severity(severity: Severity) -> text::Span {
+    match severity {
+        Severity::Error => Label::Error,
+        Severity::Warning => Label::Warning,
+        Severity::Info => Label::Info,
+    }
+    .on(severity)
+}
+
+/// A rule, and its manual.
+#[derive(Serialize, JsonSchema)]
+pub struct Document {
+    code: String,
+    name: String,
+    severity: Severity,
+    summary: String,
+    /// What has to be read for the rule to say that all is well.
+    needs: Vec<String>,
+    /// What makes its findings surer or better explained.
+    also: Vec<String>,
+    /// What does not come about as long as a finding of it stands.
+    blocks: Vec<Blocks>,
+    /// Whether what fails is tried again by itself.
+    retried: bool,
+    /// What it means, how to confirm it, how to fix it.
+    explanation: String,
+}
+
+impl Document {
+    pub fn of(rule: &Rule) -> Document {
+        let sources = |sources: &[crate::cluster::Source]| -> Vec<String> {
+            sources.iter().map(ToString::to_string).collect()
+        };
+        Document {
+            code: rule.code.to_owned(),
+            name: rule.name.to_owned(),
+            severity: rule.severity,
+            summary: rule.summary().to_owned(),
+            needs: sources(rule.needs),
+            also: sources(rule.also),
+            blocks: rule.blocks.to_vec(),
+            retried: rule.retried,
+            explanation: Text::manual(rule.docs).plain(),
+        }
+    }
+}
+
+/// The table of all rules.
+pub fn table(rules: &[&'static Rule]) -> Table {
+    let mut table = Table::new(["code", "name", "severity", "says"]).prose();
+    for rule in rules {
+        table.row(cells![
+            text::name(rule.code),
+            rule.name,
+            severity(rule.severity),
+            rule.summary()
+        ]);
+    }
+    table
+}

@@ -1,0 +1,71 @@
+//! What the words of a package command stand for on a cluster.
+
+use std::collections::BTreeSet;
+
+use crate::args::selection::OnNodes;
+use crate::cluster::{Cluster, Node};
+use crate::commands::shared::selection;
+use crate::ctx::Ctx;
+use crate::error::{Error, Result};
+
+/// The nodes that the flags pick.
+///
+/// # Errors
+///
+/// A name that is no node; see [`selection::nodes`].
+pub fn nodes<'a>(cluster: &'a Cluster, flags: &OnNodes) -> Result<Vec<&'a Node>> {
+    let mut nodes = selection::nodes(cluster, &flags.nodes)?;
+    if let Some(selector) = &flags.selector {
+        nodes.retain(|node| selector.matches(&node.labels));
+    }
+    Ok(nodes)
+}
+
+/// Refuses a package that is neither in the spec, nor recorded on a node, nor at work.
+///
+/// # Errors
+///
+/// The name is not there, with the near names.
+pub fn known_package(cluster: &Cluster, skyhook: &str, package: &str) -> Result<()> {
+    let known = packages(cluster, skyhook);
+    if known.contains(package) {
+        return Ok(());
+    }
+    let error = Error::unknown("package", package, known.iter().map(String::as_str));
+    Err(match known.is_empty() {
+        true => error.hint(format!("{skyhook} has no packages")),
+        false if error.hints.is_empty() => error.hint(format!(
+            "{skyhook} has {}",
+            known.into_iter().collect::<Vec<_>>().join(", ")
+        )),
+        false => error,
+    })
+}
+
+/// The names of all packages of a custom resource: of its spec, recorded, and at work.
+pub fn packages(cluster: &Cluster, skyhook: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    if let Some(skyhook) = cluster.skyhook(skyhook) {
+        names.extend(skyhook.packages().map(|(name, _)| name.to_owned()));
+    }
+    for (_, on) in cluster.tracked(skyhook) {
+        names.extend(on.entries().iter().map(|e| e.identity().0.to_owned()));
+    }
+    for execution in cluster.executions().all() {
+        if execution.skyhook == skyhook && !execution.package.is_empty() {
+            names.insert(execution.package.clone());
+        }
+    }
+    names
+}
+
+/// Says which of the sources could not be read, so that an answer without them is not taken for whole.
+pub fn say_what_is_missing(ctx: &mut Ctx, cluster: &Cluster, needs: &[crate::cluster::Source]) {
+    for source in needs {
+        if let crate::cluster::Read::Unreadable(why) = cluster.source(*source) {
+            ctx.warn(format!(
+                "cannot read {source}: {why}; the answer may be incomplete"
+            ));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Names of nodes and custom resources, as users type them.
+
+use std::collections::BTreeSet;
+
+use regex::Regex;
+
+use super::migration;
+use crate::api::Skyhook;
+use crate::cluster::{Absence, Cluster, Node};
+use crate::error::{Error, Result};
+use crate::view::expand;
+
+/// The nodes that the words name: each is tried as a name first, then as a set of names as one is printed, then as a
+/// regular expression over the whole name. No words name every node.
+///
+/// # Errors
+///
+/// A word that is not a node and not an expression either: a typo must not pass for "no nodes". So is a name of a set.
+/// An expression may match nothing.
+pub fn nodes<'a>(cluster: &'a Cluster, words: &[String]) -> Result<Vec<&'a Node>> {
+    let all = cluster.nodes.items();
+    if words.is_empty() {
+        return Ok(all.iter().collect());
+    }
+    let mut names = BTreeSet::new();
+    let mut expressions = Vec::new();
+    for word in words {
+        if cluster.node(word).is_none()
+            && is_expression(word)
+            && (is_class(word) || expand(word).is_none())
+        {
+            let regex = Regex::new(&format!("^(?:{word})$")).map_err(|_| {
+                Error::usage(format!(
+                    "{word:?} is neither a node nor a regular expression"
+                ))
+            })?;
+            expressions.push(regex);
+        } else {
+            for name in expanded(word)? {
+                known_node(cluster, &name)?;
+                names.insert(name);
+            }
+        }
+    }
+    let named = |name: &str| names.contains(name) || expressions.iter().any(|e| e.is_match(name));
+    Ok(all.iter().filter(|n| named(&n.name)).collect())
+}
+
+/// The names in a word: those of a set as one is printed, or the word itself.
+///
+/// # Errors
+///
+/// A set that stands for none, or for too many.
+pub fn expanded(word: &str) -> Result<Vec<String>> {
+    match expand(word) {
+        Some(names) => {
+            names.map_err(|why| Error::usage(format!("{word:?} is no set of nodes: {why}")))
+        }
+        None => Ok(vec![word.to_owned()]),
+    }
+}
+
+/// Whether a set of names means the same as an expression: `gpu-[0-9]`. As such it may match nothing.
+fn is_class(word: &str) -> bool {
+    let digits = |text: &str| text.len() == 3 && text.as_bytes()[1] == b'-';
+    let mut inside = word
+        .split('[')
+        .skip(1)
+        .map(|rest| rest.split(']').next().unwrap_or_default());
+    !word.contains(',') && inside.all(digits)
+}
+
+/// Whether a word can only be an expression: names of nodes hold letters, digits, `-` and `.`.
+fn is_expression(word: &str) -> bool {
+    word.chars()
+        .any(|c| !c.is_ascii_alphanumeric() && c != '-' && c != '.')
+}
+
+/// Refuses a node that does not exist.
+///
+/// # Errors
+///
+/// The node is not there, with the near names; or the nodes could not be read.
+pub fn known_node(cluster: &Cluster, name: &str) -> Result<()> {
+    if cluster.node(name).is_some() {
+        return Ok(());
+    }
+    readable(cluster, crate::cluster::Source::Nodes)?;
+    Err(Error::unknown(
+        "node",
+        name,
+        cluster.nodes.items().iter().map(|n| n.name.as_str()),
+    ))
+}
+
+/// Refuses a custom resource that does not exist and has left nothing on any node.
+///
+/// # Errors
+///
+/// The name is not there, with the near names; or the custom resources could not be read.
+pub fn known_skyhook(cluster: &Cluster, name: &str) -> Result<()> {
+    let on_nodes = cluster.names_on_nodes();
+    let legacy = cluster.legacy.items().iter().map(|s| s.name());
+    let mut known: Vec<&str> = cluster.skyhooks.items().iter().map(|s| s.name()).collect();
+    known.extend(on_nodes);
+    known.extend(legacy);
+    if known.contains(&name) || cluster.skyhooks.absence() == Absence::Presumed {
+        return Ok(());
+    }
+    readable(cluster, crate::cluster::Source::Skyhooks)?;
+    Err(Error::unknown_among(
+        cluster.generation().kind(),
+        name,
+        known,
+    ))
+}
+
+/// The custom resource that the operator acts on.
+///
+/// # Errors
+///
+/// There is none, with the near names; it was not migrated yet; or they could not be read.
+pub fn existing<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Skyhook> {
+    if let Some(skyhook) = cluster.skyhook(name) {
+        return Ok(skyhook);
+    }
+    migration::refuse_unmigrated(cluster, name)?;
+    readable(cluster, crate::cluster::Source::Skyhooks)?;
+    let known = cluster.skyhooks.items().iter().map(Skyhook::name);
+    Err(Error::unknown_among(
+        cluster.generation().kind(),
+        name,
+        known,
+    ))
+}
+
+/// Refuses to answer from a source that could not be read.
+///
+/// # Errors
+///
+/// Which source it is, and why.
+pub fn readable(cluster: &Cluster, source: crate::cluster::Source) -> Result<()> {
+    match cluster.source(source) {
+        crate::cluster::Read::Unreadable(why) => {
+            Err(Error::failed(format!("cannot read {source}: {why}")))
+        }
+        _ => Ok(()),
+    }
+}

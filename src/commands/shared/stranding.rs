@@ -1,0 +1,55 @@
+//! Packages that the operator would never run again.
+
+use crate::api::Skyhook;
+use crate::cluster::{Cluster, Node, OnNode, Phase};
+use crate::error::{Error, Exit, Result};
+use crate::view::NodeSet;
+
+/// Refuses where the operator would never come back to the package.
+///
+/// Before v0.19 it offers packages without dependencies only while no more packages are complete
+/// than there are such packages (operator-contract: the gap in its order of packages, upstream #387).
+///
+/// # Errors
+///
+/// There is such a node.
+pub fn refuse(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    package: &str,
+    targets: &[(&Node, &OnNode)],
+) -> Result<()> {
+    let free = skyhook
+        .packages()
+        .filter(|(_, p)| p.depends_on.is_empty())
+        .count();
+    let is_free = skyhook
+        .package(package)
+        .is_some_and(|p| p.depends_on.is_empty());
+    if !is_free || cluster.operator_since(0, 19) {
+        return Ok(());
+    }
+    let others = |node: &Node| {
+        let names = skyhook.spec.packages.keys().filter(|name| *name != package);
+        names
+            .filter(|name| cluster.placement(skyhook, name, node).phase == Phase::Complete)
+            .count()
+    };
+    let stranded: Vec<&str> = targets
+        .iter()
+        .filter(|(node, _)| others(node) > free)
+        .map(|(node, _)| node.name.as_str())
+        .collect();
+    if stranded.is_empty() {
+        return Ok(());
+    }
+    let nodes = NodeSet::of(stranded.iter().copied());
+    Err(Error {
+        exit: Exit::Refused,
+        ..Error::failed(format!(
+        "this operator would never run {package} again on {}: more packages are complete there than there are \
+         packages without dependencies; nothing was changed",
+        nodes.limited(6)
+    ))}
+    .hint(format!("kubectl skyhook reset {} --node {}", skyhook.name(), stranded[0])))
+}

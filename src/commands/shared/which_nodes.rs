@@ -1,0 +1,45 @@
+//! The nodes that a change to one package is for: they have to be said.
+
+use crate::api::LabelSelector;
+use crate::args::named;
+use crate::args::selection::selector as labels;
+use crate::cluster::{Cluster, Node, Source};
+use crate::commands::shared::selection;
+use crate::error::{Error, Result};
+
+/// Which nodes a change to a package is for.
+#[derive(Debug, clap::Args)]
+pub struct WhichNodes {
+    /// A node, or a regular expression over whole names; may be repeated
+    #[arg(long, value_name = "NODE", value_parser = named::node, action = clap::ArgAction::Append)]
+    node: Vec<String>,
+
+    /// Nodes with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = labels)]
+    selector: Option<LabelSelector>,
+
+    /// All nodes of the custom resource
+    #[arg(long, conflicts_with_all = ["node", "selector"])]
+    all_nodes: bool,
+}
+
+impl WhichNodes {
+    /// The nodes that are chosen, whatever the custom resource did there.
+    ///
+    /// # Errors
+    ///
+    /// None were chosen, one does not exist, or the nodes could not be read.
+    pub fn nodes<'a>(&self, cluster: &'a Cluster) -> Result<Vec<&'a Node>> {
+        selection::readable(cluster, Source::Nodes)?;
+        if self.node.is_empty() && self.selector.is_none() && !self.all_nodes {
+            return Err(Error::usage(
+                "which nodes? Name them with --node or -l, or say --all-nodes",
+            ));
+        }
+        let mut nodes = selection::nodes(cluster, &self.node)?;
+        if let Some(selector) = &self.selector {
+            nodes.retain(|n| selector.matches(&n.labels));
+        }
+        Ok(nodes)
+    }
+}

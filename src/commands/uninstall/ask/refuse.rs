@@ -1,0 +1,180 @@
+//! The traps that an uninstall can be walked into, and the way around each.
+
+use super::Wish;
+use crate::api::{Package, Skyhook};
+use crate::cluster::Cluster;
+use crate::cluster::history::History;
+use crate::commands::uninstall::effects::dependants;
+use crate::commands::uninstall::survey::{Survey, first, nodes};
+use crate::error::{Error, Exit, Result};
+use crate::view::list;
+
+/// Refuses what would hang, strand the package, or do nothing.
+///
+/// # Errors
+///
+/// The finding's code, why, and what to type next; exit code 3.
+pub(super) fn refuse_traps(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    name: &str,
+    package: &Package,
+    survey: &Survey<'_>,
+    wish: &Wish<'_>,
+) -> Result<()> {
+    let cr = skyhook.name();
+    let force = "to ask for it all the same, add --force";
+    undeclared(skyhook, name, package, wish)?;
+    if let Some((node, entry)) = first(&survey.other).filter(|_| !wish.force) {
+        let why = format!(
+            "SKY104: on {} {name} is at version {} ({} {}), and the spec has {}: a version that changes while it is \
+             uninstalled may be stranded",
+            node.name, entry.version, entry.stage, entry.state, package.version
+        );
+        return Err(if package.uninstall().apply {
+            refused(why)
+                .hint(format!("kubectl skyhook uninstall {cr} {name} --cancel"))
+                .hint("kubectl skyhook explain SKY104")
+        } else {
+            refused(why)
+                .hint(format!("kubectl skyhook wait {cr}"))
+                .hint(force)
+        });
+    }
+    if survey.is_absent() && !wish.all {
+        never_installed(cluster, skyhook, name, package, wish)?;
+    }
+    let held_by = dependants(skyhook, name);
+    if wish.remove && !wish.all && !held_by.is_empty() {
+        return Err(refused(format!(
+            "{} {} on {name}: it cannot be taken out of the spec before",
+            list(&held_by),
+            match held_by.len() {
+                1 => "depends",
+                _ => "depend",
+            }
+        ))
+        .hint(format!(
+            "kubectl skyhook uninstall {cr} {} --wait --remove",
+            held_by[0]
+        ))
+        .hint(format!(
+            "kubectl skyhook uninstall {cr} --all-packages --remove"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses where the operator would not act on the custom resource.
+pub(super) fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, wish: &Wish<'_>) -> Result<()> {
+    let cr = skyhook.name();
+    let reference = skyhook.reference();
+    if cluster.operator_before(0, 16) {
+        return Err(refused(
+            "the operator is older than v0.16.0, which knows no explicit uninstall: it would take no notice",
+        )
+        .hint("kubectl skyhook version"));
+    }
+    if skyhook.deleting() {
+        return Err(refused(format!(
+            "{reference} is being deleted, which uninstalls its packages by itself"
+        ))
+        .hint(format!("kubectl skyhook finalizer status {cr}")));
+    }
+    let (code, what, way_out) = match (skyhook.paused(), skyhook.disabled()) {
+        (true, _) => ("SKY308", "paused", format!("kubectl skyhook resume {cr}")),
+        (_, true) => ("SKY309", "disabled", format!("kubectl skyhook enable {cr}")),
+        _ => return Ok(()),
+    };
+    if wish.force && !wish.waits() {
+        return Ok(());
+    }
+    let error = refused(format!(
+        "{code}: {reference} is {what}: no uninstall begins before it runs again"
+    ))
+    .hint(way_out);
+    Err(if wish.waits() {
+        error
+    } else {
+        error.hint("to ask for it now, add --force: it begins once it runs")
+    })
+}
+
+fn undeclared(skyhook: &Skyhook, name: &str, package: &Package, wish: &Wish<'_>) -> Result<()> {
+    if package.uninstall().enabled || wish.enable {
+        return Ok(());
+    }
+    let cr = skyhook.name();
+    let mut again = if wish.all {
+        format!("kubectl skyhook uninstall {cr} --all-packages --enable")
+    } else {
+        format!("kubectl skyhook uninstall {cr} {name} --enable")
+    };
+    for (on, flag) in [(wish.wait, " --wait"), (wish.remove, " --remove")] {
+        if on {
+            again += flag;
+        }
+    }
+    Err(refused(format!(
+        "the spec of {} does not say that {name} can be uninstalled, so the operator would run nothing; if it has \
+         uninstall.sh and uninstall_check.sh, say so with --enable",
+        skyhook.reference()
+    ))
+    .hint(again))
+}
+
+/// Refuses where the operator would take "not there" for "uninstalled".
+fn never_installed(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    name: &str,
+    package: &Package,
+    wish: &Wish<'_>,
+) -> Result<()> {
+    let cr = skyhook.name();
+    let version = &package.version;
+    let cancel = format!("kubectl skyhook uninstall {cr} {name} --cancel");
+    let nowhere = match cluster.selected(skyhook).count() {
+        0 => format!("{} selects no node", skyhook.reference()),
+        _ => format!(
+            "{name} {version} is not on {}",
+            nodes(cluster.selected(skyhook))
+        ),
+    };
+    if !package.uninstall().apply {
+        if wish.force {
+            return Ok(());
+        }
+        return Err(refused(format!(
+            "SKY103: {nowhere}: the operator would take it for uninstalled and never install it; if it is yet to be \
+             installed, wait until it is"
+        ))
+        .hint(format!("kubectl skyhook wait {cr}"))
+        .hint("to keep it from being installed all the same, add --force"));
+    }
+    // It is asked for already: taking the package out of the spec is a way out, too.
+    if wish.remove || wish.force {
+        return Ok(());
+    }
+    match cluster.history(skyhook, name) {
+        History::Never(why) => Err(refused(format!(
+            "SKY103: {nowhere}, and it was never installed ({why}): nothing will happen to it"
+        ))
+        .hint(cancel)
+        .hint(format!("kubectl skyhook uninstall {cr} {name} --remove"))),
+        History::OnlyOther(traces) => Err(refused(format!(
+            "SKY104: {nowhere}: its version was changed from {} while it was uninstalled, and {version} will not be \
+             installed",
+            traces[0].version
+        ))
+        .hint(cancel)),
+        History::Present(_) | History::Unknown(_) => Ok(()),
+    }
+}
+
+fn refused(why: impl Into<String>) -> Error {
+    Error {
+        exit: Exit::Refused,
+        ..Error::failed(format!("{}; nothing was changed", why.into()))
+    }
+}

@@ -1,0 +1,87 @@
+//! What an uninstall changes in the spec of the custom resource. Pure.
+
+use serde_json::json;
+
+use crate::api::{Package, Skyhook};
+use crate::cluster::Cluster;
+use crate::plan::{Change, Field, Guard, Step, Target};
+
+/// The custom resource, as it was looked at.
+pub fn target(cluster: &Cluster, skyhook: &Skyhook) -> Target {
+    let uid = skyhook.metadata.uid.as_deref();
+    Target::skyhook(cluster.generation(), skyhook.name(), uid)
+}
+
+/// A change of it that the operator acts on.
+pub fn step(cluster: &Cluster, skyhook: &Skyhook, change: Change) -> Step {
+    Step::new(
+        target(cluster, skyhook),
+        change,
+        "the operator does the rest",
+    )
+}
+
+/// Where a field of a package stands in the spec.
+pub fn path(package: &str, field: &[&str]) -> Vec<String> {
+    let start = ["spec", "packages", package];
+    let whole = start.iter().chain(field);
+    whole.map(|part| (*part).to_owned()).collect()
+}
+
+/// The version is still the one that was looked at.
+pub fn same(name: &str, package: &Package) -> Guard {
+    let version = format!("/spec/packages/{name}/version");
+    Guard::none().value(version, json!(package.version))
+}
+
+/// The fields that ask for an uninstall, as far as they do not yet.
+pub fn request(name: &str, package: &Package) -> Vec<Field> {
+    let now = package.uninstall();
+    if package.uninstall.is_none() {
+        let whole = json!({"enabled": true, "apply": true});
+        return vec![Field::new(path(name, &["uninstall"]), None, Some(whole))];
+    }
+    let fields = [("enabled", now.enabled), ("apply", now.apply)].into_iter();
+    let missing = fields.filter(|(_, is)| !is);
+    missing
+        .map(|(field, _)| {
+            let path = path(name, &["uninstall", field]);
+            Field::new(path, Some(json!(false)), Some(json!(true)))
+        })
+        .collect()
+}
+
+/// Takes a package that is uninstalled out of the spec, if nobody depends on it by then but those that are gone, too.
+///
+/// That its uninstall is asked for still, at the same version, says that it has not come back: the operator does not
+/// install what is to be uninstalled.
+pub fn out_of_the_spec(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    name: &str,
+    package: &Package,
+    gone: &[&str],
+) -> Step {
+    let mut whole = package.whole.clone();
+    whole["uninstall"] = json!({"enabled": true, "apply": true});
+    if let Some(before) = package.whole["uninstall"].as_object() {
+        whole["uninstall"] = json!(before);
+        whole["uninstall"]["enabled"] = json!(true);
+        whole["uninstall"]["apply"] = json!(true);
+    }
+    // The operator fills in the package's name, which is no reason to leave it there.
+    let field = Field::new(path(name, &[]), Some(whole), None).whatever_it_is();
+    let apply = format!("/spec/packages/{name}/uninstall/apply");
+    let mut guard = same(name, package).value(apply, json!(true)).not_deleting();
+    let others = skyhook.packages();
+    for (other, package) in others.filter(|(other, _)| *other != name && !gone.contains(other)) {
+        // A server cannot test for what is in a map that is not there.
+        let within = match package.whole["dependsOn"].is_object() {
+            true => format!("/{name}"),
+            false => String::new(),
+        };
+        let needs = format!("/spec/packages/{other}/dependsOn{within}");
+        guard = guard.value(needs, json!(null));
+    }
+    step(cluster, skyhook, Change::Spec(vec![field])).guard(guard)
+}

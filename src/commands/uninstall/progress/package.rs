@@ -1,0 +1,189 @@
+//! Where one package stands on each node, look by look.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::api::{Skyhook, State};
+use crate::cluster::{Cluster, Executions, Node, Phase, Placement};
+use crate::view::text::{self, Text};
+use crate::view::{NodeSet, Table, age, cells, count, plural};
+
+/// Nodes that are named as the slowest.
+const SLOWEST: usize = 3;
+
+/// One package, and where it stands.
+pub(super) struct Package {
+    pub name: String,
+    pub version: String,
+    /// Where it is or was, node by node, and since when.
+    pub at: BTreeMap<String, (Point, Option<Timestamp>)>,
+    pub gone: bool,
+}
+
+/// Where the uninstall stands on a node.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Point {
+    /// Not begun, and at which stage and state the package is.
+    NotBegun(String),
+    /// At a stage of the uninstall, and what is to be said of it.
+    At(String),
+    Unreadable,
+    /// Gone from the node state, but its pod or job has not ended.
+    Ending(String),
+    Gone,
+}
+
+impl Point {
+    pub(super) fn words(&self) -> String {
+        match self {
+            Point::NotBegun(at) if at.is_empty() => "not begun".to_owned(),
+            Point::NotBegun(at) => format!("not begun ({at})"),
+            Point::At(stage) => stage.clone(),
+            Point::Unreadable => "node state cannot be read".to_owned(),
+            Point::Ending(what) => format!("gone, but {what} has not ended"),
+            Point::Gone => "gone".to_owned(),
+        }
+    }
+}
+
+impl Package {
+    /// Takes in where it stands now; what has changed, by where it stands.
+    pub(super) fn look(
+        &mut self,
+        cluster: &Cluster,
+        skyhook: &Skyhook,
+    ) -> BTreeMap<Point, Vec<String>> {
+        let executions = cluster.executions();
+        let mut news: BTreeMap<Point, Vec<String>> = BTreeMap::new();
+        for node in cluster.selected(skyhook) {
+            let (point, since) = self.point(cluster, &executions, skyhook, node);
+            let before = self.at.get(&node.name).map(|(point, _)| point);
+            if before == Some(&point) || (before.is_none() && point == Point::Gone) {
+                continue;
+            }
+            news.entry(point.clone())
+                .or_default()
+                .push(node.name.clone());
+            let since = since.unwrap_or(cluster.taken_at);
+            self.at.insert(node.name.clone(), (point, Some(since)));
+        }
+        // A node that has left the cluster, or is not selected any more, is not waited for.
+        let stays = |name: &String| {
+            let node = cluster.node(name);
+            node.is_some_and(|n| skyhook.spec.node_selectors.matches(&n.labels))
+        };
+        self.at.retain(|name, _| stays(name));
+        news
+    }
+
+    /// Where the package stands on a node, at whatever version, and since when.
+    fn point<'a>(
+        &self,
+        cluster: &'a Cluster,
+        executions: &Executions<'a>,
+        skyhook: &'a Skyhook,
+        node: &'a Node,
+    ) -> (Point, Option<Timestamp>) {
+        let all = cluster.placements_on(skyhook.name(), node);
+        let mut ours = all.iter().filter(|p| p.package == self.name);
+        let Some(placement) = ours
+            .clone()
+            .find(|p| p.entry.is_some())
+            .or_else(|| ours.next())
+        else {
+            let unreadable = all.iter().any(|p| p.phase == Phase::Malformed);
+            let point = if unreadable {
+                Point::Unreadable
+            } else {
+                Point::Gone
+            };
+            return (point, None);
+        };
+        let point = self.words_for(placement, executions);
+        (point, executions.since(placement))
+    }
+
+    fn words_for<'a>(&self, placement: &Placement<'a>, executions: &Executions<'a>) -> Point {
+        let running = executions.uninstall_of(placement);
+        let Some(entry) = placement.entry else {
+            return match running {
+                Some(execution) => Point::Ending(execution.reference()),
+                None => Point::Gone,
+            };
+        };
+        let failed = match entry.restarts {
+            0 => String::new(),
+            n => format!(
+                ", {} failed",
+                plural(usize::try_from(n).unwrap_or(0), "attempt")
+            ),
+        };
+        let (stage, state) = (&entry.stage, &entry.state);
+        let at = format!("{stage} {state}");
+        match (placement.phase.is_uninstall(), state) {
+            (true, State::InProgress) if running.is_none() => {
+                Point::At(format!("{stage}, to start"))
+            }
+            (true, State::InProgress) => Point::At(format!("{stage}{failed}")),
+            (true, _) => Point::At(format!("{at}{failed}")),
+            _ if placement.version != self.version => {
+                Point::NotBegun(format!("version {}, {at}", placement.version))
+            }
+            (_, State::Complete) => Point::NotBegun(String::new()),
+            _ => Point::NotBegun(at),
+        }
+    }
+
+    pub(super) fn done(&self) -> usize {
+        let points = self.at.values();
+        points.filter(|(point, _)| *point == Point::Gone).count()
+    }
+
+    /// `2 of 3 nodes done`.
+    pub(super) fn so_far(&self) -> String {
+        format!(
+            "{} of {} done",
+            count(self.done()),
+            plural(self.at.len(), "node")
+        )
+    }
+
+    /// The nodes that are not done, by where they stand.
+    pub(super) fn left(&self) -> BTreeMap<&Point, Vec<&str>> {
+        let mut left: BTreeMap<&Point, Vec<&str>> = BTreeMap::new();
+        for (node, (point, _)) in &self.at {
+            if *point != Point::Gone {
+                left.entry(point).or_default().push(node);
+            }
+        }
+        left
+    }
+
+    /// All of it, for a screen.
+    pub(super) fn drawn(&self, now: Timestamp) -> Text {
+        let mut table = Table::new(["stage", "nodes", "which"]).prose();
+        for (point, nodes) in self.left() {
+            let set = NodeSet::of(nodes.iter().copied());
+            table.row(cells![point.words(), count(nodes.len()), set.limited(4)]);
+        }
+        let mut slow: Vec<_> = self.at.iter().collect();
+        slow.retain(|(_, (point, since))| *point != Point::Gone && since.is_some());
+        slow.sort_by_key(|(name, (_, since))| (*since, (*name).clone()));
+        let slow: Vec<String> = slow
+            .iter()
+            .take(SLOWEST)
+            .map(|(name, (point, since))| {
+                format!("{name} ({}, {})", point.words(), age(*since, now))
+            })
+            .collect();
+        let mut text = Text::new();
+        let title = format!("{} {}: ", self.name, self.version);
+        text.line(text::heading(title) + self.so_far());
+        text.append(table);
+        if !slow.is_empty() {
+            text.line(format!("longest there: {}", slow.join(", ")));
+        }
+        text
+    }
+}

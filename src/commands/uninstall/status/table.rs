@@ -1,0 +1,116 @@
+//! The uninstall of packages, node by node, as a table.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Row, Uninstall};
+use crate::view::text::{self, Line, Text};
+use crate::view::{Table, View, cells};
+
+impl Row {
+    /// The type of the gravest condition.
+    fn condition(&self) -> &str {
+        let first = self.conditions.first().map_or("", String::as_str);
+        first.split('=').next().unwrap_or_default()
+    }
+}
+
+impl Uninstall {
+    fn line(self) -> Line {
+        match self {
+            Uninstall::Installed => text::plain("installed"),
+            Uninstall::NotBegun => text::plain("not begun"),
+            Uninstall::UnderWay => text::plain("under way"),
+            Uninstall::Finished => text::warning("finished, still recorded"),
+            Uninstall::Failing => text::error("failing"),
+            Uninstall::Gone => text::good("gone"),
+            Uninstall::NeverThere => text::warning("never there"),
+            Uninstall::Absent => text::plain("absent"),
+            Uninstall::Malformed => text::error("malformed"),
+        }
+        .into()
+    }
+}
+
+/// What `uninstall status` answers.
+pub struct UninstallStatus {
+    pub(super) rows: Vec<Row>,
+}
+
+impl View for UninstallStatus {
+    fn blocks(&self, wide: bool) -> Text {
+        let narrow = [
+            "skyhook",
+            "package",
+            "node",
+            "stage",
+            "state",
+            "uninstall",
+            "condition",
+        ];
+        let more = ["version", "restarts", "asked-by", "because"];
+        let mut table = if wide {
+            Table::new(narrow.iter().chain(&more)).prose()
+        } else {
+            Table::new(narrow)
+        };
+        for row in &self.rows {
+            let start = cells![
+                row.skyhook_name.as_str(),
+                row.package.as_str(),
+                row.node_name.as_str(),
+                row.stage.as_str(),
+                row.state.as_str(),
+                row.uninstall.line(),
+                match wide {
+                    true => row.conditions.join(","),
+                    // The gravest comes first; its reason would not fit.
+                    false => row.condition().to_owned(),
+                },
+            ];
+            let end = cells![
+                row.version.as_str(),
+                row.restarts,
+                row.asked_by,
+                row.because.as_str()
+            ];
+            if wide {
+                table.row(start.into_iter().chain(end))
+            } else {
+                table.row(start)
+            };
+        }
+        table.into()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .rows
+            .iter()
+            .map(|row| format!("node/{}", row.node_name))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    fn document(&self) -> Value {
+        let document = Document {
+            api_version: crate::view::API_VERSION,
+            kind: "UninstallStatus",
+            items: &self.rows,
+        };
+        serde_json::to_value(document).expect("a document is plain data")
+    }
+}
+
+/// How far uninstalls have got on each node.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document<'a> {
+    api_version: &'static str,
+    /// Always `UninstallStatus`.
+    kind: &'static str,
+    items: &'a [Row],
+}

@@ -1,0 +1,63 @@
+//! What is said of a plan that was carried out, beside what came of its steps.
+
+use std::cell::RefCell;
+
+use crate::apply::{Event, Fate, Outcome};
+use crate::plan::{Plan, Target};
+
+/// What to type where our own pause could not be ended.
+pub fn left_paused(target: &Target) -> String {
+    format!(
+        "{target} is still paused by this command; to resume it: kubectl skyhook resume {}",
+        target.name
+    )
+}
+
+/// Remembers what a pause of ours is on, from its beginning to its end.
+pub fn note_hold(held: &RefCell<Option<Target>>, event: &Event<'_>) {
+    match event {
+        Event::Sending { step } if step.change.holds() => {
+            held.replace(Some(step.target.clone()));
+        }
+        Event::Step { step, fate, .. } if step.change.is_hold() => {
+            let none = match step.change.holds() {
+                true => !fate.may_have_changed(),
+                false => fate.is_settled(),
+            };
+            if none {
+                held.replace(None);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What others did meanwhile, and what that has made of the plan.
+pub fn beside(plan: &Plan, outcome: &Outcome) -> Vec<String> {
+    let mut said = gone(plan, outcome);
+    for (step, fate) in outcome.of(plan) {
+        if let Fate::Kept { why } = fate {
+            said.push(format!("{} stays paused: {why}", step.target));
+        }
+    }
+    said
+}
+
+/// Says which objects went meanwhile, and what was therefore not done.
+fn gone(plan: &Plan, outcome: &Outcome) -> Vec<String> {
+    let mut gone: Vec<(String, Vec<&str>)> = Vec::new();
+    for (step, _) in outcome.of(plan).filter(|(_, fate)| **fate == Fate::Gone) {
+        let target = step.target.to_string();
+        match gone.iter_mut().find(|(name, _)| *name == target) {
+            Some((_, left_out)) => left_out.push(&step.why),
+            None => gone.push((target, vec![&step.why])),
+        }
+    }
+    let said = gone.into_iter().map(|(target, left_out)| {
+        format!(
+            "{target} was deleted meanwhile, so this was left out: {}",
+            left_out.join("; ")
+        )
+    });
+    said.collect()
+}

@@ -1,0 +1,78 @@
+//! The line that says how far it is, and what the server asks for meanwhile.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+
+use crate::apply::{Event, Fate};
+use crate::plan::Plan;
+use crate::screen;
+
+/// How far a plan is carried out.
+pub struct Progress {
+    bar: ProgressBar,
+    failed: usize,
+    /// Whether it was said that the server throttles.
+    throttled: bool,
+}
+
+impl Progress {
+    pub fn of(plan: &Plan, terminal: bool) -> Progress {
+        let steps = plan.steps().count();
+        // A single object is done before one could read the line.
+        let target = match terminal && steps > 1 {
+            true => ProgressDrawTarget::stderr(),
+            false => ProgressDrawTarget::hidden(),
+        };
+        let bar = ProgressBar::with_draw_target(u64::try_from(steps).ok(), target);
+        let style = ProgressStyle::with_template("{pos}/{len} objects  {rate}  {msg}");
+        let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            // A line that cannot be written has nobody to read it.
+            let _ = write!(out, "{:.1}/s", state.per_sec());
+        };
+        bar.set_style(style.expect("the template is sound").with_key("rate", rate));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Progress {
+            bar,
+            failed: 0,
+            throttled: false,
+        }
+    }
+
+    pub fn hear(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Step { fate, .. } => {
+                self.failed +=
+                    usize::from(matches!(fate, Fate::Failed { .. } | Fate::Unknown { .. }));
+                if self.failed > 0 {
+                    self.bar.set_message(format!("{} failed", self.failed));
+                }
+                self.bar.inc(1);
+            }
+            Event::Throttled { wait } => self.throttled(*wait),
+            Event::Waiting { until } => self
+                .bar
+                .set_message(format!("waiting until {}", until.describe())),
+            Event::Pausing { pause, left, .. } => {
+                let seconds = pause.as_secs();
+                self.bar
+                    .set_message(format!("{left} nodes left; pausing {seconds} s"));
+            }
+            _ => {}
+        }
+    }
+
+    /// Said once as a line of its own: a wait without a word looks like a hang.
+    fn throttled(&mut self, wait: Duration) {
+        let seconds = wait.as_secs_f32().ceil();
+        let says = format!("throttled by the API server, retrying in {seconds} s");
+        if !std::mem::replace(&mut self.throttled, true) {
+            self.bar.suspend(|| screen::trace(&says));
+        }
+        self.bar.set_message(says);
+    }
+
+    pub fn end(self) {
+        self.bar.finish_and_clear();
+    }
+}

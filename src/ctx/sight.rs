@@ -1,0 +1,75 @@
+//! What a command does where it could not read something.
+
+use crate::cluster::{Cluster, Read, Source, Unread};
+use crate::error::{Error, Result};
+
+/// The sources among these that could not be read, and why.
+pub fn unread(cluster: &Cluster, needs: &[Source]) -> impl Iterator<Item = (Source, Unread)> {
+    needs.iter().filter_map(|need| match cluster.source(*need) {
+        Read::Unreadable(why) => Some((*need, why)),
+        Read::Ok(_) | Read::NotAsked => None,
+    })
+}
+
+/// What a command that changes something does without, and says so.
+///
+/// # Errors
+///
+/// It cannot do without one of them. Whoever may not read it is told so, and so is whoever met a server in trouble:
+/// to go ahead would be to take what is there for gone.
+pub fn without(
+    cluster: &Cluster,
+    needs: &[Source],
+    required: &[Source],
+) -> Result<Vec<(Source, Unread)>> {
+    let (missed, without): (Vec<_>, Vec<_>) =
+        unread(cluster, needs).partition(|(source, _)| required.contains(source));
+    match missed.is_empty() {
+        true => Ok(without),
+        false => {
+            let says = told(&missed);
+            Err(Error::failed(format!("{says}; nothing was changed")))
+        }
+    }
+}
+
+/// Refuses to answer where all that it takes is forbidden: there would be as many reasons as questions.
+///
+/// # Errors
+///
+/// Nothing at all may be read.
+pub fn any(cluster: &Cluster, needs: &[Source]) -> Result<()> {
+    let asked = needs
+        .iter()
+        .filter(|need| cluster.source(**need).was_asked());
+    let unread: Vec<_> = unread(cluster, needs).collect();
+    let forbidden = unread.iter().all(|(_, why)| why.is_forbidden());
+    match unread.len() > 1 && forbidden && unread.len() == asked.count() {
+        true => Err(Error::failed(told(&unread))),
+        false => Ok(()),
+    }
+}
+
+/// Why some sources could not be read, in one line: like reasons are given once.
+pub fn told(unread: &[(Source, Unread)]) -> String {
+    let mut parts: Vec<(&Unread, Vec<String>)> = Vec::new();
+    for (source, why) in unread {
+        let like = |other: &Unread| other == why || other.is_forbidden() && why.is_forbidden();
+        match parts.iter_mut().find(|(other, _)| like(other)) {
+            Some((_, more)) => more.push(source.to_string()),
+            None => parts.push((why, vec![source.to_string()])),
+        }
+    }
+    let part = |(why, sources): (&Unread, Vec<String>)| match sources.as_slice() {
+        [one] => format!("cannot read {one}: {why}"),
+        [first, rest @ ..] => {
+            format!(
+                "cannot read {first}: {why}; and likewise {}",
+                rest.join(", ")
+            )
+        }
+        [] => String::new(),
+    };
+    let parts: Vec<String> = parts.into_iter().map(part).collect();
+    parts.join("; ")
+}

@@ -1,0 +1,52 @@
+//! A plan in parts, for commands that go on from one to the next; and a look at one beforehand.
+
+use super::Ctx;
+use crate::apply::look::{Looked, look};
+use crate::apply::{Fate, Options, Verdict};
+use crate::args::safety::Safety;
+use crate::error::Result;
+use crate::plan::{Plan, Target};
+
+/// What came of a plan that a command goes on from.
+#[derive(Debug, Clone, Default)]
+pub struct Taken {
+    /// What was sent, or found to be so already.
+    pub begun: Vec<Target>,
+    /// What was not done, and why.
+    pub failed: Vec<(Target, String)>,
+    pub interrupted: bool,
+    pub journal: Option<String>,
+}
+
+impl Ctx {
+    /// Carries out what was asked about, or a part of it, with a journal of its own, and shows nothing.
+    pub async fn take(&mut self, plan: &Plan, safety: &Safety) -> Result<Taken> {
+        let options = self.options(safety);
+        let (outcome, journal) = self.send(plan, &options, safety, None, None).await?;
+        let failed = outcome.of(plan).filter_map(|(step, fate)| match fate {
+            Fate::Skipped { why } | Fate::Failed { why } | Fate::Unknown { why } => {
+                Some((step.target.clone(), why.clone()))
+            }
+            _ => None,
+        });
+        let reached = |fate: &Fate| *fate != Fate::NotReached;
+        Ok(Taken {
+            failed: failed.collect(),
+            begun: outcome
+                .of(plan)
+                .filter(|(_, fate)| reached(fate))
+                .map(|(step, _)| step.target.clone())
+                .collect(),
+            interrupted: outcome.verdict() == Verdict::Interrupted,
+            journal,
+        })
+    }
+
+    /// A plan on the objects as they are now.
+    pub async fn look(&mut self, plan: &Plan) -> Result<Looked> {
+        let client = self.writer().await?;
+        let looked = look(&client, plan, &Options::default()).await;
+        self.pass_on_warnings();
+        Ok(looked)
+    }
+}

@@ -1,0 +1,99 @@
+//! A node state that cannot be read, restored from the copy that the operator keeps in the status.
+
+use serde_json::{Map, Value};
+
+use super::effects;
+use crate::api::node_state::Malformed;
+use crate::api::{NodeState, Skyhook};
+use crate::cluster::{Node, OnNode};
+use crate::plan::{Consequences, Edit, Grade, Metadata};
+
+/// The annotations as they were when the operator last read them.
+#[derive(Debug)]
+pub struct Repaired {
+    pub change: Metadata,
+    pub state: NodeState,
+}
+
+/// Why the node state cannot be restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CannotRepair {
+    /// There is none, or it can be read.
+    NothingMalformed,
+    /// The status of the custom resource holds no copy of it.
+    NoCopy,
+}
+
+impl Repaired {
+    /// What the operator does once it can read the state again.
+    pub fn consequences(&self, skyhook: &Skyhook, node: &Node, effects: &mut Consequences) {
+        effects::begins_from(skyhook, node, &self.state, effects);
+    }
+
+    /// How grave that is at worst.
+    pub fn grade(&self, skyhook: &Skyhook, node: &Node) -> Grade {
+        let mut effects = Consequences::default();
+        self.consequences(skyhook, node, &mut effects);
+        effects.grade.max(Some(Grade::B1)).unwrap_or(Grade::B1)
+    }
+}
+
+/// Restores what cannot be read of a node state from the operator's copy.
+///
+/// # Errors
+///
+/// Nothing is malformed, or there is no copy: then only a reset is left.
+pub fn repaired(skyhook: &Skyhook, node: &Node, on: &OnNode) -> Result<Repaired, CannotRepair> {
+    let state = on.state.as_ref().ok_or(CannotRepair::NothingMalformed)?;
+    if state.malformed().is_empty() {
+        return Err(CannotRepair::NothingMalformed);
+    }
+    let copy = skyhook
+        .status
+        .node_state
+        .get(&node.name)
+        .ok_or(CannotRepair::NoCopy)?;
+    let mut change = Metadata::default();
+    let mut after = NodeState::default();
+    for (key, text) in state.annotations() {
+        let package = NodeState::package_of(key);
+        let text = match state.malformed().iter().find(|m| m.annotation == key) {
+            None => text.to_owned(),
+            Some(malformed) => {
+                let text = restored(copy, package).ok_or(CannotRepair::NoCopy)?;
+                change = change.annotation(key, edit(malformed, &text));
+                text
+            }
+        };
+        after.add(key, package, &text);
+    }
+    match after.malformed().is_empty() {
+        true => Ok(Repaired {
+            change,
+            state: after,
+        }),
+        false => Err(CannotRepair::NoCopy),
+    }
+}
+
+fn edit(malformed: &Malformed, text: &str) -> Edit {
+    Edit::new(Some(&malformed.text), Some(text))
+}
+
+/// The text of an annotation from the copy: of all packages, or of the one that the annotation is for.
+fn restored(
+    copy: &std::collections::BTreeMap<String, Value>,
+    package: Option<&str>,
+) -> Option<String> {
+    match package {
+        None if copy.is_empty() => None,
+        None => {
+            let all: Map<String, Value> = copy.clone().into_iter().collect();
+            Some(Value::Object(all).to_string())
+        }
+        Some(package) => {
+            let mut entries = copy.values().filter(|e| e["name"] == package);
+            entries.next().map(Value::to_string)
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Secrets taken out of what is said or kept.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// What stands for a secret.
+pub const MASKED: &str = "<masked>";
+
+/// A URL as it may be shown: what stands before an `@` may be a password, and so may all of the query.
+pub fn url(url: &str) -> String {
+    let (scheme, address) = match url.split_once("://") {
+        Some((scheme, address)) => (format!("{scheme}://"), address),
+        None => (String::new(), url),
+    };
+    // A password may hold any character, also where none should: all up to the last @ is taken for one.
+    let address = address.rsplit_once('@').map_or(address, |(_, host)| host);
+    match address.find(['?', '#']) {
+        Some(at) => format!("{scheme}{}{MASKED}", &address[..=at]),
+        None => format!("{scheme}{address}"),
+    }
+}
+
+/// The address of a server, and nothing beside it.
+pub fn address(server: &str) -> String {
+    let url = url(server);
+    let address = url.split(['?', '#']).next().unwrap_or_default();
+    address.trim_end_matches('/').to_owned()
+}
+
+/// A text with all taken out of the URLs in it that may be a credential.
+pub fn urls(text: &str) -> String {
+    static USER: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r#"(?i)\b([a-z][a-z0-9+.-]*://)[^\s"'<>]*@"#));
+    static QUERY: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"(?i)([?&][^=&\s]*(?:token|passw|pwd|secret|api-?key|auth|credential|signature)[^=&\s]*=)[^&\s]*",
+        )
+    });
+    let text = USER.replace_all(text, "${1}");
+    let masked = format!("${{1}}{MASKED}");
+    QUERY.replace_all(&text, masked.as_str()).into_owned()
+}
+
+/// A text with all taken out that looks like a credential, also where it is cut off.
+pub fn text(text: &str) -> String {
+    static MEMBERS: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r#"(?i)("[^"]*(?:token|password|passwd|secret|api-?key|key-data|keydata|credential)"\s*:\s*")(?:[^"\\]|\\.)*"#,
+        )
+    });
+    static BARE: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(r#"(?i:bearer|basic)\s+[^\s"\\]+|eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)*"#)
+    });
+    let masked = format!("${{1}}{MASKED}");
+    let text = MEMBERS.replace_all(text, masked.as_str());
+    BARE.replace_all(&urls(&text), MASKED).into_owned()
+}
+
+fn pattern(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("it is tested")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_looks_like_a_secret_is_said() {
+        for (said, shown) in [
+            (
+                r#"{"kind":"X","token":"abc","name":"n"}"#,
+                r#"{"kind":"X","token":"<masked>","name":"n"}"#,
+            ),
+            (
+                r#"{"status":{"Token" : "a\"b"}}"#,
+                r#"{"status":{"Token" : "<masked>"}}"#,
+            ),
+            (r#"{"clientKeyData":"abc"#, r#"{"clientKeyData":"<masked>"#),
+            (
+                r#"{"client-key-data":"abc"}"#,
+                r#"{"client-key-data":"<masked>"}"#,
+            ),
+            (r#"{"dbPassword":"abc"}"#, r#"{"dbPassword":"<masked>"}"#),
+            ("the Bearer abc.def was no good", "the <masked> was no good"),
+            ("Basic dXNlcjpwYXNz", "<masked>"),
+            ("x eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOi.c2ln y", "x <masked> y"),
+            ("/api?token=abc&x=1", "/api?token=<masked>&x=1"),
+            (
+                "no route to http://me:p/w@proxy:3128: refused",
+                "no route to http://proxy:3128: refused",
+            ),
+            (r#"{"name":"token-reader"}"#, r#"{"name":"token-reader"}"#),
+            (
+                "registry/image@sha256:0123 of https://host/path",
+                "registry/image@sha256:0123 of https://host/path",
+            ),
+        ] {
+            assert_eq!(text(said), shown);
+        }
+    }
+
+    #[test]
+    fn a_url_keeps_its_address_alone() {
+        for (given, shown) in [
+            ("https://host:6443/k8s", "https://host:6443/k8s"),
+            ("host:6443", "host:6443"),
+            ("https://me:pw@host:6443/k8s", "https://host:6443/k8s"),
+            ("https://me:p@w/d@host", "https://host"),
+            ("https://me:p?w@host/k8s", "https://host/k8s"),
+            ("me:pw@host", "host"),
+            ("https://host/?token=abc", "https://host/?<masked>"),
+            ("https://me:pw@host?a=b#c", "https://host?<masked>"),
+            ("https://host#abc", "https://host#<masked>"),
+            ("https://host?mail=a@b", "https://b"),
+        ] {
+            assert_eq!(url(given), shown, "{given}");
+        }
+    }
+}

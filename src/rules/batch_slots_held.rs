@@ -1,0 +1,112 @@
+use super::evidence::some_of;
+use super::standstill::{Standstill, stands_still};
+use super::{Findings, Grade, Severity, Subject};
+use crate::cluster::{Cluster, Source};
+
+rule! {
+    /// Nodes that wait for an earlier custom resource hold the places of a batch.
+    ///
+    /// # What it means
+    ///
+    /// The operator also chooses nodes on which an earlier custom resource is not done. They cannot
+    /// begin, and keep their places. While they hold all of the batch, nodes that are free are not
+    /// started, whatever the budget says.
+    ///
+    /// # How it comes about
+    ///
+    /// The earlier custom resource is slow or stuck on some nodes, and this one has a budget.
+    ///
+    /// # How to confirm
+    ///
+    /// `status.nodePriority` lists only nodes with the status `waiting`, on which an earlier custom
+    /// resource is not complete; others with work left are not listed.
+    ///
+    /// # How to fix
+    ///
+    /// Treat the earlier custom resource: what is wrong with it is a finding of its own. Or raise the
+    /// budget, so that free nodes find a place.
+    ///
+    /// # Since
+    ///
+    /// Operators v0.15.0 and later. It is an error where the earlier custom resource is stuck, and a
+    /// warning while it gets on.
+    SKY312 "batch-slots-held" Warning needs Skyhooks Nodes, also Policies Pods Jobs,
+        blocks Install, retried true
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    if cluster.operator_before(0, 15) {
+        return;
+    }
+    let executions = cluster.executions();
+    let mut standstill = None;
+    let mut ordered: Vec<_> = cluster.skyhooks.items().iter().collect();
+    ordered.sort_by_key(|s| s.order());
+    for skyhook in ordered.into_iter().filter(|s| s.has_batches()) {
+        if cluster.policy_not_read(skyhook) {
+            findings.depends_on(Source::Policies);
+        }
+        for batch in cluster.batches(skyhook) {
+            let waiting = batch.waiting();
+            let gates: Vec<_> = batch
+                .chosen()
+                .filter_map(|n| cluster.gate_on(skyhook, n))
+                .collect();
+            let (Some(first), false) = (gates.first(), waiting.is_empty()) else {
+                continue;
+            };
+            let standstill = standstill.get_or_insert_with(|| {
+                Standstill::of(cluster, findings, &[&super::batch_held_by_node::RULE])
+            });
+            if !stands_still(cluster, standstill.troubles(), &executions, skyhook, &batch) {
+                continue;
+            }
+            let troubles = gates.iter().map(|g| {
+                standstill
+                    .trouble(cluster, g.skyhook, g.node)
+                    .map(|t| t.severity)
+            });
+            // As soon as one of them is free the batch goes on.
+            let gravest = troubles.min().flatten().unwrap_or(Severity::Warning);
+            let holders: Vec<&str> = gates.iter().map(|g| g.node.name.as_str()).collect();
+            let mut earlier: Vec<String> = gates.iter().map(|g| g.skyhook.reference()).collect();
+            earlier.sort_unstable();
+            earlier.dedup();
+            let finding = findings.report(
+                Subject::skyhook(skyhook),
+                format!(
+                    "the places in the batch of {} are held by nodes that wait for {}, so {} free nodes are not started",
+                    skyhook.reference(),
+                    earlier.join(", "),
+                    waiting.len()
+                ),
+            );
+            finding
+                .severity(gravest.max(Severity::Warning))
+                .holds_up(&waiting)
+                .evidence(
+                    skyhook.reference(),
+                    format!("status.nodePriority of compartment {}", batch.compartment),
+                    some_of(&holders),
+                )
+                .evidence("nodes", "free and not started", some_of(&waiting))
+                .remedy(
+                    Grade::B0,
+                    "See how the earlier one stands",
+                    ["node", "list", "--skyhook", first.skyhook.name()],
+                )
+                .kubectl(
+                    Grade::B3,
+                    "Or raise the budget, so that free nodes find a place",
+                    ["edit", &cluster.generation().resource(), skyhook.name()],
+                )
+                .caveat("more nodes are then worked on at a time, with the interrupts that packages have");
+            for gate in &gates {
+                finding.waits_for_queued(gate.skyhook.name(), &gate.node.name);
+            }
+            let severity = finding.severity;
+            let held: Vec<String> = waiting.iter().map(ToString::to_string).collect();
+            standstill.hold(skyhook.name(), &held, severity);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Which findings explain which: the graph from what is wrong to what waits for it. Pure.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::{Finding, Severity};
+
+/// What a finding waits for: whatever is wrong there explains it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Awaited {
+    /// The custom resource.
+    pub skyhook: String,
+    /// The node; nothing where all nodes of the custom resource are waited for.
+    pub node: Option<String>,
+    /// The custom resource does not work on the node now: what is wrong with it elsewhere may keep it from there.
+    pub queued: bool,
+}
+
+/// For each of a list of findings, those that explain it, by their place in the list.
+#[derive(Debug, Clone, Default)]
+pub struct Causes {
+    explained_by: Vec<Vec<usize>>,
+}
+
+/// A cause, and what it explains, directly or through others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// Findings of one kind, on different nodes.
+    pub findings: Vec<usize>,
+    /// In the order of the list.
+    pub effects: Vec<usize>,
+}
+
+impl Causes {
+    /// Finds out which of the findings explain which. The work is linear in findings and held-up nodes.
+    pub fn of(findings: &[Finding]) -> Causes {
+        let places = Places::of(findings);
+        let explained_by = findings
+            .iter()
+            .enumerate()
+            .map(|(at, finding)| places.explain(findings, at, finding));
+        Causes {
+            explained_by: explained_by.collect(),
+        }
+    }
+
+    /// The findings that explain this one; none of a cause.
+    pub fn explaining(&self, at: usize) -> &[usize] {
+        &self.explained_by[at]
+    }
+
+    /// The causes, each with its effects: the gravest first, then those on which most hangs.
+    ///
+    /// An effect of several causes stands with each. Of findings that only explain each other, each is a cause.
+    pub fn ranked(&self, findings: &[Finding]) -> Vec<Cause> {
+        let mut explains: Vec<Vec<usize>> = vec![Vec::new(); findings.len()];
+        for (at, causes) in self.explained_by.iter().enumerate() {
+            causes.iter().for_each(|cause| explains[*cause].push(at));
+        }
+        let unexplained = |at: &usize| self.explained_by[*at].is_empty();
+        let mut causes: Vec<Cause> = by_kind(findings, (0..findings.len()).filter(unexplained));
+        let mut told = vec![false; findings.len()];
+        for cause in &mut causes {
+            cause.reach(&explains, &mut told);
+        }
+        let circles = by_kind(findings, (0..findings.len()).filter(|at| !told[*at]));
+        causes.extend(circles);
+        let weight = |cause: &Cause| {
+            let all = cause.findings.iter().chain(&cause.effects);
+            let gravest = all.map(|at| findings[*at].severity).max();
+            (gravest, cause.findings.len() + cause.effects.len())
+        };
+        // Stable: of equals, the one that comes first in the list stays first.
+        causes.sort_by_key(|cause| std::cmp::Reverse(weight(cause)));
+        causes
+    }
+}
+
+impl Cause {
+    /// Finds all that its findings explain, and marks it and them as told.
+    fn reach(&mut self, explains: &[Vec<usize>], told: &mut [bool]) {
+        let mut seen: BTreeSet<usize> = self.findings.iter().copied().collect();
+        let mut next = self.findings.clone();
+        while let Some(at) = next.pop() {
+            told[at] = true;
+            next.extend(explains[at].iter().filter(|effect| seen.insert(**effect)));
+        }
+        self.findings.iter().for_each(|own| {
+            seen.remove(own);
+        });
+        self.effects = seen.into_iter().collect();
+    }
+}
+
+/// Findings of one kind together, in the order of the list.
+fn by_kind(findings: &[Finding], places: impl Iterator<Item = usize>) -> Vec<Cause> {
+    let mut causes: Vec<Cause> = Vec::new();
+    let mut kinds = HashMap::new();
+    for at in places {
+        let cause = *kinds.entry(kind(at, &findings[at])).or_insert_with(|| {
+            causes.push(Cause {
+                findings: Vec::new(),
+                effects: Vec::new(),
+            });
+            causes.len() - 1
+        });
+        causes[cause].findings.push(at);
+    }
+    causes
+}
+
+/// What makes findings on different nodes one trouble.
+fn kind(at: usize, finding: &Finding) -> impl Eq + std::hash::Hash + use<'_> {
+    let subject = &finding.subject;
+    let alone = subject.node.is_none().then_some(at);
+    (
+        finding.rule.code,
+        finding.severity,
+        &subject.kind,
+        &subject.skyhook,
+        &subject.package,
+        &finding.message,
+        alone,
+    )
+}
+
+/// Where findings are, and which nodes they hold up.
+struct Places<'f> {
+    on_node: HashMap<(&'f str, &'f str), Vec<usize>>,
+    holding_up: HashMap<(&'f str, &'f str), Vec<usize>>,
+    of_skyhook: BTreeMap<&'f str, Vec<usize>>,
+    on_any_node: BTreeMap<&'f str, Vec<usize>>,
+    /// About a node, whatever the custom resource.
+    of_node: HashMap<&'f str, Vec<usize>>,
+    stopping_all: Vec<usize>,
+}
+
+impl<'f> Places<'f> {
+    fn of(findings: &'f [Finding]) -> Places<'f> {
+        let mut places = Places {
+            on_node: HashMap::new(),
+            holding_up: HashMap::new(),
+            of_skyhook: BTreeMap::new(),
+            on_any_node: BTreeMap::new(),
+            of_node: HashMap::new(),
+            stopping_all: Vec::new(),
+        };
+        for (at, finding) in findings.iter().enumerate() {
+            let subject = &finding.subject;
+            if finding.stops_all() {
+                places.stopping_all.push(at);
+            }
+            match (subject.skyhook.as_deref(), subject.node.as_deref()) {
+                (Some(skyhook), Some(node)) => {
+                    places.on_node.entry((skyhook, node)).or_default().push(at);
+                    places.on_any_node.entry(skyhook).or_default().push(at);
+                }
+                (Some(skyhook), None) => places.of_skyhook.entry(skyhook).or_default().push(at),
+                (None, Some(node)) => places.of_node.entry(node).or_default().push(at),
+                (None, None) => {}
+            }
+            for node in &finding.holds_up {
+                if let Some(skyhook) = subject.skyhook.as_deref() {
+                    let held = (skyhook, node.as_str());
+                    places.holding_up.entry(held).or_default().push(at);
+                }
+            }
+        }
+        places
+    }
+
+    /// What explains a finding: what is wrong nearest to where it waits.
+    fn explain(&self, findings: &[Finding], at: usize, finding: &Finding) -> Vec<usize> {
+        let mut explained_by = BTreeSet::new();
+        for awaited in &finding.waits_for {
+            explained_by.extend(self.nearest(findings, at, awaited));
+        }
+        if explained_by.is_empty() && !finding.waits_for.is_empty() && !finding.stops_all() {
+            explained_by.extend(self.stopping_all.iter().copied());
+        }
+        explained_by.remove(&at);
+        explained_by.into_iter().collect()
+    }
+
+    fn nearest(&self, findings: &[Finding], at: usize, awaited: &Awaited) -> Vec<usize> {
+        let own = &findings[at];
+        let skyhook = awaited.skyhook.as_str();
+        let none = Vec::new();
+        let other = |n: &&usize| **n != at && findings[**n].rule.code != own.rule.code;
+        let wrong = |n: &&usize| findings[**n].severity > Severity::Info;
+        let Some(node) = awaited.node.as_deref() else {
+            let about = self.of_skyhook.get(skyhook).unwrap_or(&none).iter();
+            let on = self.on_any_node.get(skyhook).unwrap_or(&none).iter();
+            let all: Vec<usize> = about.chain(on).copied().collect();
+            let grave: Vec<usize> = all.iter().filter(other).filter(wrong).copied().collect();
+            return if grave.is_empty() {
+                self.waiting(findings, at, &all)
+            } else {
+                grave
+            };
+        };
+        let elsewhere = Awaited {
+            node: None,
+            ..awaited.clone()
+        };
+        let here = self.on_node.get(&(skyhook, node)).unwrap_or(&none);
+        let of_node = self.of_node.get(node).unwrap_or(&none);
+        let held = self.holding_up.get(&(skyhook, node)).unwrap_or(&none);
+        let about = self.of_skyhook.get(skyhook).unwrap_or(&none);
+        // The node's own trouble; what it waits for itself; what holds it up from elsewhere; the custom resource's.
+        let own_trouble: Vec<usize> = here
+            .iter()
+            .chain(of_node)
+            .filter(other)
+            .filter(wrong)
+            .copied()
+            .collect();
+        let near = [
+            own_trouble,
+            self.waiting(findings, at, here),
+            held.iter().filter(other).copied().collect(),
+            about.iter().filter(other).filter(wrong).copied().collect(),
+            about.iter().filter(other).copied().collect(),
+        ];
+        match near.into_iter().find(|tier| !tier.is_empty()) {
+            Some(tier) => tier,
+            None if awaited.queued => self.nearest(findings, at, &elsewhere),
+            None => Vec::new(),
+        }
+    }
+
+    /// Those that wait for something themselves, also where they are of the same rule: a custom resource that waits for
+    /// an earlier one, which waits for one earlier still.
+    fn waiting(&self, findings: &[Finding], at: usize, places: &[usize]) -> Vec<usize> {
+        let waits = |n: &&usize| **n != at && !findings[**n].waits_for.is_empty();
+        places.iter().filter(waits).copied().collect()
+    }
+}

@@ -1,0 +1,143 @@
+//! What helps where a drain is blocked, from the mildest on.
+
+use std::collections::BTreeMap;
+
+use super::evidence::pods_on_node;
+use super::{Finding, Grade};
+use crate::api::Skyhook;
+use crate::cluster::drain::Drain;
+use crate::cluster::pod::{DisruptionBudget, Pod};
+use crate::cluster::refusal::Refusal;
+
+/// The budgets that refuse evictions on a node, by path, each with the pods that it holds.
+pub type Held<'a> = BTreeMap<String, (&'a DisruptionBudget, Vec<String>)>;
+
+pub fn remedies(
+    finding: &mut Finding,
+    drain: &Drain<'_>,
+    noted: &[Refusal],
+    held: &Held<'_>,
+    leaving: Option<&Pod>,
+) {
+    pods_on_node(finding, "See what runs on the node", &drain.node.name);
+    if let Some(pod) = leaving {
+        finding.kubectl(
+            Grade::B0,
+            "See what keeps the pod from ending",
+            ["describe", "pod", "-n", pod_namespace(pod), pod.name()],
+        );
+    }
+    // A deletion waits for the node, be it left out or not.
+    if !drain.skyhook.deleting() && !drain.ignored {
+        finding
+            .remedy(
+                Grade::B1,
+                "Leave the node out for now, so that the others go on",
+                ["node", "ignore", &drain.node.name],
+            )
+            .caveat(
+                "every custom resource leaves the node alone until it is unignored; before v0.20 an ignored node of \
+                 a batch holds that batch up",
+            );
+    }
+    if let Some((budget, _)) = held.values().next() {
+        let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
+        finding
+            .kubectl(
+                Grade::B3,
+                "Or relax the budget until the node is drained, or scale its workload up",
+                [
+                    "edit",
+                    "poddisruptionbudget",
+                    "-n",
+                    namespace,
+                    &budget.metadata.name,
+                ],
+            )
+            .caveat("the pods are then evicted as soon as the operator tries again");
+    }
+    not_evicted(finding, drain.skyhook, noted);
+    if let Some(pod) = leaving {
+        does_not_end(finding, pod);
+    }
+}
+
+/// What helps where the operator does not even try to evict: the pod goes, or the operator is told to evict it.
+fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
+    for (reason, field, lost, caveat) in [
+        (
+            "UnmanagedPod",
+            "force",
+            "a pod without a controller does not come back",
+            "the pods of all nodes that are drained for it are then evicted, also those that nobody recreates",
+        ),
+        (
+            "EmptyDirData",
+            "deleteEmptyDirData",
+            "what is in its emptyDir volumes is lost",
+            "the pods of all nodes that are drained for it then lose what is in their emptyDir volumes",
+        ),
+    ] {
+        let Some(refusal) = noted.iter().find(|r| r.reason == reason) else {
+            continue;
+        };
+        let patch = format!(r#"{{"spec":{{"drainConfig":{{"{field}":true}}}}}}"#);
+        let resource = skyhook
+            .generation()
+            .map_or_else(String::new, |g| g.resource());
+        finding
+            .kubectl(
+                Grade::B3,
+                "Or delete the pod; the drain then goes on by itself",
+                ["delete", "pod", "-n", &refusal.namespace, &refusal.name],
+            )
+            .caveat(lost)
+            .kubectl(
+                Grade::B3,
+                format!("Or let the operator evict such pods: drainConfig.{field}"),
+                [
+                    "patch",
+                    &resource,
+                    skyhook.name(),
+                    "--type=merge",
+                    "-p",
+                    &patch,
+                ],
+            )
+            .caveat(caveat);
+    }
+}
+
+/// What helps with a pod that was told to go and stays.
+fn does_not_end(finding: &mut Finding, pod: &Pod) {
+    let namespace = pod_namespace(pod);
+    if pod.metadata.finalizers.is_empty() {
+        finding
+            .kubectl(
+                Grade::B3,
+                "If its node is down or its runtime hangs, delete it by force",
+                [
+                    "delete",
+                    "pod",
+                    "-n",
+                    namespace,
+                    pod.name(),
+                    "--force",
+                    "--grace-period=0",
+                ],
+            )
+            .caveat("its containers may still run on the node while a successor starts elsewhere");
+    } else {
+        finding
+            .kubectl(
+                Grade::B3,
+                "If whoever set its finalizers is gone, remove them",
+                ["edit", "pod", "-n", namespace, pod.name()],
+            )
+            .caveat("what the finalizers were to clean up stays");
+    }
+}
+
+fn pod_namespace(pod: &Pod) -> &str {
+    pod.metadata.namespace.as_deref().unwrap_or_default()
+}

@@ -1,0 +1,133 @@
+use super::evidence::pods_on_node;
+use super::{Finding, Findings, Grade, Severity, Subject};
+use crate::api::{Skyhook, keys};
+use crate::cluster::drain::is_evicted;
+use crate::cluster::{Cluster, Node, OnNode, Source};
+
+rule! {
+    /// The drain of a node ran into its timeout.
+    ///
+    /// # What it means
+    ///
+    /// The pods were not gone from the node within `drainConfig.timeout`. The operator calls the node
+    /// erroring, leaves it cordoned and does not try again, also when what kept the pods there is
+    /// over. Under a deployment policy the node counts as failed.
+    ///
+    /// # How it comes about
+    ///
+    /// A disruption budget or a pod without a controller refused for that long, or pods took longer
+    /// to end than the timeout allows.
+    ///
+    /// # How to confirm
+    ///
+    /// The node has the annotation `drainStart_NAME`, its status annotation says `erroring`, and no
+    /// entry of its node state does. Events with the reason `Drain` say `drain timed out`.
+    /// `drainBlocked_NAME` may still name what refused at the time.
+    ///
+    /// # How to fix
+    ///
+    /// Remove what keeps the pods on the node, or raise the timeout. Then reset the node: the drain
+    /// begins anew. A reset alone runs into the timeout again.
+    ///
+    /// # Since
+    ///
+    /// Operators v0.19.0 and later.
+    SKY410 "drain-timed-out" Error needs Skyhooks Nodes, also Workloads DisruptionBudgets,
+        blocks Install Uninstall
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let drains = cluster.drains();
+    let workloads = cluster.workloads_by_node();
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
+        for node in cluster.selected(skyhook) {
+            let on = cluster.on_node(node, skyhook.name());
+            let Some(on) = on.filter(|on| on.drain_timed_out()) else {
+                continue;
+            };
+            if cluster.is_complete_on(skyhook, node) {
+                continue;
+            }
+            let due = drains
+                .iter()
+                .find(|d| d.node.name == node.name && d.skyhook.name() == skyhook.name());
+            let pods = workloads.get(node.name.as_str());
+            let any_left = pods.is_some_and(|pods| pods.iter().any(|p| is_evicted(p)));
+            // Once its pods are gone the node is drained, and the operator goes on.
+            let drained =
+                due.is_some() && cluster.source(Source::Workloads).ok().is_some() && !any_left;
+            let subject = Subject::node(&node.name, Some(skyhook.name()));
+            let subject = match due {
+                Some(drain) => subject.package(drain.package),
+                None => subject,
+            };
+            let finding = findings.report(subject, message(skyhook, drained));
+            if drained {
+                finding.severity(Severity::Warning);
+            }
+            report(cluster, finding, skyhook, node, on);
+        }
+    }
+}
+
+fn message(skyhook: &Skyhook, drained: bool) -> String {
+    let timeout = match &skyhook.spec.drain_config.timeout {
+        Some(timeout) => format!("its timeout of {timeout}"),
+        None => "its timeout".to_owned(),
+    };
+    let what = format!("the drain for {} ran into {timeout}", skyhook.reference());
+    match drained {
+        true => format!("{what}; the pods are gone since, so the operator may go on by itself"),
+        false => format!("{what}: the node stays cordoned, and the drain is not tried again"),
+    }
+}
+
+fn report(cluster: &Cluster, finding: &mut Finding, skyhook: &Skyhook, node: &Node, on: &OnNode) {
+    let name = skyhook.name();
+    let object = format!("node/{}", node.name);
+    let generation = cluster.generation();
+    finding.evidence(&object, keys::status(generation, name), "erroring");
+    if let Some(start) = &on.drain_start {
+        let key = generation.key(&format!("drainStart_{name}"));
+        finding.since(start.parse().ok());
+        finding.evidence(&object, key, start);
+    }
+    let in_force = cluster.refusals_in_force(skyhook, node, on);
+    for refusal in &in_force {
+        let object = format!("pod/{}", refusal.pod());
+        let why = match refusal.detail.as_str() {
+            "" => refusal.reason.clone(),
+            detail => format!("{}: {detail}", refusal.reason),
+        };
+        finding.evidence(object, "eviction refused", why);
+    }
+    let open = on
+        .entries()
+        .iter()
+        .filter(|e| skyhook.package(&e.name).is_some() && !skyhook.is_package_complete(&e.name, e));
+    for entry in open {
+        finding.entry(&node.name, entry);
+    }
+    let title = match in_force.is_empty() {
+        true => "See which pods are still on the node",
+        false => "See which pods are still on the node, and remove what keeps them there",
+    };
+    pods_on_node(finding, title, &node.name);
+    finding
+        .remedy(
+            Grade::B4,
+            "Then reset the node, so that the drain begins anew",
+            ["reset", name, "--node", &node.name],
+        )
+        .caveat(match (skyhook.deleting(), on.entries().is_empty()) {
+            (_, true) => {
+                "nothing is recorded here yet: the work on the node begins anew, with the interrupts it has"
+            }
+            (true, false) => {
+                "the record of what is installed is lost: what the deletion would have uninstalled stays on the host"
+            }
+            (false, false) => {
+                "the record of what is installed is lost: packages run at once, with the interrupts that they have"
+            }
+        });
+}

@@ -1,0 +1,108 @@
+use super::evidence::rerun;
+use super::{Finding, Findings, Grade, Severity, Subject};
+use crate::api::{Entry, Skyhook, Status, keys};
+use crate::cluster::{Cluster, Execution, Node};
+
+rule! {
+    /// A node on which a Job has given up is counted as waiting.
+    ///
+    /// # What it means
+    ///
+    /// The operator starts nothing on the node, as it has recorded the failure of the Job there, and
+    /// does not call the node erroring either. It chooses the node again and again, so under a policy
+    /// or a budget the node holds a place of the batch for good, and no failure is counted.
+    ///
+    /// # How it comes about
+    ///
+    /// The custom resource was paused or disabled after the Job had given up, and then resumed: that
+    /// turns `erroring` into `waiting`, and a failure that is recorded is not counted again. A
+    /// `reset` or `package rerun` of another node that pauses meanwhile does it, too.
+    ///
+    /// # How to confirm
+    ///
+    /// The entry in the node state is `erroring`, the node's status is `waiting`, and the Job of the
+    /// stage has the condition `Failed` and the annotation `state-recorded`.
+    ///
+    /// # How to fix
+    ///
+    /// Repair what made the Job fail, then run the package again on the node. A resume or a reset of
+    /// the batches does not help.
+    ///
+    /// # Since
+    ///
+    /// Operators v0.20.0 and later.
+    SKY218 "failed-node-counted-as-waiting" Error needs Skyhooks Nodes Jobs,
+        blocks Install
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let executions = cluster.executions();
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
+        for node in cluster.selected(skyhook) {
+            let on = cluster.on_node(node, skyhook.name());
+            if on.is_none_or(|on| on.operator_status() != Status::Waiting) {
+                continue;
+            }
+            let parked = cluster.parked(&executions, skyhook, node);
+            let Some((entry, execution)) = parked.first().copied() else {
+                continue;
+            };
+            let finding = findings.report(
+                Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
+                format!(
+                    "the job for stage {} of package {} has given up, and the operator counts the node as waiting: it \
+                     starts nothing here and does not count the failure",
+                    entry.stage, entry.name
+                ),
+            );
+            // While an earlier custom resource is not done, waiting is right.
+            if cluster.gate_on(skyhook, node).is_some() {
+                finding.severity(Severity::Warning);
+            }
+            report(cluster, finding, skyhook, node, entry, execution);
+        }
+    }
+}
+
+fn report(
+    cluster: &Cluster,
+    finding: &mut Finding,
+    skyhook: &Skyhook,
+    node: &Node,
+    entry: &Entry,
+    execution: &Execution<'_>,
+) {
+    let name = skyhook.name();
+    let status = keys::status(cluster.generation(), name);
+    let failed = execution.job.and_then(|j| j.failed());
+    finding
+        .since(failed.and_then(|c| c.last_transition_time))
+        .evidence(format!("node/{}", node.name), status, "waiting")
+        .entry(&node.name, entry)
+        .evidence(
+            execution.reference(),
+            "condition Failed",
+            failed.map_or_else(String::new, |c| c.reason.clone()),
+        );
+    if entry.stage.is_uninstall() {
+        // A rerun would make the package count as uninstalled.
+        let job = execution.job.map_or("", |j| j.metadata.name.as_str());
+        finding.kubectl(
+            Grade::B2,
+            "Once the cause is gone, delete the Job; the operator makes it again",
+            ["delete", "job", "-n", execution.namespace(), job],
+        );
+        return;
+    }
+    let interrupt = skyhook
+        .package(&entry.name)
+        .and_then(|p| skyhook.pending_interrupt(&entry.name, p));
+    let title = "Once the cause is gone, run the package again";
+    let grade = Grade::of_rerun(interrupt);
+    rerun(finding, grade, title, name, &node.name, &entry.name);
+    if let Some(kind) = interrupt {
+        finding.caveat(format!(
+            "its interrupt follows: the node is drained, then {kind}"
+        ));
+    }
+}

@@ -1,0 +1,57 @@
+//! What keeps nodes from getting on, as the rules that look at causes find it: rules that look at effects build on it.
+
+use std::collections::HashMap;
+
+use super::{ALL, Finding, Findings, Severity};
+use crate::cluster::Cluster;
+
+/// The rules that find effects: a deletion without a cause, a failure without one, a later custom resource that waits,
+/// a batch that is held. They ask here, so that asking them would never end.
+const EFFECTS: [&str; 5] = ["SKY113", "SKY216", "SKY302", "SKY305", "SKY312"];
+
+/// Waits that are right, and that last until somebody acts.
+const HOLDING_WARNINGS: [&str; 1] = ["SKY404"];
+
+/// The findings by which a custom resource does not get on, by node.
+#[derive(Debug, Default)]
+pub struct NodeTroubles {
+    by_node: HashMap<String, Vec<Finding>>,
+}
+
+impl NodeTroubles {
+    pub(super) fn of(cluster: &Cluster) -> NodeTroubles {
+        let mut troubles = NodeTroubles::default();
+        for rule in ALL.iter().filter(|r| !EFFECTS.contains(&r.code)) {
+            let mut findings = Findings::of(rule);
+            (rule.detect)(cluster, &mut findings);
+            let holds = |f: &Finding| {
+                f.severity == Severity::Error || HOLDING_WARNINGS.contains(&f.rule.code)
+            };
+            for finding in findings.into_inner().0.into_iter().filter(holds) {
+                if let Some(node) = &finding.subject.node {
+                    troubles
+                        .by_node
+                        .entry(node.clone())
+                        .or_default()
+                        .push(finding);
+                }
+            }
+        }
+        troubles
+    }
+
+    /// Why a custom resource does not get on at a node: the gravest finding there.
+    pub fn on(&self, skyhook: &str, node: &str) -> Option<&Finding> {
+        let here = self.by_node.get(node)?.iter();
+        here.filter(|f| f.subject.skyhook.as_deref().is_none_or(|s| s == skyhook))
+            .max_by_key(|f| f.severity)
+    }
+
+    /// How grave it is where the custom resource does not get on at any of its nodes.
+    pub fn gravest(&self, skyhook: &str) -> Option<Severity> {
+        let all = self.by_node.values().flatten();
+        all.filter(|f| f.subject.skyhook.as_deref() == Some(skyhook))
+            .map(|f| f.severity)
+            .max()
+    }
+}

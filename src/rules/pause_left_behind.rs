@@ -1,0 +1,63 @@
+use super::evidence::grade_of_going_on;
+use super::{Findings, Subject};
+use crate::cluster::Cluster;
+use crate::cluster::hold::{HOLDER, Standing};
+
+rule! {
+    /// A command of ours has paused a custom resource, and has ended without resuming it.
+    ///
+    /// # What it means
+    ///
+    /// Nothing new is started for it on any node, and nobody is going to end that: the pause was meant for as long
+    /// as the command took.
+    ///
+    /// # How it comes about
+    ///
+    /// Some commands pause the operator while they change what it writes, too. The command was killed in between, or
+    /// the API server would not have the end of the pause.
+    ///
+    /// # How to confirm
+    ///
+    /// The annotation `kubectl-skyhook/hold` on the custom resource says who has paused it and when, and
+    /// `kubectl-skyhook/pause-reason` what for. On the machine that it names, the process does not run any more; seen
+    /// from another machine, it is more than an hour old.
+    ///
+    /// # How to fix
+    ///
+    /// Resume it. The command that was cut short does the rest, too, when it is called again.
+    ///
+    /// # Since
+    ///
+    /// Operators v0.8.0 and later.
+    SKY311 "pause-left-behind" Warning needs Skyhooks
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
+        let Some((hold, standing)) = cluster.hold(skyhook) else {
+            continue;
+        };
+        let how = match standing {
+            Standing::Ended => "that command has ended",
+            Standing::Old => "that was more than an hour ago",
+            Standing::AtWork | Standing::Unknown => continue,
+        };
+        let finding = findings.report(
+            Subject::skyhook(skyhook),
+            format!(
+                "{} is still paused by {}; {how}",
+                skyhook.reference(),
+                hold.words()
+            ),
+        );
+        finding
+            .since(hold.holder.as_ref().map(|h| h.since))
+            .evidence(skyhook.reference(), HOLDER, hold.text)
+            .remedy(
+                grade_of_going_on(cluster, skyhook, None),
+                "Resume it",
+                ["resume", skyhook.name()],
+            )
+            .caveat("its packages run, with the interrupts that they have");
+    }
+}

@@ -1,0 +1,93 @@
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::{Executor, State};
+use crate::cluster::{Absence, Cluster};
+
+rule! {
+    /// A pod of the older operator still runs beside the newer one.
+    ///
+    /// # What it means
+    ///
+    /// The newer operator runs Jobs and takes no notice of bare pods that the older one left. Such a
+    /// pod goes on with its stage, so two may work on one host, or one works for a custom resource
+    /// that is gone.
+    ///
+    /// # How it comes about
+    ///
+    /// The operator was replaced while a stage ran, or while pods were left under a custom resource
+    /// that was paused and has been resumed since.
+    ///
+    /// # How to confirm
+    ///
+    /// A pod has the label with the older key prefix and the custom resource's name, no Job owns it,
+    /// and it has not ended.
+    ///
+    /// # How to fix
+    ///
+    /// Wait until it has ended, or delete it. Where a Job runs on the same node, pause first.
+    ///
+    /// # Since
+    ///
+    /// Operators v0.18.0 and later. While the operator waits for a rollout of the older one (SKY601)
+    /// nothing runs beside it; under a paused custom resource SKY604 says so.
+    SKY703 "pods-of-older-operator" Error needs Skyhooks Pods, also Legacy Jobs
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let (new, old) = (cluster.generation(), cluster.generation().other());
+    let absence = cluster.skyhooks.absence();
+    if new.executor() != Executor::Job || absence == Absence::Unknown {
+        return;
+    }
+    // Nothing runs beside them while the operator waits for the older objects.
+    if cluster.holding().next().is_some() {
+        return;
+    }
+    let executions = cluster.executions();
+    let bare = cluster.executions_of(old);
+    for execution in bare.iter().filter(|e| e.job.is_none() && e.alive()) {
+        let name = execution.skyhook.as_str();
+        let skyhook = cluster.skyhook(name);
+        if skyhook.is_some_and(|s| !s.runs()) || (skyhook.is_none() && absence == Absence::Presumed)
+        {
+            continue;
+        }
+        let beside = executions.on(name, execution.node).find(|e| e.alive());
+        let what = format!(
+            "the older operator's pod for stage {} of package {} still runs",
+            execution.stage, execution.package
+        );
+        let message = match (skyhook, beside) {
+            (None, _) => format!("{what}, and {name} is gone"),
+            (Some(_), Some(_)) => format!("{what} beside a job of the newer one"),
+            (Some(_), None) => format!("{what}; a job may be started beside it"),
+        };
+        let subject = Subject::node(execution.node, Some(name)).package(&execution.package);
+        let finding = findings.report(subject, message);
+        if beside.is_none() {
+            finding.severity(Severity::Warning);
+        }
+        finding.since(execution.created()).evidence(
+            execution.reference(),
+            "label",
+            format!("{}={name}", old.key("name")),
+        );
+        if let Some(beside) = beside {
+            finding.evidence(beside.reference(), "state", State::InProgress.to_string());
+        }
+        if let Some(pod) = execution.pods.first() {
+            let namespace = execution.namespace();
+            finding
+                .kubectl(
+                    Grade::B0,
+                    "See what it does, and wait for its end",
+                    ["describe", "pod", "-n", namespace, pod.name()],
+                )
+                .kubectl(
+                    Grade::B2,
+                    "Or delete it",
+                    ["delete", "pod", "-n", namespace, pod.name()],
+                )
+                .caveat("the script is cut off, which may leave the host half done");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Remedies that let the operator go on where it stands, and lose no record.
+
+use super::{Finding, Grade};
+use crate::api::{Entry, Skyhook};
+use crate::cluster::execution::Execution;
+use crate::cluster::{Node, OnNode};
+use crate::plan::build::node_state;
+
+/// Adds the ways out of a node state that cannot be read; the milder one where the operator's own copy can be read.
+pub fn repair_node_state(finding: &mut Finding, skyhook: &Skyhook, node: &Node, on: &OnNode) {
+    if let Ok(repaired) = node_state::repaired(skyhook, node, on) {
+        finding
+            .remedy(
+                repaired.grade(skyhook, node),
+                "Restore the node state from the status of the custom resource",
+                ["node", "repair", &node.name, "--skyhook", skyhook.name()],
+            )
+            .caveat("the operator then goes on, for every custom resource");
+    }
+    finding
+        .remedy(
+            Grade::B4,
+            "Reset the node",
+            ["reset", skyhook.name(), "--node", &node.name],
+        )
+        .caveat(
+            "the record of what is installed is lost: packages install again, and what a deletion \
+             would have uninstalled stays on the host",
+        );
+}
+
+/// Adds the command that makes the operator work on a node of a deletion: once other nodes are uninstalled, it works
+/// only on those in progress.
+pub fn take_up<'f>(
+    finding: &'f mut Finding,
+    skyhook: &str,
+    node: &str,
+    package: &str,
+    title: &str,
+) -> &'f mut Finding {
+    retry(finding, Grade::B2, title, skyhook, node, package)
+        .caveat("once other nodes are uninstalled, the operator works only on nodes in progress")
+}
+
+/// Adds the command that runs a stage again which was given up, without touching what is recorded.
+pub fn retry<'f>(
+    finding: &'f mut Finding,
+    grade: Grade,
+    title: &str,
+    skyhook: &str,
+    node: &str,
+    package: &str,
+) -> &'f mut Finding {
+    let words = [
+        "package",
+        "retry",
+        package,
+        "--skyhook",
+        skyhook,
+        "--node",
+        node,
+    ];
+    finding
+        .remedy(grade, title, words)
+        .for_all_nodes(["--all-nodes"])
+}
+
+/// How grave it is that a stage of a package runs again: its interrupt may follow.
+pub fn grade_of_stage(skyhook: &Skyhook, package: &str) -> Grade {
+    let spec = skyhook.package(package);
+    Grade::of_rerun(spec.and_then(|p| skyhook.pending_interrupt(package, p)))
+}
+
+/// Adds the command that retries a stage, if it was given up; says whether it did.
+pub fn retry_given_up(
+    finding: &mut Finding,
+    execution: Option<&Execution<'_>>,
+    skyhook: &Skyhook,
+    node: &str,
+    entry: &Entry,
+) -> bool {
+    let at_this_stage = |e: &&Execution<'_>| e.stage == entry.stage || e.interrupt;
+    let given_up = execution
+        .filter(at_this_stage)
+        .is_some_and(Execution::given_up);
+    if given_up {
+        retry(
+            finding,
+            grade_of_stage(skyhook, &entry.name),
+            "Once the cause is gone, retry the stage",
+            skyhook.name(),
+            node,
+            &entry.name,
+        );
+    }
+    given_up
+}

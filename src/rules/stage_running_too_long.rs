@@ -1,0 +1,81 @@
+use super::evidence::read_logs;
+use super::{Findings, Grade, Severity, Subject};
+use crate::cluster::{Cluster, Source};
+
+rule! {
+    /// A stage runs much longer than it should.
+    ///
+    /// # What it means
+    ///
+    /// The script of a package, its check or an interrupt has started and does not end. The node does
+    /// not get past the stage, and depending on the rollout other nodes wait for it. A deletion or an
+    /// uninstall waits as well.
+    ///
+    /// # How it comes about
+    ///
+    /// The script waits for something that does not come: a lock, a network, an answer. Up to v0.17
+    /// the operator waits for it without limit; newer ones give each attempt a timeout, an hour
+    /// unless the package says otherwise.
+    ///
+    /// # How to confirm
+    ///
+    /// A container of the pod has been running for longer than the stage's timeout, than three times
+    /// what the stage took on other nodes, or than an hour.
+    ///
+    /// # How to fix
+    ///
+    /// Read what the script says, and repair what it waits for. Delete the pod to have the stage
+    /// started again.
+    ///
+    /// # Since
+    ///
+    /// All operators. It is a warning at first, and an error after three times as long.
+    SKY219 "stage-running-too-long" Error needs Pods Jobs, also Skyhooks Nodes,
+        blocks Install Uninstall
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let executions = cluster.executions();
+    for execution in executions.all().iter().filter(|e| e.alive()) {
+        let Some(overtime) = cluster.overtime(execution, executions.all()) else {
+            continue;
+        };
+        // What is wrong with a node that is away is said of the node.
+        if !cluster.at_work(execution) {
+            findings.depends_on(Source::Nodes);
+            continue;
+        }
+        let finding = findings.report(
+            Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
+            format!(
+                "stage {} of package {} runs for more than {}, {:#}",
+                execution.stage, execution.package, overtime.because, overtime.usual
+            ),
+        );
+        if !overtime.is_hopeless() {
+            finding.severity(Severity::Warning);
+        }
+        let started = overtime.since.to_string();
+        finding.since(Some(overtime.since)).evidence(
+            execution.reference(),
+            "running since",
+            started,
+        );
+        read_logs(
+            finding,
+            &execution.skyhook,
+            execution.node,
+            &execution.package,
+            &execution.stage,
+        );
+        if let Some(pod) = execution.pods.first() {
+            finding
+                .kubectl(
+                    Grade::B2,
+                    "Once the cause is gone, delete the pod, so that the stage starts again",
+                    ["delete", "pod", "-n", execution.namespace(), pod.name()],
+                )
+                .caveat("the script is cut off, which may leave the host half done");
+        }
+    }
+}

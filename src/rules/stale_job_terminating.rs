@@ -1,0 +1,132 @@
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::Executor;
+use crate::cluster::{Cluster, Execution, Pod};
+
+rule! {
+    /// A deleted Job that does not end stops the operator.
+    ///
+    /// # What it means
+    ///
+    /// While a Job that the operator or a user has deleted is still there, each pass of the operator
+    /// ends when it comes to that Job. No custom resource gets on meanwhile: nothing is started, a
+    /// resume has no effect, Jobs stay suspended, and statuses keep what they said before.
+    ///
+    /// # How it comes about
+    ///
+    /// A stage was reset, rerun or cancelled while it ran. Its Job goes only after its pods, and
+    /// these have their grace period to end. A pod whose container cannot be killed, whose node is
+    /// gone, or that has a finalizer does not end.
+    ///
+    /// # How to confirm
+    ///
+    /// A Job of a package has a deletion timestamp, and a pod of it is still there.
+    ///
+    /// # How to fix
+    ///
+    /// Until the grace period is over, wait. After that help the pod to end, or delete it by force.
+    ///
+    /// # Since
+    ///
+    /// Operators v0.18.0 and later. It is a warning while the pods have time to end.
+    SKY217 "stale-job-terminating" Error needs Jobs Pods,
+        blocks Install Uninstall Reconcile, retried true
+}
+
+/// How long after their time pods may take to go, and the Job with them.
+const SLACK: SignedDuration = SignedDuration::from_secs(15);
+/// How long a Job without pods that we see takes to go.
+const UNSEEN: SignedDuration = SignedDuration::from_secs(30);
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    if cluster.generation().executor() != Executor::Job {
+        return;
+    }
+    for execution in cluster.executions().all() {
+        let job = execution.job.filter(|j| j.metadata.deleting());
+        let Some((job, deleted)) = job.zip(job.and_then(|j| j.metadata.deletion_timestamp)) else {
+            continue;
+        };
+        let left: Vec<&Pod> = execution
+            .pods
+            .iter()
+            .copied()
+            .filter(|p| !p.ended())
+            .collect();
+        let overdue = due(deleted, &left).is_ok_and(|at| cluster.taken_at >= at);
+        // Without pods it goes in a moment.
+        if left.is_empty() && !overdue {
+            continue;
+        }
+        let finding = findings.report(
+            Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
+            message(execution, overdue),
+        );
+        if !overdue {
+            finding.severity(Severity::Warning);
+        }
+        finding.since(Some(deleted)).evidence(
+            execution.reference(),
+            "deletionTimestamp",
+            deleted.to_string(),
+        );
+        if !job.metadata.finalizers.is_empty() {
+            let finalizers = job.metadata.finalizers.join(", ");
+            finding.evidence(execution.reference(), "finalizers", finalizers);
+        }
+        for pod in &left {
+            let at = pod.metadata.deletion_timestamp;
+            let at = at.map_or("none".to_owned(), |at| at.to_string());
+            finding.evidence(format!("pod/{}", pod.name()), "deletionTimestamp", at);
+        }
+        let namespace = execution.namespace();
+        let Some(pod) = left.first() else {
+            finding.kubectl(
+                Grade::B0,
+                "See what holds the Job",
+                ["describe", "job", "-n", namespace, &job.metadata.name],
+            );
+            continue;
+        };
+        finding.kubectl(
+            Grade::B0,
+            "See what keeps the pod from ending",
+            ["describe", "pod", "-n", namespace, pod.name()],
+        );
+        if overdue {
+            let force = ["delete", "pod", "-n", namespace, pod.name()];
+            let force = force.into_iter().chain(["--force", "--grace-period=0"]);
+            finding
+                .kubectl(Grade::B2, "Delete it by force", force)
+                .caveat("if its container is alive after all, the script may still run there beside its successor");
+        }
+    }
+}
+
+/// When the pods should be gone, and the Job with them.
+fn due(deleted: Timestamp, left: &[&Pod]) -> Result<Timestamp, jiff::Error> {
+    match left
+        .iter()
+        .filter_map(|p| p.metadata.deletion_timestamp)
+        .max()
+    {
+        Some(at) => at.max(deleted).checked_add(SLACK),
+        None => deleted.checked_add(UNSEEN),
+    }
+}
+
+fn message(execution: &Execution<'_>, overdue: bool) -> String {
+    let what = format!(
+        "the deleted job for stage {} of package {}",
+        execution.stage, execution.package
+    );
+    match overdue {
+        true => format!(
+            "{what} does not end, and the operator does nothing for any custom resource until it does"
+        ),
+        false => format!(
+            "{what} waits for its pod to end; until then the operator does nothing for any custom resource"
+        ),
+    }
+}

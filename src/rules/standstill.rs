@@ -1,0 +1,180 @@
+//! Where a custom resource stands still on a node, and how grave that is: what batches and later custom resources wait
+//! for.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::evidence::fails_for_real;
+use super::node_troubles::NodeTroubles;
+use super::{Findings, Rule, Severity};
+use crate::api::{Skyhook, Status};
+use crate::cluster::batch::Batch;
+use crate::cluster::{Cluster, Executions, Node};
+
+/// Why something does not get on.
+#[derive(Debug, Clone)]
+pub struct Trouble {
+    /// What follows the name of what does not get on: `is paused`.
+    pub why: String,
+    pub severity: Severity,
+    /// Whether it has to be repaired on the node.
+    pub on_node: bool,
+}
+
+impl Trouble {
+    fn new(why: impl Into<String>, severity: Severity) -> Trouble {
+        Trouble {
+            why: why.into(),
+            severity,
+            on_node: false,
+        }
+    }
+}
+
+/// Why a node of a batch never finishes.
+pub fn stuck_in_batch(
+    cluster: &Cluster,
+    troubles: &NodeTroubles,
+    skyhook: &Skyhook,
+    node: &Node,
+) -> Option<Trouble> {
+    let on = cluster.on_node(node, skyhook.name());
+    let status = on.map_or(Status::Unknown, |on| on.operator_status());
+    let holds_while_blocked = cluster.operator_before(0, 20);
+    // In the middle of a reboot a node is called erroring as well.
+    if status == Status::Erroring && on.is_some_and(|on| fails_for_real(skyhook, on)) {
+        // How newer operators choose around a failing node is not known for certain.
+        let severity = match holds_while_blocked {
+            true => Severity::Error,
+            false => Severity::Warning,
+        };
+        return Some(Trouble {
+            on_node: true,
+            ..Trouble::new("fails", severity)
+        });
+    }
+    if node.ignored(cluster.generation()) {
+        return holds_while_blocked.then(|| Trouble::new("is ignored", Severity::Error));
+    }
+    if status == Status::Blocked && !cluster.untolerated_by(skyhook, node).is_empty() {
+        return holds_while_blocked.then(|| Trouble::new("is blocked by a taint", Severity::Error));
+    }
+    let cause = troubles.on(skyhook.name(), &node.name)?;
+    Some(Trouble {
+        on_node: true,
+        ..Trouble::new(
+            format!("does not get on ({} {})", cause.rule.code, cause.rule.name),
+            cause.severity,
+        )
+    })
+}
+
+/// Whether no node of a compartment may still get on: neither one at work, nor one of the batch that is between two
+/// stages. One that waits for an earlier custom resource gets on with that one only.
+pub fn stands_still<'a>(
+    cluster: &'a Cluster,
+    troubles: &NodeTroubles,
+    executions: &Executions<'a>,
+    skyhook: &'a Skyhook,
+    batch: &Batch<'a>,
+) -> bool {
+    let moves = |node: &'a Node| {
+        let on = cluster.on_node(node, skyhook.name());
+        let work = on.is_some_and(|on| on.operator_status() == Status::InProgress)
+            || executions.on(skyhook.name(), &node.name).any(|e| e.alive());
+        let next = batch.contains(node) && cluster.gate_on(skyhook, node).is_none();
+        (work || next) && stuck_in_batch(cluster, troubles, skyhook, node).is_none()
+    };
+    !batch.unfinished().any(moves)
+}
+
+/// What custom resources wait for on nodes: troubles there, and batches that are held.
+pub struct Standstill {
+    troubles: Rc<NodeTroubles>,
+    /// The nodes that are not chosen because a batch is held, by custom resource and node.
+    held: HashMap<(String, String), Severity>,
+    /// The custom resources whose deletion does not get on at some node: done nodes keep waiting for those.
+    deletions: HashMap<String, Severity>,
+}
+
+impl Standstill {
+    /// With the findings of rules about held batches.
+    pub fn of(cluster: &Cluster, findings: &Findings, rules: &[&'static Rule]) -> Standstill {
+        let troubles = findings.troubles(cluster);
+        let deleted = cluster.skyhooks.items().iter().filter(|s| s.deleting());
+        let deletions = deleted.filter_map(|s| {
+            let gravest = troubles.gravest(s.name())?;
+            Some((s.name().to_owned(), gravest))
+        });
+        let mut standstill = Standstill {
+            deletions: deletions.collect(),
+            troubles,
+            held: HashMap::new(),
+        };
+        for rule in rules {
+            let mut found = findings.beside(rule);
+            (rule.detect)(cluster, &mut found);
+            for finding in found.into_inner().0 {
+                if let Some(skyhook) = &finding.subject.skyhook {
+                    standstill.hold(skyhook, &finding.holds_up, finding.severity);
+                }
+            }
+        }
+        standstill
+    }
+
+    pub fn troubles(&self) -> &NodeTroubles {
+        &self.troubles
+    }
+
+    /// These nodes are not chosen for the custom resource.
+    pub fn hold(&mut self, skyhook: &str, nodes: &[String], severity: Severity) {
+        for node in nodes {
+            let held = self.held.entry((skyhook.to_owned(), node.clone()));
+            let gravest = held.or_insert(severity);
+            *gravest = severity.max(*gravest);
+        }
+    }
+
+    /// Why an earlier custom resource does not get on at a node, if so.
+    pub fn trouble(&self, cluster: &Cluster, root: &Skyhook, node: &Node) -> Option<Trouble> {
+        let on = cluster.on_node(node, root.name());
+        let status = on.map_or(Status::Unknown, |on| on.operator_status());
+        let fails = on.is_some_and(|on| fails_for_real(root, on));
+        let cause = self.troubles.on(root.name(), &node.name);
+        let severity = cause.map_or(Severity::Warning, |f| f.severity);
+        let held = || {
+            let key = (root.name().to_owned(), node.name.clone());
+            self.held.get(&key).copied()
+        };
+        if root.paused() {
+            Some(Trouble::new("is paused", Severity::Warning))
+        } else if fails && status != Status::InProgress {
+            Some(Trouble::new("fails there", severity))
+        } else if node.ignored(cluster.generation()) {
+            Some(Trouble::new(
+                "leaves an ignored node alone",
+                Severity::Warning,
+            ))
+        } else if cluster.policy_missing(root) {
+            Some(Trouble::new("is blocked", Severity::Error))
+        } else if status == Status::Blocked {
+            Some(Trouble::new("is blocked", severity))
+        } else if cluster.compartment_stopped(root, node) {
+            Some(Trouble::new("has stopped its rollout", Severity::Error))
+        } else if let Some(cause) = cause {
+            let why = format!(
+                "does not get on there ({} {})",
+                cause.rule.code, cause.rule.name
+            );
+            Some(Trouble::new(why, severity))
+        } else if let Some(severity) = self.deletions.get(root.name()) {
+            let why = "is being deleted, which does not get on at other nodes";
+            Some(Trouble::new(why, *severity))
+        } else {
+            held().map(|severity| {
+                Trouble::new("does not choose the node, as its batch is held", severity)
+            })
+        }
+    }
+}

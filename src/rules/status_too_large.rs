@@ -1,0 +1,81 @@
+use super::{Findings, Grade, Severity, Subject};
+use crate::cluster::Cluster;
+
+rule! {
+    /// A custom resource is almost too large to be stored.
+    ///
+    /// # What it means
+    ///
+    /// The status of a custom resource repeats the state of every package on every node. Once the
+    /// object is larger than etcd takes, 1.5 MiB by default, the operator can write no status any
+    /// more: each of its passes ends with that error, and nothing gets on.
+    ///
+    /// # How it comes about
+    ///
+    /// Many nodes times many packages in one custom resource: a thousand nodes with ten packages are
+    /// about 1.7 MiB.
+    ///
+    /// # How to confirm
+    ///
+    /// The size of the object as JSON, and the number of nodes in its status.
+    ///
+    /// # How to fix
+    ///
+    /// Split it into several custom resources, by node selector or by package.
+    ///
+    /// # Since
+    ///
+    /// All operators. It is a warning from 80 % of the limit on.
+    SKY506 "status-too-large" Error needs Skyhooks
+}
+
+/// What etcd takes in one request by default, in bytes.
+const LIMIT: usize = 1536 * 1024;
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    for skyhook in cluster.skyhooks.items() {
+        let size = serde_json::to_vec(&skyhook.whole).map_or(0, |text| text.len());
+        if size < LIMIT / 5 * 4 {
+            continue;
+        }
+        let finding = findings.report(
+            Subject::skyhook(skyhook),
+            format!(
+                "{} has {} % of the size that etcd takes by default; beyond it the operator can write no status",
+                skyhook.reference(),
+                size * 100 / LIMIT
+            ),
+        );
+        if size < LIMIT {
+            finding.severity(Severity::Warning);
+        }
+        let nodes = skyhook.status.node_state.len();
+        finding
+            .evidence(
+                skyhook.reference(),
+                "size as JSON",
+                format!("{} KiB", size / 1024),
+            )
+            .evidence(
+                skyhook.reference(),
+                "nodes in status.nodeState",
+                nodes.to_string(),
+            )
+            .evidence(
+                skyhook.reference(),
+                "packages in the spec",
+                skyhook.spec.packages.len().to_string(),
+            )
+            .kubectl(
+                Grade::B0,
+                "Look at it, and plan how to split it",
+                [
+                    "get",
+                    &cluster.generation().resource(),
+                    skyhook.name(),
+                    "-o",
+                    "yaml",
+                ],
+            );
+    }
+}

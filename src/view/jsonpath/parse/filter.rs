@@ -1,0 +1,163 @@
+//! Filters: `[?(@.type=="Ready" && @.status!="True")]`.
+
+use jsonpath_rust::parser::model::{
+    Comparable, Comparison, Filter, FilterAtom, Literal, Segment, Selector, SingularQuery,
+    SingularQuerySegment, Test,
+};
+
+use super::{DEEPEST, Place, path};
+use crate::view::jsonpath::scan::{PathError, Scanner};
+
+/// A filter in parentheses, after the question mark.
+pub(super) fn filter(scanner: &mut Scanner<'_>, depth: usize) -> Result<Filter, PathError> {
+    scanner.blanks();
+    if depth > DEEPEST {
+        return Err(scanner.error("a filter that is nested too deep"));
+    }
+    let start = *scanner;
+    if !scanner.eat("(") {
+        return Err(scanner.unexpected("("));
+    }
+    let filter = either(scanner, depth)?;
+    scanner.blanks();
+    match (scanner.eat(")"), scanner.peek()) {
+        (true, _) => Ok(filter),
+        (false, None) => Err(start.error("a ( that is never closed")),
+        (false, Some(_)) => Err(scanner.unexpected("), && or ||")),
+    }
+}
+
+fn either(scanner: &mut Scanner<'_>, depth: usize) -> Result<Filter, PathError> {
+    let mut any = vec![all(scanner, depth)?];
+    scanner.blanks();
+    while scanner.eat("||") {
+        any.push(all(scanner, depth)?);
+        scanner.blanks();
+    }
+    Ok(Filter::Or(any))
+}
+
+fn all(scanner: &mut Scanner<'_>, depth: usize) -> Result<Filter, PathError> {
+    let mut all = vec![condition(scanner, depth)?];
+    scanner.blanks();
+    while scanner.eat("&&") {
+        all.push(condition(scanner, depth)?);
+        scanner.blanks();
+    }
+    Ok(Filter::And(all))
+}
+
+fn condition(scanner: &mut Scanner<'_>, depth: usize) -> Result<Filter, PathError> {
+    scanner.blanks();
+    let mut not = false;
+    while scanner.eat("!") {
+        not = !not;
+        scanner.blanks();
+    }
+    if scanner.peek() == Some('(') {
+        let inner = filter(scanner, depth + 1)?;
+        return Ok(Filter::Atom(FilterAtom::filter(inner, not)));
+    }
+    let start = *scanner;
+    let left = operand(scanner, depth)?;
+    scanner.blanks();
+    let operator = scanner.take_while(|c| matches!(c, '=' | '!' | '<' | '>' | '~'));
+    let condition = match operator {
+        "" => match left {
+            Operand::Path(segments) => exists(segments),
+            Operand::Literal(_) => return Err(scanner.unexpected("a comparison")),
+        },
+        "==" | "!=" | "<" | "<=" | ">" | ">=" => {
+            let second = *scanner;
+            let right = operand(scanner, depth)?;
+            compare(operator, (left, &start), (right, &second))?
+        }
+        _ => {
+            let what = format!("{operator} is not one of == != < <= > >=");
+            return Err(start.error(what));
+        }
+    };
+    Ok(if not {
+        Filter::Atom(FilterAtom::filter(condition, true))
+    } else {
+        condition
+    })
+}
+
+enum Operand {
+    Path(Vec<Segment>),
+    Literal(Literal),
+}
+
+fn operand(scanner: &mut Scanner<'_>, depth: usize) -> Result<Operand, PathError> {
+    scanner.blanks();
+    let start = *scanner;
+    match scanner.peek() {
+        Some('@' | '$' | '.' | '[') => {
+            let segments = path(scanner, Place::Filter(depth))?.segments();
+            let segments = segments.ok_or_else(|| start.error("text within a path"))?;
+            Ok(Operand::Path(segments))
+        }
+        Some('"' | '\'') => Ok(Operand::Literal(Literal::String(scanner.quoted()?))),
+        _ => {
+            let word = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '+' | '_' | '/');
+            let word = scanner.take_while(word);
+            let literal = match (word, word.parse::<i64>(), word.parse::<f64>()) {
+                ("true", ..) => Literal::Bool(true),
+                ("false", ..) => Literal::Bool(false),
+                ("null", ..) => Literal::Null,
+                (_, Ok(integer), _) => Literal::Int(integer),
+                (_, _, Ok(float)) if word.starts_with(|c: char| !c.is_alphabetic()) => {
+                    Literal::Float(float)
+                }
+                ("", ..) => return Err(start.unexpected("a path that starts with @, or a value")),
+                _ => return Err(start.error(format!("{word} needs quotes, \"{word}\","))),
+            };
+            Ok(Operand::Literal(literal))
+        }
+    }
+}
+
+fn exists(segments: Vec<Segment>) -> Filter {
+    let test = Test::RelQuery(segments);
+    Filter::Atom(FilterAtom::test(test, false))
+}
+
+/// A comparison, which as in kubectl is false where one side is missing: RFC 9535 has it that a missing value
+/// differs from every other.
+fn compare(
+    operator: &str,
+    (left, at_left): (Operand, &Scanner<'_>),
+    (right, at_right): (Operand, &Scanner<'_>),
+) -> Result<Filter, PathError> {
+    let mut all = Vec::new();
+    let mut side = |operand: Operand, at: &Scanner<'_>| match operand {
+        Operand::Literal(literal) => Ok(Comparable::Literal(literal)),
+        Operand::Path(segments) => {
+            let single = segments.iter().map(single).collect::<Option<Vec<_>>>();
+            let single = single
+                .ok_or_else(|| at.error("a path that may find more than one value to compare"))?;
+            all.push(exists(segments));
+            Ok(Comparable::SingularQuery(SingularQuery::Current(single)))
+        }
+    };
+    let (left, right) = (side(left, at_left)?, side(right, at_right)?);
+    let comparison = match operator {
+        "==" => Comparison::Eq(left, right),
+        "!=" => Comparison::Ne(left, right),
+        "<" => Comparison::Lt(left, right),
+        "<=" => Comparison::Lte(left, right),
+        ">" => Comparison::Gt(left, right),
+        _ => Comparison::Gte(left, right),
+    };
+    all.push(Filter::Atom(FilterAtom::cmp(Box::new(comparison))));
+    Ok(Filter::And(all))
+}
+
+fn single(segment: &Segment) -> Option<SingularQuerySegment> {
+    match segment {
+        Segment::Selector(Selector::Name(name)) => Some(SingularQuerySegment::Name(name.clone())),
+        Segment::Selector(Selector::Index(index)) => Some(SingularQuerySegment::Index(*index)),
+        _ => None,
+    }
+}

@@ -1,0 +1,172 @@
+//! A printed set of names read back: the inverse of [`super::NodeSet`].
+
+/// The most names that a text may stand for; no cluster has as many nodes.
+pub const MOST_NAMES: usize = 100_000;
+
+/// Why a text that is written as a set stands for none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoSet {
+    #[error("{0} runs backwards")]
+    Backwards(String),
+    #[error("it stands for more than {MOST_NAMES} names")]
+    TooMany,
+}
+
+/// The names that a text stands for: `cpu-9,gpu-[0001-0870,0901]`, in the order in which they are written.
+///
+/// `None` where it is not written as a set is printed: a single name, or an expression.
+pub fn expand(text: &str) -> Option<Result<Vec<String>, NoSet>> {
+    let groups = groups(text)?;
+    if groups.len() == 1 && groups[0].runs.is_empty() {
+        return None;
+    }
+    let mut names = Vec::new();
+    for group in groups {
+        if let Err(why) = group.expand(&mut names) {
+            return Some(Err(why));
+        }
+    }
+    Some(Ok(names))
+}
+
+/// Names that share what stands around their numbers.
+struct Group<'a> {
+    prefix: &'a str,
+    runs: Vec<(&'a str, &'a str)>,
+    suffix: &'a str,
+}
+
+impl Group<'_> {
+    fn expand(&self, names: &mut Vec<String>) -> Result<(), NoSet> {
+        let Group { prefix, suffix, .. } = self;
+        if self.runs.is_empty() {
+            names.push((*prefix).to_owned());
+        }
+        for (first, last) in &self.runs {
+            let value = |digits: &str| digits.parse::<u64>().map_err(|_| NoSet::TooMany);
+            let (from, to) = (value(first)?, value(last)?);
+            if from > to {
+                return Err(NoSet::Backwards(format!("{first}-{last}")));
+            }
+            if usize::try_from(to - from).map_or(true, |more| {
+                more >= MOST_NAMES - names.len().min(MOST_NAMES)
+            }) {
+                return Err(NoSet::TooMany);
+            }
+            // Zeros in front keep the width.
+            let width = match first.starts_with('0') {
+                true => first.len(),
+                false => 0,
+            };
+            names.extend((from..=to).map(|n| format!("{prefix}{n:0width$}{suffix}")));
+        }
+        match names.len() > MOST_NAMES {
+            true => Err(NoSet::TooMany),
+            false => Ok(()),
+        }
+    }
+}
+
+fn groups(text: &str) -> Option<Vec<Group<'_>>> {
+    let mut groups = Vec::new();
+    let mut rest = text;
+    loop {
+        let (group, after) = group(rest)?;
+        groups.push(group);
+        match after.strip_prefix(',') {
+            Some(after) => rest = after,
+            None => return after.is_empty().then_some(groups),
+        }
+    }
+}
+
+/// One group, and what follows it.
+fn group(text: &str) -> Option<(Group<'_>, &str)> {
+    let (prefix, rest) = plain(text);
+    let Some(inside) = rest.strip_prefix('[') else {
+        let group = Group {
+            prefix,
+            runs: Vec::new(),
+            suffix: "",
+        };
+        return (!prefix.is_empty()).then_some((group, rest));
+    };
+    let (inside, rest) = inside.split_once(']')?;
+    let runs: Option<Vec<_>> = inside.split(',').map(run).collect();
+    let (suffix, rest) = plain(rest);
+    let group = Group {
+        prefix,
+        runs: runs?,
+        suffix,
+    };
+    // A lone number is printed without brackets; in brackets it is a class of digits.
+    let lone = matches!(group.runs.as_slice(), [(first, last)] if first == last);
+    (!lone).then_some((group, rest))
+}
+
+fn run(text: &str) -> Option<(&str, &str)> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let number = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    (number(first) && number(last)).then_some((first, last))
+}
+
+/// The letters of names at the beginning, and the rest.
+fn plain(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '.'));
+    text.split_at(end.unwrap_or(text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_is_read() {
+        let read = |text| expand(text).map(|names| names.map(|n| n.join(" ")));
+        let names = |text: &str| Some(Ok(text.to_owned()));
+        assert_eq!(
+            read("gpu-[00097,00099-00101]"),
+            names("gpu-00097 gpu-00099 gpu-00100 gpu-00101")
+        );
+        assert_eq!(read("n[0-2]"), names("n0 n1 n2"));
+        assert_eq!(read("n[8-11].x"), names("n8.x n9.x n10.x n11.x"));
+        assert_eq!(read("cpu,n[0-1,00-01],b-2"), names("cpu n0 n1 n00 n01 b-2"));
+        assert_eq!(read("a,b"), names("a b"));
+        for other in [
+            "",
+            "a",
+            "a,",
+            ",a",
+            "n[12]",
+            "n[a-b]",
+            "n[0-",
+            "n[0-1]*",
+            "n[0-1]{2}",
+            "a|b",
+            "n[1-]",
+            "n[-1]",
+        ] {
+            assert_eq!(read(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_stands_for_too_much_is_refused_before_it_is_written_out() {
+        for many in [
+            "n[1-999999999999999999]",
+            "n[0-99999999999999999999999]",
+            "n[0-60000],m[0-60000]",
+            "n[0-100000]",
+        ] {
+            assert_eq!(expand(many), Some(Err(NoSet::TooMany)), "{many}");
+        }
+        assert_eq!(
+            expand("n[1-100000]").map(|n| n.map(|n| n.len())),
+            Some(Ok(MOST_NAMES))
+        );
+        assert_eq!(
+            expand("n[21-13]"),
+            Some(Err(NoSet::Backwards("21-13".to_owned())))
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! Text to lines of a given width.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::{Block, Content, Label, Line, Span, Text, plain};
+use crate::view::harmless;
+
+/// The place where a text goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Columns of the terminal; without one nothing is wrapped, so that `grep` and `awk` see whole lines.
+    pub width: Option<usize>,
+    /// Whether tables have a heading.
+    pub headers: bool,
+}
+
+impl Layout {
+    /// Not a terminal.
+    pub const PIPE: Layout = Layout {
+        width: None,
+        headers: true,
+    };
+
+    /// A terminal of so many columns.
+    pub fn columns(width: usize) -> Layout {
+        Layout {
+            width: Some(width),
+            headers: true,
+        }
+    }
+}
+
+/// Prose is not squeezed below this, however narrow the terminal.
+pub(in crate::view) const NARROWEST: usize = 20;
+
+/// Nor wider than this, however wide the terminal: longer lines are hard to read.
+const WIDEST: usize = 100;
+
+pub(super) fn lines(text: &Text, layout: Layout) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for Block { indent, content } in &text.blocks {
+        let room = layout.width.map(|width| width.saturating_sub(*indent));
+        let block = match content {
+            Content::Blank if lines.last().is_none_or(Line::is_empty) => continue,
+            Content::Blank => vec![Line::default()],
+            Content::Line(line) => vec![safe(line)],
+            Content::Paragraph(mark, line) => {
+                hanging(mark, &safe(line), room.map(|room| room.min(WIDEST)))
+            }
+            Content::Table(table) => table.lines(Layout {
+                width: room,
+                ..layout
+            }),
+        };
+        lines.extend(block.into_iter().map(|line| match *indent {
+            0 => line,
+            _ if line.is_empty() => line,
+            by => plain(" ".repeat(by)) + line,
+        }));
+    }
+    if lines.last().is_some_and(Line::is_empty) {
+        lines.pop();
+    }
+    lines
+}
+
+/// Everything passes here on its way to the terminal, so that no view has to think of it.
+pub(in crate::view) fn safe(line: &Line) -> Line {
+    let spans = line.spans.iter().map(|Span { label, text }| Span {
+        label: *label,
+        text: harmless(text).into_owned(),
+    });
+    Line {
+        spans: spans.collect(),
+    }
+}
+
+/// A paragraph behind a mark, its further lines under the first word.
+fn hanging(mark: &str, line: &Line, room: Option<usize>) -> Vec<Line> {
+    let hang = mark.width();
+    let room = room.map(|room| room.saturating_sub(hang));
+    let wrapped = wrap(line, room).into_iter().enumerate();
+    wrapped
+        .map(|(i, line)| match i {
+            0 => Line::default() + mark + line,
+            _ => Line::default() + " ".repeat(hang) + line,
+        })
+        .collect()
+}
+
+/// Breaks at blanks. A word that is too long stays whole: it is a name or an address, and wants to be copied.
+pub(in crate::view) fn wrap(line: &Line, room: Option<usize>) -> Vec<Line> {
+    let room = room.map_or(usize::MAX, |room| room.max(NARROWEST));
+    let mut lines = vec![Line::default()];
+    let mut used = 0;
+    for word in words(line) {
+        let width: usize = word.iter().map(|span| span.text.width()).sum();
+        let last = lines.last_mut().expect("it starts with one");
+        if used == 0 {
+            used = width;
+        } else if used + 1 + width > room {
+            lines.push(Line::default());
+            used = width;
+        } else {
+            // A blank within a command or a name belongs to it.
+            let label = match (last.spans.last(), word.first()) {
+                (Some(before), Some(after)) if before.label == after.label => before.label,
+                _ => Label::Plain,
+            };
+            last.push(label.on(" "));
+            used += 1 + width;
+        }
+        let last = lines.last_mut().expect("it starts with one");
+        word.into_iter().for_each(|span| last.push(span));
+    }
+    lines
+}
+
+/// The words of a line; one word may have several labels.
+fn words(line: &Line) -> Vec<Vec<Span>> {
+    let mut words: Vec<Vec<Span>> = Vec::new();
+    let mut inside = false;
+    for Span { label, text } in &line.spans {
+        for (i, part) in text.split(' ').enumerate() {
+            inside &= i == 0;
+            if part.is_empty() {
+                continue;
+            }
+            match words.last_mut() {
+                Some(word) if inside => word.push(label.on(part)),
+                _ => words.push(vec![label.on(part)]),
+            }
+            inside = true;
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::text::{command, error, name};
+
+    fn sample() -> Text {
+        let mut text = Text::new();
+        text.line(error("error") + " SKY101  deletion-waits-for-erroring-install  node/gpu-0001");
+        text.item(
+            "  - ",
+            "the package "
+                + name("shellscript")
+                + ", on "
+                + name("gpu-0001")
+                + ", has failed 12 times and waits; try "
+                + command("kubectl skyhook explain SKY101"),
+        );
+        text
+    }
+
+    #[test]
+    fn wraps_prose_under_its_first_word_and_leaves_lines_alone() {
+        assert_eq!(
+            sample().labelled(Layout::columns(40)),
+            "[error:error] SKY101  deletion-waits-for-erroring-install  node/gpu-0001\n\
+            \x20 - the package [name:shellscript], on\n\
+            \x20   [name:gpu-0001], has failed 12 times and\n\
+            \x20   waits; try [command:kubectl skyhook explain]\n\
+            \x20   [command:SKY101]\n"
+        );
+    }
+
+    #[test]
+    fn does_not_wrap_in_a_pipe() {
+        assert_eq!(
+            sample().plain(),
+            "error SKY101  deletion-waits-for-erroring-install  node/gpu-0001\n\
+            \x20 - the package shellscript, on gpu-0001, has failed 12 times and waits; \
+            try kubectl skyhook explain SKY101\n"
+        );
+    }
+
+    #[test]
+    fn a_cluster_cannot_break_out_of_its_line() {
+        let mut text = Text::new();
+        text.paragraph("a\nb\x1b[2Jc").blank().blank().line("x\ry");
+        assert_eq!(text.plain(), "a\\nb^[[2Jc\n\nx\\ry\n");
+    }
+}

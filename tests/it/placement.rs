@@ -1,0 +1,133 @@
+//! Where a package stands on a node: each view, wait and preview says the same.
+
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use crate::support::fake_api::FakeApi;
+use crate::support::run::{Ran, run};
+use crate::support::world::{Place, World};
+
+const OLD: World = World(Generation::Skyhook);
+
+fn driver(apply: bool) -> Value {
+    json!({"driver": {
+        "version": "1.0.0",
+        "image": "example.com/driver",
+        "uninstall": {"enabled": true, "apply": apply},
+    }})
+}
+
+fn with(fake: FakeApi, nodes: &[(&str, &str)]) -> FakeApi {
+    nodes.iter().fold(fake, |fake, (name, entry)| {
+        let entries: &[&str] = if entry.is_empty() { &[] } else { &[entry] };
+        fake.with(OLD.node(name, "complete", entries))
+    })
+}
+
+fn said(fake: &FakeApi, words: &str) -> Ran {
+    let served = fake.serve();
+    run(words).kubeconfig(&served.kubeconfig()).go()
+}
+
+#[test]
+fn what_was_uninstalled_is_absent_and_not_complete() {
+    let nodes = [("node-1", ""), ("node-2", "driver|1.0.0 config complete")];
+    let fake = with(OLD.serve(driver(true)), &nodes);
+    let package = &said(&fake, "status -o json").json()["items"][0]["packages"][0];
+    assert_eq!(
+        [&package["complete"], &package["absent"], &package["nodes"]],
+        [&json!(1), &json!(1), &json!(2)]
+    );
+    let page = said(&fake, "status").stdout;
+    assert!(page.contains("driver   1.0.0    1/2 absent  "), "{page}");
+    let rows = said(&fake, "node status -o json").json();
+    assert_eq!(rows[0]["packagesComplete"], 1);
+    assert_eq!(rows[1]["packagesComplete"], 0, "its uninstall is to come");
+}
+
+#[test]
+fn a_version_that_is_not_in_the_spec_is_not_under_way() {
+    let nodes = [("node-1", "driver|0.9.0 config complete")];
+    let fake = with(OLD.serve(driver(true)), &nodes);
+    let ran = said(&fake, "package status --skyhook gpu");
+    assert_eq!(
+        ran.stderr,
+        "1 package on 1 node: 1 absent, 1 not in the spec\n"
+    );
+}
+
+#[test]
+fn every_uninstall_that_was_taken_back_and_still_runs_is_told() {
+    let nodes = ["node-1", "node-2"];
+    let complete = nodes.map(|node| (node, "driver|1.0.0 config complete"));
+    let mut fake = with(OLD.serve(driver(false)), &complete);
+    for node in nodes {
+        let place = Place {
+            node,
+            stage: "uninstall",
+            ..Place::default()
+        };
+        let name = format!("pod-{node}");
+        fake = fake.with(OLD.pod(&name, &place, "Pending", &["driver-uninstall running"]));
+    }
+    let rows = said(&fake, "uninstall status -o json").json();
+    for (row, node) in rows["items"].as_array().expect("rows").iter().zip(nodes) {
+        let because = format!("taken back, but pod/pod-{node} still runs");
+        assert_eq!(
+            (&row["because"], &row["nodeName"]),
+            (&json!(because), &json!(node))
+        );
+    }
+}
+
+#[test]
+fn an_uninstall_starts_only_after_the_stage_at_work() {
+    let mut gpu = OLD.skyhook("paused", driver(true));
+    gpu["metadata"]["annotations"] = json!({Generation::Skyhook.key("pause"): "true"});
+    let nodes = [
+        ("node-1", "driver|1.0.0 apply erroring"),
+        ("node-2", "driver|1.0.0 apply complete"),
+        ("node-3", "driver|1.0.0 uninstall in_progress"),
+    ];
+    let fake = with(OLD.serve(driver(true)).with(gpu), &nodes);
+    let preview = said(&fake, "resume gpu --dry-run").stdout;
+    for begins in [
+        "- the operator goes on with driver on 1 node\n",
+        "- the uninstall of driver starts on 1 node\n",
+        "- the uninstall of driver continues on 1 node\n",
+    ] {
+        assert!(preview.contains(begins), "{begins}{preview}");
+    }
+}
+
+#[test]
+fn an_uninstall_that_is_to_come_is_not_complete() {
+    let nodes = [("node-1", "driver|1.0.0 config complete")];
+    let fake = with(OLD.serve(driver(true)), &nodes);
+    fake.load(OLD.skyhook("complete", driver(true)));
+    let ran = said(&fake, "wait gpu --timeout 1s --interval 10ms");
+    assert_eq!(ran.code, Some(5), "{}", ran.transcript());
+}
+
+#[test]
+fn nodes_that_are_not_selected_do_not_hold_up_an_uninstall() {
+    let mut gpu = OLD.skyhook("complete", driver(true));
+    gpu["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": "gpu"}});
+    let nodes = [("node-1", "driver|1.0.0 config complete")];
+    let fake = with(OLD.serve(driver(true)).with(gpu), &nodes);
+    let mut selected = OLD.node("node-2", "complete", &[]);
+    selected["metadata"]["labels"] = json!({"pool": "gpu"});
+    fake.load(selected);
+    let ran = said(
+        &fake,
+        "wait gpu --for=uninstalled=driver --timeout 2s --interval 10ms",
+    );
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    let status = said(&fake, "uninstall status gpu driver -o json").json();
+    let left = &status["items"][0];
+    assert_eq!(left["nodeName"], "node-1", "{status}");
+    assert_eq!(
+        left["because"], "the node is no longer selected",
+        "{status}"
+    );
+}

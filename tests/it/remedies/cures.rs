@@ -1,0 +1,161 @@
+//! Every command that a rule advises is carried out on the model of the cluster, is no graver than announced, cures what it
+//! is for, and can be taken back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use kubectl_skyhook::cluster::dump;
+use kubectl_skyhook::plan::{Grade, Plan};
+use kubectl_skyhook::rules::{self, Remedy, Scope};
+
+use super::captures;
+use crate::support::marks;
+use crate::support::model::{self, carry_out, tidy};
+use crate::support::run::Run;
+
+/// Where the pause was lifted too early, the first remedy is to pause it once more: this one follows it.
+const FOLLOWS: [(&str, &str); 1] = [("SKY208", "resume")];
+
+/// One remedy of a finding in a capture.
+struct Case {
+    capture: PathBuf,
+    code: &'static str,
+    mark: String,
+    remedy: Remedy,
+}
+
+/// Each rule with each command that it advises, once for each kind of capture.
+fn cases() -> Vec<Case> {
+    let mut cases = BTreeMap::new();
+    for capture in captures() {
+        let cluster = dump::load(std::slice::from_ref(&capture), None).expect("a capture");
+        for finding in rules::diagnose(&cluster, &Scope::default()).findings {
+            for remedy in &finding.remedies {
+                let ours = remedy
+                    .argv
+                    .starts_with(&["kubectl".to_owned(), "skyhook".to_owned()]);
+                if !ours || remedy.grade == Grade::B0 {
+                    continue;
+                }
+                if FOLLOWS.contains(&(finding.rule.code, &verb(remedy))) {
+                    continue;
+                }
+                let key = (finding.rule.code, verb(remedy), capture.is_dir());
+                cases.entry(key).or_insert_with(|| Case {
+                    capture: capture.clone(),
+                    code: finding.rule.code,
+                    mark: marks::of_finding(&finding),
+                    remedy: remedy.clone(),
+                });
+            }
+        }
+    }
+    cases.into_values().collect()
+}
+
+/// The words before the first name, and the flags: what the command does, whatever it is done to.
+fn verb(remedy: &Remedy) -> String {
+    const GROUPS: [&str; 6] = [
+        "node",
+        "package",
+        "finalizer",
+        "deployment-policy",
+        "uninstall",
+        "cordon",
+    ];
+    let own = &remedy.argv[2..];
+    let words = 1 + usize::from(GROUPS.contains(&own[0].as_str()) && own[0] != "uninstall");
+    let flags = own.iter().filter(|w| w.starts_with("--"));
+    own[..words]
+        .iter()
+        .chain(flags)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The marks of what a rule finds in a capture, whatever its severity.
+fn found(capture: &Path, code: &str) -> BTreeSet<String> {
+    let Ok(cluster) = dump::load(&[capture.to_owned()], None) else {
+        return BTreeSet::new();
+    };
+    let scope = Scope {
+        rules: rules::find(code).into_iter().collect(),
+        ..Scope::default()
+    };
+    let report = rules::diagnose(&cluster, &scope);
+    report.findings.iter().map(marks::of_finding).collect()
+}
+
+/// What is wrong about a remedy, if anything.
+fn tried(case: &Case) -> Result<(), String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, after) = (
+        folder.path().join("plan.json"),
+        folder.path().join("after.yaml"),
+    );
+    let own = case.remedy.argv[2..].iter().cloned();
+    let rest = [
+        "--from",
+        &case.capture.display().to_string(),
+        "--plan-out",
+        &file.display().to_string(),
+    ]
+    .map(str::to_owned);
+    let ran = Run::new(own.chain(rest)).go();
+    // Files that hold none of a kind prove nothing; a server would be sure.
+    if ran.stderr.contains("the files given hold no ") {
+        return Ok(());
+    }
+    let text = std::fs::read_to_string(&file)
+        .map_err(|_| format!("no plan: {}{}", ran.stdout, ran.stderr))?;
+    let plan = Plan::load(&text).expect("a plan");
+    if plan.is_empty() {
+        return Err("does nothing".to_owned());
+    }
+    if plan.grade() > case.remedy.grade {
+        return Err(format!(
+            "is {}, and is announced as {}",
+            plan.grade(),
+            case.remedy.grade
+        ));
+    }
+    let before = tidy(model::captured(&case.capture));
+    let mut cluster = before.clone();
+    carry_out(&plan.stages, &mut cluster).map_err(|why| format!("cannot be carried out: {why}"))?;
+    model::write(&cluster, &after);
+    let (stages, lost) = plan.inverse();
+    if lost.is_empty() {
+        carry_out(&stages, &mut cluster).map_err(|why| format!("cannot be taken back: {why}"))?;
+        if tidy(cluster) != before {
+            return Err("undo does not lead back".to_owned());
+        }
+    }
+    match found(&after, case.code).contains(&case.mark) {
+        true => Err("does not cure".to_owned()),
+        false => Ok(()),
+    }
+}
+
+#[test]
+fn remedies_cure_on_the_model_and_are_taken_back() {
+    let cases = cases();
+    assert!(!cases.is_empty());
+    let mut wrong = String::new();
+    for case in &cases {
+        if let Err(why) = tried(case) {
+            let name = case
+                .capture
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy();
+            wrong.push_str(&format!(
+                "{} {} ({name}, {}): {why}\n",
+                case.code,
+                verb(&case.remedy),
+                case.mark
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}

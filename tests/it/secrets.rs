@@ -1,0 +1,260 @@
+//! No secret that is typed or configured is said or kept, wherever it stands and whatever is done.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::run::{Ran, Run};
+use crate::support::stage::Stage;
+
+const SECRET: &str = "hunter2-canary";
+
+/// The words before and after those of a command, that give it a secret. SCHEME and HOST are the server's.
+const TYPED: &[(&str, &str)] = &[
+    ("", "--token SECRET"),
+    ("", "--token=SECRET"),
+    ("--token SECRET", ""),
+    ("--token=SECRET", ""),
+    ("--token SECRET", "--token=other"),
+    ("", "-s SCHEMEme:SECRET@HOST"),
+    ("", "-sSCHEMEme:SECRET@HOST"),
+    ("", "-s=SCHEMEme:SECRET@HOST"),
+    ("", "-vs SCHEMEme:SECRET@HOST"),
+    ("-s SCHEMEme:SECRET@HOST", ""),
+    ("", "--server SCHEMEme:SECRET@HOST"),
+    ("", "--server=SCHEMEme:SECRET@HOST"),
+    ("", "--server me:SECRET@HOST"),
+    ("", "--server SCHEMESECRET@HOST"),
+    ("", "-s SCHEMEHOST?token=SECRET"),
+    ("", "-sSCHEMEHOST/?SECRET"),
+    ("", "--server=SCHEMEHOST/?a=b&c=SECRET"),
+];
+
+/// What is done with it, one after the other.
+const DONE: &[&str] = &[
+    "status",
+    "diagnose -v=10",
+    "pause gpu-tune -y --reason night",
+    "pause gpu-tune --dry-run=server",
+    "pause gpu-tune --plan-out PLAN",
+    "journal list -o json",
+    "journal list -o wide",
+    "journal show",
+    "journal show -o yaml",
+    "undo --dry-run -v=9",
+    "undo -y",
+    "package logs driver --skyhook gpu-tune",
+];
+
+fn words(text: &str, stage: &Stage) -> Vec<String> {
+    let host = stage.served.url.trim_start_matches("http://");
+    let plan = stage.state.path().join("plan.json").display().to_string();
+    let filled = text
+        .replace("SCHEME", "http://")
+        .replace("HOST", host)
+        .replace("SECRET", SECRET)
+        .replace("PLAN", &plan);
+    filled.split_whitespace().map(str::to_owned).collect()
+}
+
+fn run(stage: &Stage, words: &[String]) -> Ran {
+    Run::new(words)
+        .kubeconfig(&stage.served.kubeconfig())
+        .env("XDG_STATE_HOME", stage.state.path())
+        .go()
+}
+
+/// The files below a folder, with what is in them.
+fn files(folder: &Path) -> Vec<(String, String)> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => files(&path),
+            false => {
+                let text = std::fs::read(&path).expect("a file");
+                let text = String::from_utf8_lossy(&text).into_owned();
+                vec![(path.display().to_string(), text)]
+            }
+        })
+        .collect()
+}
+
+fn says_nothing(ran: &Ran, stage: &Stage) {
+    let said = ran.transcript();
+    // The first line is what was typed.
+    let said = said.split_once('\n').map_or("", |(_, said)| said);
+    assert!(!said.contains(SECRET), "{}", ran.transcript());
+    for (path, text) in files(stage.state.path()) {
+        assert!(
+            !text.contains(SECRET),
+            "{path}: {text}\n{}",
+            ran.transcript()
+        );
+    }
+}
+
+#[test]
+fn of_the_command_line() {
+    for (before, after) in TYPED {
+        let stage = Stage::of("complete");
+        for done in DONE {
+            let words = words(&format!("{before} {done} {after}"), &stage);
+            let ran = run(&stage, &words);
+            assert_ne!(ran.code, Some(64), "{}", ran.transcript());
+            says_nothing(&ran, &stage);
+        }
+        let journals = files(&stage.state.path().join("kubectl-skyhook/journal"));
+        assert_eq!(
+            journals.len(),
+            2,
+            "{before} {after}: one of pause, one of undo"
+        );
+    }
+}
+
+#[test]
+fn of_a_server_that_cannot_be_reached_or_is_none() {
+    let stage = Stage::of("complete");
+    for server in [
+        "http://me:SECRET@127.0.0.1:1",
+        "http://127.0.0.1:1?token=SECRET",
+        "https://me:SECRET@HOST",
+        "http://me:SECRET@no.such.host.invalid",
+        "ftp://me:SECRET@HOST",
+        "http://me:SECRET@",
+        "http://[me:SECRET@HOST",
+        "http://HOST:x?a=SECRET",
+    ] {
+        for done in ["status", "pause gpu-tune -y", "undo -y", "diagnose -v=10"] {
+            let words = words(&format!("{done} --server {server}"), &stage);
+            let ran = run(&stage, &words);
+            assert_ne!(ran.code, Some(0), "{}", ran.transcript());
+            says_nothing(&ran, &stage);
+        }
+    }
+}
+
+#[test]
+fn of_the_kubeconfig_and_the_environment() {
+    let stage = Stage::of("complete");
+    let url = &stage.served.url;
+    let host = url.trim_start_matches("http://");
+    let proxy = format!("http://me:{SECRET}@127.0.0.1:1");
+    let config = |server: String, cluster: Value, user: Value| {
+        let mut cluster = cluster;
+        cluster["server"] = json!(server);
+        json!({"apiVersion": "v1", "kind": "Config", "current-context": "x",
+            "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+            "clusters": [{"name": "x", "cluster": cluster}], "users": [{"name": "x", "user": user}]})
+        .to_string()
+    };
+    let failing = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "interactiveMode": "Never",
+        "args": ["-c", format!("echo 'GET https://me:{SECRET}@idp/?token={SECRET} failed' >&2; exit 1")]});
+    for (n, (config, proxied)) in [
+        (
+            config(format!("http://me:{SECRET}@{host}"), json!({}), json!({})),
+            "",
+        ),
+        (
+            config(format!("{url}?token={SECRET}"), json!({}), json!({})),
+            "",
+        ),
+        (config(url.clone(), json!({}), json!({"token": SECRET})), ""),
+        (
+            config(
+                url.clone(),
+                json!({}),
+                json!({"username": "me", "password": SECRET}),
+            ),
+            "",
+        ),
+        (
+            config(url.clone(), json!({"proxy-url": proxy}), json!({})),
+            "",
+        ),
+        (
+            config(
+                url.clone(),
+                json!({"proxy-url": format!("gopher://me:{SECRET}@x")}),
+                json!({}),
+            ),
+            "",
+        ),
+        (
+            config("http://cluster.invalid".into(), json!({}), json!({})),
+            &*proxy,
+        ),
+        (config(url.clone(), json!({}), json!({"exec": failing})), ""),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = stage.served.dir().join(format!("config-{n}"));
+        std::fs::write(&path, config).expect("a file");
+        for done in [
+            "status",
+            "pause gpu-tune -y",
+            "journal show -o json",
+            "undo -y",
+            "diagnose -v=10",
+        ] {
+            let ran = Run::new(done.split(' '))
+                .kubeconfig(&path)
+                .env("XDG_STATE_HOME", stage.state.path())
+                .env("HTTP_PROXY", proxied)
+                .go();
+            says_nothing(&ran, &stage);
+        }
+    }
+}
+
+/// What an older version wrote into a journal stays there, and is not shown.
+#[test]
+fn of_an_old_journal() {
+    let stage = Stage::of("complete");
+    assert_eq!(stage.run("pause gpu-tune -y").code, Some(0));
+    let (path, text) = files(stage.state.path()).remove(0);
+    let (begun, rest) = text.split_once('\n').expect("lines");
+    let mut begun: Value = serde_json::from_str(begun).expect("JSON");
+    begun["begun"]["command"] = json!([
+        "kubectl-skyhook",
+        "pause",
+        "gpu-tune",
+        "--token",
+        SECRET,
+        format!("-shttp://me:{SECRET}@host"),
+        "-y"
+    ]);
+    begun["begun"]["server"] = json!(format!("{}?token={SECRET}", stage.served.url));
+    std::fs::write(path, format!("{begun}\n{rest}")).expect("a file");
+    for words in [
+        "journal list -o wide",
+        "journal list -o json",
+        "journal list -o jsonpath={.items[*].command}",
+        "journal show",
+        "journal show -o json",
+        "journal show -o yaml",
+        "journal show -o custom-columns=C:.begun.command,S:.begun.server",
+        "undo --dry-run",
+        "undo -y",
+    ] {
+        let ran = stage.run(words);
+        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        assert!(!ran.transcript().contains(SECRET), "{}", ran.transcript());
+    }
+    let shown = stage.run("journal list -o json").json();
+    assert_eq!(
+        shown["items"][1]["command"],
+        json!([
+            "kubectl-skyhook",
+            "pause",
+            "gpu-tune",
+            "--token",
+            "<masked>",
+            "-shttp://host",
+            "-y"
+        ])
+    );
+    assert_eq!(shown["items"][1]["server"], json!(stage.served.url));
+}

@@ -1,0 +1,49 @@
+//! The binary on a terminal, up to a question and after it.
+
+use std::process::Command;
+use std::time::Duration;
+
+use expectrl::process::unix::WaitStatus;
+use expectrl::session::OsSession;
+use expectrl::{Eof, Expect, Session};
+
+use super::stage::Stage;
+
+pub struct Terminal {
+    session: OsSession,
+}
+
+impl Terminal {
+    /// Runs the binary with these words, until it asks this.
+    pub fn of(stage: &Stage, words: &str, question: &str) -> Terminal {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
+        command
+            .args(words.split_whitespace())
+            .env_clear()
+            .env("HOME", stage.state.path())
+            .env("XDG_STATE_HOME", stage.state.path())
+            .env("TERM", "xterm")
+            .env("NO_COLOR", "1")
+            .env("KUBECONFIG", stage.served.kubeconfig());
+        Terminal::running(command, question)
+    }
+
+    /// Runs a command, until it says this.
+    pub fn running(command: Command, question: &str) -> Terminal {
+        let mut session = Session::spawn(command).expect("it starts on a terminal");
+        session.set_expect_timeout(Some(Duration::from_secs(60)));
+        session.expect(question).expect("it asks");
+        Terminal { session }
+    }
+
+    /// Types this; the rest of what is said, and the exit code.
+    pub fn answer(mut self, keys: &[u8]) -> (String, i32) {
+        self.session.send(keys).expect("it listens");
+        let rest = self.session.expect(Eof).expect("it ends");
+        let said = String::from_utf8_lossy(rest.as_bytes()).into_owned();
+        match self.session.get_process().wait().expect("it has ended") {
+            WaitStatus::Exited(_, code) => (said, code),
+            other => panic!("{other:?}: {said}"),
+        }
+    }
+}

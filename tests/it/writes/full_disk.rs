@@ -1,0 +1,98 @@
+//! A disk that is full while the journal is written.
+
+use std::process::Command;
+
+use kubectl_skyhook::api::Generation;
+use serde_json::json;
+
+use super::{Stage, expect};
+use crate::support::world::World;
+
+const WORLD: World = World(Generation::Skyhook);
+const NODES: usize = 60;
+const RESET: &str = "reset gpu --confirm --no-pause --max-parallel 1";
+
+fn wide() -> Stage {
+    let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
+    let fake = WORLD.serve(driver);
+    for number in 0..NODES {
+        let name = format!("node-{number:02}");
+        fake.load(WORLD.node(&name, "complete", &["driver|1.0.0 config complete"]));
+    }
+    Stage::over(fake)
+}
+
+/// The size of the journal before anything is done: its first line.
+fn first_line() -> usize {
+    let stage = wide();
+    expect(&stage.run(RESET), 0);
+    let folder = stage.state.path().join("kubectl-skyhook/journal");
+    let mut files = std::fs::read_dir(folder).expect("a folder");
+    let path = files.next().expect("a journal").expect("an entry").path();
+    let text = std::fs::read_to_string(path).expect("text");
+    text.lines().next().expect("a line").len()
+}
+
+#[test]
+fn nothing_is_written_that_the_journal_does_not_hold() {
+    // In units of the shell, with room for a few lines more.
+    let blocks = first_line() / 512 + 2;
+    let stage = wide();
+    let nodes = || {
+        (0..NODES).map(|n| stage.node(&format!("node-{n:02}"))["metadata"]["annotations"].clone())
+    };
+    let before: Vec<_> = nodes().collect();
+    let output = Command::new("sh")
+        .args([
+            "-c",
+            &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {RESET}"),
+        ])
+        .arg(env!("CARGO_BIN_EXE_kubectl-skyhook"))
+        .env("KUBECONFIG", stage.served.kubeconfig())
+        .env("XDG_STATE_HOME", stage.state.path())
+        .output()
+        .expect("a shell");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(4), "{out}{err}");
+    let said = "stopped: the journal cannot be written (File too large";
+    assert!(out.contains(said), "{out}{err}");
+    let writes = stage.writes().len();
+    assert!(writes > 0 && writes < NODES, "{writes}: {out}{err}");
+    // What was done is taken back all the same.
+    let undone = stage.run("undo --confirm");
+    expect(&undone, 0);
+    assert!(
+        undone.stderr.contains("cannot be read, and"),
+        "{}",
+        undone.transcript()
+    );
+    assert_eq!(nodes().collect::<Vec<_>>(), before);
+}
+
+#[test]
+fn a_torn_line_in_the_middle_is_left_out_and_said() {
+    let stage = Stage::of("apply-erroring");
+    let before = stage.objects();
+    expect(&stage.run("reset gpu-tune --confirm --no-pause"), 0);
+    let folder = stage.state.path().join("kubectl-skyhook/journal");
+    let mut files = std::fs::read_dir(folder).expect("a folder");
+    let path = files.next().expect("a journal").expect("an entry").path();
+    let text = std::fs::read_to_string(&path).expect("text");
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    // The second one was torn, and the third one is glued to what was left of it.
+    let glued = format!("{}{}", &lines[1][..9], lines[2]);
+    lines.splice(1..3, [glued]);
+    std::fs::write(&path, lines.join("\n") + "\n").expect("it is written");
+    for words in ["journal list", "journal show", "undo --confirm"] {
+        let ran = stage.run(words);
+        expect(&ran, 0);
+        assert!(
+            ran.stderr
+                .contains(": line 2 cannot be read, and is left out"),
+            "{}",
+            ran.transcript()
+        );
+    }
+    assert_eq!(stage.objects(), before);
+}

@@ -1,0 +1,336 @@
+//! Our own pause around a reset: whose it is, what somebody else pauses meanwhile, and what a reset leaves that has not
+//! come to its end.
+
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use super::{CR, Stage, expect};
+use crate::support::fake_api::{Reply, State};
+use crate::support::run::{Child, Ran};
+
+const RESET: &str = "reset gpu-tune --confirm";
+const HOLD: &str = "kubectl-skyhook/hold";
+const REASON: &str = "kubectl-skyhook/pause-reason";
+
+fn erroring() -> Stage {
+    Stage::of("apply-erroring")
+}
+
+impl Stage {
+    fn annotation(&self, key: &str) -> Value {
+        self.cr().expect("it is there")["metadata"]["annotations"][key].clone()
+    }
+
+    /// Whether a reset has gone all the way, and who has paused it then.
+    fn reset_and_paused(&self) -> (bool, Value, Value) {
+        let nodes = ["node-1", "node-2", "node-3"];
+        let reset = nodes.iter().all(|n| self.keys(n).is_empty());
+        (reset, self.noted("pause"), self.annotation(HOLD))
+    }
+
+    /// Something happens while a reset is at work.
+    fn while_it_resets(&self, act: impl FnOnce()) -> Ran {
+        self.fake.on("PATCH nodes node-2").reply(429);
+        let at_work = || self.writes().iter().any(|w| w.ends_with("nodes/node-2"));
+        self.with_operator(|| {
+            std::thread::scope(|scope| {
+                let reset = scope.spawn(|| self.run(RESET));
+                while !at_work() {
+                    assert!(!reset.is_finished(), "it ends without a word to node-2");
+                    std::thread::yield_now();
+                }
+                act();
+                self.fake.heal();
+                reset.join().expect("it ends")
+            })
+        })
+    }
+
+    /// A reset that is killed while it is at work.
+    fn killed(&self) {
+        let child = Child::default();
+        let at = self.fake.on("PATCH nodes node-2").nth(1);
+        at.after(child.kill());
+        let ran = self.with_operator(|| self.command(RESET).child(&child).go());
+        assert_eq!(ran.code, None, "{}", ran.transcript());
+        assert_eq!(self.noted("pause"), json!("true"));
+        self.fake.heal();
+    }
+}
+
+const DONE: (bool, Value, Value) = (true, Value::Null, Value::Null);
+
+#[test]
+fn a_pause_of_somebody_else_outlives_the_reset() {
+    let stage = erroring();
+    let ran = stage.while_it_resets(|| {
+        let pause = stage.run("pause gpu-tune --confirm --reason mine");
+        expect(&pause, 0);
+        let said = "it stays paused once that command has ended";
+        assert!(pause.stderr.contains(said), "{}", pause.transcript());
+    });
+    expect(&ran, 0);
+    let said = "skyhook/gpu-tune stays paused: paused by someone else while this ran";
+    assert!(ran.stderr.contains(said), "{}", ran.transcript());
+    assert_eq!(stage.reset_and_paused(), (true, json!("true"), Value::Null));
+    assert_eq!(stage.annotation(REASON), json!("mine"));
+}
+
+#[test]
+fn a_pause_without_a_reason_takes_the_place_of_ours_as_well() {
+    let stage = erroring();
+    let ran = stage.while_it_resets(|| expect(&stage.run("pause gpu-tune --confirm"), 0));
+    expect(&ran, 0);
+    assert_eq!(stage.reset_and_paused(), (true, json!("true"), Value::Null));
+    assert_eq!(stage.annotation(REASON), Value::Null);
+}
+
+/// Taken off and set again by another program, the value is the same; who wrote it is not.
+#[test]
+fn a_pause_that_another_program_has_written_stays() {
+    let stage = erroring();
+    let ran = stage.while_it_resets(|| {
+        stage.fake.change(|state: &mut State| {
+            let mut cr = state
+                .store
+                .find("skyhooks", "", CR)
+                .cloned()
+                .expect("it is there");
+            let key = format!("f:{}", Generation::Skyhook.key("pause"));
+            cr["metadata"]["managedFields"] = json!([{
+                "manager": "kubectl-annotate",
+                "operation": "Update",
+                "fieldsV1": {"f:metadata": {"f:annotations": {key: {}}}},
+            }]);
+            state.store.load(cr);
+        });
+    });
+    expect(&ran, 0);
+    let said = "skyhook/gpu-tune stays paused: kubectl-annotate wants it as well";
+    assert!(ran.stderr.contains(said), "{}", ran.transcript());
+    assert_eq!(stage.reset_and_paused(), (true, json!("true"), Value::Null));
+    assert_eq!(stage.annotation(REASON), Value::Null);
+}
+
+#[test]
+fn a_second_reset_does_not_take_the_pause_of_the_first_for_its_own() {
+    let stage = erroring();
+    let ran = stage.while_it_resets(|| {
+        for words in [RESET, "resume gpu-tune --confirm"] {
+            let ran = stage.run(words);
+            expect(&ran, 3);
+            for said in [
+                "skyhook/gpu-tune is held by ",
+                " for: reset gpu-tune on 3 nodes",
+                "nothing was changed",
+                "kubectl skyhook resume gpu-tune",
+            ] {
+                assert!(ran.stderr.contains(said), "{said}: {}", ran.transcript());
+            }
+        }
+        assert_eq!(stage.noted("pause"), json!("true"));
+    });
+    expect(&ran, 0);
+    assert_eq!(stage.reset_and_paused(), DONE);
+}
+
+#[test]
+fn a_resume_that_is_forced_is_no_obstacle_to_the_end() {
+    let stage = erroring();
+    let ran = stage.while_it_resets(|| {
+        let ran = stage.run("resume gpu-tune --confirm --force");
+        expect(&ran, 0);
+        assert!(
+            ran.stderr.contains("may be at work still"),
+            "{}",
+            ran.transcript()
+        );
+    });
+    expect(&ran, 0);
+    assert_eq!(stage.reset_and_paused(), DONE);
+}
+
+/// The value goes there and back: a request that comes late would find the old one.
+#[test]
+fn the_pause_and_its_end_test_the_version_of_the_object() {
+    let stage = erroring();
+    expect(&stage.with_operator(|| stage.run(RESET)), 0);
+    let of_cr = |w: &&crate::support::fake_api::Logged| w.path.ends_with("skyhooks/gpu-tune");
+    let writes = stage.fake.writes();
+    let late: Vec<&Value> = writes.iter().filter(of_cr).map(|w| &w.body).collect();
+    assert_eq!(late.len(), 2);
+    let now = stage.cr().expect("it is there")["metadata"]["resourceVersion"].clone();
+    for body in late {
+        let mut operations = body.as_array().expect("a JSON Patch").iter();
+        let test = operations.find(|o| o["path"] == "/metadata/resourceVersion");
+        let test = test.unwrap_or_else(|| panic!("{body}"));
+        assert_eq!(test["op"], "test");
+        assert_ne!(test["value"], now);
+    }
+}
+
+/// The operator writes the status of the object in between, so that its version is another one.
+#[test]
+fn an_object_that_was_written_to_in_between_is_looked_at_again() {
+    let stage = erroring();
+    for nth in [1, 2, 3] {
+        stage
+            .fake
+            .on("PATCH skyhooks")
+            .nth(nth)
+            .after(|state: &mut State| {
+                let mut cr = state
+                    .store
+                    .find("skyhooks", "", CR)
+                    .cloned()
+                    .expect("it is there");
+                cr["status"]["observedGeneration"] = json!(7);
+                state.store.load(cr);
+            });
+    }
+    expect(&stage.with_operator(|| stage.run(RESET)), 0);
+    assert_eq!(stage.reset_and_paused(), DONE);
+}
+
+#[test]
+fn an_end_of_the_pause_that_fails_is_the_last_word_and_the_same_command_makes_it_good() {
+    for reply in [
+        Reply::from(401),
+        Reply::from(403),
+        Reply::from(422),
+        Reply::Cut,
+    ] {
+        let stage = erroring();
+        // The first one is the pause, and all others are tries to end it.
+        let tries = stage.fake.on("PATCH skyhooks").nth(2).times(100);
+        tries.reply(reply);
+        let ran = stage.with_operator(|| stage.run(RESET));
+        expect(&ran, 4);
+        let says = "warning: skyhook/gpu-tune is still paused by this command; to resume it: \
+                    kubectl skyhook resume gpu-tune\n";
+        assert!(ran.stderr.ends_with(says), "{}", ran.transcript());
+        assert_eq!(stage.noted("pause"), json!("true"));
+        stage.fake.heal();
+        let again = stage.with_operator(|| stage.run(RESET));
+        expect(&again, 0);
+        assert_eq!(stage.reset_and_paused(), DONE, "{}", again.transcript());
+    }
+}
+
+#[test]
+fn a_reset_that_is_killed_is_found_and_each_way_on_ends_the_pause() {
+    for (words, reset) in [
+        ("resume gpu-tune --confirm", false),
+        (RESET, true),
+        ("undo --confirm", false),
+        (
+            "package rerun driver --skyhook gpu-tune --all-nodes --confirm",
+            false,
+        ),
+    ] {
+        let stage = erroring();
+        let before = stage.objects();
+        stage.killed();
+        let report = stage.run("diagnose stuck -o json");
+        let found: Vec<Value> = report.json()["findings"]
+            .as_array()
+            .expect("a list")
+            .clone();
+        let codes: Vec<&Value> = found.iter().map(|f| &f["code"]).collect();
+        assert!(codes.contains(&&json!("SKY311")), "{codes:?}");
+        assert!(!codes.contains(&&json!("SKY308")), "{codes:?}");
+        let ran = stage.with_operator(|| stage.run(words));
+        expect(&ran, 0);
+        let after = stage.reset_and_paused();
+        assert_eq!(
+            (&after.1, &after.2),
+            (&Value::Null, &Value::Null),
+            "{}",
+            ran.transcript()
+        );
+        assert_eq!(stage.annotation(REASON), Value::Null);
+        assert!(after.0 || !reset, "{}", ran.transcript());
+        if words.starts_with("undo") {
+            let mut now = stage.objects();
+            now[3]["status"] = before[3]["status"].clone();
+            assert!(now == before, "{}", ran.transcript());
+        }
+    }
+}
+
+/// It is killed right after the pause, before anything else is done.
+#[test]
+fn a_pause_that_nothing_has_followed_is_taken_back() {
+    for theirs in [false, true] {
+        let stage = erroring();
+        let before = stage.objects();
+        let child = Child::default();
+        stage.fake.on("GET skyhooks").nth(2).after(child.kill());
+        let ran = stage.command(RESET).child(&child).go();
+        assert_eq!(ran.code, None, "{}", ran.transcript());
+        stage.fake.heal();
+        assert_eq!(stage.noted("pause"), json!("true"));
+        let list = stage.run("journal list -o json").json();
+        let id = list["items"][0]["id"].as_str().expect("an id").to_owned();
+        // Somebody has paused it on purpose: then nothing of ours is there to be taken back.
+        if theirs {
+            expect(&stage.run("pause gpu-tune --confirm --reason mine"), 0);
+        }
+        let undone = stage.run(&format!("undo {id} --confirm"));
+        expect(&undone, 0);
+        match theirs {
+            false => assert!(stage.objects() == before, "{}", undone.transcript()),
+            true => assert_eq!(stage.annotation(REASON), json!("mine")),
+        }
+        assert_eq!(
+            stage.noted("pause"),
+            if theirs { json!("true") } else { Value::Null }
+        );
+    }
+}
+
+#[test]
+fn an_undo_of_a_reset_that_took_a_pause_over_does_not_put_it_back() {
+    let stage = erroring();
+    stage.killed();
+    expect(&stage.with_operator(|| stage.run(RESET)), 0);
+    assert_eq!(stage.reset_and_paused(), DONE);
+    let undone = stage.with_operator(|| stage.run("undo --confirm"));
+    expect(&undone, 0);
+    assert_eq!(stage.noted("pause"), Value::Null, "{}", undone.transcript());
+    assert_eq!(stage.annotation(HOLD), Value::Null);
+}
+
+/// Where their process runs cannot be seen, and they may be at work still.
+#[test]
+fn a_hold_of_another_machine_is_theirs_until_it_is_old() {
+    for (since, theirs) in [
+        (kubectl_skyhook::ctx::now(), true),
+        (jiff::Timestamp::UNIX_EPOCH, false),
+    ] {
+        let stage = erroring();
+        let mut cr = stage.cr().expect("it is there");
+        let hold = json!({"by": "ann@laptop", "machine": "laptop", "process": 1, "since": since.to_string()});
+        cr["metadata"]["annotations"] = json!({
+            Generation::Skyhook.key("pause"): "true",
+            REASON: "held for: reset gpu-tune on 3 nodes",
+            HOLD: hold.to_string(),
+        });
+        stage.fake.load(cr);
+        let ran = stage.with_operator(|| stage.run(RESET));
+        expect(&ran, if theirs { 3 } else { 0 });
+        assert_eq!(
+            ran.stderr.contains("is held by ann@laptop for: reset"),
+            theirs,
+            "{}",
+            ran.transcript()
+        );
+        // What is known to be theirs can be ended all the same, said what it is.
+        if theirs {
+            let ran = stage.run("resume gpu-tune --confirm");
+            expect(&ran, 0);
+            assert!(ran.stderr.contains("ann@laptop"), "{}", ran.transcript());
+        }
+        assert_eq!(stage.noted("pause"), Value::Null);
+    }
+}
