@@ -11,6 +11,8 @@ use crate::api::Skyhook;
 
 /// Where the reason of a pause is noted.
 pub const REASON: &str = "kubectl-skyhook/pause-reason";
+/// The reason of a pause that lasts for as long as finalizers of others keep a custom resource that was stripped.
+pub const STRIPPED: &str = "its finalizer is stripped";
 /// Where it is noted who holds the operator.
 pub const HOLDER: &str = "kubectl-skyhook/hold";
 /// How the reason begins where the pause ends with the plan.

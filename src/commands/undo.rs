@@ -34,7 +34,7 @@ pub struct Args {
 
 command! {
     "undo": Args => run,
-    needs: [Source::Nodes],
+    lists: &[Source::Nodes],
     writes: Write::ALL,
 }
 

@@ -21,7 +21,8 @@ pub fn rights_to_look(command: &CommandInfo) -> BTreeSet<Right> {
 fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
     let reads = (command.needs)();
     let always = live::ALWAYS.iter().filter(|_| !reads.is_empty());
-    let sources: BTreeSet<Source> = reads.iter().chain(always).copied().collect();
+    let lists = command.lists.iter();
+    let sources: BTreeSet<Source> = reads.iter().chain(always).chain(lists).copied().collect();
     let to = |verb: &'static str| {
         move |(group, resource): (&str, &str)| Right::new(verb, group, resource)
     };

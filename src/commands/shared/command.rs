@@ -12,6 +12,8 @@ pub struct CommandInfo {
     pub words: &'static str,
     /// The sources that it reads; more than one run needs, where that depends on its arguments.
     pub needs: fn() -> Vec<Source>,
+    /// The sources that it lists without asking anything of the cluster as a whole.
+    pub lists: &'static [Source],
     /// Resources that it gets beside: API group, and plural with the subresource.
     pub gets: &'static [(&'static str, &'static str)],
     /// The sources that it also watches.
@@ -71,6 +73,7 @@ impl CommandInfo {
         CommandInfo {
             words,
             needs: Vec::new,
+            lists: &[],
             gets: &[],
             watches: &[],
             writes: &[],
@@ -114,6 +117,7 @@ pub trait Run {
 macro_rules! command {
     ($words:literal: $args:ty => $run:path
      $(, needs: $needs:expr)?
+     $(, lists: $lists:expr)?
      $(, gets: $gets:expr)?
      $(, watches: $watches:expr)?
      $(, writes: $writes:expr)?
@@ -125,6 +129,7 @@ macro_rules! command {
                 static INFO: $crate::commands::shared::command::CommandInfo =
                     $crate::commands::shared::command::CommandInfo {
                         $(needs: || $needs.to_vec(),)?
+                        $(lists: $lists,)?
                         $(gets: $gets,)?
                         $(watches: $watches,)?
                         $(writes: $writes,)?
