@@ -9,6 +9,8 @@ pub mod clock;
 pub mod compartment;
 pub mod config_map;
 pub mod contrast;
+pub mod cordon;
+mod cordon_marks;
 pub mod deletion;
 pub mod drain;
 pub mod dump;

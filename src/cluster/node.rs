@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::cordon_marks::Marks;
 use super::managed::ManagedFields;
 use crate::api::keys::NodeKey;
 use crate::api::skyhook::Toleration;
@@ -28,6 +29,8 @@ pub struct Node {
     pub system: System,
     /// When the operator's annotations were last written, where the managed fields tell.
     pub annotated: Option<Timestamp>,
+    /// Who besides the operator wants it to stay cordoned, each with the mark that shows it.
+    pub cordon_holders: Vec<String>,
     keys: [NodeKeys; 2],
 }
 
@@ -260,7 +263,14 @@ struct NodeStatus {
 impl From<Object> for Node {
     fn from(object: Object) -> Node {
         let keys = Generation::ALL.map(|g| NodeKeys::read(g, &object));
+        let marks = Marks {
+            annotations: &object.metadata.annotations,
+            labels: &object.metadata.labels,
+            taints: object.spec.taints.iter().map(|t| t.key.as_str()).collect(),
+            managed: &object.metadata.managed_fields,
+        };
         Node {
+            cordon_holders: marks.holders(),
             annotated: object.metadata.managed_fields.annotated(),
             name: object.metadata.name,
             uid: object.metadata.uid,

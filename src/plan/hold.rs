@@ -6,10 +6,8 @@ use serde_json::{Value, json};
 use super::Metadata;
 use super::edit::{Edit, Rebased};
 use super::pointer::{lookup, pointer, test};
-use crate::cluster::hold::{HOLDER, Hold as Found, REASON, STRIPPED, reason};
+use crate::cluster::hold::{FIELD_MANAGER, HOLDER, Hold as Found, REASON, STRIPPED, reason};
 
-/// The name under which the server notes who wrote which field.
-pub const FIELD_MANAGER: &str = "kubectl-skyhook";
 const VERSION: &str = "/metadata/resourceVersion";
 /// Stands for whoever carries the plan out.
 const WHOEVER: &str = "whoever does this";

@@ -8,6 +8,7 @@ mod causes;
 mod clusters;
 mod completion;
 mod connect;
+mod cordon_holders;
 mod dropin;
 mod fake_api;
 mod finalizer;

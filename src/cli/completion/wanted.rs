@@ -44,7 +44,7 @@ impl Wanted {
         }
         Some(match arg.get_id().as_str() {
             "skyhook" | "skyhooks" | "name" | "names" => Wanted::Skyhook,
-            "node" | "nodes" => Wanted::Node,
+            "node" | "nodes" | "force_uncordon" => Wanted::Node,
             "package" | "packages" => Wanted::Package,
             "version" => Wanted::Version,
             "rule" | "rules" => Wanted::Rule,
