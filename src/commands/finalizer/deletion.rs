@@ -181,7 +181,7 @@ impl<'a> Deletion<'a> {
             return None;
         }
         let others = self.others();
-        if !others.is_empty() && self.skyhook.has_finalizer() && !self.skyhook.paused() {
+        if !others.is_empty() && !self.skyhook.paused() {
             let resource = self.cluster.generation().resource();
             let name = self.skyhook.name();
             return Some(Objection {

@@ -130,10 +130,9 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
         consequences: effects,
         ..Plan::default()
     };
-    let finalized = skyhook.filter(|s| s.has_finalizer());
     let effects = &mut plan.consequences;
     plan.stages
-        .extend(finalized.and_then(|s| hold_off(cluster, s, effects)));
+        .extend(skyhook.and_then(|s| hold_off(cluster, s, effects)));
     plan.stages
         .extend(skyhook.and_then(|s| release(cluster, s)));
     let steps = steps(cluster, &nodes, args);
