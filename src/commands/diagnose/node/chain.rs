@@ -62,7 +62,13 @@ impl<'a> Chain<'a> {
         links.extend(left.map(|(name, _)| look.gone(name)));
         let open = links.iter().filter(|l| l.standing > Standing::Done);
         let open: BTreeSet<&str> = open.map(|l| l.name).collect();
-        let findings = relevant(node, report.findings, &open);
+        let waits = cluster.skyhooks.items().iter();
+        let waits = waits.filter(|s| open.contains(s.name()));
+        let anywhere = waits.filter_map(|s| match s.deleting() {
+            true => Some(s.name()),
+            false => cluster.gate_everywhere(s).map(|gate| gate.skyhook.name()),
+        });
+        let findings = relevant(node, report.findings, &open, &anywhere.collect());
         Chain { links, findings }
     }
 

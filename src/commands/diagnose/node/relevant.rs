@@ -3,12 +3,18 @@
 use std::collections::BTreeSet;
 
 use crate::cluster::Node;
-use crate::rules::Finding;
 use crate::rules::causes::Causes;
+use crate::rules::{Finding, Severity};
 
 /// The findings about the node, about what holds it up, and what explains these.
-/// `open` are the custom resources that are not done on it.
-pub fn relevant(node: &Node, findings: Vec<Finding>, open: &BTreeSet<&str>) -> Vec<Finding> {
+///
+/// `open` are the custom resources that are not done on it, `anywhere` those for which it waits on whatever node.
+pub fn relevant(
+    node: &Node,
+    findings: Vec<Finding>,
+    open: &BTreeSet<&str>,
+    anywhere: &BTreeSet<&str>,
+) -> Vec<Finding> {
     let causes = Causes::of(&findings);
     let here = |f: &Finding| {
         let subject = &f.subject;
@@ -16,7 +22,10 @@ pub fn relevant(node: &Node, findings: Vec<Finding>, open: &BTreeSet<&str>) -> V
         on == Some(node.name.as_str())
             || f.holds_up.contains(&node.name)
             || f.stops_all()
-            || (on.is_none() && subject.skyhook.as_deref().is_some_and(|s| open.contains(s)))
+            || subject.skyhook.as_deref().is_some_and(|name| {
+                on.is_none() && open.contains(name)
+                    || f.severity > Severity::Info && anywhere.contains(name)
+            })
     };
     let mut open: Vec<usize> = (0..findings.len())
         .filter(|at| here(&findings[*at]))
