@@ -16,16 +16,17 @@ pub fn lines<S: AsRef<str>>(lines: impl IntoIterator<Item = S>) -> Vec<String> {
         if line.contains("-----BEGIN") && line.contains("PRIVATE KEY") {
             inside = !line.contains("-----END");
             shown.push(MASKED.to_owned());
-        } else if inside || line.contains("PRIVATE KEY-----") {
+        } else if inside {
             inside = !line.contains("-----END");
+        } else if line.contains("PRIVATE KEY-----") {
+            // Its beginning was cut off: what stands before its end may be of it.
+            shown = vec![MASKED.to_owned()];
         } else {
             shown.push(self::line(line));
         }
     }
-    // The beginning of a key may have been cut off.
-    if let Some(end) = lines_end_of_key(&shown) {
-        shown.drain(..end);
-    }
+    // And so may its end have been.
+    shown.drain(..lines_of_a_key(&shown));
     shown
 }
 
@@ -57,17 +58,16 @@ pub fn line(line: &str) -> String {
     KNOWN.replace_all(&text, MASKED).into_owned()
 }
 
-/// How many lines at the beginning are the rest of a key: long lines of nothing but base64.
-fn lines_end_of_key(lines: &[String]) -> Option<usize> {
+/// How many lines at the beginning are of a key: as long as keys are wrapped, and of nothing but base64.
+fn lines_of_a_key(lines: &[String]) -> usize {
+    const WIDTHS: [usize; 2] = [64, 76];
     let of_key = |line: &&String| {
         let line = line.trim();
-        line.len() >= 60
-            && line
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='))
+        let mut bytes = line.bytes();
+        WIDTHS.contains(&line.len())
+            && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='))
     };
-    let count = lines.iter().take_while(of_key).count();
-    (count > 0).then_some(count)
+    lines.iter().take_while(of_key).count()
 }
 
 #[cfg(test)]
@@ -130,6 +130,10 @@ mod tests {
             "b",
         ];
         assert_eq!(lines(key), ["a", MASKED, "b"]);
-        assert_eq!(lines([body, body, "-----END PRIVATE KEY-----", "b"]), ["b"]);
+        assert_eq!(
+            lines([body, "c2hvcnQ=", "-----END PRIVATE KEY-----", "b"]),
+            [MASKED, "b"]
+        );
+        assert_eq!(lines([body, body, "b"]), ["b"]);
     }
 }

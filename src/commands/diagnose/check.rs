@@ -72,29 +72,27 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             false => tokio::time::sleep(args.timeout).await,
         }
     };
-    let (mut last, mut exit) = (None, Exit::TimedOut);
+    let mut last = look(ctx).await?;
+    let mut ended = Some(Exit::TimedOut);
     {
         let again = async {
-            loop {
-                let page = look(ctx).await?;
-                let well = page.is_well();
-                last = Some(page);
-                if well {
-                    return Ok::<Exit, crate::error::Error>(Exit::Done);
-                }
+            while !last.sound() {
                 tokio::time::sleep(PAUSE).await;
+                // A server that is away for a while is looked at again.
+                if let Ok(page) = look(ctx).await {
+                    last = page;
+                }
             }
         };
         tokio::select! {
-            () = interrupted => exit = Exit::Interrupted,
+            biased;
+            () = interrupted => ended = Some(Exit::Interrupted),
+            () = again => ended = None,
             () = over => {}
-            ended = again => exit = ended?,
         }
     }
-    if let Some(page) = last {
-        ctx.show(&page)?;
-    }
-    Ok(exit)
+    ctx.show(&last)?;
+    Ok(ended.unwrap_or_else(|| last.exit()))
 }
 
 async fn look(ctx: &mut Ctx) -> Result<Page> {
