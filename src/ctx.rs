@@ -8,10 +8,12 @@ mod diff;
 mod edges;
 mod external_diff;
 mod follow;
+mod installation;
 mod limits;
 mod preview;
 mod progress;
 mod sight;
+mod tails;
 mod take;
 
 pub use carry_out::Manner;
@@ -20,6 +22,7 @@ pub use edges::{interrupt, variable};
 pub use follow::{Blocked, Goal, Look, Standing, Waiting};
 pub use limits::within;
 pub use preview::Document as PlanDocument;
+pub use tails::Tail;
 pub use take::Taken;
 
 use std::sync::Arc;

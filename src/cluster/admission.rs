@@ -35,6 +35,20 @@ pub struct ClientConfig {
     /// Somewhere outside; nothing in the cluster says whether it answers.
     pub url: Option<String>,
     pub service: Option<ServiceReference>,
+    /// The certificates that the server trusts there, as PEM in base64.
+    #[serde(rename = "caBundle")]
+    pub ca_bundle: Option<String>,
+}
+
+impl ClientConfig {
+    /// The certificates that the server trusts there, in PEM.
+    pub fn bundle(&self) -> Option<Result<String, String>> {
+        use base64::Engine as _;
+        let bundle = self.ca_bundle.as_ref().filter(|b| !b.is_empty())?;
+        let bytes = base64::engine::general_purpose::STANDARD.decode(bundle);
+        let text = bytes.ok().and_then(|b| String::from_utf8(b).ok());
+        Some(text.ok_or_else(|| "its CA bundle cannot be read".to_owned()))
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]

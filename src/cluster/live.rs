@@ -4,11 +4,13 @@ mod decode;
 mod discovery;
 mod error;
 mod follow;
+pub mod installation;
 mod list;
 pub mod log;
 mod names;
 mod request;
 mod sources;
+pub mod tail;
 mod watch;
 
 use jiff::Timestamp;

@@ -4,7 +4,9 @@
 //! this folder is pure: no client, no clock, no files.
 
 pub mod admission;
+pub mod attempts;
 pub mod batch;
+pub mod certificate;
 pub mod clock;
 pub mod compartment;
 pub mod config_map;
@@ -17,9 +19,11 @@ pub mod dump;
 pub mod era;
 pub mod event;
 pub mod execution;
+pub mod exit;
 pub mod foreseen;
 pub mod history;
 pub mod hold;
+pub mod installation;
 pub mod intent;
 pub mod leftover;
 pub mod live;
@@ -39,6 +43,7 @@ pub mod refusal;
 pub mod rollout;
 pub mod ruling;
 pub mod taints;
+pub mod turn;
 
 use jiff::Timestamp;
 

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::{Finding, Grade, Severity};
 use crate::api::{Entry, Executor, Skyhook, Stage, State, Status};
 use crate::cluster::execution::Execution;
+use crate::cluster::exit;
 use crate::cluster::pod::Trouble;
 use crate::cluster::{Absence, Cluster, Executions, Node, OnNode, Pod};
 use crate::plan::Consequences;
@@ -98,7 +99,7 @@ fn reason(condition: &crate::api::Condition) -> String {
 pub fn describe(trouble: &Trouble<'_>) -> String {
     let mut text = trouble.reason.to_owned();
     if let Some(code) = trouble.exit_code {
-        text.push_str(&format!(", exit code {code}"));
+        text.push_str(&format!(", {}", exit::spelled(code, trouble.reason)));
     }
     match trouble.restarts {
         0 => {}

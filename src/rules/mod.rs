@@ -9,11 +9,15 @@ pub mod causes;
 pub mod confirm;
 mod finding;
 mod node_troubles;
+pub mod reason;
+mod remedy;
 mod report;
 
 pub use crate::plan::Grade;
 pub use blockers::{Blocks, Goal, blockers};
-pub use finding::{Evidence, Finding, Findings, Remedy, Severity, Subject};
+pub use finding::{Evidence, Finding, Findings, Severity, Subject};
+pub use reason::Reason;
+pub use remedy::{Remedy, Undo};
 pub use report::{Counts, NotChecked, Report, Scope, Verdict, diagnose};
 
 use crate::cluster::{Cluster, Source};

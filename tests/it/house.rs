@@ -21,7 +21,7 @@ const USES: &[(&str, &[&str])] = &[
     ("cluster", &["api", "bounded", "reason"]),
     ("view", &[]),
     ("plan", &["api", "cluster", "view"]),
-    ("rules", &["api", "cluster", "plan"]),
+    ("rules", &["api", "cluster", "plan", "redact"]),
     ("args", &["api", "redact", "view"]),
     (
         "connect",

@@ -74,6 +74,8 @@ fn what_reading_commands_print_fits() {
         let from = format!("-o json --from {}", clusters::named(name).path());
         let run = |words: &str| run(&format!("{words} {from}")).go();
         fits("Diagnosis", &run("diagnose stuck"));
+        fits("NodeDiagnosis", &run("diagnose node node-1"));
+        fits("Check", &run("diagnose check"));
         let status = run("status");
         fits("Status", &status);
         fits("NodeStatus", &run("node status"));

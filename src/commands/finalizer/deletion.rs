@@ -167,11 +167,8 @@ impl<'a> Deletion<'a> {
             false => "uninstall.sh does not run on any node",
         };
         Some(Remedy {
-            title: "Strip the finalizer".to_owned(),
-            argv,
-            grade: Grade::B4,
-            for_all_nodes: None,
             caveat: Some(caveat.to_owned()),
+            ..Remedy::new(Grade::B4, "Strip the finalizer", argv)
         })
     }
 
@@ -238,13 +235,8 @@ impl<'a> Deletion<'a> {
 
     /// The command that waits for its end.
     pub fn wait(&self) -> Remedy {
-        Remedy {
-            title: "Wait for it".to_owned(),
-            argv: own(&["wait", self.skyhook.name(), "--for=deleted"]),
-            grade: Grade::B0,
-            for_all_nodes: None,
-            caveat: None,
-        }
+        let argv = own(&["wait", self.skyhook.name(), "--for=deleted"]);
+        Remedy::new(Grade::B0, "Wait for it", argv)
     }
 }
 

@@ -12,10 +12,10 @@ pub struct CommandInfo {
     pub words: &'static str,
     /// The sources that it reads; more than one run needs, where that depends on its arguments.
     pub needs: fn() -> Vec<Source>,
-    /// The sources that it lists without asking anything of the cluster as a whole.
-    pub lists: &'static [Source],
     /// Resources that it gets beside: API group, and plural with the subresource.
     pub gets: &'static [(&'static str, &'static str)],
+    /// Resources that it lists beside.
+    pub lists: &'static [(&'static str, &'static str)],
     /// The sources that it also watches.
     pub watches: &'static [Source],
     /// What its plans may change.
@@ -73,8 +73,8 @@ impl CommandInfo {
         CommandInfo {
             words,
             needs: Vec::new,
-            lists: &[],
             gets: &[],
+            lists: &[],
             watches: &[],
             writes: &[],
             looks: false,
@@ -117,8 +117,8 @@ pub trait Run {
 macro_rules! command {
     ($words:literal: $args:ty => $run:path
      $(, needs: $needs:expr)?
-     $(, lists: $lists:expr)?
      $(, gets: $gets:expr)?
+     $(, lists: $lists:expr)?
      $(, watches: $watches:expr)?
      $(, writes: $writes:expr)?
      $(, looks: $looks:expr)?
@@ -129,8 +129,8 @@ macro_rules! command {
                 static INFO: $crate::commands::shared::command::CommandInfo =
                     $crate::commands::shared::command::CommandInfo {
                         $(needs: || $needs.to_vec(),)?
-                        $(lists: $lists,)?
                         $(gets: $gets,)?
+                        $(lists: $lists,)?
                         $(watches: $watches,)?
                         $(writes: $writes,)?
                         $(looks: $looks,)?

@@ -1,7 +1,8 @@
 //! What to say where there is no log, or beside one.
 
-use super::choose::{Choice, Wanted};
+use super::choose::Wanted;
 use crate::api::{Entry, Executor, State};
+use crate::cluster::attempts::Choice;
 use crate::cluster::{Cluster, Node};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};

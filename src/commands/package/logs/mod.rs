@@ -7,10 +7,11 @@ mod stream;
 
 use std::time::Duration;
 
-use self::choose::{Choice, Wanted};
+use self::choose::Wanted;
 use crate::api::Stage;
 use crate::args::duration::duration;
 use crate::args::selection::{OfSkyhook, OnNodes};
+use crate::cluster::attempts::Choice;
 use crate::cluster::live::log::{LogError, Since};
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::command;
