@@ -1,5 +1,7 @@
 //! Secrets taken out of what is said or kept.
 
+pub mod placeholder;
+
 use std::sync::LazyLock;
 
 use regex::Regex;
