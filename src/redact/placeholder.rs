@@ -65,10 +65,11 @@ impl Placeholders {
         let mut text = Cow::Borrowed(text);
         for pattern in patterns {
             let masked = pattern.replace_all(&text, |found: &Captures<'_>| {
-                let whole = found.get(0).map_or("", |m| m.as_str());
-                let secret = found.name("s").map_or(whole, |m| m.as_str());
-                let before = whole.strip_suffix(secret).unwrap_or_default();
-                format!("{before}{}", self.of(secret))
+                let whole = found.get(0).expect("it was found");
+                let secret = found.name("s").unwrap_or(whole);
+                let before = &whole.as_str()[..secret.start() - whole.start()];
+                let behind = &whole.as_str()[secret.end() - whole.start()..];
+                format!("{before}{}{behind}", self.of(secret.as_str()))
             });
             if let Cow::Owned(masked) = masked {
                 text = Cow::Owned(masked);
@@ -96,14 +97,14 @@ static HINT: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// What comes last in each is the secret, or what is named `s` in it.
+/// What is named `s` in each is the secret, or the whole.
 static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
         r#"(?i)"[^"]*(?:token|password|passwd|secret|api[_-]?key|access[_-]?key|key-?data|credential)"\s*:\s*"(?P<s>(?:[^"\\]|\\.)*)"#,
         r#"(?i)\\"[^"\\]*(?:token|password|passwd|secret|api[_-]?key|access[_-]?key|key-?data|credential)\\"\s*:\s*\\"(?P<s>[^"\\]*)"#,
         r#"(?i)\b(?:bearer|basic)\s+(?P<s>[^\s"'\\]{6,})"#,
-        r"eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)*",
+        r"\beyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)*",
         r#"(?i)\b[a-z][a-z0-9+.-]*://(?P<s>[^\s"'<>]*)@"#,
         r#"(?i)[\w.-]*(?:token|passwd|password|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credential)[\w.-]*\s?=\s?["']?(?P<s>[^\s"'\\,;&]+)"#,
         r#"(?i)--[\w-]*(?:token|passwd|password|secret|api-?key|access-?key)\s+(?P<s>[^\s"'-][^\s"']*)"#,

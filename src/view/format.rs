@@ -1,6 +1,5 @@
 //! The formats of `-o`.
 
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
@@ -29,7 +28,7 @@ pub enum OutputFormat {
     JsonPathAsJson(JsonPath),
     CustomColumns(Columns),
     /// The file that a command writes its answer to; what it says beside is for people.
-    File(PathBuf),
+    File(std::path::PathBuf),
 }
 
 /// What is printed, and how much may be done to it on the way.
@@ -58,10 +57,7 @@ const ALLOWED: &str = "table, wide, json, yaml, name, jsonpath=TEMPLATE, jsonpat
 impl OutputFormat {
     /// Whether a program is going to read it: such output stays whole and parsable, also when it is empty.
     pub fn is_data(&self) -> bool {
-        !matches!(
-            self,
-            OutputFormat::Table | OutputFormat::Wide | OutputFormat::File(_)
-        )
+        !matches!(self, Self::Table | Self::Wide | Self::File(_))
     }
 
     /// A view in this format.

@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn what_matters_least_makes_room() {
-        let tape = tape(4_000);
+        let tape = tape(2_000);
         add(&tape, "events", 40);
         add(&tape, "nodes", 40);
         assert_eq!(tape.left_out().len(), 0);

@@ -21,6 +21,16 @@ const DUMPED: [&str; 7] = [
     "pods",
 ];
 
+/// Folders of a must-gather with files that are no objects.
+const OF_OTHERS: [&str; 6] = [
+    "etcd_info",
+    "insights-data",
+    "monitoring",
+    "host_service_logs",
+    "network_logs",
+    "audit_logs",
+];
+
 /// Of which namespaces a tree holds something.
 #[derive(Debug, Default)]
 pub struct Namespaces {
@@ -38,9 +48,14 @@ impl Namespaces {
     pub fn admits(&mut self, path: &Path) -> bool {
         let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
         let at = |name: &str| parts.iter().position(|part| *part == name);
+        if OF_OTHERS.iter().any(|folder| at(folder).is_some()) {
+            return false;
+        }
         if let Some(at) = at("cluster-scoped-resources") {
             return match parts.get(at + 2..) {
-                Some([plural, ..]) => is_read(stem(plural)) || stem(plural) == "namespaces",
+                // A list of namespaces holds them all; one by one they are those that were asked for.
+                Some([file]) if stem(file) == "namespaces" => true,
+                Some([plural, ..]) => is_read(stem(plural)),
                 _ => false,
             };
         }
@@ -49,9 +64,8 @@ impl Namespaces {
             let read = match &parts[at + 2..] {
                 ["pods", pod, file] => of_pod(pod, file),
                 ["pods", ..] => false,
-                [_] => return true,
                 [_group, plural, ..] => is_read(stem(plural)),
-                [] => false,
+                _ => false,
             };
             if read {
                 self.held.insert(parts[at + 1].to_owned());
@@ -77,7 +91,8 @@ impl Namespaces {
         self.all.extend(name.map(str::to_owned));
     }
 
-    /// Takes back what the tree says of namespaces that it does not hold; whether there are any.
+    /// Takes back what the tree says of namespaces that it does not hold. Gives whether it holds things by namespace at
+    /// all.
     pub fn restrict(&self, parts: &mut Parts) -> bool {
         let dumped = self
             .perhaps
@@ -85,10 +100,12 @@ impl Namespaces {
             .filter(|(root, _)| self.roots.contains(root));
         let dumped = dumped.map(|(_, namespace)| namespace);
         let held: BTreeSet<&str> = self.held.iter().chain(dumped).map(String::as_str).collect();
-        let whole =
-            !self.all.is_empty() && self.all.iter().all(|name| held.contains(name.as_str()));
-        if held.is_empty() || whole || EVERYWHERE.iter().all(|name| held.contains(name)) {
+        if held.is_empty() {
             return false;
+        }
+        let told = !self.all.is_empty() && self.all.iter().all(|name| held.contains(name.as_str()));
+        if told || EVERYWHERE.iter().all(|name| held.contains(name)) {
+            return true;
         }
         let operators = parts.deployments.items().iter();
         let mut ours: BTreeSet<String> = operators
@@ -107,7 +124,8 @@ impl Namespaces {
             parts.deployments = Read::NotAsked;
             parts.events = Read::NotAsked;
         }
-        // A budget or a service that is not in it may be in another namespace.
+        // What is not in it may be in another namespace.
+        parts.workloads = Read::NotAsked;
         parts.disruption_budgets = Read::NotAsked;
         if let Read::Ok(services) = &mut parts.admission.services {
             services.retain(|s| s.metadata.name != "kubernetes");

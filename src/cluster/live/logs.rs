@@ -113,9 +113,8 @@ fn of_operator(pod: &Pod, lines: u64) -> Vec<Request> {
     let both = statuses.flat_map(|status| {
         let before = status.last_state.terminated.is_some();
         let runs = [(true, false), (before, true)].into_iter();
-        runs.filter_map(move |(there, previous)| {
-            there.then(|| request(pod, status, lines, previous))
-        })
+        runs.filter(|(there, _)| *there)
+            .map(move |(_, previous)| request(pod, status, lines, previous))
     });
     both.collect()
 }

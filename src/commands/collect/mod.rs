@@ -15,6 +15,9 @@ use crate::ctx::{Ctx, now};
 use crate::error::{Error, Exit, Result};
 use crate::view::OutputFormat;
 
+/// As good as for ever.
+const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// Write all that diagnosing takes into one file, for somebody without access to the cluster
 ///
 /// The file is a .tar.gz for --from: `diagnose stuck`, `status`, `package status` and `leftovers` say of it what they
@@ -60,7 +63,7 @@ pub struct Args {
     #[arg(long, value_name = "LINES", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     tail: u64,
 
-    /// How long it may take; what is not read by then is noted as missing
+    /// How long it may take; what is not read by then is noted as missing; 0 is for ever
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     timeout: Duration,
 }
@@ -81,7 +84,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             size: args.max_size,
             nodes: args.sample_nodes,
         },
-        patience: args.timeout,
+        patience: match args.timeout {
+            Duration::ZERO => FOR_EVER,
+            some => some,
+        },
         lines: args.tail,
         api: None,
         namespace: None,

