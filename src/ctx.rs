@@ -187,8 +187,8 @@ impl Ctx {
 
     /// The client, once something was loaded; none where files are read.
     ///
-    /// For the commands that stream or wait, `package logs`, `wait` and `collect`, and for no other: what the rest
-    /// may do to the world is load and show.
+    /// For the commands that stream or wait, such as `package logs` and `wait`, and for no other: what the rest may do
+    /// to the world is load and show. `collect` has [`Ctx::collect`].
     pub fn client(&self) -> Option<kube::Client> {
         self.connected.as_ref().map(|c| c.client.clone())
     }

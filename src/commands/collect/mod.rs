@@ -18,12 +18,13 @@ use crate::view::OutputFormat;
 /// As good as for ever.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Write all that diagnosing takes into one file, for somebody without access to the cluster
+/// Write all that diagnosing takes into one file
 ///
-/// The file is a .tar.gz for --from: `diagnose stuck`, `status`, `package status` and `leftovers` say of it what they
-/// would have said of the cluster. It holds nodes, custom resources and their policies, the operator's Deployment, pods,
-/// Jobs, events, disruption budgets, webhooks and what answers them, the definitions of the custom resources, the logs
-/// of containers that fail or run, those of the operator, and the versions of all.
+/// The file is for somebody without access to the cluster: with --from, `diagnose stuck`, `status`, `package status` and
+/// `leftovers` say of it what they would have said of the cluster. It is a .tar.gz of nodes, custom resources and their
+/// policies, the operator's Deployment, pods, Jobs, events, disruption budgets, webhooks and what answers them, the
+/// definitions of the custom resources, the logs of containers that fail or run, those of the operator, and the versions
+/// of all.
 ///
 /// What the server refuses or fails to give is noted in index.json, and the rest goes on: who reads the file is told
 /// what was not checked. Values of environments, data of ConfigMaps and what looks like a credential are replaced by
