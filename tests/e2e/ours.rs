@@ -119,7 +119,11 @@ pub fn collects(kubeconfig: &Path) {
     for _ in 0..TRIES {
         let before = timeless(diagnose(kubeconfig, &["--all"]).json);
         let collected = run(kubeconfig, &["collect", "--force", "-o", file]);
-        assert_eq!(collected.exit, Some(0), "{collected:?}");
+        // The kubelets are played, and write no logs.
+        let missing = collected.stderr.lines().filter(|l| l.contains("missing: "));
+        let missing: Vec<&str> = missing.filter(|l| !l.contains(" log")).collect();
+        assert!(missing.is_empty(), "{collected:?}");
+        assert!(matches!(collected.exit, Some(0 | 4)), "{collected:?}");
         let after = timeless(diagnose(kubeconfig, &["--all"]).json);
         let read = timeless(diagnose(kubeconfig, &["--all", "--from", file]).json);
         if read == before || read == after {

@@ -102,3 +102,26 @@ impl Parts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Source as Kind;
+
+    #[test]
+    fn every_source_is_in_a_capture() {
+        let mut parts = Parts {
+            served: Generation::ALL.to_vec(),
+            ..Parts::default()
+        };
+        let none = Read::Ok(0);
+        let pieces = parts.pieces().into_iter().map(|(name, ..)| name);
+        let empty: Vec<Source> = pieces.map(|name| Source::of(name, &none)).collect();
+        parts.take_over(&empty, &[]);
+        let ruling = parts.ruling().expect("both are served");
+        let cluster = parts.assemble(ruling);
+        for source in Kind::ALL {
+            assert_eq!(cluster.source(source), none, "{source}");
+        }
+    }
+}
