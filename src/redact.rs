@@ -1,6 +1,7 @@
 //! Secrets taken out of what is said or kept.
 
 pub mod log;
+pub mod placeholder;
 
 use std::sync::LazyLock;
 

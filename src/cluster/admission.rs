@@ -252,7 +252,7 @@ impl Cluster {
         let service = all.find(|s| reference.names(&s.metadata));
         match service {
             // Files may just not hold it.
-            None if self.from_files && !self.admission.holds_all_services() => return None,
+            None if self.may_leave_out() && !self.admission.holds_all_services() => return None,
             None if services.is_some() => return Some(format!("{spelled} does not exist")),
             _ => {}
         }
@@ -324,9 +324,9 @@ impl Admission {
     }
 
     /// How many webhook configurations were read, and why it cannot be told what answers them.
-    pub fn read(&self, from_files: bool) -> Read<usize> {
+    pub fn read(&self, may_leave_out: bool) -> Read<usize> {
         match (&self.webhooks, &self.services, &self.endpoints) {
-            (Read::Ok(_), ..) if from_files && let Some(why) = self.backend_not_in_files() => {
+            (Read::Ok(_), ..) if may_leave_out && let Some(why) = self.backend_not_in_files() => {
                 Read::Unreadable(why.into())
             }
             (Read::Ok(_), Read::Unreadable(why), _) => {

@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod attempts;
 pub mod batch;
+pub mod capture;
 pub mod certificate;
 pub mod clock;
 pub mod compartment;
@@ -91,6 +92,8 @@ pub struct Cluster {
     pub holders: hold::Holders,
     /// From files rather than from a server.
     pub from_files: bool,
+    /// From files that say what was asked for: what they hold none of was not there.
+    pub collected: bool,
     /// The one namespace of which the files hold pods: those of the others were left out.
     pub only_namespace: Option<String>,
 }
@@ -135,9 +138,14 @@ impl Cluster {
             Source::Events => count(&self.events),
             Source::DisruptionBudgets => count(&self.disruption_budgets),
             Source::Operator => count(&self.operators),
-            Source::Webhooks => self.admission.read(self.from_files),
+            Source::Webhooks => self.admission.read(self.may_leave_out()),
             Source::ConfigMaps => count(&self.config_maps),
         }
+    }
+
+    /// Whether what is not in it may just have been left out: files do not say what was asked for, as a rule.
+    pub fn may_leave_out(&self) -> bool {
+        self.from_files && !self.collected
     }
 
     /// Whether the generation that rules has such a thing at all.
@@ -149,7 +157,7 @@ impl Cluster {
             Source::Jobs => self.generation() == Generation::NodeWright,
             Source::Legacy => {
                 self.ruling.served.contains(&self.generation().other())
-                    || (self.from_files && self.operator_migrates())
+                    || (self.may_leave_out() && self.operator_migrates())
             }
             _ => true,
         }

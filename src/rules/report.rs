@@ -183,7 +183,7 @@ fn unread(cluster: &Cluster, rule: &Rule, depends_on: &[Source]) -> Option<Strin
         .filter_map(|source| match cluster.source(*source) {
             Read::Ok(_) => None,
             Read::Unreadable(why) => Some(format!("{source}: {why}")),
-            Read::NotAsked if cluster.from_files => Some(not_held(cluster, *source)),
+            Read::NotAsked if cluster.may_leave_out() => Some(not_held(cluster, *source)),
             Read::NotAsked => Some(format!("{source} were not read")),
         })
         .collect();

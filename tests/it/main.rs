@@ -6,6 +6,7 @@ mod apply;
 mod bad_input;
 mod causes;
 mod clusters;
+mod collect;
 mod completion;
 mod connect;
 mod cordon_holders;

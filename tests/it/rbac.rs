@@ -160,6 +160,7 @@ fn commands_ask_for_no_more() {
         format!("finalizer status {CR}"),
         format!("wait {CR} --for=erroring --timeout 5s"),
         "version".to_owned(),
+        "collect -o /dev/null".to_owned(),
         format!("reset {CR} --node node-2 {by}"),
         format!("node reset node-2 --skyhook {CR} {by}"),
         format!("package rerun driver --skyhook {CR} --node node-2 {by}"),

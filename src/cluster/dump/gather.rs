@@ -1,13 +1,17 @@
 //! Documents to the pieces of a cluster. Pure.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::collected;
+use super::kinds::resource_of;
+use super::layout::Namespaces;
 use crate::api::Generation;
 use crate::cluster::admission::CONFIGURATIONS;
+use crate::cluster::capture::{Index, index};
 use crate::cluster::nulls::drop_nulls;
 use crate::cluster::{Cluster, Parts, Pod, Read, Ruling, clock, config_map};
 
@@ -20,6 +24,11 @@ pub struct Gatherer {
     /// When the files were written, and what the capture says of its own time.
     written: Option<Timestamp>,
     captured: Option<Timestamp>,
+    /// What a capture of `collect` says of itself, and the files that were there.
+    index: Option<Index>,
+    files: BTreeSet<String>,
+    /// Of which namespaces a tree holds something.
+    pub namespaces: Namespaces,
 }
 
 impl Gatherer {
@@ -36,6 +45,12 @@ impl Gatherer {
         let (Some(kind), Some(api_version)) = (word("kind"), word("apiVersion")) else {
             return Err("a value without kind and apiVersion".to_owned());
         };
+        self.files.insert(stem.to_owned());
+        if kind == index::KIND && api_version == index::API_VERSION {
+            let index = serde_json::from_value(Value::Object(object));
+            self.index = Some(index.map_err(|e| format!("an index that makes no sense: {e}"))?);
+            return Ok(());
+        }
         let Some(of) = kind
             .strip_suffix("List")
             .filter(|_| object.contains_key("items"))
@@ -57,13 +72,17 @@ impl Gatherer {
         {
             self.asked(&api_version, kind);
         }
-        for item in items {
+        for mut item in items {
             let word = |key: &str| item.get(key).and_then(Value::as_str).map(str::to_owned);
             // Lists of one kind leave kind and apiVersion out of their items.
             let item_kind = word("kind").unwrap_or_else(|| of.to_owned());
             let item_version = word("apiVersion").unwrap_or_else(|| api_version.clone());
             if item_kind.is_empty() {
                 return Err("an item without kind".to_owned());
+            }
+            if item.is_object() && item["kind"].is_null() {
+                item["kind"] = item_kind.clone().into();
+                item["apiVersion"] = item_version.clone().into();
             }
             self.object(path, &item_version, &item_kind, item);
         }
@@ -84,12 +103,17 @@ impl Gatherer {
     pub fn finish(mut self, asked_for: Option<Generation>) -> Option<Cluster> {
         self.parts.from_files = true;
         self.parts.asked_for = asked_for;
+        if let Some(index) = self.index {
+            return Some(collected::finish(self.parts, &index, &self.files));
+        }
         let newest = self.newest.unwrap_or_default();
         let (taken_at, clock) = clock::of_files(newest, self.captured, self.written);
         self.parts.taken_at = taken_at;
         self.parts.clock = clock;
         self.parts.served = self.traces();
-        self.parts.note_only_namespace();
+        if !self.namespaces.restrict(&mut self.parts) {
+            self.parts.note_only_namespace();
+        }
         let known = self.parts.nodes.was_asked() || !self.parts.served.is_empty();
         if !known {
             return None;
@@ -187,6 +211,13 @@ impl Gatherer {
                 Some(item) if !item.is_ours() => return false,
                 item => take(&mut parts.config_maps, item),
             },
+            ("", "Namespace") => {
+                let name = item
+                    .as_ref()
+                    .and_then(|item| item.value["metadata"]["name"].as_str());
+                self.namespaces.exists(name);
+                return false;
+            }
             ("", "Service") => take(&mut parts.admission.services, item),
             ("discovery.k8s.io", "EndpointSlice") => take(&mut parts.admission.endpoints, item),
             ("admissionregistration.k8s.io", kind)
@@ -228,33 +259,6 @@ impl Item<'_> {
         Generation::ALL
             .iter()
             .any(|g| labels.get(g.key("name")).is_some())
-    }
-}
-
-/// The kind that a file is named after: `pods.json` holds Pods.
-fn resource_of(stem: &str) -> Option<(String, &'static str)> {
-    let plain = |api_version: &str, kind| Some((api_version.to_owned(), kind));
-    match stem {
-        "nodes" => plain("v1", "Node"),
-        "pods" => plain("v1", "Pod"),
-        "events" => plain("v1", "Event"),
-        "jobs" => plain("batch/v1", "Job"),
-        "poddisruptionbudgets" => plain("policy/v1", "PodDisruptionBudget"),
-        "deployments" => plain("apps/v1", "Deployment"),
-        "configmaps" => plain("v1", "ConfigMap"),
-        "services" => plain("v1", "Service"),
-        "endpointslices" => plain("discovery.k8s.io/v1", "EndpointSlice"),
-        "validatingwebhookconfigurations" | "mutatingwebhookconfigurations" => {
-            plain("admissionregistration.k8s.io/v1", CONFIGURATIONS[0].0)
-        }
-        _ => Generation::ALL.into_iter().find_map(|g| {
-            let kind = match stem.strip_suffix(g.group()) {
-                Some("deploymentpolicies.") => "DeploymentPolicy",
-                _ if stem == g.plural() || stem == g.resource() => g.kind(),
-                _ => return None,
-            };
-            Some((g.api_version(), kind))
-        }),
     }
 }
 

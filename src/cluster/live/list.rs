@@ -3,8 +3,9 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
-use super::decode;
+use super::decode::{self, Page, Told};
 use super::request::{Failure, get};
+use crate::cluster::capture::{Keep, Tape};
 
 /// Items in one page, as kubectl asks for.
 const PAGE: usize = 500;
@@ -65,12 +66,62 @@ impl List {
         client: &kube::Client,
     ) -> Result<(Vec<T>, String), Failure> {
         for _ in 0..RESTARTS {
-            match self.paged(client, PAGE).await {
+            match self
+                .paged(client, PAGE, |body| decode::page(body, self.singular))
+                .await
+            {
                 Err(failure) if failure.code() == Some(410) => {}
                 done => return done,
             }
         }
-        self.paged(client, 0).await
+        let decode = |body: &[u8]| decode::page(body, self.singular);
+        self.paged(client, 0, decode).await
+    }
+
+    /// [`List::read`], with what is read kept on a tape: of each item as much as is asked for. `again` hears where
+    /// it begins, and begins anew.
+    pub async fn record<T: DeserializeOwned>(
+        &self,
+        client: &kube::Client,
+        tape: &Tape,
+        keep: &(dyn Fn(&T) -> Keep + Sync),
+        again: impl Fn(),
+    ) -> Result<Vec<T>, Failure> {
+        let mut tries = 0;
+        loop {
+            again();
+            let mut segment = tape.begin(&self.file());
+            let decode = |body: &[u8]| {
+                decode::each(body, self.singular, |told| match told {
+                    Told::List { api_version, kind } => segment.is_of(api_version, kind),
+                    Told::Item(item, text) => match keep(item) {
+                        Keep::Not => {}
+                        keep => {
+                            segment.add(keep, serde_json::from_str(text.get()).unwrap_or_default())
+                        }
+                    },
+                })
+            };
+            let limit = if tries < RESTARTS { PAGE } else { 0 };
+            match self.paged(client, limit, decode).await {
+                Err(failure) if failure.code() == Some(410) && tries < RESTARTS => tries += 1,
+                Err(failure) => return Err(failure),
+                Ok((items, _)) => {
+                    segment.keep();
+                    return Ok(items);
+                }
+            }
+        }
+    }
+
+    /// What the file of a capture is named after: `jobs.batch`.
+    fn file(&self) -> String {
+        let parts: Vec<&str> = self.path.split('/').collect();
+        let plural = parts.last().copied().unwrap_or_default();
+        match parts.as_slice() {
+            ["", "apis", group, ..] => format!("{plural}.{group}"),
+            _ => plural.to_owned(),
+        }
     }
 
     /// What one item is called in messages.
@@ -89,16 +140,17 @@ impl List {
         )
     }
 
-    async fn paged<T: DeserializeOwned>(
+    async fn paged<T>(
         &self,
         client: &kube::Client,
         limit: usize,
+        mut decode: impl FnMut(&[u8]) -> Result<Page<T>, String>,
     ) -> Result<(Vec<T>, String), Failure> {
         let mut items = Vec::new();
         let mut token: Option<String> = None;
         loop {
             let body = get(client, &self.url(limit, token.as_deref())).await?;
-            let page = decode::page(&body, self.singular).map_err(Failure::Malformed)?;
+            let page = decode(&body).map_err(Failure::Malformed)?;
             items.extend(page.items);
             match page.next {
                 None => return Ok((items, page.version)),

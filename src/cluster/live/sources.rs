@@ -5,7 +5,9 @@ use std::collections::{BTreeSet, HashSet};
 use futures::StreamExt;
 use serde::de::DeserializeOwned;
 
+use super::LoadError;
 use super::list::List;
+use super::record::Recorder;
 use super::request::Failure;
 use crate::api::{DeploymentPolicy, Generation, Meta, Skyhook};
 use crate::cluster::admission::{
@@ -35,9 +37,25 @@ pub(super) struct Reader<'a> {
     /// `--namespace`.
     pub namespace: Option<&'a str>,
     pub served: Vec<Generation>,
+    /// Where what is read is kept, too.
+    pub recorder: Option<Recorder<'a>>,
 }
 
 impl Reader<'_> {
+    /// Waits for what says whether there is anything to read, no longer than there is time for all.
+    pub async fn within<T>(
+        &self,
+        request: impl Future<Output = Result<T, LoadError>>,
+    ) -> Result<T, LoadError> {
+        match &self.recorder {
+            Some(recorder) => recorder
+                .in_time(request)
+                .await
+                .unwrap_or_else(|late| Err(LoadError::discovery(late))),
+            None => request.await,
+        }
+    }
+
     pub fn skyhooks_list(generation: Generation) -> List {
         let api = format!("/apis/{}", generation.api_version());
         List::all(&api, generation.plural(), generation.name())
@@ -67,7 +85,11 @@ impl Reader<'_> {
     }
 
     pub async fn nodes(&self) -> Read<Vec<Node>> {
-        self.read(&Self::nodes_list()).await
+        let list = Self::nodes_list();
+        read(match &self.recorder {
+            Some(recorder) => recorder.nodes(self.client, &list).await,
+            None => list.read(self.client).await,
+        })
     }
 
     pub async fn disruption_budgets(&self) -> Read<Vec<DisruptionBudget>> {
@@ -152,7 +174,7 @@ impl Reader<'_> {
         let mut webhooks: Vec<WebhookConfiguration> = Vec::new();
         for (kind, plural) in CONFIGURATIONS {
             let list = List::all(ADMISSION, plural, "webhook configuration");
-            match list.read::<WebhookConfiguration>(self.client).await {
+            match self.list::<WebhookConfiguration>(&list).await {
                 Ok(found) => webhooks.extend(found.into_iter().map(|found| {
                     let kind = kind.to_owned();
                     WebhookConfiguration { kind, ..found }
@@ -194,7 +216,7 @@ impl Reader<'_> {
         let (key, value) = MANAGER_LABEL;
         let selector = format!("{key}={value}");
         let list = List::all(APPS, "deployments", "deployment").labelled(&selector);
-        let failure = match list.read(self.client).await {
+        let failure = match self.list(&list).await {
             Err(failure) if failure.is_forbidden() => failure,
             done => return read(done),
         };
@@ -203,7 +225,7 @@ impl Reader<'_> {
         let mut found: Vec<Deployment> = Vec::new();
         for namespace in likely {
             let list = List::inside(APPS, namespace, "deployments", "deployment");
-            let deployments = list.labelled(&selector).read(self.client).await;
+            let deployments = self.list(&list.labelled(&selector)).await;
             found.extend(deployments.unwrap_or_default());
         }
         match found.iter().any(Deployment::runs_operator) {
@@ -236,24 +258,23 @@ impl Reader<'_> {
         }
         let nodes = cluster.waiting_for_drain();
         let pods = List::all(CORE, "pods", "pod");
-        let found = match nodes.len() {
-            0 => Ok(Vec::new()),
-            1..=FEW_NODES => {
-                let lists: Vec<List> = nodes
-                    .iter()
-                    .map(|node| pods.clone().with_fields(&format!("spec.nodeName={node}")))
-                    .collect();
-                self.all_of(&lists).await
-            }
-            _ => pods.read(self.client).await,
+        let lists: Vec<List> = match nodes.len() {
+            0 => Vec::new(),
+            1..=FEW_NODES => nodes
+                .iter()
+                .map(|node| pods.clone().with_fields(&format!("spec.nodeName={node}")))
+                .collect(),
+            _ => vec![pods],
         };
         let labels = self.package_labels(&self.served);
         let nodes: HashSet<&str> = nodes.into_iter().collect();
+        let waits = |pod: &Pod| {
+            nodes.contains(pod.spec.node_name.as_str())
+                && !labels.iter().any(|l| pod.metadata.labels.contains_key(l))
+        };
+        let found = self.all_that(&lists, &waits).await;
         read(found).map(|mut pods: Vec<Pod>| {
-            pods.retain(|pod| {
-                nodes.contains(pod.spec.node_name.as_str())
-                    && !labels.iter().any(|l| pod.metadata.labels.contains_key(l))
-            });
+            pods.retain(waits);
             pods
         })
     }
@@ -305,14 +326,38 @@ impl Reader<'_> {
     }
 
     async fn read<T: DeserializeOwned>(&self, list: &List) -> Read<Vec<T>> {
-        read(list.read(self.client).await)
+        read(self.list(list).await)
+    }
+
+    async fn list<T: DeserializeOwned>(&self, list: &List) -> Result<Vec<T>, Failure> {
+        self.list_that(list, &|_| true).await
+    }
+
+    /// A list, of which only these items are kept where all is recorded.
+    async fn list_that<T: DeserializeOwned>(
+        &self,
+        list: &List,
+        keep: &(dyn Fn(&T) -> bool + Sync),
+    ) -> Result<Vec<T>, Failure> {
+        match &self.recorder {
+            Some(recorder) => recorder.list(self.client, list, keep).await,
+            None => list.read(self.client).await,
+        }
     }
 
     /// Several lists as one, in their order; the first failure fails it.
     async fn all_of<T: DeserializeOwned>(&self, lists: &[List]) -> Result<Vec<T>, Failure> {
+        self.all_that(lists, &|_| true).await
+    }
+
+    async fn all_that<T: DeserializeOwned>(
+        &self,
+        lists: &[List],
+        keep: &(dyn Fn(&T) -> bool + Sync),
+    ) -> Result<Vec<T>, Failure> {
         let mut items = Vec::new();
         let mut pages = futures::stream::iter(lists)
-            .map(|list| list.read::<T>(self.client))
+            .map(|list| self.list_that(list, keep))
             .buffered(AT_ONCE);
         while let Some(page) = pages.next().await {
             items.extend(page?);

@@ -102,7 +102,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let choices = view(&cluster, args)?;
     scope::say_what_is_missing(ctx, &cluster, &NEEDS);
     let Some(client) = ctx.client() else {
-        return left::from_files(ctx, &choices);
+        return left::from_files(ctx, &cluster, &choices);
     };
     if args.follow {
         return follow::run(ctx, &client, args, cluster).await;
