@@ -133,7 +133,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 fn what_others_find(cluster: &Cluster) -> Vec<Finding> {
     let others = ALL
         .iter()
-        .filter(|r| !["SKY113", "SKY216"].contains(&r.code));
+        .filter(|r| !["SKY113", "SKY216", "SKY222"].contains(&r.code));
     others
         .flat_map(|rule| Findings::by(rule, cluster))
         .collect()

@@ -132,11 +132,50 @@ pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
         ),
         _ => format!("{reference} is paused meanwhile; --no-pause goes ahead without"),
     });
+    let others = failed_elsewhere(cluster, skyhook, &stages);
+    if !others.is_empty() {
+        consequences.warn(format!(
+            "{} given up, and {} waiting once the pause is over, for good: include {}, or go ahead with --no-pause",
+            match others.len() {
+                1 => format!("a stage on {} has been", others[0]),
+                n => format!("stages on {} and {} more have been", others[0], n - 1),
+            },
+            match others.len() {
+                1 => "the node is called",
+                _ => "these nodes are called",
+            },
+            match others.len() {
+                1 => "it",
+                _ => "them",
+            },
+        ));
+    }
     Plan {
         stages,
         consequences,
         ..plan
     }
+}
+
+/// The nodes that the plan leaves alone and on which a Job has given up: a pause makes the operator forget that.
+fn failed_elsewhere<'a>(
+    cluster: &'a Cluster,
+    skyhook: &'a Skyhook,
+    stages: &[Stage],
+) -> Vec<&'a str> {
+    let executions = cluster.executions();
+    let steps = || stages.iter().flat_map(|s| &s.steps);
+    let nodes = cluster.selected(skyhook);
+    let others =
+        nodes.filter(|n| steps().all(|s| s.target.kind != Kind::Node || s.target.name != n.name));
+    others
+        .filter(|n| {
+            let on = cluster.on_node(n, skyhook.name());
+            on.is_some_and(|on| on.operator_status() == Status::Erroring)
+                && !cluster.parked(&executions, skyhook, n).is_empty()
+        })
+        .map(|n| n.name.as_str())
+        .collect()
 }
 
 /// A pause that is waited for, and its end.

@@ -62,7 +62,10 @@ impl View for UninstallStatus {
                 row.node_name.as_str(),
                 row.stage.as_str(),
                 row.state.as_str(),
-                row.uninstall.line(),
+                match row.runs_for.as_str() {
+                    "" => row.uninstall.line(),
+                    time => row.uninstall.line() + text::dim(format!(" ({time})")),
+                },
                 match wide {
                     true => row.conditions.join(","),
                     // The gravest comes first; its reason would not fit.
