@@ -3,7 +3,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::evidence::{no_execution, operator_log};
 use super::{ALL, Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Absence, Cluster, Node, Source};
+use crate::cluster::{Absence, Cluster, Executions, Node, Read, Source};
 
 rule! {
     /// A custom resource has work left, nothing is at work, and no other rule says why.
@@ -54,8 +54,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let open = cluster.open_nodes(skyhook);
-        let last = last_sign(cluster, skyhook, &open);
-        let Some(last) = last.filter(|_| !open.is_empty()) else {
+        if open.is_empty() {
+            continue;
+        }
+        let Some(last) = last_sign(cluster, &executions, skyhook, &open) else {
             continue;
         };
         let quiet = cluster.taken_at.duration_since(last);
@@ -87,11 +89,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
             ),
         );
-        let unseen = !matches!(
-            cluster.source(Source::Workloads),
-            crate::cluster::Read::Ok(_)
-        );
-        if quiet < HOPELESS || unseen || cluster.absence_of_executions() != Absence::Proven {
+        let unseen = !matches!(cluster.source(Source::Workloads), Read::Ok(_));
+        // A drain may take as long as the pods of the node have to end.
+        let drains = cluster.waiting_for_drain();
+        let drained = open.iter().any(|n| drains.contains(&n.name.as_str()));
+        if quiet < HOPELESS
+            || drained
+            || unseen
+            || cluster.absence_of_executions() != Absence::Proven
+        {
             finding.severity(Severity::Warning);
         }
         let names: Vec<&str> = open.iter().map(|n| n.name.as_str()).collect();
@@ -105,7 +111,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 /// The newest time that tells of the operator's work for a custom resource.
-fn last_sign(cluster: &Cluster, skyhook: &Skyhook, open: &[&Node]) -> Option<Timestamp> {
+fn last_sign(
+    cluster: &Cluster,
+    executions: &Executions<'_>,
+    skyhook: &Skyhook,
+    open: &[&Node],
+) -> Option<Timestamp> {
     let meta = &skyhook.metadata;
     let name = skyhook.name();
     let start = format!("{}/", cluster.generation().key(name));
@@ -121,7 +132,6 @@ fn last_sign(cluster: &Cluster, skyhook: &Skyhook, open: &[&Node]) -> Option<Tim
         ours.chain(node.annotated)
     });
     let new = open.iter().filter_map(|n| n.created);
-    let executions = cluster.executions();
     let of_it = executions.all().iter().filter(|e| e.skyhook == name);
     let worked = of_it.flat_map(|e| {
         let ended = e.job.and_then(|j| j.status.completion_time);

@@ -35,7 +35,9 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.skyhooks.absence() != Absence::Proven {
+    // Files without any custom resource may just not hold them.
+    let presumed = cluster.skyhooks.absence() == Absence::Presumed;
+    if cluster.skyhooks.absence() == Absence::Unknown {
         return;
     }
     for node in cluster.nodes.items() {
@@ -54,12 +56,23 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if young && !has_met_the_operator(cluster, node) {
                 continue;
             }
-            findings
-                .report(
-                    Subject::node(&node.name, None),
-                    "keeps its runtime-required taint for good: no custom resource with \
-                     runtimeRequired selects it",
-                )
+            let finding = findings.report(
+                Subject::node(&node.name, None),
+                match presumed {
+                    true => {
+                        "carries its runtime-required taint, and the files hold no custom resource that would \
+                         lift it"
+                    }
+                    false => {
+                        "keeps its runtime-required taint for good: no custom resource with runtimeRequired \
+                         selects it"
+                    }
+                },
+            );
+            if presumed {
+                finding.severity(Severity::Info);
+            }
+            finding
                 .since(node.created)
                 .evidence(format!("node/{}", node.name), "taint", &spelled)
                 .evidence(
