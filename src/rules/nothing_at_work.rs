@@ -31,7 +31,8 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators. It is a warning at first, and an error after two hours.
+    /// All operators. It is a warning at first, and an error after two hours if `managedFields` tell that nobody has
+    /// changed the custom resource since.
     SKY222 "nothing-at-work" Error needs Skyhooks Nodes Pods Jobs, also Events Workloads Operator,
         blocks Install Uninstall
 }
@@ -51,6 +52,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let done = skyhook.status.status == Some(Status::Complete);
         let mut own = executions.all().iter();
         if done || own.any(|e| e.skyhook == skyhook.name() && e.alive()) {
+            continue;
+        }
+        // A spec that the operator has not looked at may be of this moment, where nobody notes when it was written.
+        let dated = !skyhook.metadata.managed_fields.is_empty();
+        if !dated && skyhook.status.observed_generation < skyhook.metadata.generation {
             continue;
         }
         let open = cluster.open_nodes(skyhook);

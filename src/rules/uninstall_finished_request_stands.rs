@@ -63,10 +63,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.evidence(&trace.object, trace.field, &trace.says);
         }
         finding
-            .remedy(
+            .kubectl(
                 Grade::B1,
                 "If it is to stay away, take it out of the spec",
-                ["uninstall", skyhook.name(), name, "--remove"],
+                ["edit", &cluster.generation().resource(), skyhook.name()],
             )
             .remedy(
                 Grade::B2,
