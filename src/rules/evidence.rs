@@ -52,6 +52,16 @@ pub fn failing_since(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> Optio
     erroring.last_transition_time
 }
 
+/// Whether the operator has called the node ready for the custom resource so long ago that many passes have ended since.
+pub fn complete_for_long(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
+    let kind = cluster
+        .generation()
+        .key(&format!("{}/NotReady", skyhook.name()));
+    let mut conditions = node.conditions.iter();
+    let ready = conditions.find(|c| c.kind == kind && c.status == "False");
+    ready.is_some_and(|c| cluster.long_ago(c.last_transition_time))
+}
+
 /// Makes a finding a warning where the custom resource no longer selects the node: the operator has left it, so nothing
 /// waits for it.
 pub fn no_longer_selected(finding: &mut Finding, skyhook: &Skyhook, node: &Node) {

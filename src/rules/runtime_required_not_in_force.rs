@@ -33,6 +33,9 @@ rule! {
     SKY411 "runtime-required-not-in-force" Warning needs Skyhooks Nodes, also Operator
 }
 
+/// The value of the taint, whatever its key is configured to be.
+const VALUE: &str = "runtime-required";
+
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|s| s.spec.runtime_required && !s.deleting()) {
@@ -41,6 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // An ignored node was left out on purpose.
             if node.ignored(cluster.generation())
                 || cluster.runtime_required_taint(node).is_some()
+                || node.taints.iter().any(|t| t.value == VALUE)
                 || cluster.is_complete_on(skyhook, node)
                 || on.is_some_and(|on| on.is_malformed() || was_complete(on))
             {
@@ -95,7 +99,8 @@ fn report(
             }
         ),
     );
-    if !auto {
+    // Which taint it is, the operator's environment says.
+    if !auto || cluster.operators.items().is_empty() {
         finding.severity(Severity::Info);
     }
     let (key, effect) = cluster
@@ -122,7 +127,7 @@ fn report(
             known.join(", "),
         );
     }
-    let taint = format!("{key}=runtime-required:{effect}");
+    let taint = format!("{key}={VALUE}:{effect}");
     finding
         .kubectl(Grade::B1, "Taint it", ["taint", "node", &node.name, &taint])
         .caveat("pods that run there already stay; new ones wait until the packages are complete");

@@ -1,4 +1,4 @@
-use super::evidence::{operator_log, some_of};
+use super::evidence::{complete_for_long, operator_log, some_of};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::{Absence, Cluster, Node, OnNode};
@@ -142,16 +142,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 fn has_met_the_operator(cluster: &Cluster, node: &Node) -> bool {
     let keys = node.keys(cluster.generation());
     !keys.auto_taints.is_empty() || keys.skyhooks.values().any(OnNode::has_keys)
-}
-
-/// Whether the operator has called the node ready for the custom resource so long ago that many passes have ended since.
-fn complete_for_long(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
-    let kind = cluster
-        .generation()
-        .key(&format!("{}/NotReady", skyhook.name()));
-    let mut conditions = node.conditions.iter();
-    let ready = conditions.find(|c| c.kind == kind && c.status == "False");
-    ready.is_some_and(|c| cluster.long_ago(c.last_transition_time))
 }
 
 /// Everything is complete, and the operator's pass does not get to the taint.

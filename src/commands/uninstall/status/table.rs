@@ -61,11 +61,11 @@ impl View for UninstallStatus {
                 row.package.as_str(),
                 row.node_name.as_str(),
                 row.stage.as_str(),
-                row.state.as_str(),
                 match row.runs_for.as_str() {
-                    "" => row.uninstall.line(),
-                    time => row.uninstall.line() + text::dim(format!(" ({time})")),
+                    "" => row.state.as_str().into(),
+                    time => text::plain(&row.state) + text::dim(format!(" ({time})")),
                 },
+                row.uninstall.line(),
                 match wide {
                     true => row.conditions.join(","),
                     // The gravest comes first; its reason would not fit.
