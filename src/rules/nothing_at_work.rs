@@ -3,7 +3,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::evidence::{no_execution, operator_log};
 use super::{ALL, Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Absence, Cluster, Executions, Node, Read, Source};
+use crate::cluster::{Absence, Cluster, Executions, Node};
 
 rule! {
     /// A custom resource has work left, nothing is at work, and no other rule says why.
@@ -31,14 +31,12 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators. It is a warning at first, and an error after two hours if `managedFields` tell that nobody has
-    /// changed the custom resource since.
-    SKY222 "nothing-at-work" Error needs Skyhooks Nodes Pods Jobs, also Events Workloads Operator,
+    /// All operators.
+    SKY222 "nothing-at-work" Warning needs Skyhooks Nodes Pods Jobs, also Events Operator,
         blocks Install Uninstall
 }
 
 const QUIET: SignedDuration = SignedDuration::from_mins(30);
-const HOPELESS: SignedDuration = SignedDuration::from_hours(2);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.absence_of_executions() == Absence::Unknown {
@@ -95,19 +93,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
             ),
         );
-        let unseen = !matches!(cluster.source(Source::Workloads), Read::Ok(_));
-        // A drain may take as long as the pods of the node have to end.
-        let drains = cluster.waiting_for_drain();
-        let drained = open.iter().any(|n| drains.contains(&n.name.as_str()));
-        if quiet < HOPELESS
-            || drained
-            || unseen
-            || cluster.absence_of_executions() != Absence::Proven
-        {
-            finding.severity(Severity::Warning);
-        }
         let names: Vec<&str> = open.iter().map(|n| n.name.as_str()).collect();
+        // Not seeing what the operator is about does not say that it is about nothing.
         finding
+            .passes()
             .since(Some(last))
             .evidence("nodes", "with work left", super::evidence::some_of(&names))
             .evidence(skyhook.reference(), "newest sign of work", last.to_string());
