@@ -35,16 +35,25 @@ pub struct Args {
     sorting: Sorting,
 }
 
-pub const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
+/// What the answer needs.
+const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
+/// What is read: pods and Jobs tell since when a stage runs.
+pub const READS: [Source; 5] = [
+    Source::Skyhooks,
+    Source::Nodes,
+    Source::Operator,
+    Source::Pods,
+    Source::Jobs,
+];
 
 command! {
     "package status": Args => run,
-    needs: NEEDS,
+    needs: READS,
     prints: { "PackageStatus": Vec<Row> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load(&NEEDS).await?;
+    let cluster = ctx.load(&READS).await?;
     let status = view(&cluster, args)?;
     match status.rows.as_slice() {
         [] => ctx.note(format!(
@@ -165,7 +174,11 @@ fn state(row: &Row) -> Line {
             Label::Plain.on(&row.state) + text::dim(format!(" ({})", words(row.phase)))
         }
         Phase::Running | Phase::Uninstalling | Phase::Uninstalled => {
-            Label::Plain.on(&row.state).into()
+            let since = match row.runs_for.as_str() {
+                "" => String::new(),
+                time => format!(" ({time})"),
+            };
+            Label::Plain.on(&row.state) + text::dim(since)
         }
     }
 }
