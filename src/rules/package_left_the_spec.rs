@@ -33,7 +33,7 @@ rule! {
     SKY221 "package-left-the-spec" Info needs Skyhooks Nodes, also Operator
 }
 
-/// Packages of one node that are told one by one.
+/// Packages of one node that are told one by one; more are told at once.
 const MOST: usize = 20;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -46,7 +46,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 !e.stage.is_uninstall() && skyhook.package(name).is_none() && told.insert(name)
             });
             let left: Vec<&Entry> = left.collect();
-            for entry in left.iter().take(MOST) {
+            if left.len() > MOST {
+                together(findings, skyhook, node, left.len());
+                continue;
+            }
+            for entry in left {
                 let (name, _) = entry.identity();
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(name),
@@ -70,18 +74,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "removes the record alone: right where the host was cleaned or made anew",
                 );
             }
-            if left.len() > MOST {
-                more(findings, skyhook, node, &left);
-            }
         }
     }
 }
 
-/// What is to be said of a record that holds more than anybody installs.
-fn more(findings: &mut Findings, skyhook: &Skyhook, node: &Node, left: &[&Entry]) {
+/// A record that holds more than anybody installs is told at once.
+fn together(findings: &mut Findings, skyhook: &Skyhook, node: &Node, packages: usize) {
     let text = format!(
-        "{} packages on the node are not in the spec of {}; the first {MOST} are listed",
-        left.len(),
+        "{packages} packages on the node are not in the spec of {}",
         skyhook.reference()
     );
     findings
@@ -89,7 +89,7 @@ fn more(findings: &mut Findings, skyhook: &Skyhook, node: &Node, left: &[&Entry]
         .evidence(
             format!("node/{}", node.name),
             "nodeState",
-            format!("{} entries", left.len()),
+            format!("{packages} entries that the spec does not name"),
         )
         .remedy(
             Grade::B0,

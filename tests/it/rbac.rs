@@ -152,7 +152,7 @@ fn commands_ask_for_no_more() {
         "diagnose stuck".to_owned(),
         "diagnose node node-1".to_owned(),
         "diagnose check".to_owned(),
-        "node status".to_owned(),
+        "node status -o wide".to_owned(),
         format!("node list --skyhook {CR}"),
         format!("package status --skyhook {CR}"),
         format!("package logs driver --skyhook {CR}"),

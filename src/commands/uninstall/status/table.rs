@@ -9,10 +9,12 @@ use crate::view::text::{self, Line, Text};
 use crate::view::{Table, View, cells};
 
 impl Row {
-    /// The type of the gravest condition.
+    /// The type of the gravest condition, where it says more than the column before.
     fn condition(&self) -> &str {
         let first = self.conditions.first().map_or("", String::as_str);
-        first.split('=').next().unwrap_or_default()
+        let kind = first.split('=').next().unwrap_or_default();
+        let known = self.uninstall == Uninstall::UnderWay && kind == "UninstallInProgress";
+        if known { "" } else { kind }
     }
 }
 
@@ -62,7 +64,7 @@ impl View for UninstallStatus {
                 row.node_name.as_str(),
                 row.stage.as_str(),
                 match row.runs_for.as_str() {
-                    "" => row.state.as_str().into(),
+                    time if time.is_empty() || !wide => row.state.as_str().into(),
                     time => text::plain(&row.state) + text::dim(format!(" ({time})")),
                 },
                 row.uninstall.line(),
