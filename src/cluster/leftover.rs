@@ -70,7 +70,9 @@ impl Cluster {
         let pods = self.pods.items().iter().filter(|p| !job(p));
         found.extend(self.unowned(jobs, gone, |j| &j.metadata, Place::Job));
         found.extend(self.unowned(pods, gone, |p| &p.metadata, Place::Pod));
-        for map in self.config_maps.items() {
+        // One with an owner is the garbage collector's to delete, seconds later.
+        let unowned = self.config_maps.items().iter();
+        for map in unowned.filter(|map| map.metadata.owner_references.is_empty()) {
             if let Some((generation, owner)) = map.owner()
                 && self.is_gone(owner, generation)
             {
