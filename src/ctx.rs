@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use crate::apply::owner;
 use crate::args::global::Global;
-use crate::cluster::{Clock, Cluster, Source, Unread, dump, live};
+use crate::cluster::{Clock, Cluster, Only, Source, Unread, dump, live};
 use crate::connect::{self, Connected, Trace};
 use crate::error::{Error, Result};
 use crate::screen::{Screen, Shown, Stream};
@@ -41,6 +41,8 @@ pub struct Ctx {
     /// What a plan was made without.
     unread: Vec<(Source, Unread)>,
     refused: bool,
+    /// What the command names, for what is loaded next.
+    only: Option<Only>,
 }
 
 impl Ctx {
@@ -53,6 +55,7 @@ impl Ctx {
             connected: None,
             unread: Vec::new(),
             refused: false,
+            only: None,
         }
     }
 
@@ -75,6 +78,13 @@ impl Ctx {
     /// Notes that the server would not let the user read something that is none of the sources.
     pub fn note_refusal(&mut self) {
         self.refused = true;
+    }
+
+    /// Reads next, of the nodes of a server, only those that the command names, unless they do not answer it: then
+    /// all are read.
+    pub fn only(&mut self, only: Option<Only>) -> &mut Ctx {
+        self.only = only;
+        self
     }
 
     /// Reads the sources from the files or the cluster that the flags name.
@@ -116,6 +126,7 @@ impl Ctx {
     }
 
     async fn load_or(&mut self, needs: &[Source], leftovers: bool) -> Result<Cluster> {
+        let only = self.only.take();
         let reading = &self.global.reading;
         let cluster = if reading.from.is_empty() {
             let connected = match self.connected.take() {
@@ -126,7 +137,16 @@ impl Ctx {
             let client = connected.client.clone();
             self.connected = Some(connected);
             let api = self.global.reading.api;
-            match live::load(&client, needs, api, namespace.as_deref(), now()).await {
+            let namespace = namespace.as_deref();
+            let mut loaded =
+                live::load_only(&client, needs, only.as_ref(), api, namespace, now()).await;
+            if let (Some(only), Ok(cluster)) = (&only, &loaded)
+                && cluster.named_only
+                && !cluster.suffices(only)
+            {
+                loaded = live::load(&client, needs, api, namespace, now()).await;
+            }
+            match loaded {
                 Err(live::LoadError::NotServed) if leftovers => {
                     Ok(live::leftovers(&client, api, now()).await)
                 }

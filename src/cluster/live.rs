@@ -9,12 +9,13 @@ pub mod log;
 mod names;
 mod request;
 mod sources;
+mod things;
 mod watch;
 
 use jiff::Timestamp;
 
 use super::admission::Admission;
-use super::{Cluster, Parts, Read, Ruling, Source};
+use super::{Cluster, Only, Parts, Read, Ruling, Source};
 use crate::api::Generation;
 pub use error::LoadError;
 pub use follow::{Follow, News, WATCHED};
@@ -42,10 +43,27 @@ pub async fn load(
     namespace: Option<&str>,
     now: Timestamp,
 ) -> Result<Cluster, LoadError> {
+    load_only(client, needs, None, asked_for, namespace, now).await
+}
+
+/// [`load`], of the nodes only those that a command names, where the others decide nothing.
+///
+/// # Errors
+///
+/// As [`load`].
+pub async fn load_only(
+    client: &kube::Client,
+    needs: &[Source],
+    only: Option<&Only>,
+    asked_for: Option<Generation>,
+    namespace: Option<&str>,
+    now: Timestamp,
+) -> Result<Cluster, LoadError> {
     let mut reader = Reader {
         client,
         namespace,
         served: Vec::new(),
+        only: &[],
     };
     let (served, deployments) = futures::join!(discovery::served(client), reader.deployments());
     reader.served = served?;
@@ -63,6 +81,10 @@ pub async fn load(
         ..Parts::default()
     };
     let needs = Needs::new(needs, &parts);
+    if let Some(only) = only.filter(|_| !needs.undecided) {
+        reader.only = &only.nodes;
+        parts.named_only = true;
+    }
     needs.read(&reader, &mut parts).await;
     let ruling = parts.ruling().ok_or(LoadError::NotServed)?;
     if !needs.operator {
@@ -87,6 +109,7 @@ pub async fn leftovers(
         client,
         namespace: None,
         served: Vec::new(),
+        only: &[],
     };
     let nodes = reader.nodes().await;
     let newer = |n: &super::Node| !n.keys(Generation::NodeWright).skyhooks.is_empty();
@@ -110,6 +133,8 @@ pub async fn leftovers(
 
 /// The sources to read: those asked for, and those needed to make sense of them.
 struct Needs {
+    /// All nodes are read, whoever asks for a few: what is on them decides which generation rules.
+    undecided: bool,
     skyhooks: [bool; 2],
     policies: [bool; 2],
     nodes: bool,
@@ -133,6 +158,7 @@ impl Needs {
             && parts.operator_version().is_none();
         let skyhooks = any(&[Source::Skyhooks, Source::Legacy, Source::Workloads]);
         Needs {
+            undecided,
             skyhooks: [served[0] && skyhooks, served[1] && (skyhooks || undecided)],
             policies: served.map(|served| served && any(&[Source::Policies])),
             nodes: undecided || any(&[Source::Nodes, Source::Workloads]),

@@ -4,6 +4,7 @@
 //! this folder is pure: no client, no clock, no files.
 
 pub mod admission;
+mod annotations;
 pub mod batch;
 pub mod clock;
 pub mod compartment;
@@ -25,6 +26,7 @@ mod managed;
 pub mod migration;
 pub mod node;
 mod nulls;
+mod only;
 pub mod operator;
 pub mod order;
 pub mod overtime;
@@ -47,6 +49,7 @@ pub use config_map::ConfigMap;
 pub use event::Event;
 pub use execution::{Execution, Executions, Job};
 pub use node::{Node, OnNode};
+pub use only::Only;
 pub use operator::Deployment;
 pub use parts::Parts;
 pub use placement::{AskedBy, Phase, Placement, Wanted};
@@ -82,6 +85,8 @@ pub struct Cluster {
     pub admission: Admission,
     /// Runs of this program that hold a custom resource, as far as they are of this machine.
     pub holders: hold::Holders,
+    /// Only the nodes that a command names were read, and what runs there.
+    pub named_only: bool,
     /// From files rather than from a server.
     pub from_files: bool,
     /// The one namespace of which the files hold pods: those of the others were left out.

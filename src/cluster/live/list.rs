@@ -3,11 +3,15 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
-use super::decode;
+use super::decode::{self, Page};
 use super::request::{Failure, get};
 
 /// Items in one page, as kubectl asks for.
 const PAGE: usize = 500;
+/// The fewest items in a page, however large they are.
+const SMALLEST_PAGE: usize = 100;
+/// Bytes that a page should have at the most: two of them are held at once.
+const LARGEST_PAGE: usize = 8 << 20;
 /// How often a list is begun again because it changed too much while it was read.
 const RESTARTS: usize = 2;
 
@@ -52,7 +56,7 @@ impl List {
     ///
     /// A list that expires between two pages (410) is begun again, the last time in one piece,
     /// which cannot expire.
-    pub async fn read<T: DeserializeOwned>(
+    pub async fn read<T: DeserializeOwned + Send + 'static>(
         &self,
         client: &kube::Client,
     ) -> Result<Vec<T>, Failure> {
@@ -60,7 +64,7 @@ impl List {
     }
 
     /// [`List::read`], with the version that a watch goes on from.
-    pub async fn read_at<T: DeserializeOwned>(
+    pub async fn read_at<T: DeserializeOwned + Send + 'static>(
         &self,
         client: &kube::Client,
     ) -> Result<(Vec<T>, String), Failure> {
@@ -89,25 +93,42 @@ impl List {
         )
     }
 
-    async fn paged<T: DeserializeOwned>(
+    /// Page by page; while one is decoded the next one comes.
+    async fn paged<T: DeserializeOwned + Send + 'static>(
         &self,
         client: &kube::Client,
-        limit: usize,
+        mut limit: usize,
     ) -> Result<(Vec<T>, String), Failure> {
         let mut items = Vec::new();
         let mut token: Option<String> = None;
+        let mut body = get(client, &self.url(limit, None)).await?;
         loop {
-            let body = get(client, &self.url(limit, token.as_deref())).await?;
-            let page = decode::page(&body, self.singular).map_err(Failure::Malformed)?;
+            limit = sized(limit, body.len());
+            let known = decode::next_of(&body);
+            let decoding = decode::page_beside::<T>(body, self.singular);
+            let (page, coming) = match known {
+                Some(Some(next)) if Some(&next) != token.as_ref() => {
+                    let url = self.url(limit, Some(&next));
+                    let (page, coming) = futures::join!(decoding, get(client, &url));
+                    (page, Some(coming))
+                }
+                _ => (decoding.await, None),
+            };
+            let page: Page<T> = page.map_err(Failure::Malformed)?;
             items.extend(page.items);
-            match page.next {
+            let next = match page.next {
                 None => return Ok((items, page.version)),
                 Some(next) if Some(&next) == token.as_ref() => {
                     let why = "the server keeps giving the same page".to_owned();
                     return Err(Failure::Malformed(why));
                 }
-                next => token = next,
-            }
+                Some(next) => next,
+            };
+            body = match coming {
+                Some(coming) => coming?,
+                None => get(client, &self.url(limit, Some(&next))).await?,
+            };
+            token = Some(next);
         }
     }
 
@@ -126,6 +147,14 @@ impl List {
     }
 }
 
+/// How many items to ask for after a page of so many bytes.
+fn sized(limit: usize, bytes: usize) -> usize {
+    match limit > 0 && bytes > LARGEST_PAGE {
+        true => (limit * LARGEST_PAGE / bytes).clamp(SMALLEST_PAGE.min(limit), limit),
+        false => limit,
+    }
+}
+
 /// All but the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -136,4 +165,19 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
 /// Percent-encodes what may not stand in a part of a URL.
 pub(super) fn encode(text: &str) -> PercentEncode<'_> {
     utf8_percent_encode(text, RESERVED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_large_items_hold_fewer() {
+        let mib = 1 << 20;
+        assert_eq!(sized(500, mib), 500);
+        assert_eq!(sized(500, 16 * mib), 250);
+        assert_eq!(sized(500, 1000 * mib), 100);
+        assert_eq!(sized(100, 1000 * mib), 100);
+        assert_eq!(sized(0, 1000 * mib), 0);
+    }
 }

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::list::List;
 use super::request::Failure;
+use super::things::Things;
 use crate::api::{DeploymentPolicy, Generation, Meta, Skyhook};
 use crate::cluster::admission::{
     Admission, CONFIGURATIONS, SERVICE_LABEL, ServiceReference, WebhookConfiguration,
@@ -35,6 +36,8 @@ pub(super) struct Reader<'a> {
     /// `--namespace`.
     pub namespace: Option<&'a str>,
     pub served: Vec<Generation>,
+    /// The nodes to read; all, if none is named.
+    pub only: &'a [String],
 }
 
 impl Reader<'_> {
@@ -66,8 +69,15 @@ impl Reader<'_> {
         List::all(CORE, "nodes", "node")
     }
 
+    /// All nodes, or those that are named: a server finds one by its name without reading the others.
     pub async fn nodes(&self) -> Read<Vec<Node>> {
-        self.read(&Self::nodes_list()).await
+        let list = Self::nodes_list();
+        if self.only.is_empty() {
+            return self.read(&list).await;
+        }
+        let named = self.only.iter();
+        let named = named.map(|name| list.clone().with_fields(&format!("metadata.name={name}")));
+        read(self.all_of(&named.collect::<Vec<List>>()).await)
     }
 
     pub async fn disruption_budgets(&self) -> Read<Vec<DisruptionBudget>> {
@@ -75,22 +85,23 @@ impl Reader<'_> {
         self.read(&list).await
     }
 
-    /// The pods of packages, of every generation that is served.
+    /// The pods of packages, of every generation that is served; on the one node, where one is named.
     pub async fn pods(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Pod>> {
         let labels = self.package_labels(&self.served);
-        self.of_packages(CORE, "pods", "pod", &labels, operators, |p: &Pod| {
-            &p.metadata
-        })
-        .await
+        let pods = match self.only {
+            [node] => Things::new(CORE, "pods", "pod").with_fields(format!("spec.nodeName={node}")),
+            _ => Things::new(CORE, "pods", "pod"),
+        };
+        self.of_packages(pods, &labels, operators, |p: &Pod| &p.metadata)
+            .await
     }
 
     /// The Jobs of packages; only the newer generation has them.
     pub async fn jobs(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Job>> {
         let labels = self.package_labels(&[Generation::NodeWright]);
-        self.of_packages(BATCH, "jobs", "job", &labels, operators, |j: &Job| {
-            &j.metadata
-        })
-        .await
+        let jobs = Things::new(BATCH, "jobs", "job");
+        self.of_packages(jobs, &labels, operators, |j: &Job| &j.metadata)
+            .await
     }
 
     /// The lists that [`Reader::pods`] reads: in the operator's namespaces where these are known, and everywhere else.
@@ -136,15 +147,9 @@ impl Reader<'_> {
             .into_iter()
             .flat_map(config_map::labels)
             .collect();
-        self.of_packages(
-            CORE,
-            "configmaps",
-            "config map",
-            &labels,
-            operators,
-            |c: &ConfigMap| &c.metadata,
-        )
-        .await
+        let config_maps = Things::new(CORE, "configmaps", "config map");
+        self.of_packages(config_maps, &labels, operators, |c: &ConfigMap| &c.metadata)
+            .await
     }
 
     /// The webhooks that see changes of custom resources, and what answers them.
@@ -261,17 +266,15 @@ impl Reader<'_> {
     /// Things of packages in all namespaces; where that is forbidden, in the operator's, where all
     /// of them are. A namespace that is only likely to be the operator's will not do: nothing
     /// found in it proves nothing.
-    async fn of_packages<T: DeserializeOwned>(
+    async fn of_packages<T: DeserializeOwned + Send + 'static>(
         &self,
-        api: &str,
-        plural: &str,
-        singular: &'static str,
+        things: Things,
         labels: &[String],
         operators: &Read<Vec<Deployment>>,
         meta: fn(&T) -> &Meta,
     ) -> Read<Vec<T>> {
         let labelled = |list: List| labels.iter().map(move |label| list.clone().labelled(label));
-        let lists: Vec<List> = labelled(List::all(api, plural, singular)).collect();
+        let lists: Vec<List> = labelled(things.everywhere()).collect();
         let mut found = self.all_of(&lists).await;
         if let Err(failure) = &found
             && failure.is_forbidden()
@@ -279,7 +282,7 @@ impl Reader<'_> {
             let lists: Vec<List> = self
                 .operator_namespaces(operators)
                 .iter()
-                .flat_map(|namespace| labelled(List::inside(api, namespace, plural, singular)))
+                .flat_map(|namespace| labelled(things.inside(namespace)))
                 .collect();
             if !lists.is_empty()
                 && let Ok(inside) = self.all_of(&lists).await
@@ -304,12 +307,15 @@ impl Reader<'_> {
         }
     }
 
-    async fn read<T: DeserializeOwned>(&self, list: &List) -> Read<Vec<T>> {
+    async fn read<T: DeserializeOwned + Send + 'static>(&self, list: &List) -> Read<Vec<T>> {
         read(list.read(self.client).await)
     }
 
     /// Several lists as one, in their order; the first failure fails it.
-    async fn all_of<T: DeserializeOwned>(&self, lists: &[List]) -> Result<Vec<T>, Failure> {
+    async fn all_of<T: DeserializeOwned + Send + 'static>(
+        &self,
+        lists: &[List],
+    ) -> Result<Vec<T>, Failure> {
         let mut items = Vec::new();
         let mut pages = futures::stream::iter(lists)
             .map(|list| list.read::<T>(self.client))

@@ -68,7 +68,7 @@ impl Row {
     pub fn new(cluster: &Cluster, node: &Node, name: &str) -> Row {
         let keys = node.keys(cluster.generation());
         let skyhook = cluster.skyhook(name);
-        let on = keys.skyhooks.get(name);
+        let on = keys.of(name);
         let gone = skyhook.is_none() && cluster.skyhooks.absence() == Absence::Proven;
         let (packages_complete, packages_total) = progress(cluster, node, name);
         let placements = cluster.placements_on(name, node);
@@ -192,7 +192,7 @@ fn package(placement: &Placement<'_>) -> Option<PackageRow> {
         stage: entry.stage.to_string(),
         state: entry.state.to_string(),
         restarts: entry.restarts,
-        image: entry.image.clone(),
+        image: entry.image.to_string(),
         in_spec: placement.in_spec() == Some(true),
     })
 }

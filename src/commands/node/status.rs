@@ -44,7 +44,8 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load(&NEEDS).await?;
+    let only = selection::only(&args.nodes, args.only_skyhook(), None);
+    let cluster = ctx.only(only).load(&NEEDS).await?;
     let status = view(&cluster, args)?;
     if status.rows.is_empty() {
         ctx.note("No custom resource selects these nodes or has left anything on them.");
@@ -54,9 +55,15 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+impl Args {
+    fn only_skyhook(&self) -> Option<&str> {
+        self.skyhook.as_deref().filter(|name| !name.is_empty())
+    }
+}
+
 fn view(cluster: &Cluster, args: &Args) -> Result<NodeStatus> {
     selection::readable(cluster, Source::Nodes)?;
-    let only = args.skyhook.as_deref().filter(|name| !name.is_empty());
+    let only = args.only_skyhook();
     if let Some(name) = only {
         selection::known_skyhook(cluster, name)?;
     }
@@ -95,6 +102,11 @@ impl View for NodeStatus {
 
     fn document(&self) -> Value {
         serde_json::to_value(&self.rows).expect("rows are plain data")
+    }
+
+    fn items(&self) -> Option<Box<dyn Iterator<Item = Value> + '_>> {
+        let item = |row| serde_json::to_value(row).expect("rows are plain data");
+        Some(Box::new(self.rows.iter().map(item)))
     }
 }
 
