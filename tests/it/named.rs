@@ -106,7 +106,12 @@ fn all_nodes_are_read_where_they_decide_which_api_rules() {
 /// An answer about one node is the same as that part of an answer about all.
 #[test]
 fn the_answer_is_that_of_all_nodes() {
-    for captured in clusters::all() {
+    for captured in [
+        "apply-erroring",
+        "nodewright-in-progress",
+        "modelled-migration-hold",
+    ] {
+        let captured = clusters::named(captured);
         let stage = Stage::over(captured.served());
         stage.fake.started_now();
         let nodes: Vec<String> = stage

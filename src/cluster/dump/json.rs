@@ -312,7 +312,7 @@ mod tests {
             "{{\n  \"apiVersion\": \"v1\",\n  \"items\": [\n    {NODE},\n    {NODE}\n  ],\n  \"kind\": \"List\"\n}}\n"
         );
         let cut = (1..text.len() - 1).map(|end| text[..end].to_owned());
-        let spoiled = (0..text.len()).map(|at| format!("{}?{}", &text[..at], &text[at..]));
+        let spoiled = (1..text.len()).map(|at| format!("{}?{}", &text[..at], &text[at..]));
         for bad in cut.chain(spoiled) {
             let Err(why) = at_once(&bad) else { continue };
             assert_eq!(streamed(&bad).map(|_| ()), Err(why), "{bad}");
