@@ -4,14 +4,17 @@ mod aftermath;
 mod ask;
 mod carry_out;
 mod closing;
+mod collect;
 mod diff;
 mod edges;
 mod external_diff;
 mod follow;
+mod installation;
 mod limits;
 mod preview;
 mod progress;
 mod sight;
+mod tails;
 mod take;
 
 pub use carry_out::Manner;
@@ -20,6 +23,7 @@ pub use edges::{interrupt, variable};
 pub use follow::{Blocked, Goal, Look, Standing, Waiting};
 pub use limits::within;
 pub use preview::Document as PlanDocument;
+pub use tails::Tail;
 pub use take::Taken;
 
 use std::sync::Arc;
@@ -154,6 +158,9 @@ impl Ctx {
             }
         } else {
             let mut cluster = dump::load(&reading.from, reading.api)?;
+            if cluster.collected && cluster.ruling.served.is_empty() && !leftovers {
+                return Err(live::LoadError::NotServed.into());
+            }
             if let Some(now) = reading.now {
                 cluster.taken_at = now;
                 cluster.clock = Clock::Given;
@@ -203,8 +210,8 @@ impl Ctx {
 
     /// The client, once something was loaded; none where files are read.
     ///
-    /// For the commands that stream or wait, `package logs`, `wait` and `collect`, and for no other: what the rest
-    /// may do to the world is load and show.
+    /// For the commands that stream or wait, such as `package logs` and `wait`, and for no other: what the rest may do
+    /// to the world is load and show. `collect` has [`Ctx::collect`].
     pub fn client(&self) -> Option<kube::Client> {
         self.connected.as_ref().map(|c| c.client.clone())
     }
@@ -245,6 +252,21 @@ impl Ctx {
     /// Prints text of a format of its own on stdout, such as a script.
     pub fn print(&mut self, text: &str) -> Result<()> {
         match self.screen.print(text)? {
+            Shown::Whole | Shown::ReaderGone => Ok(()),
+        }
+    }
+
+    /// Prints what is no text on stdout.
+    ///
+    /// # Errors
+    ///
+    /// A terminal is there, which it would upset.
+    pub fn pour(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.screen.out.terminal {
+            let why = "standard output is a terminal; redirect it, or name a file with -o";
+            return Err(Error::usage(why));
+        }
+        match self.screen.log(&text::Line::default(), bytes)? {
             Shown::Whole | Shown::ReaderGone => Ok(()),
         }
     }

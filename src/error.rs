@@ -18,7 +18,7 @@ pub enum Exit {
     Findings = 2,
     /// Refused: not confirmed, a guard did not hold, or a cap was exceeded.
     Refused = 3,
-    /// Some objects were changed and some were not, or nobody can tell.
+    /// Some objects were changed and some were not, or nobody can tell; or a file lacks what could not be read.
     Partly = 4,
     /// It took longer than `--timeout`.
     TimedOut = 5,
@@ -46,7 +46,8 @@ impl Exit {
         ),
         (
             Exit::Partly,
-            "partly applied: some objects were changed and some were not, or nobody can tell",
+            "partly applied: some objects were changed and some were not, or nobody can tell; collect: something is \
+             missing from the file",
         ),
         (Exit::TimedOut, "timed out"),
         (Exit::Usage, "the command line was not understood"),

@@ -1,5 +1,8 @@
 //! Secrets taken out of what is said or kept.
 
+pub mod log;
+pub mod placeholder;
+
 use std::sync::LazyLock;
 
 use regex::Regex;

@@ -17,22 +17,25 @@ const MOST_UNSURE: u32 = 3;
 /// The longest wait that we choose ourselves.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// A pause tests the version of the object, which the operator writes to again and again.
+/// A pause and an uncordon test the version of the object, which others write to again and again.
 fn most_replans(step: &Step) -> u32 {
-    match step.change.is_hold() {
-        true => 5 * MOST_REPLANS,
-        false => MOST_REPLANS,
+    if step.change.is_hold() || step.change.uncordons() {
+        5 * MOST_REPLANS
+    } else {
+        MOST_REPLANS
     }
 }
 
 fn applied(step: &Step) -> Fate {
     let kept = match &step.change {
-        Change::Release(hold) => hold.kept(),
+        Change::Release(hold) => hold.kept().map(str::to_owned),
+        Change::Metadata(metadata) => metadata
+            .uncordon
+            .words()
+            .map(|others| format!("the node stays cordoned, held by {others}")),
         _ => None,
     };
-    kept.map_or(Fate::Applied, |why| Fate::Kept {
-        why: why.to_owned(),
-    })
+    kept.map_or(Fate::Applied, |why| Fate::Kept { why })
 }
 
 /// What to do about an answer.
@@ -64,9 +67,9 @@ impl Run<'_, '_> {
         step.change.sign(&self.options.holder);
         let mut tries = Tries::default();
         // A single object is cheap to read, and its status has mostly moved since the plan. What is deleted is
-        // noted first, to be made again on undo.
+        // noted first, to be made again on undo. Somebody may have quarantined a node since the preview.
         let goes = matches!(step.change, Change::Delete { .. }) && step.target.kind.comes_back();
-        if step.target.kind.is_custom() || goes {
+        if step.target.kind.is_custom() || goes || step.change.uncordons() {
             match self
                 .look_again(&mut step, &mut tries, (stage, at), None)
                 .await

@@ -12,3 +12,4 @@ pub mod reading;
 pub mod redacted;
 pub mod safety;
 pub mod selection;
+pub mod size;

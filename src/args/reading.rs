@@ -14,14 +14,15 @@ use crate::api::Generation;
 pub struct Reading {
     /// Read files instead of a cluster; may be repeated
     ///
-    /// What `kubectl get nodes,pods,jobs,events,… -A -o json` or `-o yaml` printed: a file, a directory
-    /// tree of such files, a .tar.gz of one, or - for standard input.
+    /// What `kubectl skyhook collect` wrote. Or what `kubectl get nodes,pods,jobs,events,… -A -o json` or `-o yaml`
+    /// printed, or `oc adm must-gather` or `kubectl cluster-info dump` wrote: a file, a directory tree of such files, a
+    /// .tar.gz of one, or - for standard input. Only a capture of collect says what was asked for, and what was refused.
     #[arg(long, global = true, value_name = "PATH", action = clap::ArgAction::Append)]
     pub from: Vec<PathBuf>,
 
     /// The time that ages are counted to, with --from; such as 2026-11-20T10:00:00Z
     ///
-    /// Without it, what the capture says of its own time (the file `timestamp` of a must-gather), else when the files
+    /// Without it, what the capture says of its own time (`collect`, or the file `timestamp` of a must-gather), else when the files
     /// were written, unless they are copies, else the newest time that stands in them.
     #[arg(
         long,

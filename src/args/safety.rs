@@ -41,6 +41,12 @@ pub struct Safety {
     #[arg(long, value_name = "N")]
     pub max_nodes: Option<usize>,
 
+    /// Uncordon this node although somebody outside the operator holds it; may be repeated
+    ///
+    /// Nodes that are in quarantine, in maintenance, about to go, or cordoned by hand stay cordoned without it.
+    #[arg(long, value_name = "NODE", value_parser = super::named::node)]
+    pub force_uncordon: Vec<String>,
+
     /// Requests in flight at once
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = parallel)]
     pub max_parallel: usize,

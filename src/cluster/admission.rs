@@ -35,6 +35,20 @@ pub struct ClientConfig {
     /// Somewhere outside; nothing in the cluster says whether it answers.
     pub url: Option<String>,
     pub service: Option<ServiceReference>,
+    /// The certificates that the server trusts there, as PEM in base64.
+    #[serde(rename = "caBundle")]
+    pub ca_bundle: Option<String>,
+}
+
+impl ClientConfig {
+    /// The certificates that the server trusts there, in PEM.
+    pub fn bundle(&self) -> Option<Result<String, String>> {
+        use base64::Engine as _;
+        let bundle = self.ca_bundle.as_ref().filter(|b| !b.is_empty())?;
+        let bytes = base64::engine::general_purpose::STANDARD.decode(bundle);
+        let text = bytes.ok().and_then(|b| String::from_utf8(b).ok());
+        Some(text.ok_or_else(|| "its CA bundle cannot be read".to_owned()))
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -238,7 +252,7 @@ impl Cluster {
         let service = all.find(|s| reference.names(&s.metadata));
         match service {
             // Files may just not hold it.
-            None if self.from_files && !self.admission.holds_all_services() => return None,
+            None if self.may_leave_out() && !self.admission.holds_all_services() => return None,
             None if services.is_some() => return Some(format!("{spelled} does not exist")),
             _ => {}
         }
@@ -310,9 +324,9 @@ impl Admission {
     }
 
     /// How many webhook configurations were read, and why it cannot be told what answers them.
-    pub fn read(&self, from_files: bool) -> Read<usize> {
+    pub fn read(&self, may_leave_out: bool) -> Read<usize> {
         match (&self.webhooks, &self.services, &self.endpoints) {
-            (Read::Ok(_), ..) if from_files && let Some(why) = self.backend_not_in_files() => {
+            (Read::Ok(_), ..) if may_leave_out && let Some(why) = self.backend_not_in_files() => {
                 Read::Unreadable(why.into())
             }
             (Read::Ok(_), Read::Unreadable(why), _) => {

@@ -1,4 +1,4 @@
-//! The annotations of a node, of which only the operator's are kept.
+//! The annotations of a node, of which only those that tell us something are kept.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,17 +6,23 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
+use super::cordon_marks;
 use crate::api::keys::NodeKey;
 
-/// The annotations of the operator, of whichever generation, by key; a node carries many others.
+/// The annotations of a node by key; it carries many that tell us nothing.
 #[derive(Default)]
-pub struct Annotations(pub BTreeMap<String, String>);
+pub struct Annotations {
+    /// Of the operator, of whichever generation.
+    pub ours: BTreeMap<String, String>,
+    /// Those that may say who else holds its cordon.
+    pub of_others: BTreeMap<String, String>,
+}
 
 impl<'de> Deserialize<'de> for Annotations {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Annotations, D::Error> {
-        struct Ours;
+        struct Map;
 
-        impl<'de> Visitor<'de> for Ours {
+        impl<'de> Visitor<'de> for Map {
             type Value = Annotations;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -24,22 +30,21 @@ impl<'de> Deserialize<'de> for Annotations {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Annotations, A::Error> {
-                let mut ours = BTreeMap::new();
+                let mut all = Annotations::default();
                 while let Some(key) = map.next_key::<String>()? {
-                    match NodeKey::is_ours(&key) {
-                        true => {
-                            ours.insert(key, map.next_value()?);
-                        }
-                        false => {
-                            map.next_value::<AnyText>()?;
-                        }
+                    if NodeKey::is_ours(&key) {
+                        all.ours.insert(key, map.next_value()?);
+                    } else if cordon_marks::is_annotation(&key) {
+                        all.of_others.insert(key, map.next_value()?);
+                    } else {
+                        map.next_value::<AnyText>()?;
                     }
                 }
-                Ok(Annotations(ours))
+                Ok(all)
             }
         }
 
-        deserializer.deserialize_map(Ours)
+        deserializer.deserialize_map(Map)
     }
 }
 

@@ -302,7 +302,9 @@ impl<'a> Executions<'a> {
     pub fn since(&self, placement: &Placement<'a>) -> Option<Timestamp> {
         let entry = placement.entry?;
         let here = self.on(placement.skyhook, &placement.node.name);
+        let suspended = |e: &&Execution<'_>| e.job.is_some_and(|j| j.spec.suspend);
         here.filter(|e| e.package == placement.package && e.stage == entry.stage && e.alive())
+            .filter(|e| !suspended(e))
             .filter_map(Execution::created)
             .min()
     }

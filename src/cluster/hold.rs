@@ -9,8 +9,12 @@ use serde_json::Value;
 use super::Cluster;
 use crate::api::Skyhook;
 
+/// The name under which the server notes which fields this program wrote.
+pub const FIELD_MANAGER: &str = "kubectl-skyhook";
 /// Where the reason of a pause is noted.
 pub const REASON: &str = "kubectl-skyhook/pause-reason";
+/// The reason of a pause that lasts for as long as finalizers of others keep a custom resource that was stripped.
+pub const STRIPPED: &str = "its finalizer is stripped";
 /// Where it is noted who holds the operator.
 pub const HOLDER: &str = "kubectl-skyhook/hold";
 /// How the reason begins where the pause ends with the plan.

@@ -86,6 +86,30 @@ impl Cluster {
         found
     }
 
+    /// The nodes that no custom resource with `runtimeRequired` selects, and that carry its taint, or else the note that
+    /// the operator set it: nobody lifts the one, and with the other they do not count as new.
+    pub fn closed_for_nobody(&self) -> [Vec<&str>; 2] {
+        let mut closed = [Vec::new(), Vec::new()];
+        if self.skyhooks.absence() == Absence::Unknown {
+            return closed;
+        }
+        for node in self.nodes.items() {
+            let mut waiting = self.skyhooks.items().iter();
+            if waiting
+                .any(|s| s.spec.runtime_required && s.spec.node_selectors.matches(&node.labels))
+            {
+                continue;
+            }
+            let noted = !node.keys(self.generation()).auto_taints.is_empty();
+            if self.runtime_required_taint(node).is_some() {
+                closed[0].push(node.name.as_str());
+            } else if noted {
+                closed[1].push(node.name.as_str());
+            }
+        }
+        closed
+    }
+
     /// Objects that carry the name of a custom resource that is gone.
     fn unowned<'a, T>(
         &self,

@@ -1,22 +1,30 @@
 //! Reads a cluster from its API server (an edge).
 
+mod admission;
+mod collect;
 mod decode;
 mod discovery;
 mod error;
 mod follow;
+pub mod installation;
 mod list;
 pub mod log;
+mod logs;
 mod names;
+mod record;
 mod request;
 mod sources;
+pub mod tail;
 mod things;
 mod watch;
 
 use jiff::Timestamp;
 
 use super::admission::Admission;
-use super::{Cluster, Only, Parts, Read, Ruling, Source};
+use super::capture::{index, pieces};
+use super::{Cluster, Only, Parts, Read, Source};
 use crate::api::Generation;
+pub use collect::{Collected, Wish, collect};
 pub use error::LoadError;
 pub use follow::{Follow, News, WATCHED};
 pub use names::{Named, names};
@@ -59,13 +67,26 @@ pub async fn load_only(
     namespace: Option<&str>,
     now: Timestamp,
 ) -> Result<Cluster, LoadError> {
-    let mut reader = Reader {
+    let reader = Reader {
         client,
         namespace,
         served: Vec::new(),
         only: &[],
+        recorder: None,
     };
-    let (served, deployments) = futures::join!(discovery::served(client), reader.deployments());
+    Ok(read(reader, needs, only, asked_for, now).await?.0)
+}
+
+/// [`load`], with what became of each piece.
+async fn read<'a>(
+    mut reader: Reader<'a>,
+    needs: &[Source],
+    only: Option<&'a Only>,
+    asked_for: Option<Generation>,
+    now: Timestamp,
+) -> Result<(Cluster, Vec<index::Source>), LoadError> {
+    let served = reader.within(discovery::served(reader.client));
+    let (served, deployments) = futures::join!(served, reader.deployments());
     reader.served = served?;
     if reader.served.is_empty() {
         return Err(LoadError::NotServed);
@@ -90,11 +111,17 @@ pub async fn load_only(
     if !needs.operator {
         parts.deployments = Read::NotAsked;
     }
+    let mut outcomes = parts.outcomes();
     let mut cluster = parts.assemble(ruling);
     if needs.workloads {
         cluster.workloads = reader.workloads(&cluster).await;
+        let read = cluster.source(Source::Workloads);
+        let last = outcomes.iter_mut().find(|o| o.name == pieces::WORKLOADS);
+        if let Some(last) = last {
+            *last = index::Source::of(pieces::WORKLOADS, &read);
+        }
     }
-    Ok(cluster)
+    Ok((cluster, outcomes))
 }
 
 /// Reads what an operator left on the nodes of a cluster that serves neither generation's API.
@@ -110,25 +137,9 @@ pub async fn leftovers(
         namespace: None,
         served: Vec::new(),
         only: &[],
+        recorder: None,
     };
-    let nodes = reader.nodes().await;
-    let newer = |n: &super::Node| !n.keys(Generation::NodeWright).skyhooks.is_empty();
-    let generation = asked_for.unwrap_or(match nodes.items().iter().any(newer) {
-        true => Generation::NodeWright,
-        false => Generation::Skyhook,
-    });
-    let parts = Parts {
-        taken_at: now,
-        skyhooks: [Read::Ok(Vec::new()), Read::Ok(Vec::new())],
-        nodes,
-        ..Parts::default()
-    };
-    parts.assemble(Ruling {
-        generation,
-        because: vec!["neither API is served, and the nodes carry its keys".to_owned()],
-        served: Vec::new(),
-        operator_version: None,
-    })
+    Parts::of_leftovers(reader.nodes().await, asked_for, now)
 }
 
 /// The sources to read: those asked for, and those needed to make sense of them.

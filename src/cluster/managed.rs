@@ -1,4 +1,4 @@
-//! When the operator last wrote its annotations on a node, from the node's `managedFields`.
+//! Who wrote what on a node, and when, from the node's `managedFields`.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::hold::FIELD_MANAGER;
 use crate::api::Generation;
 use crate::api::keys::NodeKey;
 
-/// Who wrote which annotations, and when; all else in them is passed over.
+/// Who wrote which annotations and the cordon, and when; all else in them is passed over.
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
 pub struct ManagedFields(Vec<Manager>);
@@ -17,6 +18,7 @@ pub struct ManagedFields(Vec<Manager>);
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Manager {
+    manager: String,
     time: Option<Timestamp>,
     #[serde(rename = "fieldsV1")]
     fields: Fields,
@@ -27,6 +29,15 @@ struct Manager {
 struct Fields {
     #[serde(rename = "f:metadata")]
     metadata: MetadataFields,
+    #[serde(rename = "f:spec")]
+    spec: SpecFields,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SpecFields {
+    #[serde(rename = "f:unschedulable")]
+    unschedulable: Option<IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]
@@ -39,13 +50,35 @@ struct MetadataFields {
 impl ManagedFields {
     /// When somebody who owns annotations of the operator last wrote to the node.
     pub fn annotated(&self) -> Option<Timestamp> {
+        let owners = self.0.iter().filter(|m| m.is_of_operator());
+        owners.filter_map(|m| m.time).max()
+    }
+
+    /// Who cordoned the node, if it was neither the operator nor this program.
+    pub fn cordoned_by(&self) -> Option<&str> {
+        let known = |name: &str| {
+            let mut named = self.0.iter().filter(|m| m.manager == name);
+            // People edit the operator's annotations with kubectl, too.
+            let by_hand = name.starts_with("kubectl");
+            name == FIELD_MANAGER || !by_hand && named.any(Manager::is_of_operator)
+        };
+        let mut owners = self
+            .0
+            .iter()
+            .filter(|m| m.fields.spec.unschedulable.is_some());
+        let other = owners.find(|m| !m.manager.is_empty() && !known(&m.manager))?;
+        Some(&other.manager)
+    }
+}
+
+impl Manager {
+    /// Whether it owns annotations that the operator alone writes.
+    fn is_of_operator(&self) -> bool {
         let ours = |field: &String| {
             let key = field.strip_prefix("f:").unwrap_or_default();
             let mut generations = Generation::ALL.iter();
             generations.any(|g| NodeKey::parse(*g, key).is_some())
         };
-        let owners = self.0.iter();
-        let owners = owners.filter(|m| m.fields.metadata.annotations.keys().any(ours));
-        owners.filter_map(|m| m.time).max()
+        self.fields.metadata.annotations.keys().any(ours)
     }
 }

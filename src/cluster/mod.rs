@@ -5,20 +5,27 @@
 
 pub mod admission;
 mod annotations;
+pub mod attempts;
 pub mod batch;
+pub mod capture;
+pub mod certificate;
 pub mod clock;
 pub mod compartment;
 pub mod config_map;
 pub mod contrast;
+pub mod cordon;
+mod cordon_marks;
 pub mod deletion;
 pub mod drain;
 pub mod dump;
 pub mod era;
 pub mod event;
 pub mod execution;
+pub mod exit;
 pub mod foreseen;
 pub mod history;
 pub mod hold;
+pub mod installation;
 pub mod intent;
 pub mod leftover;
 pub mod live;
@@ -39,6 +46,7 @@ pub mod refusal;
 pub mod rollout;
 pub mod ruling;
 pub mod taints;
+pub mod turn;
 
 use jiff::Timestamp;
 
@@ -89,6 +97,8 @@ pub struct Cluster {
     pub named_only: bool,
     /// From files rather than from a server.
     pub from_files: bool,
+    /// From files that say what was asked for: what they hold none of was not there.
+    pub collected: bool,
     /// The one namespace of which the files hold pods: those of the others were left out.
     pub only_namespace: Option<String>,
 }
@@ -133,9 +143,14 @@ impl Cluster {
             Source::Events => count(&self.events),
             Source::DisruptionBudgets => count(&self.disruption_budgets),
             Source::Operator => count(&self.operators),
-            Source::Webhooks => self.admission.read(self.from_files),
+            Source::Webhooks => self.admission.read(self.may_leave_out()),
             Source::ConfigMaps => count(&self.config_maps),
         }
+    }
+
+    /// Whether what is not in it may just have been left out: files do not say what was asked for, as a rule.
+    pub fn may_leave_out(&self) -> bool {
+        self.from_files && !self.collected
     }
 
     /// Whether the generation that rules has such a thing at all.
@@ -147,7 +162,7 @@ impl Cluster {
             Source::Jobs => self.generation() == Generation::NodeWright,
             Source::Legacy => {
                 self.ruling.served.contains(&self.generation().other())
-                    || (self.from_files && self.operator_migrates())
+                    || (self.may_leave_out() && self.operator_migrates())
             }
             _ => true,
         }

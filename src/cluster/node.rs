@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::annotations::Annotations;
+use super::cordon_marks::Marks;
 use super::managed::ManagedFields;
 use crate::api::keys::NodeKey;
 use crate::api::skyhook::Toleration;
@@ -29,6 +30,8 @@ pub struct Node {
     pub system: System,
     /// When the operator's annotations were last written, where the managed fields tell.
     pub annotated: Option<Timestamp>,
+    /// Who besides the operator wants it to stay cordoned, each with the mark that shows it.
+    pub cordon_holders: Vec<String>,
     keys: [NodeKeys; 2],
 }
 
@@ -268,7 +271,14 @@ struct NodeStatus {
 impl From<Object> for Node {
     fn from(object: Object) -> Node {
         let keys = Generation::ALL.map(|g| NodeKeys::read(g, &object));
+        let marks = Marks {
+            annotations: &object.metadata.annotations.of_others,
+            labels: &object.metadata.labels,
+            taints: object.spec.taints.iter().map(|t| t.key.as_str()).collect(),
+            managed: &object.metadata.managed_fields,
+        };
         Node {
+            cordon_holders: marks.holders(),
             annotated: object.metadata.managed_fields.annotated(),
             name: object.metadata.name,
             uid: object.metadata.uid,
@@ -297,7 +307,7 @@ impl NodeKeys {
 
     fn read(generation: Generation, object: &Object) -> NodeKeys {
         let mut keys = NodeKeys::default();
-        for (key, value) in &object.metadata.annotations.0 {
+        for (key, value) in &object.metadata.annotations.ours {
             match NodeKey::parse(generation, key) {
                 Some(NodeKey::NodeState { skyhook, package }) => {
                     keys.on(skyhook)

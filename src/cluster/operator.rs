@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::api::{Meta, Version};
+use super::pod::Resources;
+use crate::api::{Meta, Version, quantity};
 
 /// The label that the operator's manager carries in every release, and other operators as well.
 pub const MANAGER_LABEL: (&str, &str) = ("control-plane", "controller-manager");
@@ -42,6 +43,7 @@ pub struct ManagerContainer {
     pub name: String,
     pub image: String,
     pub env: Vec<EnvVar>,
+    pub resources: Resources,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -97,6 +99,13 @@ impl Deployment {
             .and_then(|c| image_tag(&c.image))
             .and_then(Version::parse)
             .or_else(|| Version::parse(self.metadata.labels.get("app.kubernetes.io/version")?))
+    }
+
+    /// The memory that the manager may use, in bytes, where it is limited.
+    pub fn memory_limit(&self) -> Option<f64> {
+        let containers = self.spec.template.spec.containers.iter();
+        let mut limits = containers.filter_map(|c| c.resources.limits.get("memory"));
+        limits.find_map(quantity::parse)
     }
 
     /// The value of an environment variable of the manager.

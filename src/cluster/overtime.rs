@@ -6,6 +6,8 @@ use super::{Cluster, Execution, Pod};
 
 /// What a stage may take where nothing says more.
 const USUAL: SignedDuration = SignedDuration::from_hours(1);
+const TIMEOUT: &str = "its timeout";
+const AN_HOUR: &str = "an hour";
 /// What is never too long, however fast the stage was on other nodes.
 const LEAST: SignedDuration = SignedDuration::from_mins(10);
 /// So many times as long as on other nodes is too long.
@@ -21,6 +23,16 @@ pub struct Overtime {
 }
 
 impl Overtime {
+    /// What it exceeds, in words: `its timeout of 1h`.
+    pub fn limit(&self) -> String {
+        let (because, usual) = (self.because, self.usual);
+        match because {
+            TIMEOUT => format!("{because} of {usual:#}"),
+            AN_HOUR => because.to_owned(),
+            _ => format!("{because} ({usual:#})"),
+        }
+    }
+
     /// Whether it is so long that it will hardly end by itself.
     pub fn is_hopeless(&self) -> bool {
         self.runs >= self.usual * TIMES
@@ -65,7 +77,7 @@ impl Cluster {
 fn usual(execution: &Execution<'_>, all: &[Execution<'_>]) -> (SignedDuration, &'static str) {
     let timeout = execution.job.and_then(super::Job::timeout);
     if let Some(seconds) = timeout {
-        return (SignedDuration::from_secs(seconds), "its timeout");
+        return (SignedDuration::from_secs(seconds), TIMEOUT);
     }
     let same = |e: &&Execution<'_>| {
         e.skyhook == execution.skyhook
@@ -78,13 +90,18 @@ fn usual(execution: &Execution<'_>, all: &[Execution<'_>]) -> (SignedDuration, &
             (longest * TIMES).max(LEAST),
             "three times what it took on other nodes",
         ),
-        None => (USUAL, "the hour that a stage may take"),
+        None => (USUAL, AN_HOUR),
     }
 }
 
 fn running_since(pod: &Pod) -> Option<Timestamp> {
-    let inits = pod.status.init_container_statuses.iter();
-    let all = inits.chain(&pod.status.container_statuses);
+    let status = &pod.status;
+    let inits = status.init_container_statuses.iter();
+    let all = inits.chain(&status.container_statuses);
     let running = all.filter_map(|c| c.state.running.as_ref());
-    running.filter_map(|r| r.started_at).min()
+    let started = running.filter_map(|r| r.started_at).min();
+    // Where nothing is said of its containers, its own start has to do.
+    let nothing_said =
+        status.init_container_statuses.is_empty() && status.container_statuses.is_empty();
+    started.or(status.start_time.filter(|_| nothing_said))
 }

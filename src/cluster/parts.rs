@@ -13,6 +13,8 @@ pub struct Parts {
     pub taken_at: Timestamp,
     pub clock: super::Clock,
     pub from_files: bool,
+    /// See [`Cluster::collected`].
+    pub collected: bool,
     /// See [`Cluster::only_namespace`].
     pub only_namespace: Option<String>,
     /// The APIs that are served, or of which files hold traces.
@@ -53,7 +55,7 @@ impl Parts {
                 .count(),
             adopted_nodes: self.nodes.items().iter().filter(adopted).count(),
             asked_for: self.asked_for,
-            from_files: self.from_files,
+            from_files: self.from_files && !self.collected,
         })
     }
 
@@ -96,6 +98,32 @@ impl Parts {
         running.filter_map(Deployment::operator_version).max()
     }
 
+    /// The cluster without either API, of which only the nodes tell: there are no custom resources, and the keys say
+    /// which generation it was.
+    pub fn of_leftovers(
+        nodes: Read<Vec<Node>>,
+        asked_for: Option<Generation>,
+        now: Timestamp,
+    ) -> Cluster {
+        let newer = |n: &Node| !n.keys(Generation::NodeWright).skyhooks.is_empty();
+        let generation = asked_for.unwrap_or(match nodes.items().iter().any(newer) {
+            true => Generation::NodeWright,
+            false => Generation::Skyhook,
+        });
+        let parts = Parts {
+            taken_at: now,
+            skyhooks: [Read::Ok(Vec::new()), Read::Ok(Vec::new())],
+            nodes,
+            ..Parts::default()
+        };
+        parts.assemble(Ruling {
+            generation,
+            because: vec!["neither API is served, and the nodes carry its keys".to_owned()],
+            served: Vec::new(),
+            operator_version: None,
+        })
+    }
+
     /// The cluster, seen from the generation that rules.
     pub fn assemble(self, ruling: Ruling) -> Cluster {
         let [old, new] = self.skyhooks;
@@ -135,6 +163,7 @@ impl Parts {
             holders: Default::default(),
             named_only: self.named_only,
             from_files: self.from_files,
+            collected: self.collected,
             only_namespace: self.only_namespace,
         }
     }

@@ -21,6 +21,8 @@ pub struct PodSpec {
     pub node_name: String,
     /// Seconds that it may run.
     pub active_deadline_seconds: Option<i64>,
+    /// Seconds that its containers have to end.
+    pub termination_grace_period_seconds: Option<i64>,
     pub tolerations: Vec<crate::api::skyhook::Toleration>,
     pub init_containers: Vec<Container>,
 }

@@ -99,13 +99,15 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         }
         // A cordon without any mark of ours is somebody else's.
         if one.unschedulable && holders.is_empty() && !change.is_empty() {
-            change.unschedulable = Some(false);
-            released.push(one);
+            change = change.uncordoned(one);
         }
-        if one.unschedulable && change.unschedulable.is_none() {
-            let by = match holders.is_empty() {
-                true => "someone outside the operator; see `kubectl uncordon`".to_owned(),
-                false => holders.join(", "),
+        if change.uncordons() {
+            released.push(one);
+        } else if one.unschedulable && change.uncordon.left_for.is_empty() {
+            let by = if holders.is_empty() {
+                "someone outside the operator; see `kubectl uncordon`".to_owned()
+            } else {
+                holders.join(", ")
             };
             held.entry(by).or_default().push(&one.name);
         }

@@ -101,6 +101,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         cluster: &cluster,
         only_records: plan(&cluster, &left, &args.names, false).is_empty(),
         left,
+        all: args.names.is_empty(),
         unread: !whole,
     })?;
     Ok(if whole { Exit::Done } else { Exit::Failed })

@@ -1,6 +1,6 @@
 //! `pause`, `resume`, `disable` and `enable`: one annotation, and the reason beside it.
 
-use crate::api::{Generation, Skyhook};
+use crate::api::{Executor, Generation, Skyhook, Status};
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::hold::{HOLDER, REASON};
@@ -353,6 +353,20 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
             "{reference} is being deleted: a pending uninstall waits until it runs again"
         )),
         _ => {}
+    }
+    let runs_jobs = cluster.generation().executor() == Executor::Job;
+    let statuses = skyhook.status.node_status.values();
+    let failed = statuses.filter(|s| **s == Status::Erroring).count();
+    if verb == Verb::Pause && runs_jobs && failed > 0 {
+        effects.warn(format!(
+            "{} failed: once it is resumed the operator counts {} as waiting, and nothing runs there until the \
+             package is retried",
+            match failed {
+                1 => "1 node has".to_owned(),
+                n => format!("{n} nodes have"),
+            },
+            if failed == 1 { "it" } else { "them" },
+        ));
     }
     if verb.sets() && cluster.operator_before(0, 8) {
         effects.warn(

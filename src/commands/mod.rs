@@ -4,6 +4,7 @@
 //! prints; then list it below, under what it is for.
 
 pub mod apply_plan;
+pub mod collect;
 pub mod completion;
 pub mod cordon;
 pub mod deployment_policy;
@@ -53,6 +54,7 @@ table! {
         Explain(explain::Args),
         Rules(rules::Args),
         Wait(wait::Args),
+        Collect(collect::Args),
         #[command(subcommand)]
         Node(node::Command),
         #[command(subcommand)]

@@ -4,7 +4,6 @@ use crate::apply::journal::{Record, Store};
 use crate::apply::look::Looked;
 use crate::args::named;
 use crate::args::safety::Safety;
-use crate::cluster::Source;
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Error, Exit, Result};
@@ -34,7 +33,7 @@ pub struct Args {
 
 command! {
     "undo": Args => run,
-    needs: [Source::Nodes],
+    lists: &[("", "nodes")],
     writes: Write::ALL,
 }
 

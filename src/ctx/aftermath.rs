@@ -36,7 +36,8 @@ pub fn note_hold(held: &RefCell<Option<Target>>, event: &Event<'_>) {
 pub fn beside(plan: &Plan, outcome: &Outcome) -> Vec<String> {
     let mut said = gone(plan, outcome);
     for (step, fate) in outcome.of(plan) {
-        if let Fate::Kept { why } = fate {
+        // Of a node that stays cordoned, the preview and the closing table tell.
+        if let (Fate::Kept { why }, true) = (fate, step.change.is_hold()) {
             said.push(format!("{} stays paused: {why}", step.target));
         }
     }

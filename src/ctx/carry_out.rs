@@ -50,6 +50,9 @@ impl Ctx {
         manner: Manner,
         mut waiting: Option<Waiting<'_>>,
     ) -> Result<Exit> {
+        let plan = &plan.sparing_cordons(&safety.force_uncordon);
+        let shown = manner.shown.as_ref();
+        let shown = shown.map(|shown| shown.sparing_cordons(&safety.force_uncordon));
         let from_files = !self.global.reading.from.is_empty();
         self.refuse_files(safety)?;
         if from_files && safety.dry_run == DryRun::Server {
@@ -58,7 +61,7 @@ impl Ctx {
         }
         self.say_what_was_not_read(plan, safety.dry_run);
         let external = External::of(edges::variable).filter(|_| safety.diff);
-        let changes = manner.shown.as_ref().unwrap_or(plan);
+        let changes = shown.as_ref().unwrap_or(plan);
         let preview = Preview {
             plan: changes,
             diff: safety.diff && external.is_none(),

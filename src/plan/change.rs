@@ -287,6 +287,11 @@ impl Change {
         }
     }
 
+    /// Whether it makes a node schedulable.
+    pub fn uncordons(&self) -> bool {
+        matches!(self, Change::Metadata(metadata) if metadata.uncordons())
+    }
+
     /// Whether it begins a pause of ours.
     pub fn holds(&self) -> bool {
         matches!(self, Change::Hold(_))

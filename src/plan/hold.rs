@@ -6,10 +6,8 @@ use serde_json::{Value, json};
 use super::Metadata;
 use super::edit::{Edit, Rebased};
 use super::pointer::{lookup, pointer, test};
-use crate::cluster::hold::{HOLDER, Hold as Found, REASON, reason};
+use crate::cluster::hold::{FIELD_MANAGER, HOLDER, Hold as Found, REASON, STRIPPED, reason};
 
-/// The name under which the server notes who wrote which field.
-pub const FIELD_MANAGER: &str = "kubectl-skyhook";
 const VERSION: &str = "/metadata/resourceVersion";
 /// Stands for whoever carries the plan out.
 const WHOEVER: &str = "whoever does this";
@@ -252,9 +250,10 @@ pub(super) fn strip(object: &mut Value) {
     let Some(annotations) = annotations.and_then(Value::as_object_mut) else {
         return;
     };
-    let ours = annotations.get(REASON).and_then(Value::as_str);
-    let ours = ours.is_some_and(|r| r.starts_with(&reason("")));
-    if annotations.shift_remove(HOLDER).is_some() && ours {
+    let why = annotations.get(REASON).and_then(Value::as_str);
+    let held = why.is_some_and(|r| r.starts_with(&reason("")));
+    let stripped = why == Some(STRIPPED);
+    if annotations.shift_remove(HOLDER).is_some() && held || stripped {
         annotations.shift_remove(REASON);
         annotations.retain(|key, value| !(key.ends_with("/pause") && *value == "true"));
     }

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::Uncordon;
 use super::edit::{Edit, Rebased};
 use super::pointer::{change, lookup, pointer, set, test};
+use crate::cluster::Node;
 
 /// What becomes of an object's annotations and labels, and of a node's cordon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +21,9 @@ pub struct Metadata {
     /// `spec.unschedulable` as it shall be, where it now is the other way round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unschedulable: Option<bool>,
+    /// Who else is to be heard before the node is uncordoned.
+    #[serde(skip_serializing_if = "Uncordon::is_default")]
+    pub uncordon: Uncordon,
     /// The object has no annotations at all: the patch makes the map, and guards its absence.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_annotations: bool,
@@ -28,6 +33,7 @@ pub struct Metadata {
 }
 
 const CORDON: [&str; 2] = ["spec", "unschedulable"];
+const VERSION: [&str; 2] = ["metadata", "resourceVersion"];
 
 impl Metadata {
     pub fn annotation(mut self, key: impl Into<String>, edit: Edit) -> Metadata {
@@ -38,6 +44,17 @@ impl Metadata {
     pub fn label(mut self, key: impl Into<String>, edit: Edit) -> Metadata {
         self.labels.insert(key.into(), edit);
         self
+    }
+
+    /// The node is made schedulable, unless somebody outside the operator holds its cordon.
+    pub fn uncordoned(mut self, node: &Node) -> Metadata {
+        (self.uncordon, self.unschedulable) = Uncordon::of(node);
+        self
+    }
+
+    /// Whether it makes a node schedulable.
+    pub fn uncordons(&self) -> bool {
+        self.unschedulable == Some(false)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -73,6 +90,9 @@ impl Metadata {
         if let Some(to) = self.unschedulable {
             let old = if to { Value::Null } else { Value::Bool(true) };
             tests.insert(pointer(&CORDON), old);
+        }
+        if let Some(version) = self.uncordon.version.as_ref().filter(|_| self.uncordons()) {
+            tests.insert(pointer(&VERSION), json!(version));
         }
         tests
     }
@@ -132,8 +152,7 @@ impl Metadata {
             annotations: back(&self.annotations),
             labels: back(&self.labels),
             unschedulable: self.unschedulable.map(|to| !to),
-            no_annotations: false,
-            no_labels: false,
+            ..Metadata::default()
         }
     }
 
@@ -163,6 +182,12 @@ impl Metadata {
         }
         let cordoned = lookup(object, &pointer(&CORDON)) == Some(&Value::Bool(true));
         now.unschedulable = self.unschedulable.filter(|to| *to != cordoned);
+        if now.uncordons() {
+            (now.uncordon, now.unschedulable) = self.uncordon.rebase(object);
+        }
+        if let Some(others) = now.uncordon.words().filter(|_| now.changes_nothing()) {
+            moved.push(format!("it stays cordoned, held by {others}"));
+        }
         if !moved.is_empty() {
             Rebased::Moved(moved.join("; "))
         } else if now.changes_nothing() {
@@ -186,6 +211,8 @@ impl Metadata {
             Some(false) => lines.push("uncordon".to_owned()),
             None => {}
         }
+        let held = self.uncordon.words();
+        lines.extend(held.map(|others| format!("stay cordoned, held by {others}")));
         lines
     }
 }

@@ -44,7 +44,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let executions = cluster.executions();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.has_batches()) {
+    // A deletion works on all nodes at once.
+    let all = cluster.skyhooks.items().iter();
+    for skyhook in all.filter(|s| s.has_batches() && !s.deleting()) {
         if cluster.policy_not_read(skyhook) {
             findings.depends_on(Source::Policies);
         }

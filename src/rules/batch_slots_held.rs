@@ -42,7 +42,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut standstill = None;
     let mut ordered: Vec<_> = cluster.skyhooks.items().iter().collect();
     ordered.sort_by_key(|s| s.order());
-    for skyhook in ordered.into_iter().filter(|s| s.has_batches()) {
+    for skyhook in ordered
+        .into_iter()
+        .filter(|s| s.has_batches() && !s.deleting())
+    {
         if cluster.policy_not_read(skyhook) {
             findings.depends_on(Source::Policies);
         }

@@ -137,6 +137,34 @@ pub(super) fn mark_deletions<'f>(
     }
 }
 
+/// Says of what keeps a custom resource with `runtimeRequired` from its end on a node that the node stays closed as long.
+pub(super) fn mark_taints<'f>(
+    cluster: &Cluster,
+    findings: impl IntoIterator<Item = &'f mut Finding>,
+) {
+    for finding in findings {
+        let blocks =
+            finding.severity >= Severity::Warning && finding.blocks.contains(&Blocks::Install);
+        let (Some(skyhook), Some(node)) = (&finding.subject.skyhook, &finding.subject.node) else {
+            continue;
+        };
+        let waits = cluster
+            .skyhook(skyhook)
+            .is_some_and(|s| s.spec.runtime_required);
+        let Some(node) = cluster.node(node).filter(|_| blocks && waits) else {
+            continue;
+        };
+        let Some(taint) = cluster.runtime_required_taint(node) else {
+            continue;
+        };
+        finding.evidence(
+            format!("node/{}", node.name),
+            format!("taint {}", taint.spelled()),
+            "keeps workloads away as long as this stands",
+        );
+    }
+}
+
 /// Which findings concern a goal of a custom resource.
 struct Reach<'a> {
     skyhook: &'a Skyhook,

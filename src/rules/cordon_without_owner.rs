@@ -1,5 +1,7 @@
+use super::evidence::{complete_for_long, operator_log};
 use super::{Findings, Grade, Severity, Subject};
-use crate::cluster::{Absence, Cluster};
+use crate::api::Skyhook;
+use crate::cluster::{Absence, Cluster, Node};
 
 rule! {
     /// A node stays cordoned for a custom resource that no longer works on it.
@@ -49,6 +51,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let owner = cluster.skyhook(name);
                 owner.is_some_and(|s| s.spec.node_selectors.matches(&node.labels))
             });
+        // A runtime-required cordon is meant to stay.
+        for name in kept.iter().filter(|_| !keys.runtime_required_cordon) {
+            let complete = cluster.skyhook(name).filter(|s| {
+                s.runs() && cluster.is_complete_on(s, node) && complete_for_long(cluster, s, node)
+            });
+            if let Some(skyhook) = complete {
+                not_released(cluster, findings, skyhook, node);
+            }
+        }
         for name in lost {
             let owner = cluster.skyhook(name);
             let finding = findings.report(
@@ -124,4 +135,25 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 });
         }
     }
+}
+
+/// The custom resource is done here, and the operator should have released the node with its last stage.
+fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &Node) {
+    let finding = findings.report(
+        Subject::node(&node.name, Some(skyhook.name())),
+        format!(
+            "stays cordoned for {}, which has long been complete here: the operator did not release the node",
+            skyhook.reference()
+        ),
+    );
+    let key = crate::api::keys::cordon(cluster.generation(), skyhook.name());
+    finding
+        .severity(Severity::Warning)
+        .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
+        .evidence(format!("node/{}", node.name), key, "set")
+        .evidence(skyhook.reference(), "complete here", "yes");
+    operator_log(finding, cluster, "See what ends the operator's pass");
+    finding
+        .kubectl(Grade::B1, "Uncordon it", ["uncordon", &node.name])
+        .caveat("only if nobody else wants it cordoned");
 }

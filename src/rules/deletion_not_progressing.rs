@@ -51,7 +51,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .iter()
             .filter(|e| e.skyhook == skyhook.name() && cluster.at_work(e))
             .any(|e| cluster.overtime(e, executions.all()).is_none());
-        let pending = cluster.pending_uninstalls(skyhook);
+        // Without the operator's finalizer nothing is uninstalled any more, whatever is recorded.
+        let pending = match skyhook.has_finalizer() {
+            true => cluster.pending_uninstalls(skyhook),
+            false => Vec::new(),
+        };
         if at_work
             || explained(cluster, skyhook, &pending)
             || is_blocked(
@@ -133,7 +137,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 fn what_others_find(cluster: &Cluster) -> Vec<Finding> {
     let others = ALL
         .iter()
-        .filter(|r| !["SKY113", "SKY216"].contains(&r.code));
+        .filter(|r| !["SKY113", "SKY216", "SKY222"].contains(&r.code));
     others
         .flat_map(|rule| Findings::by(rule, cluster))
         .collect()
@@ -146,9 +150,10 @@ fn is_blocked(cluster: &Cluster, others: &[Finding], skyhook: &Skyhook) -> bool 
 
 /// Whether it will be told as soon as it lasts.
 fn explained(cluster: &Cluster, skyhook: &Skyhook, pending: &[Pending<'_>]) -> bool {
-    let malformed = cluster
-        .tracked(skyhook.name())
-        .any(|(_, on)| on.is_malformed());
+    let malformed = skyhook.has_finalizer()
+        && cluster
+            .tracked(skyhook.name())
+            .any(|(_, on)| on.is_malformed());
     let stopped = !pending.is_empty() && !skyhook.runs();
     malformed
         || stopped

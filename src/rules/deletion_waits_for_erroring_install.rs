@@ -1,5 +1,6 @@
 use super::evidence::{
-    failing_execution, failing_since, forget, newest_execution, operator_retries, read_logs,
+    failing_execution, failing_since, forget, newest_execution, operator_retries, other_finalizers,
+    read_logs,
 };
 use super::retry::{retry_given_up, take_up};
 use super::{Findings, Grade, Severity, Subject};
@@ -48,7 +49,12 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let executions = cluster.executions();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.deleting()) {
+    for skyhook in cluster
+        .skyhooks
+        .items()
+        .iter()
+        .filter(|s| s.deleting() && s.has_finalizer())
+    {
         for pending in cluster.pending_uninstalls(skyhook) {
             let (entry, node) = (pending.entry, pending.node.name.as_str());
             if entry.state != State::Erroring || entry.stage.is_uninstall() {
@@ -74,6 +80,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.severity(Severity::Warning);
             }
             failing_execution(finding, &executions, skyhook.name(), node, entry);
+            other_finalizers(finding, skyhook);
             read_logs(finding, skyhook.name(), node, pending.name, &entry.stage);
             finding.caveat("once the installation completes, the deletion goes on");
             if !retry_given_up(finding, execution, skyhook, node, entry) {

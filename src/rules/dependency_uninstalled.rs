@@ -1,4 +1,5 @@
-use super::{Findings, Grade, Subject};
+use super::evidence::some_of;
+use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, Phase};
 
@@ -42,12 +43,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if !(on.uninstall().enabled && on.uninstall().apply) {
                     continue;
                 }
-                let held: Vec<&str> = cluster
-                    .selected(skyhook)
-                    .filter(|node| waits(cluster, skyhook, node, name, dependency))
-                    .map(|node| node.name.as_str())
-                    .collect();
+                let without = |done: bool| -> Vec<&str> {
+                    let nodes = cluster.selected(skyhook);
+                    let nodes = nodes.filter(|n| is_gone(cluster, skyhook, n, dependency));
+                    let nodes = nodes.filter(|n| is_done(cluster, skyhook, n, name) == done);
+                    nodes.map(|n| n.name.as_str()).collect()
+                };
+                let held = without(false);
                 if held.is_empty() {
+                    let done = without(true);
+                    if !done.is_empty() {
+                        later(findings, skyhook, name, dependency, &done);
+                    }
                     continue;
                 }
                 let finding = findings.report(
@@ -65,7 +72,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         format!("spec.packages.{dependency}.uninstall.apply"),
                         "true",
                     )
-                    .evidence("nodes", "waiting", super::evidence::some_of(&held));
+                    .evidence("nodes", "waiting", some_of(&held));
                 if let Some(condition) = skyhook.true_condition("Blocked") {
                     finding.since(condition.last_transition_time).evidence(
                         skyhook.reference(),
@@ -91,10 +98,43 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether the package has work left on a node that its dependency is gone from.
-fn waits(cluster: &Cluster, skyhook: &Skyhook, node: &Node, name: &str, dependency: &str) -> bool {
+/// Whether a dependency is not there any more on a node, or is being uninstalled.
+fn is_gone(cluster: &Cluster, skyhook: &Skyhook, node: &Node, dependency: &str) -> bool {
     let dependency = cluster.placement(skyhook, dependency, node);
     let gone = dependency.phase == Phase::Absent || dependency.phase.is_uninstall();
-    let waits = cluster.placement(skyhook, name, node).phase != Phase::Complete;
-    dependency.malformed.is_none() && waits && gone
+    dependency.malformed.is_none() && gone
+}
+
+fn is_done(cluster: &Cluster, skyhook: &Skyhook, node: &Node, name: &str) -> bool {
+    cluster.placement(skyhook, name, node).phase == Phase::Complete
+}
+
+/// What is complete goes on being so; it is its next change that waits.
+fn later(findings: &mut Findings, skyhook: &Skyhook, name: &str, dependency: &str, nodes: &[&str]) {
+    let finding = findings.report(
+        Subject::skyhook(skyhook).package(name),
+        format!(
+            "package {name} is complete and depends on {dependency}, which is uninstalled: its next change \
+             will wait"
+        ),
+    );
+    finding
+        .severity(Severity::Info)
+        .evidence(
+            skyhook.reference(),
+            format!("spec.packages.{name}.dependsOn"),
+            dependency,
+        )
+        .evidence(
+            skyhook.reference(),
+            format!("spec.packages.{dependency}.uninstall.apply"),
+            "true",
+        )
+        .evidence("nodes", "complete without it", some_of(nodes))
+        .remedy(
+            Grade::B2,
+            format!("If it still needs it, take the uninstall of {dependency} back"),
+            ["uninstall", skyhook.name(), dependency, "--cancel"],
+        )
+        .caveat("it is then installed on every selected node");
 }

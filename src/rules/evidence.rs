@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 
 use super::{Finding, Grade, Severity};
-use crate::api::{Entry, Executor, Skyhook, Stage, State, Status};
+use crate::api::{Entry, Executor, Generation, Skyhook, Stage, State, Status};
 use crate::cluster::execution::Execution;
+use crate::cluster::exit;
 use crate::cluster::pod::Trouble;
 use crate::cluster::{Absence, Cluster, Executions, Node, OnNode, Pod};
 use crate::plan::Consequences;
@@ -50,6 +51,16 @@ pub fn failing_since(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> Optio
     let mut conditions = node.conditions.iter();
     let erroring = conditions.find(|c| c.kind == kind && c.is_true())?;
     erroring.last_transition_time
+}
+
+/// Whether the operator has called the node ready for the custom resource so long ago that many passes have ended since.
+pub fn complete_for_long(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
+    let kind = cluster
+        .generation()
+        .key(&format!("{}/NotReady", skyhook.name()));
+    let mut conditions = node.conditions.iter();
+    let ready = conditions.find(|c| c.kind == kind && c.status == "False");
+    ready.is_some_and(|c| cluster.long_ago(c.last_transition_time))
 }
 
 /// Makes a finding a warning where the custom resource no longer selects the node: the operator has left it, so nothing
@@ -98,7 +109,7 @@ fn reason(condition: &crate::api::Condition) -> String {
 pub fn describe(trouble: &Trouble<'_>) -> String {
     let mut text = trouble.reason.to_owned();
     if let Some(code) = trouble.exit_code {
-        text.push_str(&format!(", exit code {code}"));
+        text.push_str(&format!(", {}", exit::spelled(code, trouble.reason)));
     }
     match trouble.restarts {
         0 => {}
@@ -271,6 +282,24 @@ pub fn pending_deletion(cluster: &Cluster, finding: &mut Finding, skyhook: &Skyh
             &condition.reason,
         );
     }
+    other_finalizers(finding, skyhook);
+}
+
+/// Adds the finalizers of others: they hold the custom resource once the operator has let it go.
+pub fn other_finalizers(finding: &mut Finding, skyhook: &Skyhook) {
+    let ours = skyhook.generation().map(Generation::finalizer);
+    let all = skyhook.metadata.finalizers.iter();
+    let others: Vec<&str> = all
+        .filter(|f| Some(*f) != ours.as_ref())
+        .map(String::as_str)
+        .collect();
+    if !others.is_empty() {
+        finding.evidence(
+            skyhook.reference(),
+            "finalizers of others, which hold it afterwards",
+            others.join(", "),
+        );
+    }
 }
 
 /// Whether an erroring interrupt is just what a reboot looks like.
@@ -320,7 +349,8 @@ pub fn deletions_at_rest<'a>(
     reason: &'static str,
 ) -> impl Iterator<Item = &'a Skyhook> {
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
-    deleting.filter(move |s| rests(s)).filter(move |skyhook| {
+    let waiting = deleting.filter(|s| s.has_finalizer());
+    waiting.filter(move |s| rests(s)).filter(move |skyhook| {
         let said = skyhook.true_condition("DeletionBlocked");
         said.is_some_and(|c| c.reason == reason) || !cluster.pending_uninstalls(skyhook).is_empty()
     })

@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use super::causes::Awaited;
 use super::node_troubles::NodeTroubles;
-use super::{Blocks, Rule};
+use super::remedy::Remedy;
+use super::{Blocks, Reason, Rule};
 use crate::api::{Entry, Skyhook};
 use crate::cluster::{Cluster, Source};
 use crate::plan::Grade;
@@ -94,22 +95,6 @@ pub struct Evidence {
     pub value: String,
 }
 
-/// A command that cures.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Remedy {
-    pub title: String,
-    /// The command, word by word.
-    pub argv: Vec<String>,
-    pub grade: Grade,
-    /// The command that does it on all nodes where it is so, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub for_all_nodes: Option<Vec<String>>,
-    /// What it does not do, or what to mind before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub caveat: Option<String>,
-}
-
 /// A rule that fired on a subject.
 #[derive(Debug, Clone)]
 pub struct Finding {
@@ -132,6 +117,8 @@ pub struct Finding {
     pub waits_for: Vec<Awaited>,
     /// Other nodes that do not get on because of it.
     pub holds_up: Vec<String>,
+    /// What the attempt at the stage says, once [`reason::add`](super::reason::add) has looked.
+    pub reason: Option<Box<Reason>>,
 }
 
 impl Finding {
@@ -270,13 +257,9 @@ impl Finding {
         words: impl IntoIterator<Item = S>,
     ) -> &mut Self {
         let own = words.into_iter().map(|w| w.as_ref().to_owned());
-        self.remedies.push(Remedy {
-            title: title.into(),
-            argv: program.iter().map(ToString::to_string).chain(own).collect(),
-            grade,
-            for_all_nodes: None,
-            caveat: None,
-        });
+        let argv = program.iter().map(ToString::to_string).chain(own);
+        self.remedies
+            .push(Remedy::new(grade, title, argv.collect()));
         self
     }
 
@@ -376,6 +359,7 @@ impl Findings {
             failing_since: None,
             waits_for: Vec::new(),
             holds_up: Vec::new(),
+            reason: None,
         });
         self.found.last_mut().expect("one was pushed")
     }

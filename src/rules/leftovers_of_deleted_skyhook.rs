@@ -1,4 +1,5 @@
 use super::{Findings, Grade, Severity, Subject};
+use crate::api::{Entry, Stage, State};
 use crate::cluster::{Absence, Cluster};
 
 rule! {
@@ -28,7 +29,7 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators.
+    /// All operators. It is info where the files given hold no custom resources at all and nothing else is odd.
     SKY701 "leftovers-of-deleted-skyhook" Warning needs Skyhooks Nodes, also Pods Jobs
 }
 
@@ -42,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if cluster.skyhook(name).is_some() {
             continue;
         }
-        // Files without any custom resource may just not hold them: something else has to be odd.
+        // Files without any custom resource may just not hold them: something else has to be odd for more than a hint.
         let cordons = cluster
             .tracked(name)
             .any(|(node, on)| on.cordon && node.unschedulable);
@@ -50,10 +51,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .all()
             .iter()
             .any(|e| e.skyhook == name && e.alive());
-        if absence == Absence::Presumed && !cordons && !runs {
-            continue;
-        }
+        let odd = absence != Absence::Presumed || cordons || runs;
         for (node, on) in cluster.tracked(name).filter(|(_, on)| on.has_keys()) {
+            // That has a finding of its own.
+            let orphaned = |e: &Entry| e.stage == Stage::Uninstall && e.state == State::Complete;
+            if !odd && on.entries().iter().any(orphaned) {
+                continue;
+            }
             let marker = on.is_marker();
             let finding = findings.report(
                 Subject::node(&node.name, Some(name)),
@@ -69,7 +73,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     }
                 },
             );
-            if marker {
+            if marker || !odd {
                 finding.severity(Severity::Info);
             }
             finding.evidence(format!("node/{}", node.name), "keys", on.left().join(", "));

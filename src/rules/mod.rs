@@ -9,11 +9,15 @@ pub mod causes;
 pub mod confirm;
 mod finding;
 mod node_troubles;
+pub mod reason;
+mod remedy;
 mod report;
 
 pub use crate::plan::Grade;
 pub use blockers::{Blocks, Goal, blockers};
-pub use finding::{Evidence, Finding, Findings, Remedy, Severity, Subject};
+pub use finding::{Evidence, Finding, Findings, Severity, Subject};
+pub use reason::Reason;
+pub use remedy::{Remedy, Undo};
 pub use report::{Counts, NotChecked, Report, Scope, Verdict, diagnose};
 
 use crate::cluster::{Cluster, Source};
@@ -90,6 +94,7 @@ mod dependency_uninstalled;
 mod deployment_policy_missing;
 mod disabled;
 mod drain_blocked;
+mod drain_evicts_package_pods;
 mod drain_timed_out;
 mod ended_pod_blocks_stage;
 mod failed_node_counted_as_waiting;
@@ -112,11 +117,14 @@ mod node_ignored;
 mod node_silent;
 mod node_state_malformed;
 mod not_migrated_yet;
+mod nothing_at_work;
 mod old_pods_under_paused_nodewright;
 mod operator_not_running;
+mod operator_undersized;
 mod orphaned_executions;
 mod orphaned_uninstall_complete;
 mod package_erroring;
+mod package_left_the_spec;
 mod pause_left_behind;
 mod paused;
 mod persistent_runtime_required_cordon;
@@ -125,8 +133,10 @@ mod pod_not_acknowledged;
 mod pod_stuck_terminating;
 mod pod_without_package_note;
 mod pods_of_older_operator;
+mod reboots_not_counted_together;
 mod rollout_stopped;
 mod runtime_required_deadlock;
+mod runtime_required_not_in_force;
 mod runtime_required_taint_kept;
 mod serial_loses_state;
 mod spec_rejected_by_operator;
@@ -137,6 +147,7 @@ mod stale_nodewrights_after_rollback;
 mod status_too_large;
 mod two_owners;
 mod uninstall_failing;
+mod uninstall_finished_request_stands;
 mod uninstall_interrupt_without_interrupt;
 mod uninstall_requested_but_never_installed;
 mod uninstall_unknown_to_operator;
@@ -161,6 +172,7 @@ pub static ALL: &[&Rule] = &[
     &uninstall_failing::RULE,
     &deletion_not_progressing::RULE,
     &deletion_passes_over_node::RULE,
+    &uninstall_finished_request_stands::RULE,
     &package_erroring::RULE,
     &image_not_pulled::RULE,
     &container_not_created::RULE,
@@ -181,6 +193,8 @@ pub static ALL: &[&Rule] = &[
     &failed_node_counted_as_waiting::RULE,
     &stage_running_too_long::RULE,
     &job_cannot_create_pod::RULE,
+    &package_left_the_spec::RULE,
+    &nothing_at_work::RULE,
     &rollout_stopped::RULE,
     &waits_for_earlier::RULE,
     &deployment_policy_missing::RULE,
@@ -193,6 +207,7 @@ pub static ALL: &[&Rule] = &[
     &batch_counters_frozen::RULE,
     &pause_left_behind::RULE,
     &batch_slots_held::RULE,
+    &reboots_not_counted_together::RULE,
     &drain_blocked::RULE,
     &cordon_without_owner::RULE,
     &untolerated_taint::RULE,
@@ -203,12 +218,15 @@ pub static ALL: &[&Rule] = &[
     &persistent_runtime_required_cordon::RULE,
     &node_silent::RULE,
     &drain_timed_out::RULE,
+    &runtime_required_not_in_force::RULE,
+    &drain_evicts_package_pods::RULE,
     &operator_not_running::RULE,
     &name_too_long::RULE,
     &auto_taint_key_invalid::RULE,
     &pod_without_package_note::RULE,
     &webhook_unreachable::RULE,
     &status_too_large::RULE,
+    &operator_undersized::RULE,
     &migration_hold::RULE,
     &not_migrated_yet::RULE,
     &two_owners::RULE,

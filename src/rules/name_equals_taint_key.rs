@@ -1,3 +1,4 @@
+use super::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
 
@@ -7,8 +8,8 @@ rule! {
     /// # What it means
     ///
     /// When a custom resource is deleted the operator removes every key on the nodes that ends in
-    /// `_NAME`. If NAME is also the key of the runtime-required taint, this takes the record of
-    /// which nodes the operator tainted (`autoTaint_KEY`) with it.
+    /// `_NAME`. If NAME is also the key of the runtime-required taint, or what follows an `_` in it, this
+    /// takes the record of which nodes the operator tainted (`autoTaint_KEY`) with it.
     ///
     /// # How it comes about
     ///
@@ -16,8 +17,8 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The name equals the key in the operator's `RUNTIME_REQUIRED_TAINT`, or nodes carry an
-    /// `autoTaint_NAME` annotation.
+    /// The name equals the key in the operator's `RUNTIME_REQUIRED_TAINT` or ends it, or nodes carry an
+    /// `autoTaint_NAME` or `autoTaint_…_NAME` annotation.
     ///
     /// # How to fix
     ///
@@ -41,19 +42,23 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 n.keys(generation)
                     .auto_taints
                     .iter()
-                    .any(|taint| taint == skyhook.name())
+                    .any(|taint| takes_with_it(skyhook.name(), taint))
             })
             .map(|n| n.name.as_str())
             .collect();
-        if !keys.contains(&skyhook.name()) && marked.is_empty() {
+        let named = keys.iter().any(|key| takes_with_it(skyhook.name(), key));
+        if !named && marked.is_empty() {
             continue;
         }
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "deleting {} removes the record of which nodes were tainted: it is named like the \
-                 runtime-required taint",
-                skyhook.reference()
+                "deleting {} removes the record of which nodes were tainted: {}",
+                skyhook.reference(),
+                match keys.contains(&skyhook.name()) {
+                    true => "it is named like the runtime-required taint",
+                    false => "the key of that record ends in its name",
+                }
             ),
         );
         finding.evidence(
@@ -62,11 +67,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             keys.join(", "),
         );
         if let Some(first) = marked.first() {
-            let key = generation.key(&format!("autoTaint_{}", skyhook.name()));
+            let key = generation.key("autoTaint_");
             finding.evidence(
                 format!("node/{first}"),
-                key,
-                format!("on {} nodes", marked.len()),
+                format!("{key}… that ends in {}", skyhook.name()),
+                format!("on {}", some_of(&marked)),
             );
         }
         finding
@@ -77,4 +82,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .caveat("new nodes are then no longer tainted");
     }
+}
+
+/// Whether the deletion of a custom resource of this name removes the note of a taint: every key that ends in `_NAME` goes.
+fn takes_with_it(name: &str, taint: &str) -> bool {
+    taint == name || taint.ends_with(&format!("_{name}"))
 }

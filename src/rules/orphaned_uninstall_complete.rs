@@ -28,7 +28,8 @@ rule! {
     ///
     /// # Since
     ///
-    /// Operators with explicit uninstall (v0.16.0).
+    /// Operators with explicit uninstall (v0.16.0). It is a warning where the files given hold no custom
+    /// resources at all.
     SKY107 "orphaned-uninstall-complete" Error needs Skyhooks Nodes
 }
 
@@ -36,6 +37,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.skyhooks.absence() == Absence::Unknown {
         return;
     }
+    let presumed = cluster.skyhooks.absence() == Absence::Presumed;
     for name in cluster.names_on_nodes() {
         let skyhook = cluster.skyhook(name);
         for (node, on) in cluster.tracked(name) {
@@ -48,6 +50,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     subject,
                     match skyhook {
+                        None if presumed => format!(
+                            "uninstall of package {} is recorded as finished for {name}, which the files do not \
+                             hold: if it is gone and made again, it first installs the package",
+                            entry.name
+                        ),
                         None => format!(
                             "uninstall of package {} is recorded as finished, and {name} is gone: \
                              made again it would first install the package",
@@ -60,12 +67,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         ),
                     },
                 );
-                if skyhook.is_some() {
+                // What the files do not hold may live: then the entry is a former one's, or gone in a moment.
+                if skyhook.is_some() || presumed {
                     finding.severity(Severity::Warning);
                 }
                 finding.entry(&node.name, entry);
-                if cluster.skyhooks.absence() == Absence::Presumed {
-                    finding.evidence("files", "custom resources", "none in the files given");
+                if presumed {
+                    finding
+                        .evidence("files", "custom resources", "none in the files given")
+                        .kubectl(
+                            Grade::B0,
+                            "Make sure that it is gone",
+                            ["get", &cluster.generation().resource(), name],
+                        );
                 }
                 forget(finding, Grade::B1, name, &node.name, entry)
                     .caveat("removes the record of this package, which was already uninstalled");

@@ -1,3 +1,5 @@
+use jiff::SignedDuration;
+
 use super::evidence::forget;
 use super::{Findings, Grade, Severity, Subject};
 use crate::cluster::deletion::Pending;
@@ -32,6 +34,9 @@ rule! {
         blocks Install Uninstall
 }
 
+/// A kubelet that is well takes a pod up sooner than that.
+const HOPELESS: SignedDuration = SignedDuration::from_hours(2);
+
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let executions = cluster.executions();
     for execution in executions.all().iter().filter(|e| e.alive()) {
@@ -55,7 +60,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 execution.package
             ),
         );
-        if !down {
+        let created = pod.metadata.creation_timestamp;
+        let age = created.map(|at| cluster.taken_at.duration_since(at));
+        if !down && age.is_none_or(|age| age < HOPELESS) {
             finding.severity(Severity::Warning);
         }
         finding

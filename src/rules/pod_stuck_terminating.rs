@@ -1,3 +1,5 @@
+use jiff::SignedDuration;
+
 use super::{Findings, Grade, Severity, Subject};
 use crate::cluster::{Absence, Cluster};
 
@@ -24,10 +26,12 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators.
+    /// All operators. On a node that is ready it is a warning at first, and an error after half an hour.
     SKY211 "pod-stuck-terminating" Error needs Nodes Pods, also Jobs,
         blocks Install Uninstall
 }
+
+const HOPELESS: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.nodes.absence() == Absence::Unknown {
@@ -60,7 +64,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             },
         );
-        if why.is_none() {
+        // A kubelet that is well kills what does not stop in time: after so long it will not any more.
+        let overdue = pod.metadata.deletion_timestamp;
+        let overdue = overdue.map(|at| cluster.taken_at.duration_since(at));
+        let hopeless = node.is_some() && overdue.is_some_and(|time| time >= HOPELESS);
+        if why.is_none() && !hopeless {
             finding.severity(Severity::Warning);
         }
         let reference = format!("pod/{}", pod.name());

@@ -109,11 +109,12 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     };
     let mut found: Vec<_> = rules.iter().copied().map(run).collect();
     blockers::mark_deletions(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
-    let scope = scope.with_causes(found.iter().flat_map(|(_, found, _)| found));
+    blockers::mark_taints(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
+    let scope = scope.with_causes(cluster, found.iter().flat_map(|(_, found, _)| found));
     let mut findings = Vec::new();
     let mut not_checked = Vec::new();
     for (rule, mut found, depends_on) in found {
-        found.retain(|f| scope.covers(f));
+        found.retain(|f| scope.covers(cluster, f));
         // Once it is stuck anyway, what could not be read makes it no better.
         if found.iter().all(|f| f.severity < Severity::Error)
             && let Some(why) = unread(cluster, rule, &depends_on)
@@ -183,7 +184,7 @@ fn unread(cluster: &Cluster, rule: &Rule, depends_on: &[Source]) -> Option<Strin
         .filter_map(|source| match cluster.source(*source) {
             Read::Ok(_) => None,
             Read::Unreadable(why) => Some(format!("{source}: {why}")),
-            Read::NotAsked if cluster.from_files => Some(not_held(cluster, *source)),
+            Read::NotAsked if cluster.may_leave_out() => Some(not_held(cluster, *source)),
             Read::NotAsked => Some(format!("{source} were not read")),
         })
         .collect();
@@ -206,14 +207,32 @@ fn not_held(cluster: &Cluster, source: Source) -> String {
     }
 }
 
+/// Whether a custom resource selects a node or has left keys there. What cannot be told counts as if it did.
+fn touches(cluster: &Cluster, skyhook: &str, node: &str) -> bool {
+    let (Some(spec), Some(node)) = (cluster.skyhook(skyhook), cluster.node(node)) else {
+        return true;
+    };
+    spec.spec.node_selectors.matches(&node.labels) || cluster.on_node(node, skyhook).is_some()
+}
+
 impl Scope {
     /// Whether a finding is about something in scope.
     ///
-    /// A finding that concerns no custom resource or node in particular concerns all of them, and
-    /// so does one that stops the operator. One that holds up other nodes concerns those, too.
-    fn covers(&self, finding: &Finding) -> bool {
-        let within = |wanted: &[String], subject: &Option<String>| {
-            wanted.is_empty() || subject.as_ref().is_none_or(|name| wanted.contains(name))
+    /// A finding about a node alone concerns the custom resources that select it, and one about a custom resource alone
+    /// the nodes that it selects. One that concerns neither concerns all, and so does one that stops the operator. One
+    /// that holds up other nodes concerns those, too.
+    fn covers(&self, cluster: &Cluster, finding: &Finding) -> bool {
+        let touches = |skyhook: &str, node: &str| touches(cluster, skyhook, node);
+        let subject = &finding.subject;
+        let skyhooks = match (&subject.skyhook, &subject.node) {
+            (Some(name), _) => self.skyhooks.contains(name),
+            (None, Some(node)) => self.skyhooks.iter().any(|s| touches(s, node)),
+            (None, None) => true,
+        };
+        let nodes = match (&subject.node, &subject.skyhook) {
+            (Some(name), _) => self.nodes.contains(name),
+            (None, Some(skyhook)) => self.nodes.iter().any(|n| touches(skyhook, n)),
+            (None, None) => true,
         };
         let held_up = || {
             finding
@@ -222,15 +241,19 @@ impl Scope {
                 .any(|name| self.nodes.contains(name))
         };
         finding.stops_all()
-            || within(&self.skyhooks, &finding.subject.skyhook)
-                && (within(&self.nodes, &finding.subject.node) || held_up())
+            || (self.skyhooks.is_empty() || skyhooks)
+                && (self.nodes.is_empty() || nodes || held_up())
     }
 
     /// The scope with the custom resources added that those in it wait for.
-    fn with_causes<'a>(&self, found: impl Iterator<Item = &'a Finding> + Clone) -> Scope {
+    fn with_causes<'a>(
+        &self,
+        cluster: &Cluster,
+        found: impl Iterator<Item = &'a Finding> + Clone,
+    ) -> Scope {
         let mut scope = self.clone();
         while !scope.skyhooks.is_empty() {
-            let mut covered = found.clone().filter(|f| scope.covers(f));
+            let mut covered = found.clone().filter(|f| scope.covers(cluster, f));
             let Some(cause) = covered.find_map(|f| {
                 let mut causes = f.waits_for.iter().map(|awaited| &awaited.skyhook);
                 causes

@@ -1,7 +1,7 @@
-use super::evidence::some_of;
+use super::evidence::{complete_for_long, operator_log, some_of};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
-use crate::cluster::{Absence, Cluster};
+use crate::cluster::{Absence, Cluster, Node};
 
 rule! {
     /// Nothing will lift the runtime-required taint of a node.
@@ -11,7 +11,7 @@ rule! {
     /// The node carries the taint that keeps workloads away until its packages are installed. The
     /// operator lifts it once every custom resource with `runtimeRequired` that selects the node is
     /// complete there. Either none selects it, or those that do are paused, disabled or being
-    /// deleted, so the node stays unusable.
+    /// deleted, or the operator's pass ends before it gets to the taint, so the node stays unusable.
     ///
     /// # How it comes about
     ///
@@ -35,7 +35,9 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.skyhooks.absence() != Absence::Proven {
+    // Files without any custom resource may just not hold them.
+    let presumed = cluster.skyhooks.absence() == Absence::Presumed;
+    if cluster.skyhooks.absence() == Absence::Unknown {
         return;
     }
     for node in cluster.nodes.items() {
@@ -49,16 +51,28 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .filter(|s| s.spec.runtime_required && s.spec.node_selectors.matches(&node.labels));
         let spelled = taint.spelled();
         if keepers.clone().next().is_none() {
-            // A new node may not have all of its labels yet.
-            if node.created.is_some() && !cluster.long_ago(node.created) {
+            // A new node may not have all of its labels yet; one with keys of ours has been through that.
+            let young = node.created.is_some() && !cluster.long_ago(node.created);
+            if young && !has_met_the_operator(cluster, node) {
                 continue;
             }
-            findings
-                .report(
-                    Subject::node(&node.name, None),
-                    "keeps its runtime-required taint for good: no custom resource with \
-                     runtimeRequired selects it",
-                )
+            let finding = findings.report(
+                Subject::node(&node.name, None),
+                match presumed {
+                    true => {
+                        "carries its runtime-required taint, and the files hold no custom resource that would \
+                         lift it"
+                    }
+                    false => {
+                        "keeps its runtime-required taint for good: no custom resource with runtimeRequired \
+                         selects it"
+                    }
+                },
+            );
+            if presumed {
+                finding.severity(Severity::Info);
+            }
+            finding
                 .since(node.created)
                 .evidence(format!("node/{}", node.name), "taint", &spelled)
                 .evidence(
@@ -79,9 +93,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .caveat("workloads are scheduled on the node at once");
             continue;
         }
+        let complete: Vec<&Skyhook> = keepers.clone().collect();
         let holding: Vec<&Skyhook> = keepers
             .filter(|s| s.paused() || s.deleting() || !cluster.is_complete_on(s, node))
             .collect();
+        if holding.is_empty() && complete.iter().all(|s| complete_for_long(cluster, s, node)) {
+            not_lifted(cluster, findings, node, &spelled, &complete);
+            continue;
+        }
         // One that still works, or waits its turn, is what the taint is for.
         if holding.is_empty() || holding.iter().any(|s| s.runs() && !s.deleting()) {
             continue;
@@ -118,6 +137,38 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
         }
     }
+}
+
+fn has_met_the_operator(cluster: &Cluster, node: &Node) -> bool {
+    let keys = node.keys(cluster.generation());
+    !keys.auto_taints.is_empty() || keys.skyhooks.values().any(|on| on.has_keys())
+}
+
+/// Everything is complete, and the operator's pass does not get to the taint.
+fn not_lifted(
+    cluster: &Cluster,
+    findings: &mut Findings,
+    node: &Node,
+    spelled: &str,
+    complete: &[&Skyhook],
+) {
+    let names: Vec<&str> = complete.iter().map(|s| s.name()).collect();
+    let finding = findings.report(
+        Subject::node(&node.name, None),
+        "keeps its runtime-required taint although every custom resource with runtimeRequired is complete here: \
+         the operator's pass does not get to it",
+    );
+    finding
+        .evidence(format!("node/{}", node.name), "taint", spelled)
+        .evidence("custom resources", "complete here", some_of(&names));
+    operator_log(finding, cluster, "See what ends the operator's pass");
+    finding
+        .kubectl(
+            Grade::B1,
+            "Remove the taint, as nothing is left to install",
+            ["taint", "node", &node.name, &format!("{spelled}-")],
+        )
+        .caveat("workloads are scheduled on the node at once");
 }
 
 fn standing(skyhook: &Skyhook) -> &'static str {

@@ -48,8 +48,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
             format!(
-                "stage {} of package {} runs for more than {}, {:#}",
-                execution.stage, execution.package, overtime.because, overtime.usual
+                "stage {} of package {} runs for longer than {}",
+                execution.stage,
+                execution.package,
+                overtime.limit()
             ),
         );
         if !overtime.is_hopeless() {

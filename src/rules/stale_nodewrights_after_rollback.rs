@@ -1,4 +1,5 @@
-use super::{Findings, Grade, Subject};
+use super::evidence::some_of;
+use super::{Findings, Grade, Severity, Subject};
 use crate::cluster::Cluster;
 
 rule! {
@@ -8,7 +9,8 @@ rule! {
     ///
     /// The operator that runs is older than v0.18 and acts on Skyhooks only. These NodeWrights look
     /// alive, and changes of them have no effect. If the newer operator comes back, it takes them up
-    /// as they are.
+    /// as they are. A Job of theirs that is still at work goes on all the same, beside the pods of the
+    /// older operator: then it is an error.
     ///
     /// # How it comes about
     ///
@@ -25,22 +27,37 @@ rule! {
     /// # Since
     ///
     /// After a rollback from v0.18.0 or later.
-    SKY605 "stale-nodewrights-after-rollback" Warning needs Skyhooks Legacy, also Operator
+    SKY605 "stale-nodewrights-after-rollback" Warning needs Skyhooks Legacy, also Operator Jobs Pods
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !cluster.ruling.rolled_back() {
         return;
     }
-    let resource = cluster.generation().other().resource();
+    let newer = cluster.generation().other();
+    let resource = newer.resource();
+    let executions = cluster.executions_of(newer);
     for stale in cluster.legacy.items() {
+        let jobs = executions.iter().filter(|e| e.skyhook == stale.name());
+        let at_work = jobs.filter(|e| e.job.is_some() && e.alive());
+        let at_work: Vec<String> = at_work.map(|e| e.reference()).collect();
         let finding = findings.report(
             Subject::skyhook(stale),
             format!(
-                "{} is left from a newer operator that no longer runs: changes of it have no effect",
-                stale.reference()
+                "{} is left from a newer operator that no longer runs: {}",
+                stale.reference(),
+                match at_work.is_empty() {
+                    true => "changes of it have no effect",
+                    false => "its jobs still run, and the older operator starts pods beside them",
+                }
             ),
         );
+        if !at_work.is_empty() {
+            let names: Vec<&str> = at_work.iter().map(String::as_str).collect();
+            finding
+                .severity(Severity::Error)
+                .evidence("jobs", "still at work", some_of(&names));
+        }
         if let Some(version) = &cluster.ruling.operator_version {
             finding.evidence("operator", "version", version.to_string());
         }

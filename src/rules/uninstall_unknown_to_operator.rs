@@ -1,4 +1,5 @@
 use super::{Findings, Grade, Severity, Subject};
+use crate::api::{Skyhook, Version};
 use crate::cluster::Cluster;
 
 rule! {
@@ -15,8 +16,8 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The operator's version is below v0.16.0, its status has no condition `Ready`, and a package has
-    /// `uninstall.apply: true`.
+    /// The operator's version is below v0.16.0, the condition `Ready` is missing or older than the spec, or a newer
+    /// operator made its mark on the custom resource, and a package has `uninstall.apply: true`.
     ///
     /// # How to fix
     ///
@@ -34,9 +35,17 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !cluster.operator_before(0, 16) {
         return;
     }
-    // Builds before v0.16.0 may have it: the condition came with it.
-    let knows = |s: &crate::api::Skyhook| s.condition("Ready").is_some();
-    if cluster.skyhooks.items().iter().any(knows) {
+    // Builds shortly before v0.16.0 may have it: the condition came with it, and is kept up to date there. One that a
+    // newer operator left is not.
+    let knows = |s: &Skyhook| {
+        let ready = s.condition("Ready").and_then(|c| c.observed_generation);
+        let version = s.generation().map(|g| g.key("version"));
+        let version = version.and_then(|key| s.metadata.annotations.get(&key));
+        let newer = version.and_then(|v| Version::parse(v));
+        ready.is_some_and(|seen| seen >= s.metadata.generation)
+            && !newer.is_some_and(|v| v.at_least(0, 16))
+    };
+    if !cluster.operator_before(0, 15) && cluster.skyhooks.items().iter().any(knows) {
         return;
     }
     for skyhook in cluster.skyhooks.items() {

@@ -27,6 +27,8 @@ pub enum OutputFormat {
     JsonPath(JsonPath),
     JsonPathAsJson(JsonPath),
     CustomColumns(Columns),
+    /// The file that a command writes its answer to; what it says beside is for people.
+    File(std::path::PathBuf),
 }
 
 /// What is printed, and how much may be done to it on the way.
@@ -55,13 +57,13 @@ const ALLOWED: &str = "table, wide, json, yaml, name, jsonpath=TEMPLATE, jsonpat
 impl OutputFormat {
     /// Whether a program is going to read it: such output stays whole and parsable, also when it is empty.
     pub fn is_data(&self) -> bool {
-        !matches!(self, OutputFormat::Table | OutputFormat::Wide)
+        !matches!(self, Self::Table | Self::Wide | Self::File(_))
     }
 
     /// A view in this format.
     pub fn render(&self, view: &dyn View) -> Result<Rendered, FormatError> {
         Ok(match self {
-            OutputFormat::Table => Rendered::Text(view.blocks(false)),
+            OutputFormat::Table | OutputFormat::File(_) => Rendered::Text(view.blocks(false)),
             OutputFormat::Wide => Rendered::Text(view.blocks(true)),
             OutputFormat::Name => {
                 let mut text = Text::new();

@@ -290,9 +290,12 @@ impl Cluster {
         self.plane.borrow().kubeconfig(user)
     }
 
-    /// Writes down what the cluster holds now, if captures were asked for.
+    /// Writes down what the cluster holds now, if captures were asked for, and expects of what our binary collects that
+    /// it says the same as the cluster.
+    #[track_caller]
     pub fn captured(&self, name: &str) {
         capture::write(&self.api, name).expect("a capture can be written");
+        ours::collects(&self.kubeconfig("admin"));
     }
 
     pub fn tools(&self) -> &Tools {

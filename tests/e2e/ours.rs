@@ -109,6 +109,39 @@ impl Report {
     }
 }
 
+/// Collects, and expects of the file what the cluster says; one that moves meanwhile is tried again.
+#[track_caller]
+pub fn collects(kubeconfig: &Path) {
+    const TRIES: usize = 10;
+    let file = kubeconfig.with_file_name("collected.tar.gz");
+    let file = file.to_str().expect("a path of letters");
+    let mut said = Vec::new();
+    for _ in 0..TRIES {
+        let before = timeless(diagnose(kubeconfig, &["--all"]).json);
+        let collected = run(kubeconfig, &["collect", "--force", "-o", file]);
+        // The kubelets are played, and write no logs.
+        let missing = collected.stderr.lines().filter(|l| l.contains("missing: "));
+        let missing: Vec<&str> = missing.filter(|l| !l.contains(" log")).collect();
+        assert!(missing.is_empty(), "{collected:?}");
+        assert!(matches!(collected.exit, Some(0 | 4)), "{collected:?}");
+        let after = timeless(diagnose(kubeconfig, &["--all"]).json);
+        let read = timeless(diagnose(kubeconfig, &["--all", "--from", file]).json);
+        if read == before || read == after {
+            return;
+        }
+        said = vec![before, read, after];
+    }
+    panic!("what was collected says something else: {said:#?}");
+}
+
+/// A report, but for when it was made.
+fn timeless(mut report: Value) -> Value {
+    for field in ["takenAt", "takenAtFrom"] {
+        report.as_object_mut().map(|report| report.remove(field));
+    }
+    report
+}
+
 /// Diagnoses again and again while a scenario goes on, and keeps every finding at error level.
 pub struct Watcher {
     stop: Arc<AtomicBool>,

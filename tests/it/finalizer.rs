@@ -341,6 +341,23 @@ fn beside_another_finalizer_it_is_stripped_by_force_and_the_operator_held_off() 
 }
 
 #[test]
+fn nodes_of_one_that_others_hold_are_cleaned_by_force_alone() {
+    // The operator has let go of it, and writes its keys anew as long as it exists.
+    let stage = Stage::operated("deleted-while-erroring");
+    let mut cr = stage.cr().expect("it is there");
+    cr["metadata"]["finalizers"] = json!([FOREIGN]);
+    stage.fake.load(cr);
+    let refused = stage.run("finalizer strip gpu-tune --confirm");
+    expect(&refused, 3);
+    assert!(refused.stderr.contains(FOREIGN), "{}", refused.transcript());
+    assert_eq!(stage.writes(), [""; 0]);
+    expect(&stage.run("finalizer strip gpu-tune --confirm --force"), 0);
+    let cr = stage.cr().expect("the other finalizer holds it");
+    let pause = Generation::Skyhook.key("pause");
+    assert_eq!(cr["metadata"]["annotations"][pause], json!("true"));
+}
+
+#[test]
 fn the_state_of_a_deletion_is_said() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring", "complete"] {
         for format in ["table", "json", "name"] {

@@ -105,3 +105,14 @@ fn codes_are_sorted_and_unique_and_not_retired() {
         );
     }
 }
+
+/// The table for users names every rule, and no code that there is not.
+#[test]
+fn the_table_of_stuck_states_names_every_rule() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/stuck-states.md");
+    let text = std::fs::read_to_string(path).expect("the table");
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    let named: BTreeSet<&str> = words.filter(|w| w.starts_with("SKY")).collect();
+    let codes: BTreeSet<&str> = rules::ALL.iter().map(|r| r.code).collect();
+    assert_eq!(named, codes);
+}

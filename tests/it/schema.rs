@@ -74,6 +74,8 @@ fn what_reading_commands_print_fits() {
         let from = format!("-o json --from {}", clusters::named(name).path());
         let run = |words: &str| run(&format!("{words} {from}")).go();
         fits("Diagnosis", &run("diagnose stuck"));
+        fits("NodeDiagnosis", &run("diagnose node node-1"));
+        fits("Check", &run("diagnose check"));
         let status = run("status");
         fits("Status", &status);
         fits("NodeStatus", &run("node status"));
@@ -154,9 +156,9 @@ fn every_command_says_what_it_prints() {
     // Asked for without a word of its own, too.
     all.push("uninstall".to_owned());
     let known: BTreeSet<&str> = documents().into_iter().flat_map(|d| d.printed_by).collect();
-    // Scripts and logs are of no format, and roles are Kubernetes' own.
+    // Scripts, logs and archives are of no format, and roles are Kubernetes' own.
     let others = |words: &str| {
-        words.starts_with("completion ") || words == "package logs" || words == "rbac"
+        words.starts_with("completion ") || ["collect", "package logs", "rbac"].contains(&words)
     };
     let missing: Vec<&String> = all
         .iter()

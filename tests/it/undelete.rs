@@ -189,6 +189,25 @@ fn undo_of_a_strip_makes_it_again_too() {
 }
 
 #[test]
+fn the_pause_of_a_strip_beside_other_finalizers_is_not_made_again() {
+    let stage = Stage::operated("deleted-while-erroring");
+    let before = stage.cr().expect("it is there");
+    let mut cr = before.clone();
+    let finalizers = cr["metadata"]["finalizers"].as_array_mut();
+    finalizers.expect("a list").push(json!("example.com/keep"));
+    stage.fake.load(cr);
+    expect(&stage.run(STRIP), 0);
+    let held = stage.cr().expect("another finalizer keeps it");
+    let pause = Generation::Skyhook.key("pause");
+    assert_eq!(held["metadata"]["annotations"][&pause], "true");
+    stage
+        .fake
+        .change(|state| state.store.forget("skyhooks", "", CR));
+    expect(&stage.run(UNDELETE), 0);
+    assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
+}
+
+#[test]
 fn what_others_hold_is_not_let_go() {
     let stage = Stage::of("deleted-while-paused");
     let mut cr = stage.cr().expect("it is there");

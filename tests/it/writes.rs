@@ -12,6 +12,7 @@ mod limits;
 mod migration;
 mod reset;
 mod safety;
+mod spoiled;
 mod unconfirmed;
 mod undo;
 mod undo_again;

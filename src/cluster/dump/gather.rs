@@ -1,15 +1,20 @@
 //! Documents to the pieces of a cluster. Pure.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashSet};
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::collected;
+use super::kinds::resource_of;
+use super::layout::Namespaces;
 use super::summary::Summary;
 use crate::api::Generation;
 use crate::cluster::admission::CONFIGURATIONS;
+use crate::cluster::capture::{Index, index};
 use crate::cluster::nulls::drop_nulls;
 use crate::cluster::{Cluster, Parts, Pod, Read, Ruling, clock};
 
@@ -22,6 +27,11 @@ pub struct Gatherer {
     /// When the files were written, and what the capture says of its own time.
     written: Option<Timestamp>,
     captured: Option<Timestamp>,
+    /// What a capture of `collect` says of itself, and the files that were there.
+    index: Option<Index>,
+    files: BTreeSet<String>,
+    /// Of which namespaces a tree holds something.
+    pub namespaces: Namespaces,
 }
 
 impl Gatherer {
@@ -42,8 +52,13 @@ impl Gatherer {
             .strip_suffix("List")
             .filter(|_| object.contains_key("items"))
         else {
-            self.object(path, &api_version, &kind, Body::of(Value::Object(object)));
-            return Ok(());
+            return self.document(
+                path,
+                stem,
+                &api_version,
+                &kind,
+                Body::of(Value::Object(object)),
+            );
         };
         let items = match object.remove("items") {
             Some(Value::Array(items)) => items,
@@ -57,8 +72,37 @@ impl Gatherer {
         Ok(())
     }
 
+    /// Takes an object that stands by itself; it may be the index of a capture.
+    ///
+    /// # Errors
+    ///
+    /// It is an index that does not decode.
+    pub fn document(
+        &mut self,
+        path: &str,
+        stem: &str,
+        api_version: &str,
+        kind: &str,
+        body: Body<'_>,
+    ) -> Result<(), String> {
+        self.file(stem);
+        if kind == index::KIND && api_version == index::API_VERSION {
+            let index = body.decode();
+            self.index = Some(index.map_err(|e| format!("an index that makes no sense: {e}"))?);
+            return Ok(());
+        }
+        self.object(path, api_version, kind, body);
+        Ok(())
+    }
+
+    /// Notes that a file was there and held something.
+    pub fn file(&mut self, stem: &str) {
+        self.files.insert(stem.to_owned());
+    }
+
     /// Takes note of a list of this kind; of a `List` where it is empty.
     pub fn list(&mut self, stem: &str, api_version: &str, of: &str, empty: bool) {
+        self.file(stem);
         // A list of one kind says that the kind was asked for, even when it is empty. So does an
         // empty List in a file named after a resource.
         if !of.is_empty() {
@@ -77,16 +121,22 @@ impl Gatherer {
         &mut self,
         path: &str,
         list: Option<(&str, &str)>,
-        body: Body<'_>,
+        mut body: Body<'_>,
     ) -> Result<(), String> {
         let (of, version) = list.unwrap_or_default();
         // Lists of one kind leave kind and apiVersion out of their items.
         let summary = &body.summary;
-        let kind = summary.kind.clone().unwrap_or_else(|| of.to_owned());
         let version = summary
             .api_version
             .clone()
             .unwrap_or_else(|| version.to_owned());
+        let kind = match &summary.kind {
+            Some(kind) => kind.clone(),
+            None => {
+                body.lacks = Some((of.to_owned(), version.clone()));
+                of.to_owned()
+            }
+        };
         if kind.is_empty() {
             return Err("an item without kind".to_owned());
         }
@@ -108,12 +158,17 @@ impl Gatherer {
     pub fn finish(mut self, asked_for: Option<Generation>) -> Option<Cluster> {
         self.parts.from_files = true;
         self.parts.asked_for = asked_for;
+        if let Some(index) = self.index {
+            return Some(collected::finish(self.parts, &index, &self.files));
+        }
         let newest = self.newest.unwrap_or_default();
         let (taken_at, clock) = clock::of_files(newest, self.captured, self.written);
         self.parts.taken_at = taken_at;
         self.parts.clock = clock;
         self.parts.served = self.traces();
-        self.parts.note_only_namespace();
+        if !self.namespaces.restrict(&mut self.parts) {
+            self.parts.note_only_namespace();
+        }
         let known = self.parts.nodes.was_asked() || !self.parts.served.is_empty();
         if !known {
             return None;
@@ -154,8 +209,7 @@ impl Gatherer {
         Generation::ALL.into_iter().filter(of).collect()
     }
 
-    /// Takes an object.
-    pub fn object(&mut self, path: &str, api_version: &str, kind: &str, body: Body<'_>) {
+    fn object(&mut self, path: &str, api_version: &str, kind: &str, body: Body<'_>) {
         let identity = (
             kind.to_owned(),
             group(api_version).to_owned(),
@@ -208,6 +262,11 @@ impl Gatherer {
                 Some(item) if !item.body.summary.of_config_maps => return false,
                 item => take(&mut parts.config_maps, item),
             },
+            ("", "Namespace") => {
+                let name = item.as_ref().map(|item| item.body.summary.name.as_str());
+                self.namespaces.exists(name.filter(|name| !name.is_empty()));
+                return false;
+            }
             ("", "Service") => take(&mut parts.admission.services, item),
             ("discovery.k8s.io", "EndpointSlice") => take(&mut parts.admission.endpoints, item),
             ("admissionregistration.k8s.io", kind)
@@ -239,6 +298,8 @@ struct Item<'a> {
 /// An object before it is known what it is decoded to.
 pub struct Body<'a> {
     pub summary: Summary,
+    /// Kind and version, where it leaves them out.
+    lacks: Option<(String, String)>,
     form: Form<'a>,
 }
 
@@ -251,6 +312,7 @@ impl<'a> Body<'a> {
     fn of(value: Value) -> Body<'a> {
         Body {
             summary: Summary::deserialize(&value).unwrap_or_default(),
+            lacks: None,
             form: Form::Value(value),
         }
     }
@@ -263,47 +325,43 @@ impl<'a> Body<'a> {
     pub fn read(text: &'a [u8]) -> serde_json::Result<Body<'a>> {
         Ok(Body {
             summary: serde_json::from_slice(text)?,
+            lacks: None,
             form: Form::Text(text),
         })
     }
 
     /// As it is, or without its nulls where it does not decode as it is.
     fn decode<T: DeserializeOwned>(self) -> Result<T, String> {
+        let lacks = self.lacks;
+        let complete = |mut value: Value| {
+            if let (Some((kind, version)), Value::Object(object)) = (&lacks, &mut value) {
+                object.insert("kind".to_owned(), kind.as_str().into());
+                object.insert("apiVersion".to_owned(), version.as_str().into());
+            }
+            value
+        };
         match self.form {
-            Form::Value(value) => decode(value),
-            Form::Text(text) => serde_json::from_slice(text).or_else(|_| {
-                let value = serde_json::from_slice(text).map_err(|e| e.to_string())?;
-                decode(value)
-            }),
+            Form::Value(value) => decode(complete(value)),
+            Form::Text(text) => {
+                let whole = completed(text, lacks.as_ref());
+                serde_json::from_slice(&whole).or_else(|_| {
+                    let value = serde_json::from_slice(text).map_err(|e| e.to_string())?;
+                    decode(complete(value))
+                })
+            }
         }
     }
 }
 
-/// The kind that a file is named after: `pods.json` holds Pods.
-fn resource_of(stem: &str) -> Option<(String, &'static str)> {
-    let plain = |api_version: &str, kind| Some((api_version.to_owned(), kind));
-    match stem {
-        "nodes" => plain("v1", "Node"),
-        "pods" => plain("v1", "Pod"),
-        "events" => plain("v1", "Event"),
-        "jobs" => plain("batch/v1", "Job"),
-        "poddisruptionbudgets" => plain("policy/v1", "PodDisruptionBudget"),
-        "deployments" => plain("apps/v1", "Deployment"),
-        "configmaps" => plain("v1", "ConfigMap"),
-        "services" => plain("v1", "Service"),
-        "endpointslices" => plain("discovery.k8s.io/v1", "EndpointSlice"),
-        "validatingwebhookconfigurations" | "mutatingwebhookconfigurations" => {
-            plain("admissionregistration.k8s.io/v1", CONFIGURATIONS[0].0)
-        }
-        _ => Generation::ALL.into_iter().find_map(|g| {
-            let kind = match stem.strip_suffix(g.group()) {
-                Some("deploymentpolicies.") => "DeploymentPolicy",
-                _ if stem == g.plural() || stem == g.resource() => g.kind(),
-                _ => return None,
-            };
-            Some((g.api_version(), kind))
-        }),
-    }
+/// The text of an object with what it lacks in front; it may then name that twice, and not decode.
+fn completed<'a>(text: &'a [u8], lacks: Option<&(String, String)>) -> Cow<'a, [u8]> {
+    let (Some((kind, version)), Some(rest)) = (lacks, text.strip_prefix(b"{")) else {
+        return text.into();
+    };
+    let [kind, version] = [kind, version].map(|word| Value::from(word.as_str()));
+    let mut whole = format!("{{\"kind\":{kind},\"apiVersion\":{version},").into_bytes();
+    whole.extend_from_slice(rest);
+    whole.into()
 }
 
 fn group(api_version: &str) -> &str {

@@ -157,8 +157,10 @@ impl<R: Read> Reading<'_, R> {
         }
         match (body.summary.kind.clone(), body.summary.api_version.clone()) {
             (Some(kind), Some(version)) => {
-                self.gatherer.object(label, &version, &kind, body);
-                Ok(())
+                let taken = self
+                    .gatherer
+                    .document(label, self.stem, &version, &kind, body);
+                taken.map_err(|what| no_object(label, &what))
             }
             _ => Err(self.no_object(WITHOUT_VERSION)),
         }
@@ -175,6 +177,7 @@ impl<R: Read> Reading<'_, R> {
             return Err(self.no_object(WITHOUT_VERSION));
         };
         let Some(of) = kind.strip_suffix("List") else {
+            self.gatherer.file(self.stem);
             return Ok(());
         };
         self.gatherer.list(self.stem, &version, of, count == 0);

@@ -1,9 +1,12 @@
-//! (edge) A cluster from files: what `kubectl get -o json|yaml` wrote, alone, in a directory tree
-//! or in a `.tar.gz` of one.
+//! (edge) A cluster from files: what `collect`, `kubectl get -o json|yaml`, `oc adm must-gather` or `kubectl cluster-info
+//! dump` wrote, alone, in a directory tree or in a `.tar.gz` of one.
 
+mod collected;
 mod documents;
 mod gather;
 mod json;
+mod kinds;
+mod layout;
 mod pieces;
 mod summary;
 
@@ -85,7 +88,9 @@ fn read_path(path: &Path, gatherer: &mut Gatherer) -> Result<(), DumpError> {
         let file = bounded::open(path).map_err(io)?;
         return read_stream(&label, &stem(path), file, gatherer);
     }
-    let files = files_below(path).map_err(io)?;
+    let mut files = files_below(path).map_err(io)?;
+    let below = |file: &PathBuf| file.strip_prefix(path).unwrap_or(file).to_owned();
+    files.retain(|file| gatherer.namespaces.admits(&below(file)));
     if files.iter().all(|file| is_clock(file)) {
         return Err(DumpError::NoFiles { path: label });
     }
@@ -184,7 +189,7 @@ fn read_unpacked(
         }
         if is_clock(&path) {
             gatherer.captured(clock_in(entry).map_err(io)?);
-        } else if holds_objects(&path) {
+        } else if holds_objects(&path) && gatherer.namespaces.admits(&path) {
             any = true;
             let written = entry
                 .header()

@@ -25,6 +25,8 @@ pub(super) struct Page<T> {
 
 #[derive(Deserialize)]
 struct Body<T> {
+    #[serde(default, rename = "apiVersion")]
+    api_version: Option<String>,
     #[serde(default)]
     kind: Option<String>,
     #[serde(default)]
@@ -128,6 +130,39 @@ impl<T> Body<T> {
             version: version.unwrap_or_default(),
         })
     }
+}
+
+/// Decodes a page item by item, and tells of each with its text, and of what it is a list of first.
+pub(super) fn each<T: DeserializeOwned>(
+    body: &[u8],
+    singular: &str,
+    mut told: impl FnMut(Told<'_, T>),
+) -> Result<Page<T>, String> {
+    let raw: Body<&RawValue> =
+        serde_json::from_slice(body).map_err(|e| format!("the answer is not a list: {e}"))?;
+    let (api_version, kind) = (raw.api_version.clone(), raw.kind.clone());
+    let raw = raw.into_page()?;
+    told(Told::List {
+        api_version: api_version.as_deref().unwrap_or_default(),
+        kind: kind.as_deref().unwrap_or_default(),
+    });
+    let mut items = Vec::with_capacity(raw.items.len());
+    for text in raw.items {
+        let item = item(text, singular)?;
+        told(Told::Item(&item, text));
+        items.push(item);
+    }
+    Ok(Page {
+        items,
+        next: raw.next,
+        version: raw.version,
+    })
+}
+
+/// What [`each`] tells.
+pub(super) enum Told<'a, T> {
+    List { api_version: &'a str, kind: &'a str },
+    Item(&'a T, &'a RawValue),
 }
 
 /// Decodes one object as leniently; says what is wrong with it if that cannot be done.

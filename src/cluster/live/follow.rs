@@ -228,6 +228,7 @@ fn reader<'a>(client: &'a kube::Client, namespace: Option<&'a str>, of: &Cluster
         namespace,
         served: of.ruling.served.clone(),
         only: &[],
+        recorder: None,
     }
 }
 

@@ -1,10 +1,12 @@
 //! Whole lists, read page by page.
 
+use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
-use super::decode::{self, Page};
+use super::decode::{self, Page, Told};
 use super::request::{Failure, get};
+use crate::cluster::capture::{Keep, Tape};
 
 /// Items in one page, as kubectl asks for.
 const PAGE: usize = 500;
@@ -68,13 +70,61 @@ impl List {
         &self,
         client: &kube::Client,
     ) -> Result<(Vec<T>, String), Failure> {
+        let decode = |body| decode::page_beside(body, self.singular);
         for _ in 0..RESTARTS {
-            match self.paged(client, PAGE).await {
+            match self.paged(client, PAGE, decode).await {
                 Err(failure) if failure.code() == Some(410) => {}
                 done => return done,
             }
         }
-        self.paged(client, 0).await
+        self.paged(client, 0, decode).await
+    }
+
+    /// [`List::read`], with what is read kept on a tape: of each item as much as is asked for. `again` hears where
+    /// it begins, and begins anew.
+    pub async fn record<T: DeserializeOwned>(
+        &self,
+        client: &kube::Client,
+        tape: &Tape,
+        keep: &(dyn Fn(&T) -> Keep + Sync),
+        again: impl Fn(),
+    ) -> Result<Vec<T>, Failure> {
+        let mut tries = 0;
+        loop {
+            again();
+            let mut segment = tape.begin(&self.file());
+            let decode = |body: Bytes| {
+                let page = decode::each(&body, self.singular, |told| match told {
+                    Told::List { api_version, kind } => segment.is_of(api_version, kind),
+                    Told::Item(item, text) => match keep(item) {
+                        Keep::Not => {}
+                        keep => {
+                            segment.add(keep, serde_json::from_str(text.get()).unwrap_or_default())
+                        }
+                    },
+                });
+                std::future::ready(page)
+            };
+            let limit = if tries < RESTARTS { PAGE } else { 0 };
+            match self.paged(client, limit, decode).await {
+                Err(failure) if failure.code() == Some(410) && tries < RESTARTS => tries += 1,
+                Err(failure) => return Err(failure),
+                Ok((items, _)) => {
+                    segment.keep();
+                    return Ok(items);
+                }
+            }
+        }
+    }
+
+    /// What the file of a capture is named after: `jobs.batch`.
+    fn file(&self) -> String {
+        let parts: Vec<&str> = self.path.split('/').collect();
+        let plural = parts.last().copied().unwrap_or_default();
+        match parts.as_slice() {
+            ["", "apis", group, ..] => format!("{plural}.{group}"),
+            _ => plural.to_owned(),
+        }
     }
 
     /// What one item is called in messages.
@@ -93,19 +143,23 @@ impl List {
         )
     }
 
-    /// Page by page; while one is decoded the next one comes.
-    async fn paged<T: DeserializeOwned + Send + 'static>(
+    /// Page by page; while one is decoded the next one comes, where it is decoded beside.
+    async fn paged<T, D>(
         &self,
         client: &kube::Client,
         mut limit: usize,
-    ) -> Result<(Vec<T>, String), Failure> {
+        mut decode: impl FnMut(Bytes) -> D,
+    ) -> Result<(Vec<T>, String), Failure>
+    where
+        D: Future<Output = Result<Page<T>, String>>,
+    {
         let mut items = Vec::new();
         let mut token: Option<String> = None;
         let mut body = get(client, &self.url(limit, None)).await?;
         loop {
             limit = sized(limit, body.len());
             let known = decode::next_of(&body);
-            let decoding = decode::page_beside::<T>(body, self.singular);
+            let decoding = decode(body);
             let (page, coming) = match known {
                 Some(Some(next)) if Some(&next) != token.as_ref() => {
                     let url = self.url(limit, Some(&next));
@@ -114,7 +168,7 @@ impl List {
                 }
                 _ => (decoding.await, None),
             };
-            let page: Page<T> = page.map_err(Failure::Malformed)?;
+            let page = page.map_err(Failure::Malformed)?;
             items.extend(page.items);
             let next = match page.next {
                 None => return Ok((items, page.version)),

@@ -5,25 +5,22 @@ use std::collections::{BTreeSet, HashSet};
 use futures::StreamExt;
 use serde::de::DeserializeOwned;
 
+use super::LoadError;
 use super::list::List;
+use super::record::Recorder;
 use super::request::Failure;
 use super::things::Things;
 use crate::api::{DeploymentPolicy, Generation, Meta, Skyhook};
-use crate::cluster::admission::{
-    Admission, CONFIGURATIONS, SERVICE_LABEL, ServiceReference, WebhookConfiguration,
-};
 use crate::cluster::operator::MANAGER_LABEL;
 use crate::cluster::{
     Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, Node, Pod, Read, Unread,
     config_map,
 };
 
-const CORE: &str = "/api/v1";
+pub(super) const CORE: &str = "/api/v1";
 const APPS: &str = "/apis/apps/v1";
 const BATCH: &str = "/apis/batch/v1";
 const POLICY: &str = "/apis/policy/v1";
-const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
-const DISCOVERY: &str = "/apis/discovery.k8s.io/v1";
 
 /// Up to so many nodes, their pods are asked for node by node.
 const FEW_NODES: usize = 50;
@@ -38,9 +35,25 @@ pub(super) struct Reader<'a> {
     pub served: Vec<Generation>,
     /// The nodes to read; all, if none is named.
     pub only: &'a [String],
+    /// Where what is read is kept, too.
+    pub recorder: Option<Recorder<'a>>,
 }
 
 impl Reader<'_> {
+    /// Waits for what says whether there is anything to read, no longer than there is time for all.
+    pub async fn within<T>(
+        &self,
+        request: impl Future<Output = Result<T, LoadError>>,
+    ) -> Result<T, LoadError> {
+        match &self.recorder {
+            Some(recorder) => recorder
+                .in_time(request)
+                .await
+                .unwrap_or_else(|late| Err(LoadError::discovery(late))),
+            None => request.await,
+        }
+    }
+
     pub fn skyhooks_list(generation: Generation) -> List {
         let api = format!("/apis/{}", generation.api_version());
         List::all(&api, generation.plural(), generation.name())
@@ -72,12 +85,16 @@ impl Reader<'_> {
     /// All nodes, or those that are named: a server finds one by its name without reading the others.
     pub async fn nodes(&self) -> Read<Vec<Node>> {
         let list = Self::nodes_list();
-        if self.only.is_empty() {
-            return self.read(&list).await;
+        if !self.only.is_empty() {
+            let named = self.only.iter();
+            let named =
+                named.map(|name| list.clone().with_fields(&format!("metadata.name={name}")));
+            return read(self.all_of(&named.collect::<Vec<List>>()).await);
         }
-        let named = self.only.iter();
-        let named = named.map(|name| list.clone().with_fields(&format!("metadata.name={name}")));
-        read(self.all_of(&named.collect::<Vec<List>>()).await)
+        read(match &self.recorder {
+            Some(recorder) => recorder.nodes(self.client, &list).await,
+            None => list.read(self.client).await,
+        })
     }
 
     pub async fn disruption_budgets(&self) -> Read<Vec<DisruptionBudget>> {
@@ -152,43 +169,6 @@ impl Reader<'_> {
             .await
     }
 
-    /// The webhooks that see changes of custom resources, and what answers them.
-    pub async fn admission(&self) -> Admission {
-        let mut webhooks: Vec<WebhookConfiguration> = Vec::new();
-        for (kind, plural) in CONFIGURATIONS {
-            let list = List::all(ADMISSION, plural, "webhook configuration");
-            match list.read::<WebhookConfiguration>(self.client).await {
-                Ok(found) => webhooks.extend(found.into_iter().map(|found| {
-                    let kind = kind.to_owned();
-                    WebhookConfiguration { kind, ..found }
-                })),
-                Err(failure) => {
-                    return Admission {
-                        webhooks: Read::Unreadable(failure.into()),
-                        ..Admission::default()
-                    };
-                }
-            }
-        }
-        webhooks.retain(WebhookConfiguration::concerns_us);
-        let references: BTreeSet<&ServiceReference> =
-            webhooks.iter().flat_map(|w| w.services()).collect();
-        let (mut services, mut slices) = (Vec::new(), Vec::new());
-        for reference in references {
-            let ServiceReference { namespace, name } = reference;
-            let service = List::inside(CORE, namespace, "services", "service");
-            services.push(service.with_fields(&format!("metadata.name={name}")));
-            let behind = List::inside(DISCOVERY, namespace, "endpointslices", "endpoint slice");
-            slices.push(behind.labelled(&format!("{SERVICE_LABEL}={name}")));
-        }
-        let (services, endpoints) = futures::join!(self.all_of(&services), self.all_of(&slices));
-        Admission {
-            webhooks: Read::Ok(webhooks),
-            services: read(services),
-            endpoints: read(endpoints),
-        }
-    }
-
     fn package_labels(&self, generations: &[Generation]) -> Vec<String> {
         generations.iter().map(|g| g.key("name")).collect()
     }
@@ -199,7 +179,7 @@ impl Reader<'_> {
         let (key, value) = MANAGER_LABEL;
         let selector = format!("{key}={value}");
         let list = List::all(APPS, "deployments", "deployment").labelled(&selector);
-        let failure = match list.read(self.client).await {
+        let failure = match self.list(&list).await {
             Err(failure) if failure.is_forbidden() => failure,
             done => return read(done),
         };
@@ -208,7 +188,7 @@ impl Reader<'_> {
         let mut found: Vec<Deployment> = Vec::new();
         for namespace in likely {
             let list = List::inside(APPS, namespace, "deployments", "deployment");
-            let deployments = list.labelled(&selector).read(self.client).await;
+            let deployments = self.list(&list.labelled(&selector)).await;
             found.extend(deployments.unwrap_or_default());
         }
         match found.iter().any(Deployment::runs_operator) {
@@ -241,24 +221,23 @@ impl Reader<'_> {
         }
         let nodes = cluster.waiting_for_drain();
         let pods = List::all(CORE, "pods", "pod");
-        let found = match nodes.len() {
-            0 => Ok(Vec::new()),
-            1..=FEW_NODES => {
-                let lists: Vec<List> = nodes
-                    .iter()
-                    .map(|node| pods.clone().with_fields(&format!("spec.nodeName={node}")))
-                    .collect();
-                self.all_of(&lists).await
-            }
-            _ => pods.read(self.client).await,
+        let lists: Vec<List> = match nodes.len() {
+            0 => Vec::new(),
+            1..=FEW_NODES => nodes
+                .iter()
+                .map(|node| pods.clone().with_fields(&format!("spec.nodeName={node}")))
+                .collect(),
+            _ => vec![pods],
         };
         let labels = self.package_labels(&self.served);
         let nodes: HashSet<&str> = nodes.into_iter().collect();
+        let waits = |pod: &Pod| {
+            nodes.contains(pod.spec.node_name.as_str())
+                && !labels.iter().any(|l| pod.metadata.labels.contains_key(l))
+        };
+        let found = self.all_that(&lists, &waits).await;
         read(found).map(|mut pods: Vec<Pod>| {
-            pods.retain(|pod| {
-                nodes.contains(pod.spec.node_name.as_str())
-                    && !labels.iter().any(|l| pod.metadata.labels.contains_key(l))
-            });
+            pods.retain(waits);
             pods
         })
     }
@@ -308,17 +287,44 @@ impl Reader<'_> {
     }
 
     async fn read<T: DeserializeOwned + Send + 'static>(&self, list: &List) -> Read<Vec<T>> {
-        read(list.read(self.client).await)
+        read(self.list(list).await)
+    }
+
+    pub async fn list<T: DeserializeOwned + Send + 'static>(
+        &self,
+        list: &List,
+    ) -> Result<Vec<T>, Failure> {
+        self.list_that(list, &|_| true).await
+    }
+
+    /// A list, of which only these items are kept where all is recorded.
+    async fn list_that<T: DeserializeOwned + Send + 'static>(
+        &self,
+        list: &List,
+        keep: &(dyn Fn(&T) -> bool + Sync),
+    ) -> Result<Vec<T>, Failure> {
+        match &self.recorder {
+            Some(recorder) => recorder.list(self.client, list, keep).await,
+            None => list.read(self.client).await,
+        }
     }
 
     /// Several lists as one, in their order; the first failure fails it.
-    async fn all_of<T: DeserializeOwned + Send + 'static>(
+    pub async fn all_of<T: DeserializeOwned + Send + 'static>(
         &self,
         lists: &[List],
     ) -> Result<Vec<T>, Failure> {
+        self.all_that(lists, &|_| true).await
+    }
+
+    async fn all_that<T: DeserializeOwned + Send + 'static>(
+        &self,
+        lists: &[List],
+        keep: &(dyn Fn(&T) -> bool + Sync),
+    ) -> Result<Vec<T>, Failure> {
         let mut items = Vec::new();
         let mut pages = futures::stream::iter(lists)
-            .map(|list| list.read::<T>(self.client))
+            .map(|list| self.list_that(list, keep))
             .buffered(AT_ONCE);
         while let Some(page) = pages.next().await {
             items.extend(page?);
@@ -327,7 +333,7 @@ impl Reader<'_> {
     }
 }
 
-fn read<T>(result: Result<T, Failure>) -> Read<T> {
+pub(super) fn read<T>(result: Result<T, Failure>) -> Read<T> {
     match result {
         Ok(value) => Read::Ok(value),
         Err(failure) => Read::Unreadable(failure.into()),

@@ -1,14 +1,12 @@
 //! Finding out what is wrong.
 
+pub mod check;
+pub mod node;
 pub mod stuck;
 
-use clap::Subcommand;
-
-use crate::commands::shared::command::command;
-use crate::commands::shared::diagnosis;
+use crate::commands::shared::command::{CommandInfo, Run, group};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::rules::Scope;
 
 /// Say what is stuck, why, and what to type next
 ///
@@ -23,20 +21,31 @@ pub struct Args {
     stuck: stuck::Args,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    Stuck(stuck::Args),
+group! {
+    /// What to find out.
+    Command {
+        Stuck(stuck::Args),
+        Node(node::Args),
+        Check(check::Args),
+    }
 }
 
-command! {
-    "diagnose stuck": Args => run,
-    needs: Scope::default().needs(),
-    prints: { "Diagnosis": diagnosis::Document },
-}
+impl Run for Args {
+    fn all() -> Vec<&'static CommandInfo> {
+        Command::all()
+    }
 
-async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    match &args.command {
-        Some(Command::Stuck(args)) => stuck::run(ctx, args).await,
-        None => stuck::run(ctx, &args.stuck).await,
+    fn info(&self) -> &'static CommandInfo {
+        match &self.command {
+            Some(command) => command.info(),
+            None => self.stuck.info(),
+        }
+    }
+
+    async fn run(&self, ctx: &mut Ctx) -> Result<Exit> {
+        match &self.command {
+            Some(command) => command.run(ctx).await,
+            None => self.stuck.run(ctx).await,
+        }
     }
 }

@@ -1,16 +1,21 @@
 use crate::args::named;
 use crate::cluster::{Cluster, Read, Source};
-use crate::commands::shared::diagnosis::Diagnosis;
+use crate::commands::shared::command::command;
+use crate::commands::shared::diagnosis::{self, Diagnosis};
 use crate::commands::shared::rule::find_rule;
 use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
+use crate::rules::reason::LINES;
 use crate::rules::{self, Report, Scope, Severity};
 
 /// Say what is stuck, why, and what to type next
 ///
 /// Runs every rule over the cluster: the verdict first, then each finding with its evidence and the ways out,
 /// mildest first. What could not be read is said, and then the verdict is not "healthy".
+///
+/// Of a package that fails or hangs it shows how its container ended, and its last lines, without what looks like a
+/// secret. Logs that are not there within a second are left out; files hold none.
 ///
 /// Exits with 2 if there is a finding at or above --fail-on, and else with 1 if the cluster withheld something that
 /// a rule needs.
@@ -41,6 +46,10 @@ pub struct Args {
     #[arg(long)]
     all: bool,
 
+    /// Leave out the last lines of failing containers, and do not ask for them
+    #[arg(long)]
+    no_logs: bool,
+
     /// The mildest finding that makes the command fail
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Error, ignore_case = true)]
     fail_on: FailOn,
@@ -55,13 +64,24 @@ enum FailOn {
     Never,
 }
 
-pub async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+command! {
+    "diagnose stuck": Args => run,
+    needs: Scope::default().needs(),
+    gets: &[("", "pods/log")],
+    prints: { "Diagnosis": diagnosis::Document },
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let scope = args.scope()?;
     let cluster = ctx.load(&scope.needs()).await?;
     check_names(&cluster, &scope)?;
     let report = rules::diagnose(&cluster, &scope);
     let exit = args.fail_on.exit(&report, &cluster);
-    let diagnosis = Diagnosis::new(&cluster, report).narrowed(scope.is_narrow());
+    let mut diagnosis = Diagnosis::new(&cluster, report).narrowed(scope.is_narrow());
+    if !args.no_logs {
+        let tails = ctx.tails(&diagnosis.logs(), LINES).await;
+        diagnosis = diagnosis.heard(tails);
+    }
     ctx.show(&diagnosis.unfolded(args.all))?;
     Ok(exit)
 }

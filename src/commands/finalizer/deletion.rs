@@ -167,11 +167,8 @@ impl<'a> Deletion<'a> {
             false => "uninstall.sh does not run on any node",
         };
         Some(Remedy {
-            title: "Strip the finalizer".to_owned(),
-            argv,
-            grade: Grade::B4,
-            for_all_nodes: None,
             caveat: Some(caveat.to_owned()),
+            ..Remedy::new(Grade::B4, "Strip the finalizer", argv)
         })
     }
 
@@ -181,7 +178,7 @@ impl<'a> Deletion<'a> {
             return None;
         }
         let others = self.others();
-        if !others.is_empty() && self.skyhook.has_finalizer() && !self.skyhook.paused() {
+        if !others.is_empty() && !self.skyhook.paused() {
             let resource = self.cluster.generation().resource();
             let name = self.skyhook.name();
             return Some(Objection {
@@ -238,13 +235,8 @@ impl<'a> Deletion<'a> {
 
     /// The command that waits for its end.
     pub fn wait(&self) -> Remedy {
-        Remedy {
-            title: "Wait for it".to_owned(),
-            argv: own(&["wait", self.skyhook.name(), "--for=deleted"]),
-            grade: Grade::B0,
-            for_all_nodes: None,
-            caveat: None,
-        }
+        let argv = own(&["wait", self.skyhook.name(), "--for=deleted"]);
+        Remedy::new(Grade::B0, "Wait for it", argv)
     }
 }
 

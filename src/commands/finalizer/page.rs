@@ -43,6 +43,8 @@ impl FinalizerStatus<'_> {
         let (label, words) = self.deletion.standing.words();
         let title = text::heading(skyhook.reference()) + ": " + label.on(words);
         match skyhook.metadata.deletion_timestamp {
+            // Clocks differ, and ages may be counted to a time that was given.
+            Some(at) if at > self.cluster.taken_at => title + text::dim("  asked for just now"),
             Some(at) => {
                 let age = age(Some(at), self.cluster.taken_at);
                 title + text::dim(format!("  asked for {age} ago"))

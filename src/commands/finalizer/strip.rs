@@ -4,7 +4,7 @@ use crate::apply::journal::Store;
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::admission::Operation;
-use crate::cluster::hold::REASON;
+use crate::cluster::hold::{REASON, STRIPPED};
 use crate::cluster::{Absence, Cluster, Node, Source};
 use crate::commands::shared::admission;
 use crate::commands::shared::command::{Write, command};
@@ -130,10 +130,9 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
         consequences: effects,
         ..Plan::default()
     };
-    let finalized = skyhook.filter(|s| s.has_finalizer());
     let effects = &mut plan.consequences;
     plan.stages
-        .extend(finalized.and_then(|s| hold_off(cluster, s, effects)));
+        .extend(skyhook.and_then(|s| hold_off(cluster, s, effects)));
     plan.stages
         .extend(skyhook.and_then(|s| release(cluster, s)));
     let steps = steps(cluster, &nodes, args);
@@ -213,10 +212,7 @@ fn hold_off(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) ->
         ..Metadata::default()
     };
     let key = generation.key("pause");
-    for (key, to) in [
-        (key.as_str(), "true"),
-        (REASON, "its finalizer is stripped"),
-    ] {
+    for (key, to) in [(key.as_str(), "true"), (REASON, STRIPPED)] {
         let from = annotations.get(key).map(String::as_str);
         change = change.annotation(key, Edit::new(from, Some(to)));
     }

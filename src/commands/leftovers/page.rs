@@ -21,6 +21,8 @@ pub struct Leftovers<'a> {
     pub unread: bool,
     /// Nothing is left but records of packages, which only `--purge-state` removes.
     pub only_records: bool,
+    /// No custom resource in particular was asked about.
+    pub all: bool,
 }
 
 /// What custom resources that are gone left on nodes and in the cluster.
@@ -31,6 +33,12 @@ pub struct Document {
     /// Always `LeftoverList`.
     kind: String,
     items: Vec<Item>,
+    /// Nodes that keep the runtime-required taint, which no custom resource will lift.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tainted: Vec<String>,
+    /// Nodes that carry the note that the operator tainted them, for no custom resource: they do not count as new.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    noted: Vec<String>,
 }
 
 /// Something that nobody looks after any more.
@@ -154,11 +162,45 @@ impl Leftover<'_> {
     }
 }
 
+impl Leftovers<'_> {
+    /// The runtime-required taints and their notes that nobody looks after. No command of ours takes them away: nodes may
+    /// be closed on purpose.
+    fn closed(&self) -> Text {
+        let mut text = Text::new();
+        if !self.all {
+            return text;
+        }
+        let [tainted, noted] = self.cluster.closed_for_nobody();
+        if !tainted.is_empty() {
+            let set = NodeSet::of(tainted.iter().copied());
+            text.paragraph(text::warning(format!(
+                "The runtime-required taint stays on {}, and no custom resource will lift it: see kubectl skyhook \
+                 diagnose stuck --rule SKY405",
+                set.limited(SHOWN)
+            )));
+        }
+        if !noted.is_empty() {
+            let set = NodeSet::of(noted.iter().copied());
+            let key = self.cluster.generation().key("autoTaint_");
+            text.paragraph(text::dim(format!(
+                "A note {key}… stays on {}: these nodes do not count as new, so that no taint is set on them.",
+                set.limited(SHOWN)
+            )));
+        }
+        text
+    }
+}
+
 impl View for Leftovers<'_> {
     fn blocks(&self, wide: bool) -> Text {
         let mut text = Text::new();
+        let closed = self.closed();
         if self.left.is_empty() {
             let nodes = plural(self.cluster.nodes.items().len(), "node");
+            if !closed.is_empty() {
+                text.append(closed);
+                return text.line(text::dim(format!("{nodes} looked at."))).clone();
+            }
             text.line(match self.unread {
                 true => text::warning("Nothing found, but not everything could be read"),
                 false => text::good("Nothing is left of custom resources that are gone"),
@@ -219,6 +261,10 @@ impl View for Leftovers<'_> {
         text.line(text::dim(format!(
             "to remove it: kubectl skyhook leftovers --clean{purge}"
         )));
+        if !closed.is_empty() {
+            text.blank();
+            text.append(closed);
+        }
         text
     }
 
@@ -234,10 +280,16 @@ impl View for Leftovers<'_> {
     }
 
     fn document(&self) -> Value {
+        let [tainted, noted] = match self.all {
+            true => self.cluster.closed_for_nobody(),
+            false => Default::default(),
+        };
         let document = Document {
             api_version: API_VERSION.to_owned(),
             kind: "LeftoverList".to_owned(),
             items: self.left.iter().map(Leftover::item).collect(),
+            tainted: tainted.iter().map(|name| (*name).to_owned()).collect(),
+            noted: noted.iter().map(|name| (*name).to_owned()).collect(),
         };
         serde_json::to_value(document).expect("a document is plain data")
     }

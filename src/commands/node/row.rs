@@ -4,11 +4,20 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Absence, Cluster, Node, OnNode, Placement, Source};
+use crate::cluster::{Absence, Cluster, Executions, Node, OnNode, Placement, Source};
+use crate::view::age;
 use crate::view::text::{Label, Line, Span};
 
-/// What is read for rows.
+/// What rows need.
 pub const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
+/// What is read to tell since when a stage runs, too.
+pub const READS: [Source; 5] = [
+    Source::Skyhooks,
+    Source::Nodes,
+    Source::Operator,
+    Source::Pods,
+    Source::Jobs,
+];
 
 /// What a custom resource did on a node. The names of the first seven fields are those of
 /// upstream's CLI.
@@ -58,6 +67,12 @@ pub struct PackageRow {
     pub state: String,
     /// Failed attempts of the present stage.
     pub restarts: i64,
+    /// When the stage that is at work was started, where that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// How long that is: `17h`.
+    #[serde(skip)]
+    pub runs_for: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub image: String,
     /// Whether the spec asks for this package at this version.
@@ -65,10 +80,15 @@ pub struct PackageRow {
 }
 
 impl Row {
-    pub fn new(cluster: &Cluster, node: &Node, name: &str) -> Row {
+    pub fn new<'a>(
+        cluster: &'a Cluster,
+        executions: &Executions<'a>,
+        node: &'a Node,
+        name: &'a str,
+    ) -> Row {
         let keys = node.keys(cluster.generation());
         let skyhook = cluster.skyhook(name);
-        let on = keys.of(name);
+        let on = cluster.on_node(node, name);
         let gone = skyhook.is_none() && cluster.skyhooks.absence() == Absence::Proven;
         let (packages_complete, packages_total) = progress(cluster, node, name);
         let placements = cluster.placements_on(name, node);
@@ -81,7 +101,10 @@ impl Row {
                 .to_string(),
             packages_complete,
             packages_total,
-            packages: placements.iter().filter_map(package).collect(),
+            packages: placements
+                .iter()
+                .filter_map(|p| package(cluster, executions, p))
+                .collect(),
             cordoned: node.unschedulable,
             runtime_required_cordon: keys.runtime_required_cordon,
             cordoned_by: keys
@@ -151,7 +174,8 @@ fn labels(node: &Node) -> String {
 }
 
 /// The pairs of node and custom resource to show: where it selects the node, or left keys there.
-pub fn rows(cluster: &Cluster, nodes: &[&Node], only: Option<&str>) -> Vec<Row> {
+pub fn rows<'a>(cluster: &'a Cluster, nodes: &[&'a Node], only: Option<&str>) -> Vec<Row> {
+    let executions = cluster.executions();
     let mut rows = Vec::new();
     for node in nodes {
         let keys = node.keys(cluster.generation()).skyhooks.iter();
@@ -168,7 +192,8 @@ pub fn rows(cluster: &Cluster, nodes: &[&Node], only: Option<&str>) -> Vec<Row> 
         names.sort_unstable();
         names.dedup();
         names.retain(|name| only.is_none_or(|only| only == *name));
-        rows.extend(names.into_iter().map(|name| Row::new(cluster, node, name)));
+        let of_node = names.into_iter();
+        rows.extend(of_node.map(|name| Row::new(cluster, &executions, node, name)));
     }
     rows
 }
@@ -184,14 +209,21 @@ fn progress(cluster: &Cluster, node: &Node, name: &str) -> (usize, usize) {
     (installed.count(), left.len())
 }
 
-fn package(placement: &Placement<'_>) -> Option<PackageRow> {
+fn package<'a>(
+    cluster: &'a Cluster,
+    executions: &Executions<'a>,
+    placement: &Placement<'a>,
+) -> Option<PackageRow> {
     let entry = placement.entry?;
+    let since = executions.since(placement);
     Some(PackageRow {
         name: placement.package.to_owned(),
         version: placement.version.to_owned(),
         stage: entry.stage.to_string(),
         state: entry.state.to_string(),
         restarts: entry.restarts,
+        since: since.map(|at| at.to_string()),
+        runs_for: since.map_or_else(String::new, |at| age(Some(at), cluster.taken_at)),
         image: entry.image.to_string(),
         in_spec: placement.in_spec() == Some(true),
     })

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::row::{self, NEEDS, Row, rows};
+use super::row::{self, NEEDS, READS, Row, rows};
 use crate::args::listing::{Labels, Sorting};
 use crate::args::named;
 use crate::cluster::{Cluster, Source};
@@ -39,13 +39,13 @@ pub struct Args {
 
 command! {
     "node status": Args => run,
-    needs: NEEDS,
+    needs: READS,
     prints: { "NodeStatus": Vec<Row> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let only = selection::only(&args.nodes, args.only_skyhook(), None);
-    let cluster = ctx.only(only).load(&NEEDS).await?;
+    let cluster = ctx.only(only).load(&READS).await?;
     let status = view(&cluster, args)?;
     if status.rows.is_empty() {
         ctx.note("No custom resource selects these nodes or has left anything on them.");
@@ -140,6 +140,7 @@ impl NodeStatus {
             "version",
             "stage",
             "state",
+            "runs-for",
             "restarts",
             "image",
             "cordoned",
@@ -162,7 +163,7 @@ impl NodeStatus {
                     row.note(),
                 ]
             };
-            let mut line = |middle: [Line; 6]| {
+            let mut line = |middle: [Line; 7]| {
                 let cells = start.map(Line::from).into_iter().chain(middle);
                 table.row(cells.chain(end()).chain(self.label_cell(row)));
             };
@@ -171,7 +172,7 @@ impl NodeStatus {
                     Some(_) => Label::Error.on("malformed").into(),
                     None => row::status_text(row),
                 };
-                line([none(), none(), none(), state, "0".into(), none()]);
+                line([none(), none(), none(), state, none(), "0".into(), none()]);
             }
             for package in &row.packages {
                 let state = row::label_of(&package.state).on(&package.state);
@@ -180,6 +181,7 @@ impl NodeStatus {
                     package.version.as_str().into(),
                     package.stage.as_str().into(),
                     state.into(),
+                    package.runs_for.as_str().into(),
                     package.restarts.into(),
                     package.image.as_str().into(),
                 ]);

@@ -149,6 +149,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     );
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
     hold::end_failing(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
+    hold::warn_of_halt(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
     if !args.no_pause && hold::is_needed(cluster, skyhook, &nodes) {
         held::around(cluster, plan, skyhook)
     } else {

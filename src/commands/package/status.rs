@@ -35,18 +35,27 @@ pub struct Args {
     sorting: Sorting,
 }
 
-pub const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
+/// What the answer needs.
+const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
+/// What is read: pods and Jobs tell since when a stage runs.
+pub const READS: [Source; 5] = [
+    Source::Skyhooks,
+    Source::Nodes,
+    Source::Operator,
+    Source::Pods,
+    Source::Jobs,
+];
 
 command! {
     "package status": Args => run,
-    needs: NEEDS,
+    needs: READS,
     prints: { "PackageStatus": Vec<Row> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let skyhook = Some(args.of.skyhook.as_str());
     let only = selection::only(&args.on.nodes, skyhook, args.package.as_deref());
-    let cluster = ctx.only(only).load(&NEEDS).await?;
+    let cluster = ctx.only(only).load(&READS).await?;
     let status = view(&cluster, args)?;
     match status.rows.as_slice() {
         [] => ctx.note(format!(
@@ -172,7 +181,11 @@ fn state(row: &Row) -> Line {
             Label::Plain.on(&row.state) + text::dim(format!(" ({})", words(row.phase)))
         }
         Phase::Running | Phase::Uninstalling | Phase::Uninstalled => {
-            Label::Plain.on(&row.state).into()
+            let since = match row.runs_for.as_str() {
+                "" => String::new(),
+                time => format!(" ({time})"),
+            };
+            Label::Plain.on(&row.state) + text::dim(since)
         }
     }
 }

@@ -29,6 +29,7 @@ fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
         .into_iter()
         .flat_map(Source::resources)
         .map(to("list"));
+    let beside = command.lists.iter().copied().map(to("list"));
     let watched = command.watches.iter().flat_map(|source| source.resources());
     let watched = watched.map(to("watch"));
     let gets = command.gets.iter();
@@ -46,7 +47,12 @@ fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
         };
         Right::new(p.verb, p.group, &resource)
     });
-    listed.chain(watched).chain(gets).chain(writes).collect()
+    listed
+        .chain(beside)
+        .chain(watched)
+        .chain(gets)
+        .chain(writes)
+        .collect()
 }
 
 /// A step of every kind that a write stands for.

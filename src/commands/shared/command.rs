@@ -14,6 +14,8 @@ pub struct CommandInfo {
     pub needs: fn() -> Vec<Source>,
     /// Resources that it gets beside: API group, and plural with the subresource.
     pub gets: &'static [(&'static str, &'static str)],
+    /// Resources that it lists beside.
+    pub lists: &'static [(&'static str, &'static str)],
     /// The sources that it also watches.
     pub watches: &'static [Source],
     /// What its plans may change.
@@ -72,6 +74,7 @@ impl CommandInfo {
             words,
             needs: Vec::new,
             gets: &[],
+            lists: &[],
             watches: &[],
             writes: &[],
             looks: false,
@@ -115,6 +118,7 @@ macro_rules! command {
     ($words:literal: $args:ty => $run:path
      $(, needs: $needs:expr)?
      $(, gets: $gets:expr)?
+     $(, lists: $lists:expr)?
      $(, watches: $watches:expr)?
      $(, writes: $writes:expr)?
      $(, looks: $looks:expr)?
@@ -126,6 +130,7 @@ macro_rules! command {
                     $crate::commands::shared::command::CommandInfo {
                         $(needs: || $needs.to_vec(),)?
                         $(gets: $gets,)?
+                        $(lists: $lists,)?
                         $(watches: $watches,)?
                         $(writes: $writes,)?
                         $(looks: $looks,)?

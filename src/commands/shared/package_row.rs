@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::Status;
-use crate::cluster::{Cluster, Node, OnNode, Phase, Placement};
+use crate::cluster::{Cluster, Executions, Node, OnNode, Phase, Placement};
+use crate::view::age;
 
 /// A package on a node. The names of the first eight fields are those of upstream's CLI, which
 /// leaves out what is empty or zero.
@@ -23,6 +24,12 @@ pub struct Row {
     /// Failed attempts of the present stage.
     #[serde(skip_serializing_if = "is_zero")]
     pub restarts: i64,
+    /// When the stage that is at work was started, where that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// How long that is: `17h`.
+    #[serde(skip)]
+    pub runs_for: String,
     pub node_name: String,
     /// Whether the spec asks for this package at this version; null if it could not be read.
     pub in_spec: Option<bool>,
@@ -50,7 +57,8 @@ fn is_zero(number: &i64) -> bool {
 }
 
 impl Row {
-    fn of(cluster: &Cluster, placement: &Placement<'_>) -> Row {
+    fn of<'a>(cluster: &'a Cluster, executions: &Executions<'a>, placement: &Placement<'a>) -> Row {
+        let since = executions.since(placement);
         let on = cluster.on_node(placement.node, placement.skyhook);
         let entry = placement.entry;
         let spec = cluster.skyhook(placement.skyhook);
@@ -67,6 +75,8 @@ impl Row {
             stage: entry.map_or_else(String::new, |e| e.stage.to_string()),
             state: entry.map_or_else(String::new, |e| e.state.to_string()),
             restarts: entry.map_or(0, |e| e.restarts),
+            since: since.map(|at| at.to_string()),
+            runs_for: since.map_or_else(String::new, |at| age(Some(at), cluster.taken_at)),
             node_name: placement.node.name.clone(),
             in_spec: placement.in_spec(),
             complete: placement.in_spec().map(|_| complete),
@@ -104,5 +114,6 @@ pub fn rows(cluster: &Cluster, nodes: &[&Node], skyhook: &str, package: Option<&
     let wanted = placements.filter(|p| {
         p.phase == Phase::Malformed || package.is_none_or(|package| p.package == package)
     });
-    wanted.map(|p| Row::of(cluster, &p)).collect()
+    let executions = cluster.executions();
+    wanted.map(|p| Row::of(cluster, &executions, &p)).collect()
 }

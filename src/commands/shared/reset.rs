@@ -264,6 +264,7 @@ impl<'a> Making<'a> {
         {
             let package = self.wish.package.map(|(name, _)| name);
             hold::end_failing(self.cluster, skyhook, &self.touched, package, &mut plan);
+            hold::warn_of_halt(self.cluster, skyhook, &self.touched, package, &mut plan);
         }
         match waits {
             Some(skyhook) if !plan.stages.is_empty() => held::around(self.cluster, plan, skyhook),

@@ -10,6 +10,7 @@ use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, OnNode, Phase, Placement};
 use crate::commands::shared::package_row::words;
 use crate::rules::{Report, Severity};
+use crate::view::age;
 
 /// How far a custom resource has got.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -84,6 +85,12 @@ pub struct Stage {
     /// `not begun` or `absent` where nothing is recorded.
     pub state: String,
     pub nodes: usize,
+    /// When the oldest one that is at work was started, where that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// How long that is: `17h`.
+    #[serde(skip)]
+    pub runs_for: String,
 }
 
 /// A part of a rollout.
@@ -212,6 +219,7 @@ impl Nodes {
 /// Sums up by package and version; what the spec asks for comes first.
 fn packages(cluster: &Cluster, name: &str) -> Vec<Package> {
     let mut packages: BTreeMap<(bool, &str, &str), Package> = BTreeMap::new();
+    let executions = cluster.executions();
     let readable = cluster.placements(name);
     for placement in readable.filter(|p| p.phase != Phase::Malformed) {
         let in_spec = placement.in_spec() == Some(true);
@@ -223,10 +231,15 @@ fn packages(cluster: &Cluster, name: &str) -> Vec<Package> {
             uninstalling: placement.leaves(),
             ..Package::default()
         });
-        package.count(&placement);
+        let since = executions.since(&placement).map(|at| at.to_string());
+        package.count(&placement, since);
     }
     let mut packages: Vec<Package> = packages.into_values().collect();
     for package in &mut packages {
+        for stage in &mut package.stages {
+            let since = stage.since.as_deref().and_then(|at| at.parse().ok());
+            stage.runs_for = since.map_or_else(String::new, |at| age(Some(at), cluster.taken_at));
+        }
         package
             .stages
             .sort_by(|a, b| (&a.stage, &a.state).cmp(&(&b.stage, &b.state)));
@@ -235,7 +248,7 @@ fn packages(cluster: &Cluster, name: &str) -> Vec<Package> {
 }
 
 impl Package {
-    fn count(&mut self, placement: &Placement<'_>) {
+    fn count(&mut self, placement: &Placement<'_>, since: Option<String>) {
         self.nodes += 1;
         // Without the spec the last stage is not known.
         let complete = self.in_spec && placement.phase == Phase::Complete;
@@ -247,11 +260,17 @@ impl Package {
         };
         let same = |s: &&mut Stage| s.stage == stage && s.state == state;
         match self.stages.iter_mut().find(same) {
-            Some(stage) => stage.nodes += 1,
+            Some(stage) => {
+                stage.nodes += 1;
+                // In UTC and of one format, so the text sorts as the time does.
+                stage.since = stage.since.take().into_iter().chain(since).min();
+            }
             None => self.stages.push(Stage {
                 stage: stage.to_owned(),
                 state: state.to_owned(),
                 nodes: 1,
+                since,
+                runs_for: String::new(),
             }),
         }
     }

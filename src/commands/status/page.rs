@@ -267,6 +267,10 @@ fn packages(item: &Item) -> Table {
                 _ => Label::Plain,
             };
             stages = stages + label.on(format!("{} {place}", count(stage.nodes)));
+            stages = match stage.runs_for.as_str() {
+                "" => stages,
+                time => stages + text::dim(format!(" ({time})")),
+            };
         }
         if !package.in_spec && item.exists {
             stages = stages + text::dim(" (not in the spec)");

@@ -150,7 +150,7 @@ pub fn unread(cluster: &Cluster) -> Vec<String> {
             Read::Unreadable(why) => Some(format!("cannot read {source}: {why}")),
             // Without the API there is nothing of it to read.
             Read::NotAsked if cluster.ruling.served.is_empty() => None,
-            Read::NotAsked => Some(match cluster.from_files {
+            Read::NotAsked => Some(match cluster.may_leave_out() {
                 true => format!("the files given hold no {source}"),
                 false => format!("{source} were not read"),
             }),

@@ -17,6 +17,7 @@ use crate::commands::shared::scope;
 use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
+use crate::view::age;
 
 /// Show how far an uninstall has got on each node
 ///
@@ -158,6 +159,9 @@ pub(super) struct Row {
     /// When the stage that is at work there was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
+    /// How long that is: `17h`.
+    #[serde(skip)]
+    pub runs_for: String,
     pub uninstall: Uninstall,
     /// Why it is said to stand so.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -249,12 +253,14 @@ impl<'a> Of<'a> {
             }
             _ => String::new(),
         };
+        let since = self.executions.since(placement);
         Row {
             version: placement.version.to_owned(),
             stage: entry.stage.to_string(),
             state: entry.state.to_string(),
             restarts: entry.restarts,
-            since: self.executions.since(placement).map(|t| t.to_string()),
+            since: since.map(|t| t.to_string()),
+            runs_for: since.map_or_else(String::new, |at| age(Some(at), self.cluster.taken_at)),
             ..self.row(placement.node, uninstall, because)
         }
     }
@@ -287,18 +293,21 @@ impl<'a> Of<'a> {
             state: String::new(),
             restarts: 0,
             since: None,
+            runs_for: String::new(),
             uninstall,
             because,
             asked_by: self.asked_by(),
             conditions: match uninstall {
                 Uninstall::Installed => Vec::new(),
-                _ => self.conditions(),
+                _ => self.conditions(uninstall),
             },
         }
     }
 
     /// `DeletionBlocked=PausedWithPendingUninstall`, and only the type where the reason repeats it.
-    fn conditions(&self) -> Vec<String> {
+    ///
+    /// Where a node is done, what is said of others does not bear on it.
+    fn conditions(&self, uninstall: Uninstall) -> Vec<String> {
         let kinds = [
             "DeletionBlocked",
             "UninstallFailed",
@@ -307,6 +316,13 @@ impl<'a> Of<'a> {
         ];
         let conditions = kinds
             .iter()
+            .filter(|kind| match uninstall {
+                Uninstall::Failing => true,
+                Uninstall::Gone | Uninstall::Absent | Uninstall::NeverThere => {
+                    **kind == "DeletionBlocked"
+                }
+                _ => **kind != "UninstallFailed",
+            })
             .filter_map(|kind| self.skyhook?.true_condition(kind));
         conditions
             .map(|c| match c.reason.as_str() {

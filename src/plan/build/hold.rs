@@ -8,6 +8,8 @@ use crate::plan::{Change, Hold, Kind, Plan, Sign, Stage, Step, Target, Until};
 const AT_MOST: u64 = 20;
 /// How long a pod may take to end, in seconds.
 const POD_AT_MOST: u64 = 90;
+/// What a pod has to end where it says nothing, in seconds.
+const DEFAULT_GRACE: i64 = 30;
 
 /// Whether the operator could be about to write the node state of one of these nodes.
 ///
@@ -98,6 +100,40 @@ pub fn end_failing(
     plan.stages.splice(0..0, stages);
 }
 
+/// Says how long the operator stands still where Jobs are at work on what is forgotten: it deletes them, and as long as
+/// one of them ends it does nothing for anybody.
+pub fn warn_of_halt(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    nodes: &[&Node],
+    package: Option<&str>,
+    plan: &mut Plan,
+) {
+    let executions = cluster.executions();
+    let at_work = nodes
+        .iter()
+        .flat_map(|n| executions.on(skyhook.name(), &n.name));
+    let at_work = at_work.filter(|e| e.job.is_some() && e.alive());
+    let at_work = at_work.filter(|e| package.is_none_or(|p| e.package == p));
+    let pods = at_work.flat_map(|e| e.pods.iter().filter(|p| !p.ended()));
+    let graces = pods.map(|p| {
+        p.spec
+            .termination_grace_period_seconds
+            .unwrap_or(DEFAULT_GRACE)
+    });
+    let Some(longest) = graces.max().filter(|_| acts(cluster, skyhook)) else {
+        return;
+    };
+    plan.consequences.warn(format!(
+        "a stage is at work there: it is cut off, and until its pod has ended, which may take {longest} s, the \
+         operator does nothing for {}",
+        match cluster.skyhooks.items().len() {
+            1 => "its custom resource".to_owned(),
+            n => format!("any of the {n} custom resources"),
+        }
+    ));
+}
+
 /// Whether the operator may act on a custom resource at all.
 pub fn acts(cluster: &Cluster, skyhook: &Skyhook) -> bool {
     // Nor does it while a migration holds it.
@@ -132,11 +168,50 @@ pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
         ),
         _ => format!("{reference} is paused meanwhile; --no-pause goes ahead without"),
     });
+    let others = failed_elsewhere(cluster, skyhook, &stages);
+    if !others.is_empty() {
+        consequences.warn(format!(
+            "{} given up, and {} waiting once the pause is over, for good: include {}, or go ahead with --no-pause",
+            match others.len() {
+                1 => format!("a stage on {} has been", others[0]),
+                n => format!("stages on {} and {} more have been", others[0], n - 1),
+            },
+            match others.len() {
+                1 => "the node is called",
+                _ => "these nodes are called",
+            },
+            match others.len() {
+                1 => "it",
+                _ => "them",
+            },
+        ));
+    }
     Plan {
         stages,
         consequences,
         ..plan
     }
+}
+
+/// The nodes that the plan leaves alone and on which a Job has given up: a pause makes the operator forget that.
+fn failed_elsewhere<'a>(
+    cluster: &'a Cluster,
+    skyhook: &'a Skyhook,
+    stages: &[Stage],
+) -> Vec<&'a str> {
+    let executions = cluster.executions();
+    let steps = || stages.iter().flat_map(|s| &s.steps);
+    let nodes = cluster.selected(skyhook);
+    let others =
+        nodes.filter(|n| steps().all(|s| s.target.kind != Kind::Node || s.target.name != n.name));
+    others
+        .filter(|n| {
+            let on = cluster.on_node(n, skyhook.name());
+            on.is_some_and(|on| on.operator_status() == Status::Erroring)
+                && !cluster.parked(&executions, skyhook, n).is_empty()
+        })
+        .map(|n| n.name.as_str())
+        .collect()
 }
 
 /// A pause that is waited for, and its end.

@@ -70,8 +70,8 @@ fn take_off(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], taken: Taken) 
         }
     }
     let released = taken.cordon && holds && node.unschedulable;
-    if released && !cordoned_by_another(node, ruling, owners) {
-        change.unschedulable = Some(false);
+    if released && !cluster.cordoned_for_others(node, owners) {
+        change = change.uncordoned(node);
     }
     change
 }
@@ -197,14 +197,6 @@ pub fn without_taint(cluster: &Cluster, node: &Node) -> Option<Change> {
         from: node.taints.iter().map(Taint::document).collect(),
         to: rest.map(Taint::document).collect(),
     })
-}
-
-/// Whether another custom resource, or the runtime-required cordon, holds the node as well.
-pub fn cordoned_by_another(node: &Node, generation: Generation, owners: &[Owner<'_>]) -> bool {
-    let keys = node.keys(generation);
-    let ours = |name: &str| owners.iter().any(|(_, owner)| *owner == name);
-    let mut others = keys.skyhooks.iter().filter(|(other, _)| !ours(other));
-    keys.runtime_required_cordon || others.any(|(_, on)| on.cordon)
 }
 
 /// Takes entries out of a node state; all others stay as they are.

@@ -128,6 +128,11 @@ impl FakeApi {
     pub fn started_now(&self) {
         let now = Value::from(jiff::Timestamp::now().to_string());
         for mut pod in self.objects().into_iter().filter(|o| o["kind"] == "Pod") {
+            for time in ["/metadata/creationTimestamp", "/status/startTime"] {
+                if let Some(time) = pod.pointer_mut(time) {
+                    *time = now.clone();
+                }
+            }
             for statuses in ["initContainerStatuses", "containerStatuses"] {
                 let statuses = pod["status"][statuses].as_array_mut();
                 for status in statuses.into_iter().flatten() {

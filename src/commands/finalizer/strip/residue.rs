@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::Args;
-use crate::api::keys;
 use crate::cluster::{Absence, Cluster, Node, Source};
 use crate::plan::build::node;
 use crate::plan::{Consequences, Grade};
@@ -132,21 +131,10 @@ fn held(cluster: &Cluster, name: &str, nodes: &[&Node], effects: &mut Consequenc
     let generation = cluster.generation();
     let ours = |n: &&Node| cluster.on_node(n, name).is_some_and(|on| on.cordon);
     for one in nodes.iter().copied().filter(ours) {
-        if one.unschedulable && node::cordoned_by_another(one, generation, &[(generation, name)]) {
-            let held = one.keys(generation);
-            let others = held.skyhooks.iter();
-            let mut by: Vec<String> = others
-                .filter(|(other, on)| *other != name && on.cordon)
-                .map(|(other, _)| keys::cordon(generation, other))
-                .collect();
-            if held.runtime_required_cordon {
-                by.push(generation.key("runtimeRequiredCordon"));
-            }
-            effects.warn(format!(
-                "{} stays cordoned: {} holds it as well",
-                one.name,
-                by.join(", ")
-            ));
+        let others = cluster.other_cordons(one, &[(generation, name)]);
+        if one.unschedulable && !others.is_empty() {
+            let others = others.join(", ");
+            effects.warn(format!("{} stays cordoned, held by {others}", one.name));
         }
     }
     let tainted = |n: &&Node| cluster.runtime_required_taint(n).is_some();

@@ -1,12 +1,9 @@
 //! Which logs there are to show, and which of them tell the most.
 
 use crate::api::{Skyhook, Stage, State};
-use crate::cluster::pod::TroubleKind;
-use crate::cluster::{Cluster, Execution, Node, Phase, Pod};
+use crate::cluster::attempts::{Choice, choice};
+use crate::cluster::{Cluster, Execution, Node, Phase};
 use crate::view::natural;
-
-/// The stage containers are named after the package, of which the operator takes so many letters.
-const NAME: usize = 43;
 
 /// What to choose from.
 #[derive(Debug, Clone, Copy)]
@@ -16,47 +13,6 @@ pub struct Wanted<'a> {
     pub stage: Option<&'a Stage>,
     /// The attempt before the newest, or the run before the present one.
     pub previous: bool,
-}
-
-/// One stage of the package on one node, with all that can be shown of it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Choice {
-    pub node: String,
-    pub stage: String,
-    /// `pod/NAME` or `job/NAME`.
-    pub reference: String,
-    /// The best first: the attempt that runs, the latest that failed, the first that failed.
-    pub attempts: Vec<Attempt>,
-    /// The tail that the operator keeps on a Job that has failed.
-    pub last_logs: Option<String>,
-    /// What the objects say of why nothing runs.
-    pub says: Vec<String>,
-    /// Whether more may come.
-    pub alive: bool,
-}
-
-/// One pod.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Attempt {
-    pub pod: String,
-    pub pieces: Vec<Piece>,
-    /// How it ended, if it did badly.
-    pub failure: Option<String>,
-}
-
-/// The log of one run of one container.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Piece {
-    pub node: String,
-    pub namespace: String,
-    pub pod: String,
-    pub uid: String,
-    pub container: String,
-    /// Counts the runs of the container.
-    pub run: i64,
-    /// The container waits, and what it wrote belongs to its run before.
-    pub previous: bool,
-    pub running: bool,
 }
 
 /// What there is of a package, by node and then by time.
@@ -74,7 +30,7 @@ pub fn choose(cluster: &Cluster, nodes: &[&Node], wanted: Wanted<'_>) -> Vec<Cho
     });
     found
         .into_iter()
-        .map(|e| choice(cluster, e, wanted))
+        .map(|e| choice(cluster, e, wanted.previous))
         .collect()
 }
 
@@ -100,157 +56,6 @@ impl Wanted<'_> {
                 })
             })
     }
-}
-
-fn choice(cluster: &Cluster, execution: &Execution<'_>, wanted: Wanted<'_>) -> Choice {
-    let names = containers(&execution.package, &execution.stage, execution.interrupt);
-    let mut pods = execution.pods.clone();
-    pods.sort_by_key(|pod| rank(pod));
-    if wanted.previous && execution.job.is_some() && !pods.is_empty() {
-        pods.remove(0);
-    }
-    let of_before = wanted.previous && execution.job.is_none();
-    let attempts = pods.iter().map(|pod| Attempt {
-        pod: pod.name().to_owned(),
-        pieces: pieces(execution.node, pod, &names, of_before),
-        failure: pod
-            .trouble()
-            .filter(|t| t.kind == TroubleKind::Failed)
-            .map(|t| {
-                let code = t
-                    .exit_code
-                    .map_or_else(String::new, |c| format!(", exit code {c}"));
-                format!("{} {}{code}", t.container, t.reason)
-            }),
-    });
-    let key = cluster.generation().key("last-logs");
-    Choice {
-        node: execution.node.to_owned(),
-        stage: execution.stage.to_string(),
-        reference: execution.reference(),
-        attempts: attempts.collect(),
-        last_logs: execution
-            .job
-            .and_then(|j| j.metadata.annotations.get(&key).cloned()),
-        says: says(execution),
-        alive: execution.alive(),
-    }
-}
-
-/// The one that runs, then one that succeeded, then failed ones, then what a disruption ended;
-/// among alike the newest, as the pods come newest first.
-fn rank(pod: &Pod) -> u8 {
-    match pod.status.phase.as_str() {
-        _ if pod.disrupted() => 3,
-        "Succeeded" => 1,
-        "Failed" => 2,
-        _ if started(pod) => 0,
-        // It has written nothing yet: the attempt before tells more.
-        _ => 4,
-    }
-}
-
-fn started(pod: &Pod) -> bool {
-    pod.status.init_container_statuses.iter().any(|c| {
-        c.state.running.is_some()
-            || c.state.terminated.is_some()
-            || c.last_state.terminated.is_some()
-    })
-}
-
-/// The containers of a stage that write logs, in the order in which they run.
-pub fn containers(package: &str, stage: &Stage, interrupt: bool) -> Vec<String> {
-    if interrupt {
-        return vec!["interrupt".to_owned()];
-    }
-    let package: String = package.chars().take(NAME).collect();
-    vec![
-        format!("{package}-{stage}"),
-        format!("{package}-{stage}check"),
-    ]
-}
-
-fn pieces(node: &str, pod: &Pod, names: &[String], of_before: bool) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    for status in &pod.status.init_container_statuses {
-        let ended = status.last_state.terminated.is_some();
-        let failed = status
-            .state
-            .terminated
-            .as_ref()
-            .is_some_and(|t| t.exit_code != 0);
-        // The container that copies the package tells something only when it fails.
-        let telling = names.contains(&status.name) || failed || ended;
-        let (running, done) = (
-            status.state.running.is_some(),
-            status.state.terminated.is_some(),
-        );
-        let previous = match (of_before, running || done) {
-            (true, _) | (false, false) => ended.then_some(true),
-            (false, true) => Some(false),
-        };
-        let (true, Some(previous)) = (telling, previous) else {
-            continue;
-        };
-        pieces.push(Piece {
-            node: node.to_owned(),
-            namespace: pod.metadata.namespace.clone().unwrap_or_default(),
-            pod: pod.name().to_owned(),
-            uid: pod.metadata.uid.clone().unwrap_or_default(),
-            container: status.name.clone(),
-            run: status.restart_count - i64::from(of_before && (running || done)),
-            previous,
-            running: running && !of_before,
-        });
-    }
-    pieces
-}
-
-/// Why nothing runs, or how it ended, as far as the objects tell.
-fn says(execution: &Execution<'_>) -> Vec<String> {
-    let mut says = Vec::new();
-    let said = |reason: &str, message: &str| match message {
-        "" => reason.to_owned(),
-        message => format!("{reason}: {message}"),
-    };
-    if let Some(job) = execution.job {
-        if let Some(failed) = job.failed() {
-            says.push(format!(
-                "the job has failed: {}",
-                said(&failed.reason, &failed.message)
-            ));
-        } else if job.spec.suspend {
-            says.push("the job is suspended".to_owned());
-        } else if execution.pods.is_empty() && job.finished().is_none() {
-            says.push("the job has no pod yet".to_owned());
-        }
-    }
-    if let Some(pod) = execution.pods.first() {
-        if !pod.status.reason.is_empty() {
-            says.push(said(&pod.status.reason, &pod.status.message));
-        }
-        for status in &pod.status.init_container_statuses {
-            let waiting = status.state.waiting.as_ref();
-            // The first is the rule, and the failure before the second says more.
-            let waiting = waiting.filter(|w| {
-                !matches!(
-                    w.reason.as_str(),
-                    "" | "PodInitializing" | "CrashLoopBackOff"
-                )
-            });
-            if let Some(w) = waiting {
-                says.push(format!(
-                    "{} waits: {}",
-                    status.name,
-                    said(&w.reason, &w.message)
-                ));
-            }
-        }
-        if says.is_empty() && !pod.ended() && !started(pod) {
-            says.push("no container has started yet".to_owned());
-        }
-    }
-    says
 }
 
 /// What is still to come of a package on the nodes, in words; nothing if it is done for good.
@@ -304,24 +109,5 @@ fn order(stage: &Stage) -> u8 {
         Stage::Uninstall => 4,
         Stage::UninstallInterrupt => 5,
         Stage::Other(_) => 6,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn containers_are_named_as_the_operator_names_them() {
-        let long = "a".repeat(60);
-        assert_eq!(
-            containers("dax", &Stage::PostInterrupt, false),
-            ["dax-post-interrupt", "dax-post-interruptcheck"]
-        );
-        assert_eq!(
-            containers(&long, &Stage::Apply, false)[1],
-            format!("{}-applycheck", "a".repeat(43))
-        );
-        assert_eq!(containers("dax", &Stage::Interrupt, true), ["interrupt"]);
     }
 }

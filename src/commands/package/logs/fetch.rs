@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use futures::StreamExt;
 use jiff::Timestamp;
 
-use super::choose::{Choice, Piece};
 use super::printer::{Printer, timed};
 use super::{Args, complain, left};
+use crate::cluster::attempts::{Choice, Piece};
 use crate::cluster::live::log::{Log, LogError, Request};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -153,16 +153,4 @@ async fn read(
         });
     }
     Ok(lines)
-}
-
-impl Piece {
-    pub fn request(&self) -> Request {
-        Request {
-            namespace: self.namespace.clone(),
-            pod: self.pod.clone(),
-            container: self.container.clone(),
-            previous: self.previous,
-            ..Request::default()
-        }
-    }
 }

@@ -9,10 +9,11 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::choose::{self, Choice, Piece};
+use super::choose;
 use super::printer::Printer;
 use super::stream::{Event, Key, Place, stream};
 use super::{Args, NEEDS, complain, left};
+use crate::cluster::attempts::{Choice, Piece};
 use crate::cluster::{Cluster, Node, Read, Source};
 use crate::ctx::{self, Ctx};
 use crate::error::{Exit, Result};

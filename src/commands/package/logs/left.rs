@@ -1,7 +1,8 @@
 //! What to say where there is no log, or beside one.
 
-use super::choose::{Choice, Wanted};
+use super::choose::Wanted;
 use crate::api::{Entry, Executor, State};
+use crate::cluster::attempts::Choice;
 use crate::cluster::{Cluster, Node};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -110,8 +111,8 @@ pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: boo
     ctx.note(note);
 }
 
-/// Files hold what the objects say, and no logs.
-pub fn from_files(ctx: &mut Ctx, choices: &[Choice]) -> Result<Exit> {
+/// Files hold what the objects say, and no logs, but for those that people may read.
+pub fn from_files(ctx: &mut Ctx, cluster: &Cluster, choices: &[Choice]) -> Result<Exit> {
     for choice in choices {
         for line in choice
             .last_logs
@@ -123,6 +124,9 @@ pub fn from_files(ctx: &mut Ctx, choices: &[Choice]) -> Result<Exit> {
         let newest = (!choice.attempts.is_empty()).then_some(0);
         about(ctx, choice, newest, false);
     }
-    ctx.note("Files hold no logs; read them from the cluster.");
+    ctx.note(match cluster.collected {
+        true => "The capture holds logs as files below logs/; its index.json names them.",
+        false => "Files hold no logs; read them from the cluster.",
+    });
     Ok(Exit::Done)
 }

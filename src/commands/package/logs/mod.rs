@@ -7,10 +7,11 @@ mod stream;
 
 use std::time::Duration;
 
-use self::choose::{Choice, Wanted};
+use self::choose::Wanted;
 use crate::api::Stage;
 use crate::args::duration::duration;
 use crate::args::selection::{OfSkyhook, OnNodes};
+use crate::cluster::attempts::Choice;
 use crate::cluster::live::log::{LogError, Since};
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::command;
@@ -106,7 +107,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let choices = view(&cluster, args)?;
     scope::say_what_is_missing(ctx, &cluster, &NEEDS);
     let Some(client) = ctx.client() else {
-        return left::from_files(ctx, &choices);
+        return left::from_files(ctx, &cluster, &choices);
     };
     if args.follow {
         return follow::run(ctx, &client, args, cluster).await;

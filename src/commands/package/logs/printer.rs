@@ -1,6 +1,6 @@
 //! Lines of logs, each behind where it comes from.
 
-use super::choose::Piece;
+use crate::cluster::attempts::Piece;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::view::text::{self, Label, Line};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::{contrast, reason};
 use crate::api::keys::NodeKey;
 use crate::cluster::contrast::{Contrast, contrasts};
 use crate::cluster::{Cluster, Node};
@@ -9,11 +10,11 @@ use crate::commands::shared::shell_words::shell_words;
 use crate::rules::causes::Cause;
 use crate::rules::{Finding, Grade, Remedy, Severity};
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{NodeSet, age, count, list, plural};
+use crate::view::{NodeSet, age, list, plural};
 
 /// The same trouble on several nodes, and what hangs on it.
 pub struct Group<'a> {
-    findings: Vec<&'a Finding>,
+    pub(super) findings: Vec<&'a Finding>,
     effects: Vec<&'a Finding>,
 }
 
@@ -25,6 +26,17 @@ pub enum Detail {
     Brief,
     /// What is wrong, and the command that says more.
     Short,
+}
+
+impl Detail {
+    /// Lines of a log that are shown.
+    fn lines(self) -> usize {
+        match self {
+            Detail::Full => 10,
+            Detail::Brief => 3,
+            Detail::Short => 1,
+        }
+    }
 }
 
 impl<'a> Group<'a> {
@@ -70,7 +82,7 @@ impl<'a> Group<'a> {
         let first = self.findings[0];
         let mut body = Text::new();
         body.paragraph(first.message.as_str());
-        if let Some(contrast) = self.contrast(cluster) {
+        if let Some(contrast) = contrast::sentence(&self.contrasts(cluster)) {
             body.paragraph(contrast);
         }
         if detail == Detail::Short {
@@ -79,6 +91,8 @@ impl<'a> Group<'a> {
         if detail == Detail::Full {
             body.append(self.evidence());
         }
+        let full = detail == Detail::Full;
+        body.append(reason::text(&self.findings, cluster, full, detail.lines()));
         let remedies = self.remedies(detail);
         if detail == Detail::Full && !remedies.is_empty() {
             body.line(text::dim("ways out, mildest first"));
@@ -219,44 +233,6 @@ impl<'a> Group<'a> {
                 && cluster.placement(skyhook, package, node).is_done()
         });
         contrasts(&failing, &healthy.collect::<Vec<_>>())
-    }
-
-    fn contrast(&self, cluster: &Cluster) -> Option<String> {
-        let all = self.contrasts(cluster);
-        let first = all.first()?;
-        let alike = all
-            .iter()
-            .skip(1)
-            .filter(|c| (c.failing, c.healthy) == (first.failing, first.healthy));
-        let alike: Vec<String> = alike
-            .map(|c| format!("{} {}", c.attribute, c.value))
-            .collect();
-        let failing = if first.failing == first.of_failing {
-            format!("all {} failing nodes have", count(first.of_failing))
-        } else {
-            format!(
-                "{} of {} failing nodes have",
-                count(first.failing),
-                count(first.of_failing)
-            )
-        };
-        let healthy = match first.healthy {
-            0 => format!("none of {} healthy ones has", count(first.of_healthy)),
-            n => format!(
-                "{} of {} healthy ones have",
-                count(n),
-                count(first.of_healthy)
-            ),
-        };
-        let also = if alike.is_empty() {
-            String::new()
-        } else {
-            format!("; the same nodes have {}", list(&alike))
-        };
-        Some(format!(
-            "{failing} {} {}, {healthy}{also}",
-            first.attribute, first.value
-        ))
     }
 
     fn nodes(&self) -> impl Iterator<Item = &'a str> {

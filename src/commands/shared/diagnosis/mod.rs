@@ -1,18 +1,21 @@
 //! A report, laid out.
 
+mod contrast;
+mod document;
 mod group;
+mod logs;
+mod reason;
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::Value;
 
+pub use self::document::Document;
 use self::group::{Detail, Group};
 use crate::cluster::Cluster;
-use crate::cluster::contrast::Contrast;
+use crate::ctx::Tail;
 use crate::rules::causes::Causes;
-use crate::rules::{self, Blocks, Counts, Evidence, Remedy, Report, Severity, Subject, Verdict};
+use crate::rules::{self, Report, Verdict, reason as attempts};
 use crate::view::text::{self, Line, Text};
-use crate::view::{API_VERSION, View, list, plural};
+use crate::view::{View, list, plural};
 
 /// What `diagnose stuck` answers.
 pub struct Diagnosis<'a> {
@@ -20,90 +23,22 @@ pub struct Diagnosis<'a> {
     report: Report,
     narrowed: bool,
     unfolded: bool,
+    /// What became of the logs that were asked for.
+    asks: Vec<Tail>,
 }
 
 /// How many lines the report takes at the most, unless all of it is asked for.
 const LINES: usize = 40;
 
-/// What is stuck, by which evidence, and the ways out; and what could not be checked.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Document {
-    api_version: String,
-    /// Always `Diagnosis`.
-    kind: String,
-    verdict: Verdict,
-    /// The time that ages are counted to: when the cluster was read, or as near to that as files tell.
-    taken_at: String,
-    /// Where that time comes from, in words.
-    taken_at_from: String,
-    ruling: RulingDocument,
-    /// Causes first, those on which most hangs at the top; then what they explain.
-    findings: Vec<FindingDocument>,
-    /// The causes in the same order.
-    causes: Vec<CauseDocument>,
-    not_checked: Vec<NotCheckedDocument>,
-    counts: Counts,
-}
-
-/// Which API the operator acts on, and what decided it.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct RulingDocument {
-    api: String,
-    because: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    operator_version: Option<String>,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct FindingDocument {
-    code: String,
-    name: String,
-    severity: Severity,
-    subject: Subject,
-    message: String,
-    /// What does not come about as long as it stands.
-    blocks: Vec<Blocks>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<String>,
-    evidence: Vec<Evidence>,
-    remedies: Vec<Remedy>,
-    /// The findings that explain this one, by their place in `findings`, from 0. Absent for a cause.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    explained_by: Vec<usize>,
-}
-
-/// Findings that are one trouble on different nodes and that no other finding explains.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct CauseDocument {
-    code: String,
-    name: String,
-    /// The worst of the findings and of what they explain.
-    severity: Severity,
-    /// Its findings, by their place in `findings`, from 0.
-    findings: Vec<usize>,
-    /// What they explain, directly or through others, by their place in `findings`.
-    explains: Vec<usize>,
-    /// What the failing nodes have and the healthy ones lack, best first.
-    contrasts: Vec<Contrast>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct NotCheckedDocument {
-    code: String,
-    why: String,
-}
-
 impl<'a> Diagnosis<'a> {
-    pub fn new(cluster: &'a Cluster, report: Report) -> Diagnosis<'a> {
+    pub fn new(cluster: &'a Cluster, mut report: Report) -> Diagnosis<'a> {
+        attempts::add(cluster, &mut report.findings);
         Diagnosis {
             cluster,
             report,
             narrowed: false,
             unfolded: false,
+            asks: Vec::new(),
         }
     }
 
@@ -269,6 +204,9 @@ impl View for Diagnosis<'_> {
         let mut text = Text::new();
         text.line(self.verdict());
         let mut end = Text::new();
+        if let Some(unread) = self.logs_not_read() {
+            end.blank().paragraph(unread);
+        }
         if let Some(not_checked) = self.not_checked() {
             end.blank().append(not_checked);
         }
@@ -292,63 +230,7 @@ impl View for Diagnosis<'_> {
     }
 
     fn document(&self) -> Value {
-        let ruling = &self.cluster.ruling;
-        let edges = Causes::of(&self.report.findings);
-        let ranked = edges.ranked(&self.report.findings);
-        let causes = ranked.into_iter().map(|cause| {
-            let group = Group::of(&cause, &self.report.findings);
-            let first = &self.report.findings[cause.findings[0]];
-            CauseDocument {
-                code: first.rule.code.to_owned(),
-                name: first.rule.name.to_owned(),
-                severity: group.severity(),
-                contrasts: group.contrasts(self.cluster),
-                findings: cause.findings,
-                explains: cause.effects,
-            }
-        });
-        let findings = self
-            .report
-            .findings
-            .iter()
-            .enumerate()
-            .map(|(at, f)| FindingDocument {
-                code: f.rule.code.to_owned(),
-                name: f.rule.name.to_owned(),
-                severity: f.severity,
-                subject: f.subject.clone(),
-                message: f.message.clone(),
-                blocks: f.blocks.to_vec(),
-                since: f.since.map(|s| s.to_string()),
-                evidence: f.evidence.clone(),
-                remedies: f.remedies.clone(),
-                explained_by: edges.explaining(at).to_vec(),
-            });
-        let document = Document {
-            api_version: API_VERSION.to_owned(),
-            kind: "Diagnosis".to_owned(),
-            verdict: self.report.verdict,
-            taken_at: self.cluster.taken_at.to_string(),
-            taken_at_from: self.cluster.clock.words().to_owned(),
-            ruling: RulingDocument {
-                api: ruling.generation.api_version(),
-                because: ruling.because.clone(),
-                operator_version: ruling.operator_version.as_ref().map(ToString::to_string),
-            },
-            findings: findings.collect(),
-            causes: causes.collect(),
-            not_checked: self
-                .report
-                .not_checked
-                .iter()
-                .map(|n| NotCheckedDocument {
-                    code: n.rule.code.to_owned(),
-                    why: n.why.clone(),
-                })
-                .collect(),
-            counts: self.report.counts,
-        };
-        serde_json::to_value(document).expect("a document is plain data")
+        serde_json::to_value(Document::of(self)).expect("a document is plain data")
     }
 }
 

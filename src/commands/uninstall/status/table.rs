@@ -61,7 +61,10 @@ impl View for UninstallStatus {
                 row.package.as_str(),
                 row.node_name.as_str(),
                 row.stage.as_str(),
-                row.state.as_str(),
+                match row.runs_for.as_str() {
+                    "" => row.state.as_str().into(),
+                    time => text::plain(&row.state) + text::dim(format!(" ({time})")),
+                },
                 row.uninstall.line(),
                 match wide {
                     true => row.conditions.join(","),

@@ -1,0 +1,28 @@
+//! Sizes, as flags take them.
+
+use serde_json::Value;
+
+use crate::api::quantity;
+
+/// A number of bytes, as Kubernetes spells quantities: `100Mi`, `1Gi`, `500k`.
+pub fn size(text: &str) -> Result<u64, String> {
+    let bytes = quantity::parse(&Value::from(text));
+    let bytes = bytes.filter(|bytes| (1.0..1e15).contains(bytes));
+    bytes
+        .map(|bytes| bytes as u64)
+        .ok_or_else(|| "expected a size such as 100Mi or 1Gi".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_quantities() {
+        assert_eq!(size("100Mi"), Ok(104_857_600));
+        assert_eq!(size("1G"), Ok(1_000_000_000));
+        for wrong in ["", "0", "-1", "some", "1e30", "100 Mi"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

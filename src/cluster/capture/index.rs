@@ -1,0 +1,150 @@
+//! The index of a capture: when it was taken, by what, and what became of each source.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::read::{Read, Unread};
+
+pub const API_VERSION: &str = "kubectl-skyhook/v1";
+pub const KIND: &str = "Capture";
+/// Its file.
+pub const FILE: &str = "index.json";
+
+/// What a capture says of itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Index {
+    pub api_version: String,
+    pub kind: String,
+    /// When the cluster was read.
+    pub taken_at: Timestamp,
+    pub versions: Versions,
+    /// The APIs of the operator that the cluster serves, by their groups.
+    pub served: Vec<String>,
+    pub sources: Vec<Source>,
+    /// The files of objects; one that is not there was lost on the way.
+    pub files: Vec<String>,
+    #[serde(default)]
+    pub logs: Vec<Log>,
+    /// Where nodes were sampled: how many are in it whole, and of how many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole_nodes: Option<Kept>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Versions {
+    pub tool: String,
+    pub server: Option<String>,
+    pub operator: Option<String>,
+}
+
+/// How many of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    pub kept: usize,
+    pub of: usize,
+}
+
+/// One thing that was to be read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Source {
+    pub name: String,
+    pub outcome: Outcome,
+    /// How many there are, where they were read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<usize>,
+    /// What the server answered, and why it is not here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// All of it is here, though it may be none.
+    Read,
+    /// The server would not give it.
+    Refused,
+    /// It could not be read for another reason.
+    Failed,
+    /// It was read, and there was no room for it.
+    LeftOut,
+    /// Nobody asked for it: it is not part of such a cluster.
+    NotAsked,
+}
+
+/// The log of one container.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Log {
+    pub namespace: String,
+    pub pod: String,
+    pub container: String,
+    /// Of the run before the present one.
+    #[serde(default)]
+    pub previous: bool,
+    pub outcome: Outcome,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+}
+
+impl Source {
+    pub fn of(name: &str, read: &Read<usize>) -> Source {
+        let (outcome, items, why) = match read {
+            Read::Ok(items) => (Outcome::Read, Some(*items), None),
+            Read::Unreadable(why) if why.is_forbidden() => (Outcome::Refused, None, Some(why)),
+            Read::Unreadable(why) => (Outcome::Failed, None, Some(why)),
+            Read::NotAsked => (Outcome::NotAsked, None, None),
+        };
+        Source {
+            name: name.to_owned(),
+            outcome,
+            items,
+            status: why.and_then(|why| why.status),
+            message: why.map(|why| why.message.clone()),
+        }
+    }
+
+    /// What it was when it was read.
+    pub fn read(&self) -> Read<()> {
+        match self.outcome {
+            Outcome::Read => Read::Ok(()),
+            Outcome::NotAsked => Read::NotAsked,
+            Outcome::Refused | Outcome::Failed | Outcome::LeftOut => Read::Unreadable(Unread {
+                status: self.status,
+                message: self.message.clone().unwrap_or_default(),
+            }),
+        }
+    }
+
+    /// Notes that there was no room for it.
+    pub fn leave_out(&mut self, why: &str) {
+        self.outcome = Outcome::LeftOut;
+        self.items = None;
+        self.message = Some(why.to_owned());
+    }
+}
+
+impl Outcome {
+    /// Whether nothing is missing.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Outcome::Read | Outcome::NotAsked)
+    }
+}
+
+impl Index {
+    /// Whether nothing that was asked for is missing.
+    pub fn is_whole(&self) -> bool {
+        let sources = self.sources.iter().map(|source| source.outcome);
+        let mut all = sources.chain(self.logs.iter().map(|log| log.outcome));
+        all.all(Outcome::is_whole)
+    }
+}

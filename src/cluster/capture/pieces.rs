@@ -1,0 +1,127 @@
+//! The pieces of a cluster as a capture names them: what is read by itself, and may fail by itself.
+
+use super::index::Source;
+use crate::api::Generation;
+use crate::cluster::Parts;
+use crate::cluster::read::Read;
+
+/// What was read of one kind, whatever it is.
+pub trait Piece {
+    fn count(&self) -> Read<usize>;
+    /// Makes it what a capture says that it was; what was found of it stays if it was read.
+    fn become_as(&mut self, was: Read<()>);
+}
+
+impl<T> Piece for Read<Vec<T>> {
+    fn count(&self) -> Read<usize> {
+        match self {
+            Read::Ok(items) => Read::Ok(items.len()),
+            Read::Unreadable(why) => Read::Unreadable(why.clone()),
+            Read::NotAsked => Read::NotAsked,
+        }
+    }
+
+    fn become_as(&mut self, was: Read<()>) {
+        match (was, &self) {
+            // What cannot be decoded stays so.
+            (Read::Ok(()), Read::Unreadable(_) | Read::Ok(_)) => {}
+            (Read::Ok(()), Read::NotAsked) => *self = Read::Ok(Vec::new()),
+            (Read::Unreadable(why), _) => *self = Read::Unreadable(why),
+            (Read::NotAsked, _) => *self = Read::NotAsked,
+        }
+    }
+}
+
+/// Pods on nodes that wait to be drained, which are read last.
+pub const WORKLOADS: &str = "drained-pods";
+
+impl Parts {
+    /// Every piece, with its name and the files of a capture that hold it.
+    pub fn pieces(&mut self) -> Vec<(&'static str, Vec<String>, &mut dyn Piece)> {
+        let [old, new] = Generation::ALL;
+        let policies = |g: Generation| format!("deploymentpolicies.{}", g.group());
+        let [skyhooks, nodewrights] = &mut self.skyhooks;
+        let [old_policies, new_policies] = &mut self.policies;
+        let admission = &mut self.admission;
+        let plain = |name: &str| vec![name.to_owned()];
+        let webhooks = ["validating", "mutating"]
+            .map(|kind| format!("{kind}webhookconfigurations.admissionregistration.k8s.io"));
+        vec![
+            (old.plural(), vec![old.resource()], skyhooks),
+            (new.plural(), vec![new.resource()], nodewrights),
+            ("skyhook-policies", vec![policies(old)], old_policies),
+            ("nodewright-policies", vec![policies(new)], new_policies),
+            (
+                "operators",
+                plain("deployments.apps"),
+                &mut self.deployments,
+            ),
+            ("nodes", plain("nodes"), &mut self.nodes),
+            ("package-pods", plain("pods"), &mut self.pods),
+            (WORKLOADS, plain("pods"), &mut self.workloads),
+            ("jobs", plain("jobs.batch"), &mut self.jobs),
+            ("webhooks", webhooks.to_vec(), &mut admission.webhooks),
+            ("services", plain("services"), &mut admission.services),
+            (
+                "endpoint-slices",
+                plain("endpointslices.discovery.k8s.io"),
+                &mut admission.endpoints,
+            ),
+            (
+                "disruption-budgets",
+                plain("poddisruptionbudgets.policy"),
+                &mut self.disruption_budgets,
+            ),
+            ("config-maps", plain("configmaps"), &mut self.config_maps),
+            ("events", plain("events"), &mut self.events),
+        ]
+    }
+
+    /// What became of each.
+    pub fn outcomes(&mut self) -> Vec<Source> {
+        let pieces = self.pieces().into_iter();
+        let outcomes = pieces.map(|(name, _, piece)| Source::of(name, &piece.count()));
+        outcomes.collect()
+    }
+
+    /// Takes over what a capture says of each; `lost` are its files that are not there any more.
+    pub fn take_over(&mut self, sources: &[Source], lost: &[String]) {
+        for (name, files, piece) in self.pieces() {
+            let Some(source) = sources.iter().find(|source| source.name == name) else {
+                continue;
+            };
+            let was = source.read();
+            let gone = files.iter().find(|file| lost.contains(file));
+            piece.become_as(match (was, gone) {
+                (Read::Ok(()), Some(file)) => {
+                    let why = format!("{file}.json is missing from the capture");
+                    Read::Unreadable(why.into())
+                }
+                (was, _) => was,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Source as Kind;
+
+    #[test]
+    fn every_source_is_in_a_capture() {
+        let mut parts = Parts {
+            served: Generation::ALL.to_vec(),
+            ..Parts::default()
+        };
+        let none = Read::Ok(0);
+        let pieces = parts.pieces().into_iter().map(|(name, ..)| name);
+        let empty: Vec<Source> = pieces.map(|name| Source::of(name, &none)).collect();
+        parts.take_over(&empty, &[]);
+        let ruling = parts.ruling().expect("both are served");
+        let cluster = parts.assemble(ruling);
+        for source in Kind::ALL {
+            assert_eq!(cluster.source(source), none, "{source}");
+        }
+    }
+}

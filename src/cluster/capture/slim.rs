@@ -1,0 +1,88 @@
+//! Nodes without what no rule goes by.
+
+use serde_json::Value;
+
+use crate::api::Generation;
+use crate::api::keys::NodeKey;
+
+/// Leaves out of a node what no rule goes by, which is most of it: images, volumes, and annotations of others.
+pub fn slim(node: &mut Value) {
+    let ours = |key: &str| {
+        Generation::ALL
+            .iter()
+            .any(|g| NodeKey::parse(*g, key).is_some())
+    };
+    if let Some(status) = node.get_mut("status").and_then(Value::as_object_mut) {
+        for field in [
+            "images",
+            "volumesAttached",
+            "volumesInUse",
+            "config",
+            "features",
+        ] {
+            status.shift_remove(field);
+        }
+    }
+    let Some(metadata) = node.get_mut("metadata") else {
+        return;
+    };
+    if let Some(annotations) = metadata
+        .get_mut("annotations")
+        .and_then(Value::as_object_mut)
+    {
+        annotations.retain(|key, _| ours(key));
+    }
+    if let Some(managers) = metadata
+        .get_mut("managedFields")
+        .and_then(Value::as_array_mut)
+    {
+        let annotates = |manager: &Value| {
+            let fields = &manager["fieldsV1"]["f:metadata"]["f:annotations"];
+            let mut fields = fields.as_object().into_iter().flatten();
+            fields.any(|(field, _)| field.strip_prefix("f:").is_some_and(ours))
+        };
+        managers.retain(annotates);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_rules_go_by_stays() {
+        let key = Generation::Skyhook.key("status_gpu");
+        let field = format!("f:{key}");
+        let mut node = json!({
+            "metadata": {
+                "name": "a",
+                "labels": {"b": "c"},
+                "annotations": {&key: "complete", "csi": "x"},
+                "managedFields": [
+                    {"manager": "kubelet", "fieldsV1": {"f:status": {}}},
+                    {"manager": "op", "fieldsV1": {"f:metadata": {"f:annotations": {&field: {}}}}},
+                ],
+            },
+            "spec": {"unschedulable": true},
+            "status": {"images": [1, 2], "conditions": []},
+        });
+        slim(&mut node);
+        assert_eq!(
+            node,
+            json!({
+                "metadata": {
+                    "name": "a",
+                    "labels": {"b": "c"},
+                    "annotations": {&key: "complete"},
+                    "managedFields": [
+                        {"manager": "op", "fieldsV1": {"f:metadata": {"f:annotations": {&field: {}}}}},
+                    ],
+                },
+                "spec": {"unschedulable": true},
+                "status": {"conditions": []},
+            })
+        );
+    }
+}

@@ -1,0 +1,364 @@
+//! Lists as they are read: each page is masked and packed as it comes, and only what is packed is kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::sync::{Mutex, MutexGuard};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::Value;
+
+use super::index::Kept;
+use super::mask::Masks;
+use super::slim::slim;
+
+/// What a capture may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes, packed.
+    pub size: u64,
+    /// Nodes that are kept whole though they have nothing to tell; all if there is none.
+    pub nodes: Option<usize>,
+}
+
+/// How much of an object is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    Whole,
+    /// Of a node, what rules go by.
+    Slim,
+    Not,
+}
+
+/// Bytes that are packed: any number of them in a row unpack to what was packed in a row.
+#[derive(Default)]
+pub struct Packed {
+    pub bytes: Vec<u8>,
+    /// How many bytes it unpacks to.
+    pub unpacked: u64,
+}
+
+/// A list of objects of one kind.
+#[derive(Default)]
+pub struct Reel {
+    pub api_version: String,
+    pub kind: String,
+    pub parts: Vec<Packed>,
+}
+
+/// All that is read for a capture, side by side.
+pub struct Tape {
+    pub masks: Masks,
+    limits: Limits,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By the name of the file.
+    reels: BTreeMap<String, Reel>,
+    logs: BTreeMap<String, Packed>,
+    /// What is being read, by file.
+    open: BTreeMap<String, u64>,
+    left_out: BTreeSet<String>,
+    /// Nodes with nothing to tell that are whole, all that are, and all nodes.
+    nodes: [usize; 3],
+}
+
+/// What may be left out first stands last.
+const ORDER: [&str; 9] = [
+    "skyhooks.",
+    "nodewrights.",
+    "deploymentpolicies.",
+    "deployments.",
+    "nodes",
+    "jobs.",
+    "pods",
+    "configmaps",
+    "events",
+];
+
+/// How soon a file is left out: the higher the sooner.
+fn rank(file: &str) -> usize {
+    let known = ORDER.iter().position(|begin| file.starts_with(begin));
+    // Small things between pods and ConfigMaps.
+    known.map_or(13, |at| if at > 6 { at * 2 } else { at })
+}
+
+impl Packed {
+    pub fn of(bytes: &[u8]) -> Packed {
+        let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+        let packed = packer.write_all(bytes).and_then(|()| packer.finish());
+        Packed {
+            bytes: packed.expect("memory takes it"),
+            unpacked: bytes.len() as u64,
+        }
+    }
+}
+
+impl Tape {
+    pub fn new(limits: Limits) -> Tape {
+        Tape {
+            masks: Masks::default(),
+            limits,
+            state: Mutex::default(),
+        }
+    }
+
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nobody panics with it")
+    }
+
+    /// Begins a piece of a list, which counts once it is [kept](Tape::keep).
+    pub fn begin(&self, file: &str) -> Segment<'_> {
+        Segment {
+            tape: self,
+            file: file.to_owned(),
+            kind: String::new(),
+            api_version: String::new(),
+            packer: GzEncoder::new(Vec::new(), Compression::new(5)),
+            unpacked: 0,
+            counted: 0,
+        }
+    }
+
+    /// Counts a node, and says how much of it is kept: of those with nothing to tell only so many are whole.
+    pub fn node(&self, tells: bool) -> Keep {
+        let mut state = self.state();
+        let [plain, whole, all] = &mut state.nodes;
+        *all += 1;
+        if tells || self.limits.nodes.is_none_or(|most| *plain < most) {
+            *plain += usize::from(!tells);
+            *whole += 1;
+            Keep::Whole
+        } else {
+            Keep::Slim
+        }
+    }
+
+    /// Forgets the nodes that were counted: they are read anew.
+    pub fn recount_nodes(&self) {
+        self.state().nodes = Default::default();
+    }
+
+    /// How many nodes are whole, where not all are.
+    pub fn whole_nodes(&self) -> Option<Kept> {
+        let [_, kept, of] = self.state().nodes;
+        (kept < of).then_some(Kept { kept, of })
+    }
+
+    /// Keeps a log, unless there is no room for it.
+    pub fn keep_log(&self, file: &str, text: &str) -> bool {
+        let packed = Packed::of(text.as_bytes());
+        let mut state = self.state();
+        if state.size() + packed.bytes.len() as u64 > self.limits.size {
+            return false;
+        }
+        state.logs.insert(file.to_owned(), packed);
+        true
+    }
+
+    /// The files for which there was no room.
+    pub fn left_out(&self) -> BTreeSet<String> {
+        self.state().left_out.clone()
+    }
+
+    /// All that was kept: lists, the most important first, and logs.
+    pub fn into_reels(self) -> (Vec<(String, Reel)>, BTreeMap<String, Packed>) {
+        let state = self.state.into_inner().expect("nobody panics with it");
+        let mut reels: Vec<(String, Reel)> = state.reels.into_iter().collect();
+        reels.sort_by_key(|(file, _)| rank(file));
+        (reels, state.logs)
+    }
+}
+
+impl State {
+    fn size(&self) -> u64 {
+        let parts = self.reels.values().flat_map(|reel| &reel.parts);
+        let packed = parts.chain(self.logs.values());
+        packed.map(|p| p.bytes.len() as u64).sum::<u64>() + self.open.values().sum::<u64>()
+    }
+
+    /// Leaves out what matters least until the rest is small enough.
+    fn make_room(&mut self, most: u64) {
+        while self.size() > most {
+            let files = self.reels.keys().chain(self.open.keys());
+            let files = files.filter(|file| !self.left_out.contains(*file));
+            let Some(file) = files.max_by_key(|file| rank(file)).cloned() else {
+                return;
+            };
+            self.reels.remove(&file);
+            self.open.remove(&file);
+            self.left_out.insert(file);
+        }
+    }
+}
+
+/// A piece of a list while it is read.
+pub struct Segment<'a> {
+    tape: &'a Tape,
+    file: String,
+    kind: String,
+    api_version: String,
+    packer: GzEncoder<Vec<u8>>,
+    unpacked: u64,
+    /// Bytes that the tape counts as its.
+    counted: u64,
+}
+
+impl Segment<'_> {
+    /// Notes what it is a list of.
+    pub fn is_of(&mut self, api_version: &str, list: &str) {
+        list.clone_into(&mut self.kind);
+        api_version.clone_into(&mut self.api_version);
+    }
+
+    /// Adds an object, without its secrets.
+    pub fn add(&mut self, keep: Keep, mut object: Value) {
+        match keep {
+            Keep::Not => return,
+            Keep::Slim => slim(&mut object),
+            Keep::Whole => {}
+        }
+        let kind = self.kind.strip_suffix("List").unwrap_or_default();
+        self.tape.masks.object(kind, &mut object);
+        let mut text = match self.unpacked {
+            0 => String::new(),
+            _ => ",\n".to_owned(),
+        };
+        text += &object.to_string();
+        self.packer
+            .write_all(text.as_bytes())
+            .expect("memory takes it");
+        self.unpacked += text.len() as u64;
+        self.count();
+    }
+
+    fn count(&mut self) {
+        let size = self.packer.get_ref().len() as u64;
+        if size == self.counted {
+            return;
+        }
+        let mut state = self.tape.state();
+        if state.left_out.contains(&self.file) {
+            *self.packer.get_mut() = Vec::new();
+            self.counted = 0;
+            return;
+        }
+        *state.open.entry(self.file.clone()).or_default() += size - self.counted;
+        self.counted = size;
+        state.make_room(self.tape.limits.size);
+    }
+
+    /// The list was read to its end.
+    pub fn keep(mut self) {
+        let packer = std::mem::replace(
+            &mut self.packer,
+            GzEncoder::new(Vec::new(), Compression::none()),
+        );
+        let bytes = packer.finish().expect("memory takes it");
+        let mut state = self.tape.state();
+        if state.left_out.contains(&self.file) {
+            return;
+        }
+        let reel = state.reels.entry(self.file.clone()).or_default();
+        reel.kind.clone_from(&self.kind);
+        reel.api_version.clone_from(&self.api_version);
+        if self.unpacked > 0 {
+            let unpacked = self.unpacked;
+            reel.parts.push(Packed { bytes, unpacked });
+        }
+        drop(state);
+    }
+}
+
+impl Drop for Segment<'_> {
+    /// What was not kept takes no room, and what was is counted with its list.
+    fn drop(&mut self) {
+        let mut state = self.tape.state();
+        if let Some(open) = state.open.get_mut(&self.file) {
+            *open = open.saturating_sub(self.counted);
+        }
+        state.make_room(self.tape.limits.size);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn tape(size: u64) -> Tape {
+        Tape::new(Limits {
+            size,
+            nodes: Some(1),
+        })
+    }
+
+    fn add(tape: &Tape, file: &str, items: usize) {
+        let mut segment = tape.begin(file);
+        segment.is_of("v1", "NodeList");
+        for n in 0..items {
+            segment.add(
+                Keep::Whole,
+                json!({"metadata": {"name": tape.masks.words(&format!("token={n}"))}}),
+            );
+        }
+        segment.keep();
+    }
+
+    #[test]
+    fn what_matters_least_makes_room() {
+        let tape = tape(2_000);
+        add(&tape, "events", 40);
+        add(&tape, "nodes", 40);
+        assert_eq!(tape.left_out().len(), 0);
+        add(&tape, "pods", 200);
+        assert_eq!(
+            tape.left_out(),
+            ["events", "pods"].map(str::to_owned).into()
+        );
+        assert!(tape.keep_log("a.log", "short"));
+        let (reels, logs) = tape.into_reels();
+        assert_eq!(
+            reels.iter().map(|(file, _)| file).collect::<Vec<_>>(),
+            ["nodes"]
+        );
+        assert_eq!(logs.len(), 1);
+        let mut text = String::new();
+        let mut unpacked = flate2::read::MultiGzDecoder::new(&*reels[0].1.parts[0].bytes);
+        unpacked.read_to_string(&mut text).expect("what was packed");
+        assert_eq!(text.len() as u64, reels[0].1.parts[0].unpacked);
+        assert_eq!(text.lines().count(), 40);
+    }
+
+    #[test]
+    fn what_is_not_read_to_its_end_is_not_kept() {
+        let tape = tape(1 << 20);
+        let mut segment = tape.begin("nodes");
+        segment.is_of("v1", "NodeList");
+        segment.add(Keep::Whole, json!({}));
+        drop(segment);
+        assert_eq!(tape.into_reels().0.len(), 0);
+    }
+
+    #[test]
+    fn nodes_that_tell_nothing_are_sampled() {
+        let tape = tape(1);
+        assert_eq!(
+            [false, true].map(|tells| tape.node(tells)),
+            [Keep::Whole; 2]
+        );
+        assert_eq!(tape.whole_nodes(), None);
+        let kept = [false, true].map(|tells| tape.node(tells));
+        assert_eq!(kept, [Keep::Slim, Keep::Whole]);
+        assert_eq!(tape.whole_nodes(), Some(Kept { kept: 3, of: 4 }));
+    }
+}

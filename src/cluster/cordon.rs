@@ -1,0 +1,155 @@
+//! Who holds the cordon of a node.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Cluster, Node};
+use crate::api::{Generation, keys};
+
+/// Everyone outside the operator who holds the cordon of a node, given as the API server has it.
+///
+/// # Errors
+///
+/// The object is no node that can be read.
+pub fn holders_on(node: &Value) -> Result<Vec<String>, String> {
+    let node = Node::deserialize(node).map_err(|error| error.to_string())?;
+    Ok(node.cordon_holders)
+}
+
+impl Cluster {
+    /// Whether somebody of the operator's world other than these owners holds the node: another custom resource of
+    /// either API, or the runtime-required cordon.
+    pub fn cordoned_for_others(&self, node: &Node, owners: &[(Generation, &str)]) -> bool {
+        !self.other_cordons(node, owners).is_empty()
+    }
+
+    /// The keys of the cordons of others than these owners.
+    pub fn other_cordons(&self, node: &Node, owners: &[(Generation, &str)]) -> Vec<String> {
+        let ruling = self.generation();
+        let mut others = Vec::new();
+        for generation in Generation::ALL {
+            let keys = node.keys(generation);
+            let ours = |name: &str| owners.iter().any(|(_, owner)| *owner == name);
+            for (name, _) in keys.skyhooks.iter().filter(|(_, on)| on.cordon) {
+                // A key of the other API counts where its owner is there: else it is left over.
+                let lives = || self.legacy.items().iter().any(|s| s.name() == name);
+                if !ours(name) && (generation == ruling || lives()) {
+                    others.push(keys::cordon(generation, name));
+                }
+            }
+            if generation == ruling && keys.runtime_required_cordon {
+                others.push(generation.key("runtimeRequiredCordon"));
+            }
+        }
+        others
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn holders(node: Value) -> Vec<String> {
+        holders_on(&node).expect("it is a node")
+    }
+
+    fn annotated(key: &str, value: &str) -> Value {
+        json!({"metadata": {"name": "gpu-1", "annotations": {key: value}}})
+    }
+
+    fn tainted(key: &str) -> Value {
+        json!({"metadata": {"name": "gpu-1"}, "spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}})
+    }
+
+    #[test]
+    fn who_holds_a_cordon_shows_on_the_node() {
+        let driver = "nvidia.com/gpu-driver-upgrade-state";
+        let labelled =
+            |value: &str| json!({"metadata": {"name": "gpu-1", "labels": {driver: value}}});
+        for (node, by) in [
+            (annotated("quarantineHealthEvent", "{}"), "NVSentinel"),
+            (
+                annotated("quarantineHealthEventIsCordoned", "True"),
+                "NVSentinel",
+            ),
+            (
+                annotated("weave.works/kured-reboot-in-progress", "now"),
+                "Kured",
+            ),
+            (annotated("remediation.medik8s.io/node", "x"), "Medik8s"),
+            (
+                annotated(
+                    "machineconfiguration.openshift.io/desiredDrain",
+                    "drain-abc",
+                ),
+                "the Machine Config Operator",
+            ),
+            (labelled("drain-required"), "a driver upgrade"),
+            (tainted("medik8s.io/drain"), "Medik8s"),
+            (
+                tainted("node.kubernetes.io/out-of-service"),
+                "an administrator",
+            ),
+            (
+                tainted("node.cloudprovider.kubernetes.io/shutdown"),
+                "the cloud provider",
+            ),
+            (
+                tainted("ToBeDeletedByClusterAutoscaler"),
+                "the cluster autoscaler",
+            ),
+            (tainted("karpenter.sh/disrupted"), "Karpenter"),
+            (tainted("karpenter.sh/disruption"), "Karpenter"),
+        ] {
+            let found = holders(node.clone());
+            assert_eq!(found.len(), 1, "{node}");
+            assert!(found[0].starts_with(by), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn what_stands_on_any_node_holds_nothing() {
+        let driver = "nvidia.com/gpu-driver-upgrade-state";
+        for node in [
+            annotated("weave.works/kured-most-recent-reboot-needed", "then"),
+            annotated("is-reboot-capable.self-node-remediation.medik8s.io", "true"),
+            annotated(
+                "machineconfiguration.openshift.io/desiredDrain",
+                "uncordon-abc",
+            ),
+            json!({"metadata": {"name": "gpu-1", "labels": {driver: "upgrade-done"}}}),
+            tainted("node.kubernetes.io/unschedulable"),
+            tainted("nvidia.com/gpu"),
+        ] {
+            assert_eq!(holders(node.clone()), Vec::<String>::new(), "{node}");
+        }
+    }
+
+    #[test]
+    fn a_cordon_by_hand_shows_in_the_managed_fields() {
+        let managed = |manager: &str, annotations: Value| {
+            json!({"manager": manager, "operation": "Update", "fieldsV1": {
+                "f:metadata": {"f:annotations": annotations}, "f:spec": {"f:unschedulable": {}}}})
+        };
+        let node = |managers: Value| json!({"metadata": {"name": "gpu-1", "managedFields": managers}, "spec": {"unschedulable": true}});
+        let state = format!("f:{}", Generation::NodeWright.key("nodeState_gpu"));
+        let state = json!({state: {}});
+        for (managers, held) in [
+            (json!([managed("kubectl-cordon", json!({}))]), true),
+            (json!([managed("kubectl-skyhook", json!({}))]), false),
+            (json!([managed("manager", state.clone())]), false),
+            (
+                json!([managed("kubectl", json!({})), managed("manager", state)]),
+                true,
+            ),
+        ] {
+            assert_eq!(
+                !holders(node(managers.clone())).is_empty(),
+                held,
+                "{managers}"
+            );
+        }
+    }
+}

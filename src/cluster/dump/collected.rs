@@ -1,0 +1,44 @@
+//! A capture of `collect`: its index says what was asked for, and what became of it.
+
+use std::collections::{BTreeSet, HashSet};
+
+use crate::api::Generation;
+use crate::cluster::admission::WebhookConfiguration;
+use crate::cluster::capture::Index;
+use crate::cluster::{Clock, Cluster, Parts, Pod, Read};
+
+/// The cluster as it would have been read from the server at that moment.
+pub fn finish(mut parts: Parts, index: &Index, files: &BTreeSet<String>) -> Cluster {
+    let lost = |file: &&String| !files.contains(*file);
+    let lost: Vec<String> = index.files.iter().filter(lost).cloned().collect();
+    parts.take_over(&index.sources, &lost);
+    parts.collected = true;
+    parts.clock = Clock::Capture;
+    parts.taken_at = index.taken_at;
+    parts.served = Generation::ALL
+        .into_iter()
+        .filter(|g| index.served.iter().any(|group| group == g.group()))
+        .collect();
+    // The others are in it for people to read.
+    if let Read::Ok(webhooks) = &mut parts.admission.webhooks {
+        webhooks.retain(WebhookConfiguration::concerns_us);
+    }
+    let Some(ruling) = parts.ruling() else {
+        let mut cluster = Parts::of_leftovers(parts.nodes, parts.asked_for, parts.taken_at);
+        cluster.from_files = true;
+        cluster.collected = true;
+        cluster.clock = Clock::Capture;
+        return cluster;
+    };
+    let mut cluster = parts.assemble(ruling);
+    let waiting: HashSet<String> = cluster
+        .waiting_for_drain()
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    if let Read::Ok(pods) = &mut cluster.workloads {
+        // The operator's own pods are in it, wherever they are.
+        pods.retain(|pod: &Pod| waiting.contains(&pod.spec.node_name));
+    }
+    cluster
+}

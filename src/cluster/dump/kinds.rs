@@ -1,0 +1,31 @@
+//! Which kinds are read, by the names that files have.
+
+use crate::api::Generation;
+use crate::cluster::admission::CONFIGURATIONS;
+
+/// The kind that a file is named after: `pods.json` holds Pods.
+pub fn resource_of(stem: &str) -> Option<(String, &'static str)> {
+    let plain = |api_version: &str, kind| Some((api_version.to_owned(), kind));
+    match stem {
+        "nodes" => plain("v1", "Node"),
+        "pods" => plain("v1", "Pod"),
+        "events" => plain("v1", "Event"),
+        "jobs" => plain("batch/v1", "Job"),
+        "poddisruptionbudgets" => plain("policy/v1", "PodDisruptionBudget"),
+        "deployments" => plain("apps/v1", "Deployment"),
+        "configmaps" => plain("v1", "ConfigMap"),
+        "services" => plain("v1", "Service"),
+        "endpointslices" => plain("discovery.k8s.io/v1", "EndpointSlice"),
+        "validatingwebhookconfigurations" | "mutatingwebhookconfigurations" => {
+            plain("admissionregistration.k8s.io/v1", CONFIGURATIONS[0].0)
+        }
+        _ => Generation::ALL.into_iter().find_map(|g| {
+            let kind = match stem.strip_suffix(g.group()) {
+                Some("deploymentpolicies.") => "DeploymentPolicy",
+                _ if stem == g.plural() || stem == g.resource() => g.kind(),
+                _ => return None,
+            };
+            Some((g.api_version(), kind))
+        }),
+    }
+}

@@ -1,0 +1,146 @@
+//! Trees that other tools wrote, by the paths in them: `oc adm must-gather` and `kubectl cluster-info dump`. Both hold
+//! some namespaces only, as a rule.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+
+use super::kinds::resource_of;
+use crate::api::Generation;
+use crate::cluster::{Deployment, Parts, Read};
+
+/// Namespaces that every cluster has, and that nobody chooses one by one.
+const EVERYWHERE: [&str; 2] = ["kube-public", "kube-node-lease"];
+/// What `kubectl cluster-info dump` writes of a namespace.
+const DUMPED: [&str; 7] = [
+    "events",
+    "replication-controllers",
+    "services",
+    "daemonsets",
+    "deployments",
+    "replicasets",
+    "pods",
+];
+
+/// Folders of a must-gather with files that are no objects.
+const OF_OTHERS: [&str; 6] = [
+    "etcd_info",
+    "insights-data",
+    "monitoring",
+    "host_service_logs",
+    "network_logs",
+    "audit_logs",
+];
+
+/// Of which namespaces a tree holds something.
+#[derive(Debug, Default)]
+pub struct Namespaces {
+    held: BTreeSet<String>,
+    /// Folders that may be namespaces, with the folder that they are in.
+    perhaps: Vec<(PathBuf, String)>,
+    /// Folders with a list of nodes.
+    roots: HashSet<PathBuf>,
+    /// All that the cluster has, where that is told.
+    all: BTreeSet<String>,
+}
+
+impl Namespaces {
+    /// Whether a file of a tree may hold something that we read, by its path in it.
+    pub fn admits(&mut self, path: &Path) -> bool {
+        let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
+        let at = |name: &str| parts.iter().position(|part| *part == name);
+        if OF_OTHERS.iter().any(|folder| at(folder).is_some()) {
+            return false;
+        }
+        if let Some(at) = at("cluster-scoped-resources") {
+            return match parts.get(at + 2..) {
+                // A list of namespaces holds them all; one by one they are those that were asked for.
+                Some([file]) if stem(file) == "namespaces" => true,
+                Some([plural, ..]) => is_read(stem(plural)),
+                _ => false,
+            };
+        }
+        if let Some(at) = at("namespaces").filter(|at| parts.len() > at + 2) {
+            let of_pod = |pod: &str, file: &str| stem(file) == pod;
+            let read = match &parts[at + 2..] {
+                ["pods", pod, file] => of_pod(pod, file),
+                ["pods", ..] => false,
+                [_group, plural, ..] => is_read(stem(plural)),
+                _ => false,
+            };
+            if read {
+                self.held.insert(parts[at + 1].to_owned());
+            }
+            return read;
+        }
+        let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        match parts.as_slice() {
+            [.., file] if stem(file) == "nodes" => {
+                self.roots.insert(folder);
+            }
+            [.., namespace, file] if DUMPED.contains(&stem(file)) => {
+                let root = folder.parent().map(Path::to_owned).unwrap_or_default();
+                self.perhaps.push((root, (*namespace).to_owned()));
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// Notes a namespace of the cluster.
+    pub fn exists(&mut self, name: Option<&str>) {
+        self.all.extend(name.map(str::to_owned));
+    }
+
+    /// Takes back what the tree says of namespaces that it does not hold. Gives whether it holds things by namespace at
+    /// all.
+    pub fn restrict(&self, parts: &mut Parts) -> bool {
+        let dumped = self
+            .perhaps
+            .iter()
+            .filter(|(root, _)| self.roots.contains(root));
+        let dumped = dumped.map(|(_, namespace)| namespace);
+        let held: BTreeSet<&str> = self.held.iter().chain(dumped).map(String::as_str).collect();
+        if held.is_empty() {
+            return false;
+        }
+        let told = !self.all.is_empty() && self.all.iter().all(|name| held.contains(name.as_str()));
+        if told || EVERYWHERE.iter().all(|name| held.contains(name)) {
+            return true;
+        }
+        let operators = parts.deployments.items().iter();
+        let mut ours: BTreeSet<String> = operators
+            .filter(|d: &&Deployment| d.runs_operator())
+            .filter_map(|d| d.metadata.namespace.clone())
+            .collect();
+        let pods = parts.pods.items().iter();
+        ours.extend(pods.filter_map(|pod| pod.metadata.namespace.clone()));
+        if ours.is_empty() {
+            ours.extend(Generation::ALL.map(|g| g.default_namespace().to_owned()));
+        }
+        if !ours.iter().any(|name| held.contains(name.as_str())) {
+            parts.pods = Read::NotAsked;
+            parts.jobs = Read::NotAsked;
+            parts.config_maps = Read::NotAsked;
+            parts.deployments = Read::NotAsked;
+            parts.events = Read::NotAsked;
+        }
+        // What is not in it may be in another namespace.
+        parts.workloads = Read::NotAsked;
+        parts.disruption_budgets = Read::NotAsked;
+        if let Read::Ok(services) = &mut parts.admission.services {
+            services.retain(|s| s.metadata.name != "kubernetes");
+        }
+        let held: Vec<&str> = held.into_iter().collect();
+        parts.only_namespace = Some(held.join(", "));
+        true
+    }
+}
+
+/// Whether a plural is one of a kind that we read.
+fn is_read(plural: &str) -> bool {
+    plural == "deploymentpolicies" || resource_of(plural).is_some()
+}
+
+fn stem(file: &str) -> &str {
+    file.rsplit_once('.').map_or(file, |(stem, _)| stem)
+}

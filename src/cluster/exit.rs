@@ -1,0 +1,49 @@
+//! What it means when a container ends as it does.
+
+/// What an exit code means, with what Kubernetes calls the end; nothing where that is up to the program.
+pub fn meaning(code: Option<i64>, reason: &str) -> Option<&'static str> {
+    match reason {
+        "OOMKilled" => return Some("killed: it took more memory than its limit"),
+        "DeadlineExceeded" => return Some("ended: it ran longer than its deadline"),
+        "ContainerCannotRun" | "StartError" => return Some("the container could not be started"),
+        "Evicted" => return Some("evicted: the node ran short of a resource"),
+        _ => {}
+    }
+    Some(match code? {
+        126 => "the command cannot be executed: no permission, or no program",
+        127 => "command not found",
+        130 => "interrupted (SIGINT)",
+        132 => "crashed: illegal instruction (SIGILL)",
+        134 => "aborted (SIGABRT)",
+        135 => "crashed: bus error (SIGBUS)",
+        136 => "crashed: arithmetic error (SIGFPE)",
+        137 => "killed (SIGKILL): memory of the node, a deadline, or somebody",
+        139 => "crashed: segmentation fault (SIGSEGV)",
+        141 => "broken pipe (SIGPIPE)",
+        143 => "ended (SIGTERM): its pod was deleted or evicted, or ran into its deadline",
+        _ => return None,
+    })
+}
+
+/// `exit code 127 (command not found)`.
+pub fn spelled(code: i64, reason: &str) -> String {
+    match meaning(Some(code), reason) {
+        Some(meaning) => format!("exit code {code} ({meaning})"),
+        None => format!("exit code {code}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kubernetes_says_goes_before_the_number() {
+        assert_eq!(spelled(127, "Error"), "exit code 127 (command not found)");
+        assert_eq!(spelled(3, "Error"), "exit code 3");
+        assert_eq!(
+            spelled(137, "OOMKilled"),
+            "exit code 137 (killed: it took more memory than its limit)"
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! Reads all there is to know of a cluster for somebody who has no access to it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::record::Recorder;
+use super::request::{Failure, get};
+use super::sources::Reader;
+use super::{LoadError, logs, read};
+use crate::api::Generation;
+use crate::cluster::capture::index::{API_VERSION, KIND, Source as Noted, Versions};
+use crate::cluster::capture::pieces::Piece;
+use crate::cluster::capture::{Index, Keep, Limits, Tape};
+use crate::cluster::read::Read;
+use crate::cluster::{Cluster, Parts, Source};
+
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRDS_FILE: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
+/// What is to be collected.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    pub limits: Limits,
+    /// How long it may take.
+    pub patience: Duration,
+    /// The last lines of each log.
+    pub lines: u64,
+    pub api: Option<Generation>,
+    /// Where the user says the operator runs.
+    pub namespace: Option<String>,
+    /// The version of this program.
+    pub tool: String,
+}
+
+/// All that was read.
+pub struct Collected {
+    pub index: Index,
+    pub tape: Tape,
+}
+
+/// Reads all, side by side. What is refused or fails is noted, and the rest goes on.
+///
+/// # Errors
+///
+/// A server that does not answer at all, or does not accept the credentials.
+pub async fn collect(
+    client: &kube::Client,
+    wish: &Wish,
+    now: Timestamp,
+) -> Result<Collected, LoadError> {
+    let tape = Tape::new(wish.limits);
+    let recorder = Recorder::new(&tape, wish.patience);
+    let reader = || Reader {
+        client,
+        namespace: wish.namespace.as_deref(),
+        served: Vec::new(),
+        only: &[],
+        recorder: Some(recorder),
+    };
+    let all = read(reader(), &Source::ALL, None, wish.api, now);
+    let versions = recorder.within(get(client, "/version"));
+    let (all, crds, version) = futures::join!(all, definitions(client, recorder), versions);
+    let (cluster, mut sources) = match all {
+        Err(LoadError::NotServed) => left(&reader(), wish, now).await,
+        all => all?,
+    };
+    sources.push(crds);
+    sources.push(Noted::of(
+        "version",
+        &version.as_ref().map_or_else(
+            |failure| Read::Unreadable(failure.clone().into()),
+            |_| Read::Ok(1),
+        ),
+    ));
+    let (logs, noted) = logs::read(&reader(), recorder, &cluster, wish.lines).await;
+    sources.extend(noted);
+    let version: Option<Value> = version
+        .ok()
+        .and_then(|body| serde_json::from_slice(&body).ok());
+    let mut index = Index {
+        api_version: API_VERSION.to_owned(),
+        kind: KIND.to_owned(),
+        taken_at: now,
+        versions: Versions {
+            tool: wish.tool.clone(),
+            server: version.and_then(|v| v["gitVersion"].as_str().map(str::to_owned)),
+            operator: cluster
+                .ruling
+                .operator_version
+                .as_ref()
+                .map(ToString::to_string),
+        },
+        served: cluster
+            .ruling
+            .served
+            .iter()
+            .map(|g| g.group().to_owned())
+            .collect(),
+        sources,
+        files: Vec::new(),
+        logs,
+        whole_nodes: tape.whole_nodes(),
+    };
+    leave_out(&mut index, &tape);
+    for source in &mut index.sources {
+        source.message = source.message.as_deref().map(|said| tape.masks.words(said));
+    }
+    Ok(Collected { index, tape })
+}
+
+/// What an operator left, where neither of its APIs is served.
+async fn left(reader: &Reader<'_>, wish: &Wish, now: Timestamp) -> (Cluster, Vec<Noted>) {
+    let nodes = reader.nodes().await;
+    let mut parts = Parts {
+        skyhooks: [Read::Ok(Vec::new()), Read::Ok(Vec::new())],
+        ..Parts::default()
+    };
+    let mut sources = parts.outcomes();
+    let noted = sources.iter_mut().find(|source| source.name == "nodes");
+    if let Some(noted) = noted {
+        *noted = Noted::of("nodes", &nodes.count());
+    }
+    (Parts::of_leftovers(nodes, wish.api, now), sources)
+}
+
+/// The definitions of the operator's resources, those that are there.
+async fn definitions(client: &kube::Client, recorder: Recorder<'_>) -> Noted {
+    let names = Generation::ALL
+        .into_iter()
+        .flat_map(|g| [g.resource(), format!("deploymentpolicies.{}", g.group())]);
+    let mut segment = recorder.tape.begin(CRDS_FILE);
+    segment.is_of("apiextensions.k8s.io/v1", "CustomResourceDefinitionList");
+    let mut found = 0;
+    for name in names {
+        let path = format!("{CRDS}/{name}");
+        let answer = recorder.within(get(client, &path)).await;
+        let whole = |body: &[u8]| {
+            let object: Result<Value, _> = serde_json::from_slice(body);
+            let object = object.ok().filter(|o| o["metadata"]["name"] == *name);
+            object.ok_or_else(|| Failure::Malformed("the answer is not such an object".to_owned()))
+        };
+        match answer.and_then(|body| whole(&body)) {
+            Ok(object) => {
+                found += 1;
+                segment.add(Keep::Whole, object);
+            }
+            Err(failure) if failure.is_absence() => {}
+            Err(failure) => {
+                return Noted::of("definitions", &Read::Unreadable(failure.into()));
+            }
+        }
+    }
+    segment.keep();
+    Noted::of("definitions", &Read::Ok(found))
+}
+
+/// Notes what there was no room for.
+fn leave_out(index: &mut Index, tape: &Tape) {
+    let left_out = tape.left_out();
+    let why = format!(
+        "left out: it does not fit into {} MiB",
+        tape.limits().size.div_ceil(1 << 20)
+    );
+    let mut parts = Parts::default();
+    let mut files: Vec<(&str, Vec<String>)> = parts
+        .pieces()
+        .into_iter()
+        .map(|(name, files, _)| (name, files))
+        .collect();
+    files.push(("definitions", vec![CRDS_FILE.to_owned()]));
+    for (name, files) in files {
+        if !files.iter().any(|file| left_out.contains(file)) {
+            continue;
+        }
+        let mut sources = index.sources.iter_mut();
+        if let Some(source) = sources.find(|s| s.name == name && s.outcome.is_whole()) {
+            source.leave_out(&why);
+        }
+    }
+}

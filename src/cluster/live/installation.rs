@@ -1,0 +1,84 @@
+//! What is read of an installation beside what it works on.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::list::List;
+use super::request::{Failure, get};
+use crate::api::Generation;
+use crate::cluster::installation::{Definition, Installation, Lease};
+use crate::cluster::{Cluster, Read};
+
+/// Reads it. The operator's namespace is where its Deployments were found.
+pub async fn read(client: &kube::Client, cluster: &Cluster) -> Installation {
+    let (server, definitions, leases) =
+        futures::join!(server(client), definitions(client), leases(client, cluster));
+    Installation {
+        server: answer(server),
+        definitions: answer(definitions),
+        leases: match leases {
+            Some(leases) => answer(leases),
+            None => Read::NotAsked,
+        },
+    }
+}
+
+fn answer<T>(result: Result<T, Failure>) -> Read<T> {
+    match result {
+        Ok(value) => Read::Ok(value),
+        Err(failure) => Read::Unreadable(failure.into()),
+    }
+}
+
+async fn server(client: &kube::Client) -> Result<String, Failure> {
+    let version = object::<Value>(client, "/version").await?;
+    let version = version["gitVersion"].as_str();
+    version
+        .map(str::to_owned)
+        .ok_or_else(|| Failure::Malformed("it names no version".to_owned()))
+}
+
+async fn definitions(client: &kube::Client) -> Result<Vec<Definition>, Failure> {
+    let mut found = Vec::new();
+    for name in Generation::ALL.iter().flat_map(|g| Definition::names(*g)) {
+        let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
+        match object::<Definition>(client, &path).await {
+            Ok(definition) => found.push(definition),
+            Err(failure) if failure.is_absence() => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(found)
+}
+
+/// Nothing where it is not known in which namespace to look.
+async fn leases(client: &kube::Client, cluster: &Cluster) -> Option<Result<Vec<Lease>, Failure>> {
+    let operators = cluster.operators.items();
+    let namespaces = operators
+        .iter()
+        .filter_map(|d| d.metadata.namespace.as_deref());
+    let namespaces: BTreeSet<&str> = namespaces.collect();
+    if namespaces.is_empty() {
+        return None;
+    }
+    let mut found = Vec::new();
+    for namespace in namespaces {
+        let list = List::inside("/apis/coordination.k8s.io/v1", namespace, "leases", "lease");
+        match list.read::<Lease>(client).await {
+            Ok(leases) => found.extend(leases.into_iter().filter(|l| l.is_operators(operators))),
+            Err(failure) => return Some(Err(failure)),
+        }
+    }
+    Some(Ok(found))
+}
+
+async fn object<T: for<'de> Deserialize<'de>>(
+    client: &kube::Client,
+    path: &str,
+) -> Result<T, Failure> {
+    let body = get(client, path).await?;
+    serde_json::from_slice(&body)
+        .map_err(|error| Failure::Malformed(format!("the answer makes no sense: {error}")))
+}

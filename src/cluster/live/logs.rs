@@ -1,0 +1,210 @@
+//! The logs that say why something does not go on: of containers that fail or hang, and of the operator.
+
+use std::collections::BTreeSet;
+
+use futures::StreamExt;
+
+use super::list::List;
+use super::log::{Log, LogError, Request};
+use super::record::Recorder;
+use super::request::Failure;
+use super::sources::Reader;
+use crate::cluster::capture::Outcome;
+use crate::cluster::capture::index::{Log as Noted, Source};
+use crate::cluster::operator::MANAGER_LABEL;
+use crate::cluster::pod::ContainerStatus;
+use crate::cluster::read::Read;
+use crate::cluster::{Cluster, Pod};
+
+/// Pods of packages whose logs are read.
+const MOST_PODS: usize = 200;
+/// Logs that are read at once.
+const AT_ONCE: usize = 8;
+/// Bytes of one log that are kept.
+const MOST_BYTES: usize = 1 << 20;
+/// How many times the lines of others the operator's log may have.
+const OPERATORS: u64 = 10;
+/// The length to which names are cut in paths.
+const NAME: usize = 60;
+
+/// Reads them; gives what became of each, and of the whole.
+pub(super) async fn read(
+    reader: &Reader<'_>,
+    recorder: Recorder<'_>,
+    cluster: &Cluster,
+    lines: u64,
+) -> (Vec<Noted>, Vec<Source>) {
+    let operators = operators(reader, recorder, cluster).await;
+    let mut wanted: Vec<Request> = Vec::new();
+    for pod in operators.iter().flatten() {
+        wanted.extend(of_operator(pod, lines * OPERATORS));
+    }
+    let mut pods: Vec<&Pod> = cluster.pods.items().iter().filter(|p| tells(p)).collect();
+    pods.sort_by_key(|pod| (pod.trouble().is_none(), pod.path()));
+    let beyond = pods.len().saturating_sub(MOST_PODS);
+    for pod in pods.into_iter().take(MOST_PODS) {
+        wanted.extend(of_package(pod, lines));
+    }
+    let mut logs: Vec<Noted> = futures::stream::iter(wanted.into_iter().enumerate())
+        .map(|(number, request)| one(reader.client, recorder, number, request))
+        .buffered(AT_ONCE)
+        .filter_map(|noted| async { noted })
+        .collect()
+        .await;
+    logs.sort_by(|a, b| a.file.cmp(&b.file));
+    let mut noted = Source::of(
+        "logs",
+        &Read::Ok(logs.iter().filter(|l| l.file.is_some()).count()),
+    );
+    if beyond > 0 {
+        noted.message = Some(format!("the logs of {beyond} more pods were not read"));
+    }
+    let operators = match operators {
+        Ok(pods) => Read::Ok(pods.len()),
+        Err(failure) => Read::Unreadable(failure.into()),
+    };
+    (logs, vec![Source::of("operator-pods", &operators), noted])
+}
+
+/// The pods that run the operator.
+async fn operators(
+    reader: &Reader<'_>,
+    recorder: Recorder<'_>,
+    cluster: &Cluster,
+) -> Result<Vec<Pod>, Failure> {
+    let deployments = cluster.operators.items().iter();
+    let mut namespaces: BTreeSet<&str> = deployments
+        .filter_map(|d| d.metadata.namespace.as_deref())
+        .collect();
+    namespaces.extend(reader.namespace);
+    let (key, value) = MANAGER_LABEL;
+    let mut pods = Vec::new();
+    for namespace in namespaces {
+        let list = List::inside("/api/v1", namespace, "pods", "pod");
+        let list = list.labelled(&format!("{key}={value}"));
+        pods.extend(
+            recorder
+                .list::<Pod>(reader.client, &list, &|_| true)
+                .await?,
+        );
+    }
+    Ok(pods)
+}
+
+/// Whether the logs of a pod say something: it failed, or is at work.
+fn tells(pod: &Pod) -> bool {
+    pod.trouble().is_some() || pod.status.phase == "Failed" || pod.running().is_some()
+}
+
+fn request(pod: &Pod, status: &ContainerStatus, lines: u64, previous: bool) -> Request {
+    Request {
+        namespace: pod.metadata.namespace.clone().unwrap_or_default(),
+        pod: pod.name().to_owned(),
+        container: status.name.clone(),
+        previous,
+        timestamps: true,
+        tail: Some(lines),
+        ..Request::default()
+    }
+}
+
+fn of_operator(pod: &Pod, lines: u64) -> Vec<Request> {
+    let statuses = pod.status.container_statuses.iter();
+    let both = statuses.flat_map(|status| {
+        let before = status.last_state.terminated.is_some();
+        let runs = [(true, false), (before, true)].into_iter();
+        runs.filter(|(there, _)| *there)
+            .map(move |(_, previous)| request(pod, status, lines, previous))
+    });
+    both.collect()
+}
+
+/// Of containers that run or failed, this time or the time before.
+fn of_package(pod: &Pod, lines: u64) -> Vec<Request> {
+    let mut requests = Vec::new();
+    let statuses = &pod.status.init_container_statuses;
+    for status in statuses.iter().chain(&pod.status.container_statuses) {
+        let failed = status
+            .state
+            .terminated
+            .as_ref()
+            .is_some_and(|t| t.exit_code != 0);
+        let at_work =
+            status.state.running.is_some() && statuses.iter().any(|s| s.name == status.name);
+        if failed || at_work {
+            requests.push(request(pod, status, lines, false));
+        }
+        if status
+            .last_state
+            .terminated
+            .as_ref()
+            .is_some_and(|t| t.exit_code != 0)
+        {
+            requests.push(request(pod, status, lines, true));
+        }
+    }
+    requests
+}
+
+/// Reads one log and keeps it; nothing where there is none.
+async fn one(
+    client: &kube::Client,
+    recorder: Recorder<'_>,
+    number: usize,
+    request: Request,
+) -> Option<Noted> {
+    let log = tokio::time::timeout_at(recorder.deadline, text(client, &request)).await;
+    let mut noted = Noted {
+        outcome: Outcome::Read,
+        message: None,
+        file: None,
+        namespace: request.namespace,
+        pod: request.pod,
+        container: request.container,
+        previous: request.previous,
+    };
+    let (outcome, message) = match log {
+        Ok(Ok(text)) => {
+            let file = file(number, &noted);
+            if recorder
+                .tape
+                .keep_log(&file, &recorder.tape.masks.log(&text))
+            {
+                noted.file = Some(file);
+                return Some(noted);
+            }
+            (Outcome::LeftOut, "there was no room for it".to_owned())
+        }
+        Ok(Err(error)) if error.nothing_there() => return None,
+        Ok(Err(error)) if error.code == Some(403) => (Outcome::Refused, error.why),
+        Ok(Err(error)) => (Outcome::Failed, error.why),
+        Err(_) => (Outcome::Failed, recorder.too_late()),
+    };
+    noted.outcome = outcome;
+    noted.message = Some(recorder.tape.masks.words(&message));
+    Some(noted)
+}
+
+/// What is kept of a log: its last lines, and of these the first bytes.
+async fn text(client: &kube::Client, request: &Request) -> Result<String, LogError> {
+    let mut log = Log::open(client, request).await?;
+    let mut bytes = Vec::new();
+    while bytes.len() < MOST_BYTES
+        && let Some(chunk) = log.chunk().await?
+    {
+        bytes.extend_from_slice(&chunk);
+    }
+    bytes.truncate(MOST_BYTES);
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn file(number: usize, log: &Noted) -> String {
+    let cut = |name: &str| name.chars().take(NAME).collect::<String>();
+    let previous = if log.previous { ".previous" } else { "" };
+    format!(
+        "logs/{}/{}/{number:03}-{}{previous}.log",
+        cut(&log.namespace),
+        cut(&log.pod),
+        cut(&log.container)
+    )
+}

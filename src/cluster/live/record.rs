@@ -1,0 +1,91 @@
+//! Lists that are kept as they are read, in a time that is given.
+
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
+
+use super::list::List;
+use super::request::Failure;
+use crate::api::{Generation, State, Status};
+use crate::cluster::Node;
+use crate::cluster::capture::{Keep, Tape};
+
+/// Where what is read goes, and until when there is time.
+#[derive(Clone, Copy)]
+pub(super) struct Recorder<'a> {
+    pub tape: &'a Tape,
+    pub patience: Duration,
+    pub deadline: Instant,
+}
+
+impl<'a> Recorder<'a> {
+    pub fn new(tape: &'a Tape, patience: Duration) -> Recorder<'a> {
+        Recorder {
+            tape,
+            patience,
+            deadline: Instant::now() + patience,
+        }
+    }
+
+    /// Reads a list, of whose items these are kept.
+    pub async fn list<T: DeserializeOwned>(
+        &self,
+        client: &kube::Client,
+        list: &List,
+        keep: &(dyn Fn(&T) -> bool + Sync),
+    ) -> Result<Vec<T>, Failure> {
+        let keep = |item: &T| match keep(item) {
+            true => Keep::Whole,
+            false => Keep::Not,
+        };
+        self.within(list.record(client, self.tape, &keep, || {}))
+            .await
+    }
+
+    /// Reads the nodes. Those with something to tell are kept whole, the others as far as was asked for.
+    pub async fn nodes(&self, client: &kube::Client, list: &List) -> Result<Vec<Node>, Failure> {
+        let keep = |node: &Node| self.tape.node(tells(node));
+        let anew = || self.tape.recount_nodes();
+        self.within(list.record(client, self.tape, &keep, anew))
+            .await
+    }
+
+    /// What comes of a request in the time that is left.
+    pub async fn within<T>(
+        &self,
+        request: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        self.in_time(request).await?
+    }
+
+    /// What comes of anything in the time that is left.
+    pub async fn in_time<T>(&self, request: impl Future<Output = T>) -> Result<T, Failure> {
+        let late = |_| Failure::Malformed(self.too_late());
+        timeout_at(self.deadline, request).await.map_err(late)
+    }
+
+    pub fn too_late(&self) -> String {
+        format!("it took longer than {} s", self.patience.as_secs_f32())
+    }
+}
+
+/// Whether a node is not just done, or free of the operator.
+fn tells(node: &Node) -> bool {
+    let done = |state: &State| matches!(state, State::Complete | State::Skipped);
+    let quiet = |generation: &Generation| {
+        let keys = node.keys(*generation);
+        keys.auto_taints.is_empty()
+            && !keys.runtime_required_cordon
+            && keys.ignore.is_none()
+            && keys.skyhooks.values().all(|on| {
+                !on.is_malformed()
+                    && !on.cordon
+                    && on.drain_start.is_none()
+                    && on.drain_blocked.is_none()
+                    && on.status.as_ref().is_none_or(|s| *s == Status::Complete)
+                    && on.entries().iter().all(|e| done(&e.state))
+            })
+    };
+    node.unschedulable || !node.ready() || !Generation::ALL.iter().all(quiet)
+}

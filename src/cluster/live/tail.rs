@@ -1,0 +1,71 @@
+//! The last lines of a log.
+
+use std::collections::VecDeque;
+
+use super::log::{Log, LogError, Request};
+use crate::cluster::attempts::Piece;
+
+/// What is read of one log at the most; where lines are so long the last of them are not reached.
+const MOST: usize = 1024 * 1024;
+
+impl Piece {
+    /// All of it.
+    pub fn request(&self) -> Request {
+        Request {
+            namespace: self.namespace.clone(),
+            pod: self.pod.clone(),
+            container: self.container.clone(),
+            previous: self.previous,
+            ..Request::default()
+        }
+    }
+}
+
+/// The last lines of the first of these logs that holds any, and which of them that is.
+///
+/// # Errors
+///
+/// The first log that could not be read; what is gone is no error.
+pub async fn tail(
+    client: &kube::Client,
+    pieces: &[Piece],
+    lines: usize,
+) -> Result<Option<(usize, Vec<String>)>, LogError> {
+    let mut failed = None;
+    for (at, piece) in pieces.iter().enumerate() {
+        match last_lines(client, piece, lines).await {
+            Ok(found) if found.is_empty() => {}
+            Ok(found) => return Ok(Some((at, found))),
+            Err(error) if error.nothing_there() => {}
+            Err(error) => {
+                failed.get_or_insert(error);
+            }
+        }
+    }
+    failed.map_or(Ok(None), Err)
+}
+
+async fn last_lines(
+    client: &kube::Client,
+    piece: &Piece,
+    lines: usize,
+) -> Result<Vec<String>, LogError> {
+    let request = Request {
+        tail: u64::try_from(lines).ok(),
+        ..piece.request()
+    };
+    let mut log = Log::open(client, &request).await?;
+    let mut last = VecDeque::new();
+    let mut read = 0;
+    while let Some(line) = log.line().await? {
+        read += line.len();
+        last.push_back(String::from_utf8_lossy(&line).into_owned());
+        if last.len() > lines {
+            last.pop_front();
+        }
+        if read > MOST {
+            break;
+        }
+    }
+    Ok(last.into())
+}

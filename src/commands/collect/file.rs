@@ -1,0 +1,99 @@
+//! Where the capture goes: a file of one's own, whole or not at all, or standard output.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::Builder;
+
+use crate::error::{Error, Exit, Result};
+
+pub enum Target {
+    Stdout,
+    File(File),
+}
+
+pub struct File {
+    pub path: PathBuf,
+    force: bool,
+    /// A device or a pipe, which is written to rather than replaced.
+    stream: bool,
+}
+
+impl Target {
+    /// Looks whether there may be written, before anything is read.
+    ///
+    /// # Errors
+    ///
+    /// A file is there already, or the folder is not.
+    pub fn of(path: PathBuf, force: bool) -> Result<Target> {
+        if path == Path::new("-") {
+            return Ok(Target::Stdout);
+        }
+        let there = std::fs::metadata(&path).ok();
+        let stream = there.as_ref().is_some_and(|m| !m.is_file() && !m.is_dir());
+        let shown = path.display();
+        if there.as_ref().is_some_and(std::fs::Metadata::is_dir) {
+            return Err(Error::failed(format!(
+                "{shown} is a folder; name a file in it"
+            )));
+        }
+        if there.is_some() && !stream && !force {
+            return Err(Error {
+                exit: Exit::Refused,
+                ..Error::failed(format!("{shown} is there already; nothing was read"))
+            }
+            .hint("--force overwrites it, and -o FILE names another"));
+        }
+        if !folder(&path).is_dir() {
+            let folder = folder(&path).display();
+            return Err(Error::failed(format!(
+                "cannot write {shown}: there is no folder {folder}"
+            )));
+        }
+        Ok(Target::File(File {
+            path,
+            force,
+            stream,
+        }))
+    }
+}
+
+impl File {
+    /// Writes what `fill` writes.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written; then nothing of it is there.
+    pub fn fill(&self, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<u64>) -> Result<u64> {
+        let failed = |error: std::io::Error| {
+            Error::failed(format!("cannot write {}: {error}", self.path.display()))
+        };
+        if self.stream {
+            let file = std::fs::OpenOptions::new().write(true).open(&self.path);
+            return fill(&mut file.map_err(failed)?).map_err(failed);
+        }
+        // It is for nobody else to read from its first byte on.
+        let draft = Builder::new()
+            .prefix(".skyhook-")
+            .tempfile_in(folder(&self.path))
+            .map_err(failed)?;
+        let mut out = BufWriter::new(draft.as_file());
+        let size = fill(&mut out).map_err(failed)?;
+        out.flush().map_err(failed)?;
+        drop(out);
+        draft.as_file().sync_all().map_err(failed)?;
+        let placed = match self.force {
+            true => draft.persist(&self.path),
+            false => draft.persist_noclobber(&self.path),
+        };
+        placed.map_err(|error| failed(error.error))?;
+        Ok(size)
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}

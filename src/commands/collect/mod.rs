@@ -1,0 +1,140 @@
+mod file;
+mod summary;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use self::file::Target;
+use crate::args::duration::duration;
+use crate::args::size::size;
+use crate::cluster::Source;
+use crate::cluster::capture::{Limits, archive};
+use crate::cluster::live::{Collected, Wish};
+use crate::commands::shared::command::command;
+use crate::ctx::{Ctx, now};
+use crate::error::{Error, Exit, Result};
+use crate::view::OutputFormat;
+
+/// As good as for ever.
+const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Write all that diagnosing takes into one file
+///
+/// The file is for somebody without access to the cluster: with --from, `diagnose stuck`, `status`, `package status` and
+/// `leftovers` say of it what they would have said of the cluster. It is a .tar.gz of nodes, custom resources and their
+/// policies, the operator's Deployment, pods, Jobs, events, disruption budgets, webhooks and what answers them, the
+/// definitions of the custom resources, the logs of containers that fail or run, those of the operator, and the versions
+/// of all.
+///
+/// What the server refuses or fails to give is noted in index.json, and the rest goes on: who reads the file is told
+/// what was not checked. Values of environments, data of ConfigMaps and what looks like a credential are replaced by
+/// placeholders, like ones by like ones. Names, labels, images and messages stay: look through it before it leaves your
+/// hands.
+///
+/// It is written whole or not at all, for your eyes alone (mode 0600), and its path is printed. Exits with 4 if
+/// something is missing from it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook collect
+  kubectl skyhook collect -o ticket-4711.tar.gz
+  kubectl skyhook diagnose stuck --from ticket-4711.tar.gz")]
+pub struct Args {
+    /// The file to write, or - for standard output; by default skyhook-TIME.tar.gz
+    // It takes the place of the flag that all commands have, by its name.
+    #[arg(id = "format", short = 'o', long = "output", value_name = "FILE", value_parser = named)]
+    output: Option<OutputFormat>,
+
+    /// Overwrite the file if it is there
+    #[arg(long)]
+    force: bool,
+
+    /// The largest file to write; what matters least is left out, and named
+    ///
+    /// Events are left out first, then config maps, budgets and webhooks, then pods; custom resources last.
+    #[arg(long, value_name = "SIZE", default_value = "100Mi", value_parser = size)]
+    max_size: u64,
+
+    /// Keep only so many nodes whole of those with nothing to tell; the others without images and foreign annotations
+    ///
+    /// Nodes that fail, wait, are cordoned or are not ready are always whole. Reports do not change by it.
+    #[arg(long, value_name = "NODES")]
+    sample_nodes: Option<usize>,
+
+    /// The last lines of each log; the operator's has ten times as many
+    #[arg(long, value_name = "LINES", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    tail: u64,
+
+    /// How long it may take; what is not read by then is noted as missing; 0 is for ever
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
+    timeout: Duration,
+}
+
+command! {
+    "collect": Args => run,
+    needs: Source::ALL,
+    gets: &[
+        ("", "pods/log"),
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ],
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let target = Target::of(args.path()?, args.force)?;
+    let wish = Wish {
+        limits: Limits {
+            size: args.max_size,
+            nodes: args.sample_nodes,
+        },
+        patience: match args.timeout {
+            Duration::ZERO => FOR_EVER,
+            some => some,
+        },
+        lines: args.tail,
+        api: None,
+        namespace: None,
+        tool: format!("v{}", env!("CARGO_PKG_VERSION")),
+    };
+    let Collected { mut index, tape } = ctx.collect(wish).await?;
+    let (reels, logs) = tape.into_reels();
+    index.files = reels.iter().map(|(file, _)| file.clone()).collect();
+    let size = match target {
+        Target::Stdout => {
+            let mut bytes = Vec::new();
+            let size = archive::write(&mut bytes, &index, reels, &logs);
+            ctx.pour(&bytes)?;
+            size.map_err(|error| Error::failed(format!("cannot write it: {error}")))?
+        }
+        Target::File(file) => {
+            let size = file.fill(|out| archive::write(out, &index, reels, &logs))?;
+            ctx.print(&format!("{}\n", file.path.display()))?;
+            size
+        }
+    };
+    ctx.note(summary::of(&index, size));
+    Ok(match index.is_whole() {
+        true => Exit::Done,
+        false => Exit::Partly,
+    })
+}
+
+impl Args {
+    fn path(&self) -> Result<PathBuf> {
+        match &self.output {
+            Some(OutputFormat::File(path)) => Ok(path.clone()),
+            None | Some(OutputFormat::Table) => {
+                let time = now().strftime("%Y%m%d-%H%M%S");
+                Ok(PathBuf::from(format!("skyhook-{time}.tar.gz")))
+            }
+            Some(_) => Err(Error::usage(
+                "-o of collect names a file, and stands behind its name: collect -o FILE",
+            )),
+        }
+    }
+}
+
+fn named(text: &str) -> std::result::Result<OutputFormat, String> {
+    match text {
+        "" => Err("expected a file, or -".to_owned()),
+        path => Ok(OutputFormat::File(PathBuf::from(path))),
+    }
+}

@@ -1,0 +1,102 @@
+mod checks;
+mod outcome;
+mod page;
+mod versions;
+
+use std::time::Duration;
+
+use self::checks::checks;
+use self::page::Page;
+use crate::args::duration::duration;
+use crate::cluster::{Cluster, Source};
+use crate::commands::shared::command::command;
+use crate::ctx::{Ctx, interrupt};
+use crate::error::{Exit, Result};
+use crate::rules::{Rule, Scope};
+
+/// Look whether the installation itself is sound
+///
+/// Goes from the outside to the inside: the API server, the definitions of the kinds, the operator and who leads, what
+/// you may read, the admission webhooks and their certificates, versions that do not go together, settings and sizes
+/// that stop the operator. Each line that is not good has a hint. What could not be looked at is said.
+///
+/// Exits with 2 if something is wrong, and else with 1 if the cluster withheld something. Warnings do not count.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook diagnose check
+
+  # After an installation: until all is well, or five minutes are over
+  kubectl skyhook diagnose check --wait --timeout 5m")]
+pub struct Args {
+    /// Look again until nothing is wrong
+    #[arg(long)]
+    wait: bool,
+
+    /// How long to look again; 0 looks for ever
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration, requires = "wait")]
+    timeout: Duration,
+}
+
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_secs(2);
+
+command! {
+    "diagnose check": Args => run,
+    needs: needs(),
+    gets: &[("apiextensions.k8s.io", "customresourcedefinitions")],
+    lists: &[("coordination.k8s.io", "leases")],
+    prints: { "Check": page::Document },
+}
+
+/// The rules that are about the installation, rather than about what it works on.
+fn rules() -> Vec<&'static Rule> {
+    let all = crate::rules::ALL.iter().copied();
+    all.filter(|rule| rule.code.starts_with("SKY5")).collect()
+}
+
+/// All that other commands look at: whether it may be read is a part of the answer.
+fn needs() -> Vec<Source> {
+    Scope::default().needs()
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    if !args.wait {
+        let page = look(ctx).await?;
+        ctx.show(&page)?;
+        return Ok(page.exit());
+    }
+    let interrupted = interrupt();
+    let over = async {
+        match args.timeout.is_zero() {
+            true => std::future::pending().await,
+            false => tokio::time::sleep(args.timeout).await,
+        }
+    };
+    let mut last = look(ctx).await?;
+    let mut ended = Some(Exit::TimedOut);
+    {
+        let again = async {
+            while !last.sound() {
+                tokio::time::sleep(PAUSE).await;
+                // A server that is away for a while is looked at again.
+                if let Ok(page) = look(ctx).await {
+                    last = page;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = interrupted => ended = Some(Exit::Interrupted),
+            () = again => ended = None,
+            () = over => {}
+        }
+    }
+    ctx.show(&last)?;
+    Ok(ended.unwrap_or_else(|| last.exit()))
+}
+
+async fn look(ctx: &mut Ctx) -> Result<Page> {
+    let cluster: Cluster = ctx.load(&needs()).await?;
+    let installation = ctx.installation(&cluster).await;
+    Ok(Page::new(&cluster, checks(&cluster, &installation)))
+}

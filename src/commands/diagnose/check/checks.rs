@@ -1,0 +1,285 @@
+//! What is looked at, in its order. Pure.
+
+use super::outcome::{Check, Outcome};
+use super::versions::{certificates, image_and_chart, operator_and_api, uninstall};
+use super::{needs, rules};
+use crate::cluster::installation::{Definition, Installation};
+use crate::cluster::{Cluster, Deployment, Read, Source};
+use crate::rules::{Finding, Scope, diagnose};
+use crate::view::{age, list, plural};
+
+pub fn checks(cluster: &Cluster, installation: &Installation) -> Vec<Check> {
+    let findings = diagnose(
+        cluster,
+        &Scope {
+            rules: rules(),
+            ..Scope::default()
+        },
+    );
+    let findings = &findings.findings;
+    let mut checks = vec![server(installation), definitions(cluster, installation)];
+    checks.extend(operator(cluster, findings));
+    checks.push(leader(cluster, installation));
+    checks.push(rights(cluster));
+    checks.push(webhooks(cluster, findings));
+    checks.push(certificates(cluster));
+    checks.push(image_and_chart(cluster));
+    checks.push(operator_and_api(cluster));
+    checks.push(uninstall(cluster, installation));
+    checks.push(settings(cluster, findings));
+    checks.push(sizes(cluster, findings));
+    checks
+}
+
+fn server(installation: &Installation) -> Check {
+    let (about, title) = ("server", "the API server answers");
+    match &installation.server {
+        Read::Ok(version) => Check::new(
+            about,
+            title,
+            Outcome::Good,
+            format!("it is Kubernetes {version}"),
+        ),
+        Read::Unreadable(why) => Check::unread(about, title, why),
+        Read::NotAsked => Check::new(about, title, Outcome::NotChecked, "files are read"),
+    }
+}
+
+fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
+    let (about, title) = (
+        "definitions",
+        "the kinds of the operator are defined and served",
+    );
+    let found = match &installation.definitions {
+        Read::Ok(found) => found,
+        Read::Unreadable(why) => return Check::unread(about, title, why),
+        Read::NotAsked => return Check::not_asked(about, title, cluster),
+    };
+    let generation = cluster.generation();
+    let mut wrong = Vec::new();
+    for name in Definition::names(generation) {
+        match found.iter().find(|d| d.metadata.name == name) {
+            None => wrong.push(format!("{name} is not there")),
+            Some(definition) if !definition.established() => {
+                wrong.push(format!("{name} is not established"));
+            }
+            Some(definition) if definition.served().is_empty() => {
+                wrong.push(format!("{name} is served in no version"));
+            }
+            Some(_) => {}
+        }
+    }
+    if !wrong.is_empty() {
+        return Check::new(about, title, Outcome::Error, list(&wrong))
+            .hint("install the definitions of the chart that the operator is of");
+    }
+    let versions = found
+        .iter()
+        .map(|d| format!("{} ({})", d.metadata.name, list(&d.served())));
+    Check::new(
+        about,
+        title,
+        Outcome::Good,
+        list(&versions.collect::<Vec<_>>()),
+    )
+}
+
+fn operator(cluster: &Cluster, findings: &[Finding]) -> Vec<Check> {
+    let (about, title) = ("operator", "the operator runs");
+    let operators = match &cluster.operators {
+        Read::Ok(operators) => operators,
+        Read::Unreadable(why) => return vec![Check::unread(about, title, why)],
+        Read::NotAsked => return vec![Check::not_asked(about, title, cluster)],
+    };
+    if let Some(check) = Check::by(about, title, findings, &["SKY501"]) {
+        return vec![check];
+    }
+    if operators.is_empty() {
+        let check = Check::new(about, title, Outcome::Error, "no deployment runs it");
+        return vec![check.hint("kubectl get deployments -A -l control-plane=controller-manager")];
+    }
+    operators
+        .iter()
+        .map(|d| replicas(d, about, title))
+        .collect()
+}
+
+fn replicas(deployment: &Deployment, about: &str, title: &str) -> Check {
+    let wanted = deployment.spec.replicas.unwrap_or(1);
+    let (status, meta) = (&deployment.status, &deployment.metadata);
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let version = deployment.operator_version();
+    let version = version.map_or("of unknown version".to_owned(), |v| v.to_string());
+    let says = format!(
+        "deployment {namespace}/{}, {version}, {} of {wanted} available",
+        meta.name, status.available_replicas
+    );
+    let describe = format!("kubectl describe deployment,pods -n {namespace}");
+    if status.observed_generation.is_none() {
+        return Check::new(
+            about,
+            title,
+            Outcome::NotChecked,
+            format!("{says}; no controller has looked at it"),
+        );
+    }
+    match status.available_replicas {
+        0 => Check::new(about, title, Outcome::Error, says).hint(describe),
+        n if n < wanted => Check::new(about, title, Outcome::Warning, says).hint(describe),
+        _ => Check::new(about, title, Outcome::Good, says),
+    }
+}
+
+fn leader(cluster: &Cluster, installation: &Installation) -> Check {
+    let (about, title) = ("operator", "a replica leads");
+    let leases = match &installation.leases {
+        Read::Ok(leases) => leases,
+        Read::Unreadable(why) => return Check::unread(about, title, why),
+        Read::NotAsked => return Check::not_asked(about, title, cluster),
+    };
+    let Some(lease) = leases.iter().max_by_key(|l| l.spec.renew_time) else {
+        let elects = cluster
+            .operators
+            .items()
+            .iter()
+            .find_map(|d| d.env("LEADER_ELECTION"));
+        return match elects {
+            Some("false") => {
+                Check::new(about, title, Outcome::Good, "it is told to elect no leader")
+            }
+            _ => Check::new(about, title, Outcome::Warning, "there is no lease")
+                .hint("see the log of the operator; without leader election there is none"),
+        };
+    };
+    let name = &lease.metadata.name;
+    let Some(since_renewed) = lease.age(cluster.taken_at) else {
+        return Check::new(
+            about,
+            title,
+            Outcome::Warning,
+            format!("lease {name} was never renewed"),
+        );
+    };
+    let holder = lease.spec.holder_identity.as_deref().unwrap_or_default();
+    let since = age(lease.spec.renew_time, cluster.taken_at);
+    if since_renewed < -lease.patience() {
+        return Check::new(
+            about,
+            title,
+            Outcome::NotChecked,
+            format!("lease {name} is renewed in the future: the clocks differ"),
+        )
+        .hint("set the clock of this machine, or that of the node of the operator");
+    }
+    if since_renewed > lease.patience() {
+        return Check::new(
+            about,
+            title,
+            Outcome::Error,
+            format!("lease {name} was last renewed {since} ago, by {holder:?}"),
+        )
+        .hint("see the log of the operator; where its replicas hang, restart them");
+    }
+    match holder.is_empty() {
+        true => Check::new(
+            about,
+            title,
+            Outcome::Error,
+            format!("nobody holds lease {name}"),
+        )
+        .hint("see the log of the operator"),
+        false => Check::new(
+            about,
+            title,
+            Outcome::Good,
+            format!("{holder} holds lease {name}, renewed {since} ago"),
+        ),
+    }
+}
+
+/// What this program reads may be read. What it takes to change something is asked when it is changed.
+fn rights(cluster: &Cluster) -> Check {
+    let (about, title) = ("rights", "you may read what the rules look at");
+    let mut refused = Vec::new();
+    let mut failed = Vec::new();
+    for source in needs() {
+        match cluster.source(source) {
+            Read::Unreadable(why) if why.is_forbidden() => refused.push(source.to_string()),
+            Read::Unreadable(why) => failed.push(format!("{source}: {why}")),
+            Read::Ok(_) | Read::NotAsked => {}
+        }
+    }
+    let withheld = !refused.is_empty() || !failed.is_empty();
+    let check = if !refused.is_empty() {
+        Check::new(
+            about,
+            title,
+            Outcome::Warning,
+            format!("you may not read {}", list(&refused)),
+        )
+        .hint("kubectl skyhook rbac --for viewer")
+    } else if !failed.is_empty() {
+        Check::new(about, title, Outcome::NotChecked, list(&failed))
+    } else if cluster.from_files {
+        return Check::new(about, title, Outcome::NotChecked, "files are read");
+    } else {
+        Check::new(about, title, Outcome::Good, "all of it was read")
+    };
+    Check { withheld, ..check }
+}
+
+fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
+    let (about, title) = ("webhooks", "something answers the admission webhooks");
+    if let Some(check) = Check::by(about, title, findings, &["SKY505"]) {
+        return check;
+    }
+    match cluster.source(Source::Webhooks) {
+        Read::Ok(0) => Check::new(
+            about,
+            title,
+            Outcome::Good,
+            "there are none for custom resources",
+        ),
+        Read::Ok(n) => Check::new(about, title, Outcome::Good, plural(n, "configuration")),
+        Read::Unreadable(why) => Check {
+            withheld: !cluster.from_files,
+            ..Check::unread(about, title, &why)
+        },
+        Read::NotAsked => Check::not_asked(about, title, cluster),
+    }
+}
+
+fn settings(cluster: &Cluster, findings: &[Finding]) -> Check {
+    let (about, title) = ("custom resources", "none of them stops the operator");
+    let found = Check::by(about, title, findings, &["SKY502", "SKY503", "SKY504"]);
+    found.unwrap_or_else(|| {
+        of_skyhooks(
+            cluster,
+            about,
+            title,
+            "none has a name or a taint that does",
+        )
+    })
+}
+
+fn sizes(cluster: &Cluster, findings: &[Finding]) -> Check {
+    let (about, title) = ("custom resources", "they are small enough for etcd");
+    if let Some(check) = Check::by(about, title, findings, &["SKY506"]) {
+        return check;
+    }
+    let size = |s: &crate::api::Skyhook| serde_json::to_vec(&s.whole).map_or(0, |text| text.len());
+    let all = cluster.skyhooks.items().iter();
+    let says = match all.map(|s| (size(s), s.name())).max() {
+        Some((size, name)) => format!("the largest is {name}, of {} KiB", size.div_ceil(1024)),
+        None => "there are none".to_owned(),
+    };
+    of_skyhooks(cluster, about, title, &says)
+}
+
+fn of_skyhooks(cluster: &Cluster, about: &str, title: &str, says: &str) -> Check {
+    match &cluster.skyhooks {
+        Read::Ok(_) => Check::new(about, title, Outcome::Good, says),
+        Read::Unreadable(why) => Check::unread(about, title, why),
+        Read::NotAsked => Check::not_asked(about, title, cluster),
+    }
+}

@@ -1,0 +1,131 @@
+//! The checks, laid out.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::outcome::{Check, Outcome};
+use crate::cluster::Cluster;
+use crate::error::Exit;
+use crate::view::text::{self, Label, Text};
+use crate::view::{API_VERSION, View, list, plural};
+
+pub struct Page {
+    checks: Vec<Check>,
+    taken_at: String,
+}
+
+/// Whether an installation is sound.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document {
+    api_version: String,
+    /// Always `Check`.
+    kind: String,
+    /// Whether nothing is wrong; warnings do not count, nor what could not be looked at.
+    sound: bool,
+    /// From the outside to the inside.
+    checks: Vec<Check>,
+    taken_at: String,
+}
+
+impl Page {
+    pub fn new(cluster: &Cluster, checks: Vec<Check>) -> Page {
+        Page {
+            checks,
+            taken_at: cluster.taken_at.to_string(),
+        }
+    }
+
+    fn count(&self, outcome: Outcome) -> usize {
+        self.checks.iter().filter(|c| c.outcome == outcome).count()
+    }
+
+    /// Nothing is wrong, as far as it could be looked at.
+    pub fn sound(&self) -> bool {
+        self.count(Outcome::Error) == 0
+    }
+
+    pub fn exit(&self) -> Exit {
+        if !self.sound() {
+            Exit::Findings
+        } else if self.checks.iter().any(|c| c.withheld) {
+            Exit::Failed
+        } else {
+            Exit::Done
+        }
+    }
+
+    fn verdict(&self) -> Text {
+        let mut parts = Vec::new();
+        for (outcome, noun) in [(Outcome::Error, "error"), (Outcome::Warning, "warning")] {
+            match self.count(outcome) {
+                0 => {}
+                n => parts.push(plural(n, noun)),
+            }
+        }
+        match self.count(Outcome::NotChecked) {
+            0 => {}
+            n => parts.push(format!("{n} not checked")),
+        }
+        let found = match parts.is_empty() {
+            true => String::new(),
+            false => format!(": {}", list(&parts)),
+        };
+        let verdict = match (self.sound(), self.count(Outcome::NotChecked)) {
+            (false, _) => text::error("The installation is not sound"),
+            (true, 0) => text::good("The installation is sound"),
+            (true, _) => {
+                text::warning("Nothing wrong was found, but not everything could be checked")
+            }
+        };
+        let mut text = Text::new();
+        text.line(verdict + found);
+        text
+    }
+}
+
+impl View for Page {
+    fn blocks(&self, _wide: bool) -> Text {
+        let mut text = self.verdict();
+        let mut about = "";
+        for check in &self.checks {
+            if check.about != about {
+                about = &check.about;
+                text.blank().line(text::heading(about));
+            }
+            let (label, word) = match check.outcome {
+                Outcome::Good => (Label::Good, "ok"),
+                Outcome::Warning => (Label::Warning, "warning"),
+                Outcome::Error => (Label::Error, "error"),
+                Outcome::NotChecked => (Label::Warning, "not checked"),
+            };
+            let mut line = Text::new();
+            line.item(
+                "- ",
+                label.on(word) + ": " + check.title.as_str() + ": " + check.says.as_str(),
+            );
+            if let Some(hint) = &check.hint {
+                line.line(text::dim("  hint: ") + hint.as_str());
+            }
+            text.indented(2, line);
+        }
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        let wrong = self.checks.iter().filter(|c| c.outcome == Outcome::Error);
+        wrong.map(|c| format!("check/{}", c.about)).collect()
+    }
+
+    fn document(&self) -> Value {
+        let document = Document {
+            api_version: API_VERSION.to_owned(),
+            kind: "Check".to_owned(),
+            sound: self.sound(),
+            checks: self.checks.clone(),
+            taken_at: self.taken_at.clone(),
+        };
+        serde_json::to_value(document).expect("a document is plain data")
+    }
+}

@@ -1,0 +1,160 @@
+//! Certificates that expire, and versions that do not go together. Pure.
+
+use jiff::SignedDuration;
+
+use super::outcome::{Check, Outcome};
+use crate::api::{Generation, Version};
+use crate::cluster::certificate::first_end;
+use crate::cluster::installation::{Definition, Installation};
+use crate::cluster::{Cluster, Read};
+use crate::view::{age, list};
+
+/// A certificate that ends sooner is worth a word: the operator makes a new one a week before.
+const SOON: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+pub fn certificates(cluster: &Cluster) -> Check {
+    let (about, title) = ("webhooks", "their certificates are valid");
+    let configurations = match &cluster.admission.webhooks {
+        Read::Ok(configurations) => configurations,
+        Read::Unreadable(why) => return Check::unread(about, title, why),
+        Read::NotAsked => return Check::not_asked(about, title, cluster),
+    };
+    let own = configurations.iter().filter(|c| c.is_operators());
+    let bundles = own.flat_map(|c| {
+        let all = c.webhooks.iter();
+        all.map(move |w| (c.metadata.name.as_str(), w.client_config.bundle()))
+    });
+    let (mut first, mut unknown) = (None, None);
+    for (name, bundle) in bundles {
+        let end = match bundle {
+            Some(Ok(bundle)) => first_end(&bundle),
+            Some(Err(why)) => Err(why),
+            None => Err("it has no CA bundle yet".to_owned()),
+        };
+        match end {
+            Ok(end) if first.is_none_or(|(_, known)| end < known) => first = Some((name, end)),
+            Ok(_) => {}
+            Err(why) => unknown = unknown.or(Some(format!("{name}: {why}"))),
+        }
+    }
+    let now = cluster.taken_at;
+    let hint = "restart the operator: its leader makes a new certificate";
+    match (first, unknown) {
+        (Some((name, end)), _) if end < now => {
+            let says = format!("that of {name} has expired, {} ago", age(Some(end), now));
+            Check::new(about, title, Outcome::Error, says).hint(hint)
+        }
+        (Some((name, end)), _) if end < now + SOON => {
+            let says = format!("that of {name} expires on {}", end.strftime("%Y-%m-%d"));
+            Check::new(about, title, Outcome::Warning, says).hint(hint)
+        }
+        (_, Some(why)) => {
+            Check::new(about, title, Outcome::Warning, why).hint("see the log of the operator")
+        }
+        (Some((name, end)), None) => {
+            let says = format!(
+                "that of {name} is the first to expire, on {}",
+                end.strftime("%Y-%m-%d")
+            );
+            Check::new(about, title, Outcome::Good, says)
+        }
+        (None, None) => Check::new(about, title, Outcome::Good, "the operator has no webhooks"),
+    }
+}
+
+/// A tag that was set by hand leaves the chart's other parts behind.
+pub fn image_and_chart(cluster: &Cluster) -> Check {
+    let (about, title) = ("versions", "the operator is of the version of its chart");
+    let Some(operators) = cluster.operators.ok() else {
+        return Check::not_asked(about, title, cluster);
+    };
+    let mut seen = Vec::new();
+    for deployment in operators {
+        let label = deployment.metadata.labels.get("app.kubernetes.io/version");
+        let chart = label.and_then(|l| Version::parse(l));
+        let (Some(image), Some(chart)) = (deployment.operator_version(), chart) else {
+            continue;
+        };
+        if image != chart {
+            let says = format!("the image is of {image}, the chart of {chart}");
+            return Check::new(about, title, Outcome::Warning, says)
+                .hint("upgrade the chart rather than the image alone: the definitions and rights are its own");
+        }
+        let agent = deployment.env("AGENT_IMAGE");
+        let agent = agent.map_or(String::new(), |image| format!(", the agent is {image}"));
+        seen.push(format!("both are of {image}{agent}"));
+    }
+    match seen.is_empty() {
+        true => Check::new(
+            about,
+            title,
+            Outcome::NotChecked,
+            "the deployment does not say of which chart it is",
+        ),
+        false => Check::new(about, title, Outcome::Good, list(&seen)),
+    }
+}
+
+pub fn operator_and_api(cluster: &Cluster) -> Check {
+    let (about, title) = ("versions", "the API that is served is that of the operator");
+    let Some(version) = &cluster.ruling.operator_version else {
+        return Check::new(
+            about,
+            title,
+            Outcome::NotChecked,
+            "the version of the operator is not known",
+        );
+    };
+    let newer = version.at_least(0, 18);
+    let own = match newer {
+        true => Generation::NodeWright,
+        false => Generation::Skyhook,
+    };
+    let served = cluster.ruling.served.contains(&own);
+    let says = format!("operator {version} acts on {}", own.api_version());
+    match served {
+        true => Check::new(about, title, Outcome::Good, says),
+        false => Check::new(
+            about,
+            title,
+            Outcome::Error,
+            format!("{says}, which is not served"),
+        )
+        .hint("install the definitions of the chart that the operator is of"),
+    }
+}
+
+pub fn uninstall(cluster: &Cluster, installation: &Installation) -> Check {
+    let (about, title) = ("versions", "the definitions know what the operator knows");
+    let found = match &installation.definitions {
+        Read::Ok(found) => found,
+        Read::Unreadable(why) => return Check::unread(about, title, why),
+        Read::NotAsked => return Check::not_asked(about, title, cluster),
+    };
+    let Some(version) = &cluster.ruling.operator_version else {
+        return Check::new(
+            about,
+            title,
+            Outcome::NotChecked,
+            "the version of the operator is not known",
+        );
+    };
+    let [main, _] = Definition::names(cluster.generation());
+    let definition = found.iter().find(|d| d.metadata.name == main);
+    match definition.and_then(Definition::knows_uninstall) {
+        Some(false) if version.at_least(0, 16) => {
+            let says = format!(
+                "{main} has no packages.*.uninstall, so the server drops what is asked for there"
+            );
+            Check::new(about, title, Outcome::Warning, says)
+                .hint("apply the definitions of the operator's own version")
+        }
+        Some(_) => Check::new(about, title, Outcome::Good, "uninstall settings are kept"),
+        None => Check::new(
+            about,
+            title,
+            Outcome::NotChecked,
+            "the definition has no schema of packages",
+        ),
+    }
+}

@@ -1,0 +1,73 @@
+mod chain;
+mod page;
+mod relevant;
+mod step;
+
+use std::collections::BTreeSet;
+
+use self::chain::Chain;
+use self::page::Page;
+use crate::args::named;
+use crate::cluster::{Cluster, Read, Source};
+use crate::commands::shared::command::command;
+use crate::commands::shared::selection;
+use crate::ctx::Ctx;
+use crate::error::{Exit, Result};
+use crate::rules::{self, Scope, reason};
+
+/// Say why a node is not done
+///
+/// Goes through the custom resources that select the node, in the order in which they run, and says of each and of its
+/// packages where it stands: done, at work, failing, or what it waits for. Where nothing is wrong it says so, with the
+/// place of the node in the queue. What to do next comes last.
+///
+/// Exits with 2 if an error keeps the node from being done, and else with 1 if the cluster withheld something.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl skyhook diagnose node gpu-0001
+
+  # From files, without a cluster
+  kubectl skyhook diagnose node gpu-0001 --from capture.json")]
+pub struct Args {
+    /// The node
+    #[arg(value_name = "NODE", value_parser = named::node)]
+    node: String,
+}
+
+command! {
+    "diagnose node": Args => run,
+    needs: Scope::default().needs(),
+    prints: { "NodeDiagnosis": page::Document },
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let cluster = ctx.load(&Scope::default().needs()).await?;
+    selection::readable(&cluster, Source::Nodes)?;
+    selection::known_node(&cluster, &args.node)?;
+    let Some(page) = view(&cluster, &args.node) else {
+        return Ok(Exit::Failed);
+    };
+    ctx.show(&page)?;
+    Ok(page.exit())
+}
+
+fn view<'a>(cluster: &'a Cluster, name: &str) -> Option<Page<'a>> {
+    let node = cluster.node(name)?;
+    let mut report = rules::diagnose(cluster, &Scope::default());
+    reason::add(cluster, &mut report.findings);
+    let chain = Chain::of(cluster, node, report);
+    Some(Page::new(cluster, node, chain, withheld(cluster)))
+}
+
+/// The sources that the cluster would not give.
+fn withheld(cluster: &Cluster) -> Vec<String> {
+    let sources: BTreeSet<Source> = Scope::default().needs().into_iter().collect();
+    let why = |source: Source| match cluster.source(source) {
+        Read::Unreadable(why) => Some(format!("{source}: {why}")),
+        Read::NotAsked if source == Source::Skyhooks => {
+            Some(format!("{source}: the files given hold none"))
+        }
+        Read::Ok(_) | Read::NotAsked => None,
+    };
+    sources.into_iter().filter_map(why).collect()
+}

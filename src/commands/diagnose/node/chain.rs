@@ -1,0 +1,341 @@
+//! What keeps a node from being done: of each custom resource the first thing that does, and the findings behind it.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::relevant::relevant;
+use super::step::{Step, Steps};
+use crate::api::Skyhook;
+use crate::cluster::{Cluster, Executions, Node, OnNode};
+use crate::rules::{Finding, Report, Severity};
+use crate::view::{NodeSet, age, count, list, plural};
+
+/// How a custom resource or a node stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Standing {
+    Done,
+    /// A stage runs, or is tried again.
+    Working,
+    /// It waits for something that gets on.
+    Waiting,
+    /// Somebody asked for it to rest.
+    Held,
+    /// It does not move on by itself.
+    Stuck,
+}
+
+/// One custom resource on the node.
+pub struct Link<'a> {
+    pub name: &'a str,
+    pub priority: Option<i64>,
+    pub standing: Standing,
+    /// Why it is not done, in a sentence.
+    pub because: String,
+    pub packages: Vec<Step>,
+}
+
+/// All of it, with the findings that have to do with the node, causes first.
+pub struct Chain<'a> {
+    pub links: Vec<Link<'a>>,
+    pub findings: Vec<Finding>,
+}
+
+impl<'a> Chain<'a> {
+    pub fn of(cluster: &'a Cluster, node: &'a Node, report: Report) -> Chain<'a> {
+        let executions = cluster.executions();
+        let look = Look {
+            cluster,
+            node,
+            executions: &executions,
+            findings: &report.findings,
+        };
+        let mut links: Vec<Link<'a>> = Vec::new();
+        for skyhook in cluster.skyhooks.items() {
+            links.extend(look.link(skyhook, &links));
+        }
+        let known = |name: &str| cluster.skyhook(name).is_some();
+        let left = node.keys(cluster.generation()).skyhooks.iter();
+        let left = left.filter(|(name, on)| on.has_keys() && !known(name));
+        links.extend(left.map(|(name, _)| look.gone(name)));
+        let open = links.iter().filter(|l| l.standing > Standing::Done);
+        let open: BTreeSet<&str> = open.map(|l| l.name).collect();
+        let waits = cluster.skyhooks.items().iter();
+        let waits = waits.filter(|s| open.contains(s.name()));
+        let anywhere = waits.filter_map(|s| match s.deleting() {
+            true => Some(s.name()),
+            false => cluster.gate_everywhere(s).map(|gate| gate.skyhook.name()),
+        });
+        let findings = relevant(node, report.findings, &open, &anywhere.collect());
+        Chain { links, findings }
+    }
+
+    /// The worst of the custom resources; no better than an error that keeps the node from being done.
+    pub fn standing(&self, node: &Node) -> Standing {
+        let worst = self.links.iter().map(|link| link.standing).max();
+        let open = |name: &str| {
+            let mut links = self.links.iter();
+            links.any(|link| link.name == name && link.standing > Standing::Done)
+        };
+        let keeps = |f: &Finding| {
+            let subject = &f.subject;
+            f.severity == Severity::Error
+                && (f.stops_all()
+                    || f.holds_up.contains(&node.name)
+                    || match (&subject.node, &subject.skyhook) {
+                        (Some(on), _) => *on == node.name,
+                        (None, Some(skyhook)) => open(skyhook),
+                        (None, None) => false,
+                    })
+        };
+        match self.findings.iter().any(keeps) {
+            true => Standing::Stuck,
+            false => worst.unwrap_or(Standing::Done),
+        }
+    }
+}
+
+struct Look<'l, 'a> {
+    cluster: &'a Cluster,
+    node: &'a Node,
+    executions: &'l Executions<'a>,
+    findings: &'l [Finding],
+}
+
+impl<'a> Look<'_, 'a> {
+    fn link(&self, skyhook: &'a Skyhook, before: &[Link<'_>]) -> Option<Link<'a>> {
+        let on = self.cluster.on_node(self.node, skyhook.name());
+        let selected = skyhook.spec.node_selectors.matches(&self.node.labels);
+        if !selected && !on.is_some_and(OnNode::has_keys) {
+            return None;
+        }
+        let packages = self.cluster.placements_on(skyhook.name(), self.node);
+        let steps = Steps {
+            cluster: self.cluster,
+            node: self.node,
+            executions: self.executions,
+            findings: self.findings,
+        };
+        let steps: Vec<Step> = packages.iter().map(|p| steps.step(skyhook, p)).collect();
+        let (standing, because) = match selected {
+            true => self.stands(skyhook, before),
+            false => (
+                Standing::Done,
+                "it does not select the node any more, and has left its keys there".to_owned(),
+            ),
+        };
+        Some(Link {
+            name: skyhook.name(),
+            priority: Some(skyhook.order().0),
+            standing,
+            because,
+            packages: steps,
+        })
+    }
+
+    /// A custom resource that is not there any more.
+    fn gone(&self, name: &'a str) -> Link<'a> {
+        Link {
+            name,
+            priority: None,
+            standing: Standing::Done,
+            because: match self.cluster.skyhooks.ok() {
+                Some(_) => "it is gone, and has left its keys on the node".to_owned(),
+                None => "whether it is still there could not be read".to_owned(),
+            },
+            packages: Vec::new(),
+        }
+    }
+
+    /// What keeps it, in the order in which the operator looks.
+    fn stands(&self, skyhook: &'a Skyhook, before: &[Link<'_>]) -> (Standing, String) {
+        let (cluster, node) = (self.cluster, self.node);
+        let on = cluster.on_node(node, skyhook.name());
+        if cluster.is_complete_on(skyhook, node) && !skyhook.deleting() {
+            return (Standing::Done, "all of its packages are done".to_owned());
+        }
+        if skyhook.paused() {
+            return (Standing::Held, "it is paused".to_owned());
+        }
+        if skyhook.disabled() {
+            return (Standing::Held, "it is disabled".to_owned());
+        }
+        if node.ignored(cluster.generation()) {
+            return (
+                Standing::Held,
+                "the node is ignored, so nothing new is started on it".to_owned(),
+            );
+        }
+        if on.is_some_and(OnNode::is_malformed) {
+            return (Standing::Stuck, "its node state cannot be read".to_owned());
+        }
+        if cluster.operator_down() || cluster.operator_absent() {
+            return (Standing::Stuck, "the operator does not run".to_owned());
+        }
+        if cluster.policy_missing(skyhook) {
+            let policy = &skyhook.spec.deployment_policy;
+            return (
+                Standing::Stuck,
+                format!("its deployment policy {policy} is not there"),
+            );
+        }
+        let gate = cluster.gate_everywhere(skyhook);
+        if let Some(gate) = &gate {
+            let (name, at) = (gate.skyhook.reference(), &gate.node.name);
+            let says = format!(
+                "it waits for {name}, which has to be done on all of its nodes first, and is not on {at}"
+            );
+            return (self.gated(gate.skyhook.name(), before), says);
+        }
+        if let Some(gate) = cluster.gate_on(skyhook, node) {
+            let says = format!(
+                "it waits for {}, which goes first",
+                gate.skyhook.reference()
+            );
+            return (self.gated(gate.skyhook.name(), before), says);
+        }
+        let taints = cluster.untolerated_by(skyhook, node);
+        if !taints.is_empty() {
+            let taints: Vec<String> = taints.iter().map(|t| t.spelled()).collect();
+            let says = format!(
+                "it does not tolerate the taint {} of the node",
+                list(&taints)
+            );
+            return (Standing::Stuck, says);
+        }
+        if let Some(finding) = self.found(skyhook) {
+            return (self.standing(finding), self.told(finding));
+        }
+        if skyhook.deleting() {
+            return self.deletion(skyhook);
+        }
+        self.works(skyhook)
+    }
+
+    fn deletion(&self, skyhook: &Skyhook) -> (Standing, String) {
+        let pending = self.cluster.pending_uninstalls(skyhook);
+        let (here, elsewhere): (Vec<_>, Vec<_>) =
+            pending.iter().partition(|p| p.node.name == self.node.name);
+        let here: Vec<&str> = here.iter().map(|p| p.name).collect();
+        if !here.is_empty() {
+            let here = list(&here);
+            let says = format!("it is being deleted, and {here} is still to be uninstalled here");
+            return (Standing::Working, says);
+        }
+        let standing = self.worst(skyhook.name()).max(Standing::Waiting);
+        let nodes = elsewhere.iter().map(|p| p.node.name.as_str());
+        let nodes = NodeSet::of(nodes).limited(4);
+        match elsewhere.is_empty() {
+            true => (standing, "it is being deleted".to_owned()),
+            false => (
+                standing,
+                format!("it is being deleted, which waits for {nodes}"),
+            ),
+        }
+    }
+
+    fn works(&self, skyhook: &'a Skyhook) -> (Standing, String) {
+        let mut running = self.executions.on(skyhook.name(), &self.node.name);
+        if let Some(execution) = running.find(|e| e.alive()) {
+            let since = age(execution.created(), self.cluster.taken_at);
+            let (stage, package) = (&execution.stage, &execution.package);
+            return (
+                Standing::Working,
+                format!("stage {stage} of {package} runs, for {since}"),
+            );
+        }
+        if let Some(turn) = self.cluster.turn(skyhook, self.node) {
+            let place = match (turn.number, turn.waiting) {
+                (_, 1) => "it is the only one that waits".to_owned(),
+                (Some(number), all) => format!(
+                    "it is number {} of {} in the queue",
+                    count(number),
+                    count(all)
+                ),
+                (None, all) => format!(
+                    "it is one of {} that wait, which the operator takes in no set order",
+                    plural(all, "node")
+                ),
+            };
+            let compartment = format!("of compartment {}", turn.compartment);
+            let at_once = match turn.at_once {
+                Some(1) => ", which works on one node at once".to_owned(),
+                Some(n) => format!(", which works on {n} nodes at once"),
+                None => String::new(),
+            };
+            let now = match turn.working {
+                0 => "; the operator chooses the next nodes when it looks again".to_owned(),
+                1 => "; one node is at work now".to_owned(),
+                n => format!("; {} are at work now", plural(n, "node")),
+            };
+            return (
+                Standing::Waiting,
+                format!("nothing is wrong: {place} {compartment}{at_once}{now}"),
+            );
+        }
+        if self.cluster.is_taken_up(skyhook, self.node) {
+            return (Standing::Working, "nothing is wrong: the operator has taken the node up, and goes on when it looks again".to_owned());
+        }
+        (
+            Standing::Waiting,
+            "the operator has not begun on the node".to_owned(),
+        )
+    }
+
+    /// How it stands behind another one: as badly as that one does here, or anywhere if it does not select the node.
+    fn gated(&self, root: &str, before: &[Link<'_>]) -> Standing {
+        let link = before.iter().find(|link| link.name == root);
+        let standing = link.map_or_else(|| self.worst(root), |link| link.standing);
+        standing.max(Standing::Waiting)
+    }
+
+    /// How bad what is found of a custom resource is, on whatever node.
+    fn worst(&self, name: &str) -> Standing {
+        let about = self.findings.iter();
+        let about = about.filter(|f| f.subject.skyhook.as_deref() == Some(name));
+        let grave = about.filter(|f| f.severity > Severity::Info && !f.blocks.is_empty());
+        let all = grave.map(|f| self.standing(f));
+        all.max().unwrap_or(Standing::Done)
+    }
+
+    /// How a finding leaves what it is about.
+    fn standing(&self, finding: &Finding) -> Standing {
+        let here = finding.subject.node.as_deref() == Some(&self.node.name);
+        match finding.severity {
+            Severity::Error => Standing::Stuck,
+            _ if finding.blocks_for_good() => Standing::Held,
+            _ if here => Standing::Working,
+            _ => Standing::Waiting,
+        }
+    }
+
+    /// What keeps a custom resource from getting on here: the gravest, and of these what is nearest to the node.
+    fn found(&self, skyhook: &Skyhook) -> Option<&Finding> {
+        let near = |f: &Finding| match f.subject.node.as_deref() {
+            Some(node) if node == self.node.name => Some(2),
+            Some(_) => f.holds_up.contains(&self.node.name).then_some(1),
+            None if f.holds_up.is_empty() => Some(0),
+            None => f.holds_up.contains(&self.node.name).then_some(1),
+        };
+        let own = |f: &&Finding| {
+            f.subject.skyhook.as_deref() == Some(skyhook.name())
+                && f.severity > Severity::Info
+                && !f.blocks.is_empty()
+        };
+        let all = self.findings.iter().filter(own);
+        let all = all.filter_map(|f| near(f).map(|near| (f, near)));
+        // Of equals the first: the findings stand with the causes first.
+        let best = all.rev().max_by_key(|(f, near)| (f.severity, *near));
+        best.map(|(finding, _)| finding)
+    }
+
+    /// Its message, with the node where that is another.
+    fn told(&self, finding: &Finding) -> String {
+        match finding.subject.node.as_deref() {
+            Some(node) if node != self.node.name => format!("{node} {}", finding.message),
+            _ => finding.message.clone(),
+        }
+    }
+}

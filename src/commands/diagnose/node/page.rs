@@ -1,0 +1,335 @@
+//! The chain, laid out.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::chain::{Chain, Link, Standing};
+use super::step::Step;
+use crate::cluster::{Cluster, Node};
+use crate::commands::shared::shell_words::shell_words;
+use crate::error::Exit;
+use crate::rules::{Finding, Grade, Remedy, Severity};
+use crate::view::text::{self, Label, Line, Text};
+use crate::view::{API_VERSION, NodeSet, View};
+
+/// Findings that are named below a node.
+const SHOWN: usize = 8;
+
+pub struct Page<'a> {
+    cluster: &'a Cluster,
+    node: &'a Node,
+    chain: Chain<'a>,
+    withheld: Vec<String>,
+}
+
+/// Why a node is not done.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document {
+    api_version: String,
+    /// Always `NodeDiagnosis`.
+    kind: String,
+    node: String,
+    /// The worst of the custom resources.
+    standing: Standing,
+    /// In the order in which they run.
+    skyhooks: Vec<LinkDocument>,
+    /// What has to do with the node, causes first.
+    findings: Vec<FindingDocument>,
+    /// What to do, the mildest first.
+    next: Vec<Remedy>,
+    /// What the cluster would not give: what it says may change the answer.
+    withheld: Vec<String>,
+    taken_at: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct LinkDocument {
+    kind: String,
+    name: String,
+    /// Lower runs first; absent of one that is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<i64>,
+    standing: Standing,
+    /// Why it is not done here, or that it is.
+    because: String,
+    packages: Vec<Step>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct FindingDocument {
+    code: String,
+    name: String,
+    severity: Severity,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skyhook: Option<String>,
+    message: String,
+}
+
+impl<'a> Page<'a> {
+    pub fn new(
+        cluster: &'a Cluster,
+        node: &'a Node,
+        chain: Chain<'a>,
+        withheld: Vec<String>,
+    ) -> Page<'a> {
+        Page {
+            cluster,
+            node,
+            chain,
+            withheld,
+        }
+    }
+
+    pub fn exit(&self) -> Exit {
+        if self.chain.standing(self.node) == Standing::Stuck {
+            Exit::Findings
+        } else if self.withheld.is_empty() {
+            Exit::Done
+        } else {
+            Exit::Failed
+        }
+    }
+
+    /// What is more than worth knowing.
+    fn grave(&self) -> Vec<&Finding> {
+        let all = self.chain.findings.iter();
+        all.filter(|f| f.severity > Severity::Info).collect()
+    }
+
+    /// The remedies of what keeps the first custom resource that is not done: the first, and the mildest that changes
+    /// something. Of what is only worth knowing, as a pause is, where nothing worse is found.
+    fn next(&self) -> Vec<&Remedy> {
+        if self.chain.standing(self.node) < Standing::Held {
+            return Vec::new();
+        }
+        let kept = self
+            .chain
+            .links
+            .iter()
+            .find(|l| l.standing >= Standing::Held);
+        let kept = kept.map(|link| link.name);
+        let near = |f: &&Finding| {
+            let here = f.subject.node.as_deref() == Some(&self.node.name);
+            (f.subject.skyhook.as_deref() == kept, here)
+        };
+        let mut all: Vec<&Finding> = self.chain.findings.iter().collect();
+        all.retain(|f| !f.remedies.is_empty());
+        // Stable: of equals the causes stay first.
+        all.sort_by_key(|f| std::cmp::Reverse((f.severity > Severity::Info, near(f))));
+        let Some(finding) = all.first() else {
+            return Vec::new();
+        };
+        let first = finding.remedies.iter().take(1);
+        let more = finding
+            .remedies
+            .iter()
+            .skip(1)
+            .find(|r| r.grade > Grade::B0);
+        first.chain(more).collect()
+    }
+
+    fn verdict(&self) -> Line {
+        let name = text::heading(self.node.name.as_str());
+        if self.cluster.skyhooks.ok().is_none() {
+            let unknown = "which custom resources select it is not known";
+            return name + ": " + text::warning(unknown);
+        }
+        if self.chain.links.is_empty() {
+            return name + ": " + "no custom resource selects it";
+        }
+        let standing = self.chain.standing(self.node);
+        let words = match standing {
+            Standing::Done if !self.withheld.is_empty() => {
+                text::warning("nothing found that is left to do")
+            }
+            Standing::Done => text::good("done"),
+            Standing::Working => text::good("being worked on"),
+            Standing::Waiting => text::good("waiting"),
+            Standing::Held => text::warning("held until somebody acts"),
+            Standing::Stuck => text::error("stuck"),
+        };
+        name + ": " + words
+    }
+
+    fn link(&self, link: &Link<'_>) -> Text {
+        let label = match link.standing {
+            Standing::Done | Standing::Working => Label::Good,
+            Standing::Waiting => Label::Info,
+            Standing::Held => Label::Warning,
+            Standing::Stuck => Label::Error,
+        };
+        let word = match link.standing {
+            Standing::Done => "done",
+            Standing::Working => "at work",
+            Standing::Waiting => "waiting",
+            Standing::Held => "held",
+            Standing::Stuck => "stuck",
+        };
+        let priority = link
+            .priority
+            .map(|p| format!(", priority {p}"))
+            .unwrap_or_default();
+        let mut text = Text::new();
+        text.line(text::heading(link.name) + text::dim(priority) + ": " + label.on(word));
+        let mut body = Text::new();
+        body.paragraph(link.because.as_str());
+        for package in link
+            .packages
+            .iter()
+            .filter(|p| !p.done || link.standing == Standing::Done)
+        {
+            let says = match package.says.as_str() {
+                "" => package.phase.clone(),
+                says => format!("{}: {says}", package.phase),
+            };
+            let name = text::name(package.name.as_str()) + " " + package.version.as_str();
+            body.item("- ", name + "  " + says);
+        }
+        text.indented(2, body);
+        text
+    }
+
+    fn findings(&self) -> Text {
+        let mut text = Text::new();
+        let grave = self.grave();
+        if grave.is_empty() {
+            return text;
+        }
+        text.line(text::dim("findings, causes first"));
+        let mut groups: Vec<Vec<&Finding>> = Vec::new();
+        for finding in grave {
+            let alike = |group: &&mut Vec<&Finding>| {
+                let (a, b) = (&group[0].subject, &finding.subject);
+                group[0].rule.code == finding.rule.code
+                    && (&a.skyhook, &a.package) == (&b.skyhook, &b.package)
+                    && (a.node.as_ref() == Some(&self.node.name))
+                        == (b.node.as_ref() == Some(&self.node.name))
+            };
+            match groups.iter_mut().find(alike) {
+                Some(group) => group.push(finding),
+                None => groups.push(vec![finding]),
+            }
+        }
+        for group in groups.iter().take(SHOWN) {
+            let finding = group[0];
+            let label = match finding.severity {
+                Severity::Error => Label::Error,
+                Severity::Warning => Label::Warning,
+                Severity::Info => Label::Info,
+            };
+            let nodes = group.iter().filter_map(|f| f.subject.node.as_deref());
+            let nodes: Vec<&str> = nodes.filter(|on| *on != self.node.name).collect();
+            let on = match nodes.is_empty() {
+                true => String::new(),
+                false => format!(" on {}", NodeSet::of(nodes).limited(4)),
+            };
+            let what = label.on(finding.rule.code) + " " + finding.rule.name + on.as_str();
+            text.item("- ", what + ": " + finding.message.as_str());
+        }
+        if groups.len() > SHOWN {
+            text.line(text::dim(format!("and {} more", groups.len() - SHOWN)));
+        }
+        text
+    }
+
+    fn what_next(&self) -> Text {
+        let mut text = Text::new();
+        let next = self.next();
+        if next.is_empty() {
+            let nothing = match self.chain.standing(self.node) {
+                Standing::Done => return text,
+                Standing::Working | Standing::Waiting if self.grave().is_empty() => {
+                    "Nothing has to be done; it goes on by itself."
+                }
+                _ => "See the findings with their evidence:",
+            };
+            text.paragraph(nothing);
+        } else {
+            text.line(text::dim("what to do next"));
+        }
+        for (at, remedy) in next.iter().enumerate() {
+            let grade = format!(" ({}, {})", remedy.grade, remedy.grade.meaning());
+            text.item(
+                &format!("{}. ", at + 1),
+                Line::from(remedy.title.as_str()) + text::dim(grade),
+            );
+            let mut command = Text::new();
+            command.line(text::command(shell_words(&remedy.argv)));
+            if let Some(caveat) = &remedy.caveat {
+                command.paragraph(text::dim(format!("mind: {caveat}")));
+            }
+            text.indented(5, command);
+        }
+        if self.chain.standing(self.node) >= Standing::Held || !self.grave().is_empty() {
+            let argv = [
+                "kubectl",
+                "skyhook",
+                "diagnose",
+                "stuck",
+                "--node",
+                &self.node.name,
+            ];
+            let argv = argv.map(str::to_owned);
+            text.line(text::dim("more: ") + text::command(shell_words(&argv)));
+        }
+        text
+    }
+}
+
+impl View for Page<'_> {
+    fn blocks(&self, _wide: bool) -> Text {
+        let mut text = Text::new();
+        text.line(self.verdict());
+        for link in &self.chain.links {
+            text.blank().append(self.link(link));
+        }
+        text.blank().append(self.findings());
+        text.blank().append(self.what_next());
+        if !self.withheld.is_empty() {
+            text.blank();
+            for why in &self.withheld {
+                text.paragraph(text::warning("could not be read") + ": " + why.as_str());
+            }
+        }
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![format!("node/{}", self.node.name)]
+    }
+
+    fn document(&self) -> Value {
+        let links = self.chain.links.iter().map(|link| LinkDocument {
+            kind: self.cluster.generation().kind().to_owned(),
+            name: link.name.to_owned(),
+            priority: link.priority,
+            standing: link.standing,
+            because: link.because.clone(),
+            packages: link.packages.clone(),
+        });
+        let findings = self.chain.findings.iter().map(|f| FindingDocument {
+            code: f.rule.code.to_owned(),
+            name: f.rule.name.to_owned(),
+            severity: f.severity,
+            node: f.subject.node.clone(),
+            skyhook: f.subject.skyhook.clone(),
+            message: f.message.clone(),
+        });
+        let document = Document {
+            api_version: API_VERSION.to_owned(),
+            kind: "NodeDiagnosis".to_owned(),
+            node: self.node.name.clone(),
+            standing: self.chain.standing(self.node),
+            skyhooks: links.collect(),
+            findings: findings.collect(),
+            next: self.next().into_iter().cloned().collect(),
+            withheld: self.withheld.clone(),
+            taken_at: self.cluster.taken_at.to_string(),
+        };
+        serde_json::to_value(document).expect("a document is plain data")
+    }
+}

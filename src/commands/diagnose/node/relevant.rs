@@ -1,0 +1,44 @@
+//! Which findings have to do with a node.
+
+use std::collections::BTreeSet;
+
+use crate::cluster::Node;
+use crate::rules::causes::Causes;
+use crate::rules::{Finding, Severity};
+
+/// The findings about the node, about what holds it up, and what explains these.
+///
+/// `open` are the custom resources that are not done on it, `anywhere` those for which it waits on whatever node.
+pub fn relevant(
+    node: &Node,
+    findings: Vec<Finding>,
+    open: &BTreeSet<&str>,
+    anywhere: &BTreeSet<&str>,
+) -> Vec<Finding> {
+    let causes = Causes::of(&findings);
+    let here = |f: &Finding| {
+        let subject = &f.subject;
+        let on = subject.node.as_deref();
+        on == Some(node.name.as_str())
+            || f.holds_up.contains(&node.name)
+            || f.stops_all()
+            || subject.skyhook.as_deref().is_some_and(|name| {
+                on.is_none() && open.contains(name)
+                    || f.severity > Severity::Info && anywhere.contains(name)
+            })
+    };
+    let mut open: Vec<usize> = (0..findings.len())
+        .filter(|at| here(&findings[*at]))
+        .collect();
+    let mut wanted: BTreeSet<usize> = open.iter().copied().collect();
+    while let Some(at) = open.pop() {
+        let causes = causes.explaining(at).iter().copied();
+        // Of a thousand failing nodes one is enough to name.
+        const MOST: usize = 5;
+        open.extend(causes.take(MOST).filter(|cause| wanted.insert(*cause)));
+    }
+    let all = findings.into_iter().enumerate();
+    all.filter(|(at, _)| wanted.contains(at))
+        .map(|(_, f)| f)
+        .collect()
+}

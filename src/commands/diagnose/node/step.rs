@@ -1,0 +1,102 @@
+//! One package on the node.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::api::{Skyhook, State};
+use crate::cluster::{Cluster, Executions, Node, Phase, Placement};
+use crate::commands::shared::package_row::words;
+use crate::rules::Finding;
+use crate::view::{age, list};
+
+/// One package on the node.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Step {
+    pub name: String,
+    pub version: String,
+    /// As `package status` calls it.
+    pub phase: String,
+    pub done: bool,
+    /// Stage, what it waits for, or why it fails.
+    pub says: String,
+}
+
+/// What the steps are taken from.
+pub struct Steps<'l, 'a> {
+    pub cluster: &'a Cluster,
+    pub node: &'a Node,
+    pub executions: &'l Executions<'a>,
+    pub findings: &'l [Finding],
+}
+
+impl<'a> Steps<'_, 'a> {
+    pub fn step(&self, skyhook: &Skyhook, placement: &Placement<'a>) -> Step {
+        Step {
+            name: placement.package.to_owned(),
+            version: placement.version.to_owned(),
+            phase: words(placement.phase).to_owned(),
+            done: placement.is_done(),
+            says: self.says(skyhook, placement),
+        }
+    }
+
+    fn says(&self, skyhook: &Skyhook, placement: &Placement<'a>) -> String {
+        match placement.phase {
+            Phase::Malformed => placement.malformed.unwrap_or_default().to_owned(),
+            Phase::Running | Phase::Uninstalling | Phase::Failing | Phase::UninstallFailing => {
+                let stage = placement.entry.map_or("", |e| e.stage.as_str());
+                let state = placement.entry.filter(|e| e.state == State::Complete);
+                let at = match state {
+                    Some(_) => format!("stage {stage} is done, the next has not begun"),
+                    None => format!("at stage {stage}"),
+                };
+                let since = self.executions.since(placement);
+                let since =
+                    since.map(|at| format!(" for {}", age(Some(at), self.cluster.taken_at)));
+                let outcome = self.outcome(placement).map(|o| format!(", {o}"));
+                format!(
+                    "{at}{}{}",
+                    since.unwrap_or_default(),
+                    outcome.unwrap_or_default()
+                )
+            }
+            Phase::NotStarted => {
+                let missing = self.dependencies(skyhook, placement);
+                match missing.is_empty() {
+                    true => String::new(),
+                    false => format!(
+                        "depends on {}, which {} not done",
+                        list(&missing),
+                        if missing.len() == 1 { "is" } else { "are" }
+                    ),
+                }
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The packages that it depends on and that are not done here.
+    fn dependencies(&self, skyhook: &Skyhook, placement: &Placement<'_>) -> Vec<String> {
+        let Some(package) = skyhook.package(placement.package) else {
+            return Vec::new();
+        };
+        let on = self.cluster.on_node(self.node, skyhook.name());
+        let state = on.and_then(|on| on.state.as_ref());
+        let open = package
+            .depends_on
+            .keys()
+            .filter(|name| skyhook.phase(name, state) != Phase::Complete);
+        open.cloned().collect()
+    }
+
+    /// How the attempt of a package ended.
+    fn outcome(&self, placement: &Placement<'_>) -> Option<String> {
+        let of_it = |f: &&Finding| {
+            f.subject.skyhook.as_deref() == Some(placement.skyhook)
+                && f.subject.package.as_deref() == Some(placement.package)
+                && f.subject.node.as_deref() == Some(self.node.name.as_str())
+        };
+        let mut reasons = self.findings.iter().filter(of_it);
+        reasons.find_map(|f| f.reason.as_ref()?.outcome())
+    }
+}

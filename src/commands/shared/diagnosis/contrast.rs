@@ -1,0 +1,42 @@
+//! What tells failing nodes from healthy ones, in a sentence.
+
+use crate::cluster::contrast::Contrast;
+use crate::view::{count, list};
+
+/// The best of the contrasts, with the others of the same nodes.
+pub fn sentence(all: &[Contrast]) -> Option<String> {
+    let first = all.first()?;
+    let alike = all
+        .iter()
+        .skip(1)
+        .filter(|c| (c.failing, c.healthy) == (first.failing, first.healthy));
+    let alike: Vec<String> = alike
+        .map(|c| format!("{} {}", c.attribute, c.value))
+        .collect();
+    let failing = if first.failing == first.of_failing {
+        format!("all {} failing nodes have", count(first.of_failing))
+    } else {
+        format!(
+            "{} of {} failing nodes have",
+            count(first.failing),
+            count(first.of_failing)
+        )
+    };
+    let healthy = match first.healthy {
+        0 => format!("none of {} healthy ones has", count(first.of_healthy)),
+        n => format!(
+            "{} of {} healthy ones have",
+            count(n),
+            count(first.of_healthy)
+        ),
+    };
+    let also = if alike.is_empty() {
+        String::new()
+    } else {
+        format!("; the same nodes have {}", list(&alike))
+    };
+    Some(format!(
+        "{failing} {} {}, {healthy}{also}",
+        first.attribute, first.value
+    ))
+}

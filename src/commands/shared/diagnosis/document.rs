@@ -1,0 +1,147 @@
+//! A report, as a document.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Diagnosis;
+use super::group::Group;
+use crate::cluster::contrast::Contrast;
+use crate::rules::causes::Causes;
+use crate::rules::{Blocks, Counts, Evidence, Reason, Remedy, Severity, Subject, Verdict};
+use crate::view::API_VERSION;
+
+/// What is stuck, by which evidence, and the ways out; and what could not be checked.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document {
+    api_version: String,
+    /// Always `Diagnosis`.
+    kind: String,
+    verdict: Verdict,
+    /// The time that ages are counted to: when the cluster was read, or as near to that as files tell.
+    taken_at: String,
+    /// Where that time comes from, in words.
+    taken_at_from: String,
+    ruling: RulingDocument,
+    /// Causes first, those on which most hangs at the top; then what they explain.
+    findings: Vec<FindingDocument>,
+    /// The causes in the same order.
+    causes: Vec<CauseDocument>,
+    not_checked: Vec<NotCheckedDocument>,
+    counts: Counts,
+}
+
+/// Which API the operator acts on, and what decided it.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct RulingDocument {
+    api: String,
+    because: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operator_version: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct FindingDocument {
+    code: String,
+    name: String,
+    severity: Severity,
+    subject: Subject,
+    message: String,
+    /// What does not come about as long as it stands.
+    blocks: Vec<Blocks>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    evidence: Vec<Evidence>,
+    remedies: Vec<Remedy>,
+    /// What the attempt at the stage says, of a package on a node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<Box<Reason>>,
+    /// The findings that explain this one, by their place in `findings`, from 0. Absent for a cause.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    explained_by: Vec<usize>,
+}
+
+/// Findings that are one trouble on different nodes and that no other finding explains.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct CauseDocument {
+    code: String,
+    name: String,
+    /// The worst of the findings and of what they explain.
+    severity: Severity,
+    /// Its findings, by their place in `findings`, from 0.
+    findings: Vec<usize>,
+    /// What they explain, directly or through others, by their place in `findings`.
+    explains: Vec<usize>,
+    /// What the failing nodes have and the healthy ones lack, best first.
+    contrasts: Vec<Contrast>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct NotCheckedDocument {
+    code: String,
+    why: String,
+}
+
+impl Document {
+    pub(super) fn of(diagnosis: &Diagnosis<'_>) -> Document {
+        let (cluster, report) = (diagnosis.cluster, &diagnosis.report);
+        let ruling = &cluster.ruling;
+        let edges = Causes::of(&report.findings);
+        let ranked = edges.ranked(&report.findings);
+        let causes = ranked.into_iter().map(|cause| {
+            let group = Group::of(&cause, &report.findings);
+            let first = &report.findings[cause.findings[0]];
+            CauseDocument {
+                code: first.rule.code.to_owned(),
+                name: first.rule.name.to_owned(),
+                severity: group.severity(),
+                contrasts: group.contrasts(cluster),
+                findings: cause.findings,
+                explains: cause.effects,
+            }
+        });
+        let findings = report
+            .findings
+            .iter()
+            .enumerate()
+            .map(|(at, f)| FindingDocument {
+                code: f.rule.code.to_owned(),
+                name: f.rule.name.to_owned(),
+                severity: f.severity,
+                subject: f.subject.clone(),
+                message: f.message.clone(),
+                blocks: f.blocks.to_vec(),
+                since: f.since.map(|s| s.to_string()),
+                evidence: f.evidence.clone(),
+                remedies: f.remedies.clone(),
+                reason: f.reason.clone(),
+                explained_by: edges.explaining(at).to_vec(),
+            });
+        Document {
+            api_version: API_VERSION.to_owned(),
+            kind: "Diagnosis".to_owned(),
+            verdict: report.verdict,
+            taken_at: cluster.taken_at.to_string(),
+            taken_at_from: cluster.clock.words().to_owned(),
+            ruling: RulingDocument {
+                api: ruling.generation.api_version(),
+                because: ruling.because.clone(),
+                operator_version: ruling.operator_version.as_ref().map(ToString::to_string),
+            },
+            findings: findings.collect(),
+            causes: causes.collect(),
+            not_checked: report
+                .not_checked
+                .iter()
+                .map(|n| NotCheckedDocument {
+                    code: n.rule.code.to_owned(),
+                    why: n.why.clone(),
+                })
+                .collect(),
+            counts: report.counts,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Why packages fail, as their attempts say.
+
+use crate::cluster::Cluster;
+use crate::rules::reason::Recurring;
+use crate::rules::{Finding, Reason};
+use crate::view::age;
+use crate::view::text::{self, Line, Text};
+
+/// The finding that tells most of those that are one trouble: the one with a log, else the first that says anything of an attempt.
+fn telling<'f>(findings: &[&'f Finding]) -> Option<(&'f Finding, &'f Reason)> {
+    let with = |finding: &&'f Finding| Some((*finding, finding.reason.as_deref()?));
+    let mut all = findings.iter().filter_map(with);
+    let logged = findings.iter().filter_map(with);
+    let mut logged = logged.filter(|(_, reason)| reason.log.is_some());
+    logged.next().or_else(|| all.next())
+}
+
+/// What the attempt says: how it ended, its last lines, and what happened to it.
+///
+/// In full beside the evidence, with so many lines of the log at the most; else with what the evidence would say.
+pub fn text(findings: &[&Finding], cluster: &Cluster, full: bool, lines: usize) -> Text {
+    let mut text = Text::new();
+    let Some((finding, reason)) = telling(findings) else {
+        return text;
+    };
+    let on = match (findings.len(), &finding.subject.node) {
+        (2.., Some(node)) => format!(" on {node}"),
+        _ => String::new(),
+    };
+    // The evidence says it, where it is shown.
+    if !full && let Some(outcome) = reason.outcome() {
+        text.paragraph(outcome);
+    }
+    if let Some(log) = &reason.log {
+        if full {
+            text.line(text::dim(format!("last lines of {}{on}", log.from)));
+        }
+        for line in log.last(lines) {
+            text.line(text::dim("| ") + line);
+        }
+    }
+    let told = |event: &&Recurring| {
+        let mut evidence = finding.evidence.iter();
+        !evidence.any(|e| !event.message.is_empty() && e.value.contains(&event.message))
+    };
+    let events: Vec<&Recurring> = reason.events.iter().filter(told).collect();
+    if full && !events.is_empty() {
+        text.line(text::dim(format!("events{on}")));
+        for event in events {
+            let times = match event.count {
+                1 => String::new(),
+                n => format!(" {n} times,"),
+            };
+            let age = age(event.at, cluster.taken_at);
+            let what = Line::from(event.object.as_str()) + ": " + event.reason.as_str();
+            text.item(
+                "- ",
+                what + text::dim(format!(",{times} {age} ago: ")) + event.message.as_str(),
+            );
+        }
+    }
+    text
+}

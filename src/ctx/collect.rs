@@ -1,0 +1,35 @@
+//! Everything there is to know of a cluster, for somebody else to look at.
+
+use super::{Ctx, now};
+use crate::cluster::capture::Outcome;
+use crate::cluster::live::{self, Collected, Wish};
+use crate::error::{Error, Result};
+
+impl Ctx {
+    /// Reads all of the cluster that `wish` asks for; `--api` and `--namespace` are added to it.
+    ///
+    /// # Errors
+    ///
+    /// Files are read instead, or the server does not answer at all.
+    pub async fn collect(&mut self, wish: Wish) -> Result<Collected> {
+        if !self.global.reading.from.is_empty() {
+            let why = "it reads a cluster, and --from names files; pass these on as they are";
+            return Err(Error::usage(why));
+        }
+        let connected = self.connect().await?;
+        let wish = Wish {
+            api: self.global.reading.api,
+            namespace: connected.namespace.clone(),
+            ..wish
+        };
+        let collected = live::collect(&connected.client, &wish, now()).await;
+        self.connected = Some(connected);
+        self.pass_on_warnings();
+        let collected = collected?;
+        let index = &collected.index;
+        let sources = index.sources.iter().map(|source| source.outcome);
+        let mut outcomes = sources.chain(index.logs.iter().map(|log| log.outcome));
+        self.refused |= outcomes.any(|outcome| outcome == Outcome::Refused);
+        Ok(collected)
+    }
+}

@@ -1,0 +1,55 @@
+//! The last lines of logs, for a report that does not wait for them.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::time::{Instant, timeout_at};
+
+use super::Ctx;
+use crate::cluster::attempts::Piece;
+use crate::cluster::live::tail::tail;
+
+/// The time that all of them together may take.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Logs that are read at once.
+const AT_ONCE: usize = 16;
+
+/// What became of a log that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tail {
+    /// Which of the logs to try it is, and its last lines.
+    Lines(usize, Vec<String>),
+    /// There is no log any more, or nothing in it.
+    Nothing,
+    /// Why it could not be read.
+    Unread(String),
+    /// It was not here in time.
+    Late,
+}
+
+impl Ctx {
+    /// The last lines of logs, read side by side, each the first of several that holds any. After a second those that
+    /// are not here are given up. None where files are read.
+    pub async fn tails(&self, wanted: &[Vec<Piece>], lines: usize) -> Vec<Tail> {
+        let Some(client) = self.client() else {
+            return Vec::new();
+        };
+        let until = Instant::now() + PATIENCE;
+        let read = |pieces| {
+            let client = client.clone();
+            async move {
+                match timeout_at(until, tail(&client, pieces, lines)).await {
+                    Ok(Ok(Some((at, lines)))) => Tail::Lines(at, lines),
+                    Ok(Ok(None)) => Tail::Nothing,
+                    Ok(Err(error)) => Tail::Unread(error.to_string()),
+                    Err(_) => Tail::Late,
+                }
+            }
+        };
+        futures::stream::iter(wanted)
+            .map(|pieces| read(pieces.as_slice()))
+            .buffered(AT_ONCE)
+            .collect()
+            .await
+    }
+}

@@ -1,0 +1,48 @@
+//! What one must be allowed to do for a plan.
+
+use std::fmt;
+
+/// One thing that the plan's user must be allowed to do.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Permission {
+    pub verb: &'static str,
+    pub group: &'static str,
+    pub resource: &'static str,
+    pub subresource: Option<&'static str>,
+    pub namespace: Option<String>,
+}
+
+impl Permission {
+    /// The command that asks whether one has it.
+    pub fn question(&self) -> String {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        let mut words = format!(
+            "kubectl auth can-i {} {}{dot}{}",
+            self.verb, self.resource, self.group
+        );
+        if let Some(subresource) = self.subresource {
+            words.push_str(&format!(" --subresource={subresource}"));
+        }
+        if let Some(namespace) = &self.namespace {
+            words.push_str(&format!(" -n {namespace}"));
+        }
+        words
+    }
+}
+
+/// `patch nodes/status`, `delete jobs.batch in namespace skyhook`
+impl fmt::Display for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        if let Some(subresource) = self.subresource {
+            write!(f, "/{subresource}")?;
+        }
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        match &self.namespace {
+            Some(namespace) => write!(f, " in namespace {namespace}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! A node that is made schedulable again, unless somebody else wants it to stay cordoned.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::pointer::lookup;
+use super::{Change, Metadata, Plan, Step};
+use crate::cluster::Node;
+use crate::cluster::cordon::holders_on;
+use crate::view::NodeSet;
+
+/// Runs of node names in a warning.
+const SHOWN: usize = 6;
+
+/// What is to be known of the others who want the node to stay cordoned.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Uncordon {
+    /// Whoever holds it: the user named this node with `--force-uncordon`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub forced: bool,
+    /// Those for whom the node stays cordoned, each with the mark that shows it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_for: Vec<String>,
+    /// The node's version when it was looked at: a mark that appears since fails the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+impl Uncordon {
+    pub(super) fn is_default(&self) -> bool {
+        *self == Uncordon::default()
+    }
+
+    /// Of a node as it was read, with whether it is made schedulable.
+    pub(super) fn of(node: &Node) -> (Uncordon, Option<bool>) {
+        let left_for = node.cordon_holders.clone();
+        let free = left_for.is_empty().then_some(false);
+        (
+            Uncordon {
+                left_for,
+                ..Uncordon::default()
+            },
+            free,
+        )
+    }
+
+    /// On the node as it is now, with whether it is still made schedulable.
+    pub(super) fn rebase(&self, node: &Value) -> (Uncordon, Option<bool>) {
+        let left_for = match holders_on(node) {
+            _ if self.forced => Vec::new(),
+            Ok(holders) => holders,
+            Err(why) => vec![format!("whoever has put there what cannot be read ({why})")],
+        };
+        let free = left_for.is_empty().then_some(false);
+        let version = lookup(node, "/metadata/resourceVersion").and_then(Value::as_str);
+        let now = Uncordon {
+            forced: self.forced,
+            left_for,
+            version: version.filter(|_| !self.forced).map(str::to_owned),
+        };
+        (now, free)
+    }
+
+    /// Who holds the node, in words that follow "held by".
+    pub fn words(&self) -> Option<String> {
+        (!self.left_for.is_empty()).then(|| self.left_for.join(", "))
+    }
+}
+
+impl Plan {
+    /// The plan with these nodes uncordoned whoever holds them; the others that are held are named in a warning.
+    pub fn sparing_cordons(&self, forced: &[String]) -> Plan {
+        let mut plan = self.clone();
+        let mut left: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for step in plan.stages.iter_mut().flat_map(|s| &mut s.steps) {
+            let named = forced.contains(&step.target.name);
+            let Some(change) = on_cordon(step) else {
+                continue;
+            };
+            if named {
+                change.unschedulable = Some(false);
+                change.uncordon = Uncordon {
+                    forced: true,
+                    ..Uncordon::default()
+                };
+            } else if let Some(others) = change.uncordon.words() {
+                left.entry(others)
+                    .or_default()
+                    .push(step.target.name.clone());
+            }
+        }
+        for (others, nodes) in left {
+            plan.consequences.warn(warning(&others, &nodes));
+        }
+        plan
+    }
+}
+
+/// The part of a step that makes a node schedulable, or would if nobody held it.
+fn on_cordon(step: &mut Step) -> Option<&mut Metadata> {
+    match &mut step.change {
+        Change::Metadata(change) if change.uncordons() || !change.uncordon.left_for.is_empty() => {
+            Some(change)
+        }
+        _ => None,
+    }
+}
+
+fn warning(others: &str, nodes: &[String]) -> String {
+    let names = NodeSet::of(nodes.iter().map(String::as_str)).limited(SHOWN);
+    let stay = if nodes.len() == 1 { "stays" } else { "stay" };
+    format!(
+        "{names} {stay} cordoned, held by {others}; --force-uncordon NODE uncordons all the same"
+    )
+}

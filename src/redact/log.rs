@@ -1,0 +1,139 @@
+//! Secrets taken out of what containers write.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::{MASKED, pattern};
+
+/// The lines of a log with all taken out that looks like a credential: what [`super::text`] knows, values behind the
+/// names of secrets, keys and tokens of known forms, and private keys over several lines.
+pub fn lines<S: AsRef<str>>(lines: impl IntoIterator<Item = S>) -> Vec<String> {
+    let mut inside = false;
+    let mut shown = Vec::new();
+    for line in lines {
+        let line = line.as_ref();
+        if line.contains("-----BEGIN") && line.contains("PRIVATE KEY") {
+            inside = !line.contains("-----END");
+            shown.push(MASKED.to_owned());
+        } else if inside {
+            inside = !line.contains("-----END");
+        } else if line.contains("PRIVATE KEY-----") {
+            // Its beginning was cut off: what stands before its end may be of it.
+            shown = vec![MASKED.to_owned()];
+        } else {
+            shown.push(self::line(line));
+        }
+    }
+    // And so may its end have been.
+    shown.drain(..lines_of_a_key(&shown));
+    shown
+}
+
+/// One line, as part of [`lines`].
+pub fn line(line: &str) -> String {
+    static NAMED: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r#"(?ix)
+            ( \b [\w.-]* (?: token | passw(?:or)?d | passphrase | pwd | secret | api[_-]?key | access[_-]?key
+                | private[_-]?key | credentials? | authorization | cookie ) [\w.-]*
+              ["']? \s* (?: [:=] | => ) \s* )
+            (?: "[^"]*"? | '[^']*'? | (?:bearer|basic|negotiate)\s+\S+ | [^\s"',;&]+ )"#,
+        )
+    });
+    static FLAG: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r#"(?i)(--?[\w-]*(?:token|passw(?:or)?d|secret|api-?key|access-?key|credential)[\w-]*\s+)[^\s-][^\s]*"#,
+        )
+    });
+    static KNOWN: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}|nvapi-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|AIza[\w-]{30,})",
+        )
+    });
+    let masked = format!("${{1}}{MASKED}");
+    let text = super::text(line);
+    let text = NAMED.replace_all(&text, masked.as_str());
+    let text = FLAG.replace_all(&text, masked.as_str());
+    KNOWN.replace_all(&text, MASKED).into_owned()
+}
+
+/// How many lines at the beginning are of a key: as long as keys are wrapped, and of nothing but base64.
+fn lines_of_a_key(lines: &[String]) -> usize {
+    const WIDTHS: [usize; 2] = [64, 76];
+    let of_key = |line: &&String| {
+        let line = line.trim();
+        let mut bytes = line.bytes();
+        WIDTHS.contains(&line.len())
+            && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='))
+    };
+    lines.iter().take_while(of_key).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_looks_like_a_secret_is_left() {
+        for (said, shown) in [
+            (
+                "DB_PASSWORD=hunter2 ./apply.sh",
+                "DB_PASSWORD=<masked> ./apply.sh",
+            ),
+            ("password: hunter2", "password: <masked>"),
+            ("export TOKEN='a b'", "export TOKEN=<masked>"),
+            (
+                "+ login --token hunter2 host",
+                "+ login --token <masked> host",
+            ),
+            (
+                "+ login --password=hunter2 host",
+                "+ login --password=<masked> host",
+            ),
+            ("Authorization: Bearer abc.def", "Authorization: <masked>"),
+            (
+                r#"{"apiKey": "hunter2", "a": 1}"#,
+                r#"{"apiKey": <masked>, "a": 1}"#,
+            ),
+            (
+                "AWS_SECRET_ACCESS_KEY=a/b+c",
+                "AWS_SECRET_ACCESS_KEY=<masked>",
+            ),
+            ("using ghp_0123456789abcdefghij", "using <masked>"),
+            ("id AKIA0123456789ABCDEF", "id <masked>"),
+            (
+                "cannot reach https://me:pw@host/x",
+                "cannot reach https://host/x",
+            ),
+            (
+                "no secrets here, token expired",
+                "no secrets here, token expired",
+            ),
+            (
+                "bash: nvidia-smi: command not found",
+                "bash: nvidia-smi: command not found",
+            ),
+        ] {
+            assert_eq!(line(said), shown);
+        }
+    }
+
+    #[test]
+    fn private_keys_go_over_several_lines() {
+        let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
+        let key = [
+            "a",
+            "-----BEGIN RSA PRIVATE KEY-----",
+            body,
+            "-----END RSA PRIVATE KEY-----",
+            "b",
+        ];
+        assert_eq!(lines(key), ["a", MASKED, "b"]);
+        assert_eq!(
+            lines([body, "c2hvcnQ=", "-----END PRIVATE KEY-----", "b"]),
+            [MASKED, "b"]
+        );
+        assert_eq!(lines([body, body, "b"]), ["b"]);
+    }
+}

@@ -1,0 +1,202 @@
+//! Placeholders for secrets in what is handed on: like secrets have like placeholders, and none leads back.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+use ring::hmac;
+use ring::rand::SystemRandom;
+
+/// How a placeholder begins.
+pub const BEGIN: &str = "<masked:";
+/// Bytes of the digest that it shows.
+const SHOWN: usize = 6;
+/// Shorter values stand for too much to be looked for in a log.
+const TELLING: usize = 8;
+
+/// Makes placeholders, with a key that nobody keeps.
+pub struct Placeholders(hmac::Key);
+
+impl Default for Placeholders {
+    fn default() -> Placeholders {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new());
+        Placeholders(key.expect("the system gives random numbers"))
+    }
+}
+
+impl Placeholders {
+    /// What stands for a secret; nothing for nothing, and a placeholder for itself.
+    pub fn of(&self, secret: &str) -> String {
+        if secret.is_empty() || secret.starts_with(BEGIN) {
+            return secret.to_owned();
+        }
+        let digest = hmac::sign(&self.0, secret.as_bytes());
+        let hex = digest.as_ref().iter().take(SHOWN);
+        let hex: String = hex.map(|byte| format!("{byte:02x}")).collect();
+        format!("{BEGIN}{hex}>")
+    }
+
+    /// A text with placeholders for all that looks like a credential.
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.with(text, &PATTERNS)
+    }
+
+    /// The log of a program, in which more is taken for a credential than in the words of a server, and which may
+    /// repeat these secrets.
+    pub fn log(&self, text: &str, secrets: &BTreeSet<String>) -> String {
+        let mut text = self.with(text, &PATTERNS).into_owned();
+        text = self.with(&text, &IN_LOGS).into_owned();
+        let mut secrets: Vec<&String> = secrets.iter().filter(|s| s.len() >= TELLING).collect();
+        // One may hold another.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        for secret in secrets {
+            if text.contains(secret.as_str()) {
+                text = text.replace(secret.as_str(), &self.of(secret));
+            }
+        }
+        text
+    }
+
+    fn with<'a>(&self, text: &'a str, patterns: &[Regex]) -> Cow<'a, str> {
+        if !HINT.is_match(text) {
+            return Cow::Borrowed(text);
+        }
+        let mut text = Cow::Borrowed(text);
+        for pattern in patterns {
+            let masked = pattern.replace_all(&text, |found: &Captures<'_>| {
+                let whole = found.get(0).expect("it was found");
+                let secret = found.name("s").unwrap_or(whole);
+                let before = &whole.as_str()[..secret.start() - whole.start()];
+                let behind = &whole.as_str()[secret.end() - whole.start()..];
+                format!("{before}{}{behind}", self.of(secret.as_str()))
+            });
+            if let Cow::Owned(masked) = masked {
+                text = Cow::Owned(masked);
+            }
+        }
+        text
+    }
+}
+
+/// Whether a name says that its value is a secret.
+pub fn names_a_secret(name: &str) -> bool {
+    static NAME: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"(?i)(?:token|password|passwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|key-?data|credentials?)$",
+        )
+    });
+    // This names an object that holds one.
+    NAME.is_match(name) && !name.to_ascii_lowercase().ends_with("pullsecret")
+}
+
+/// Without any of these there is nothing to look for.
+static HINT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?i:token|passw|pwd|secret|key|credential|bearer|basic|authorization|://)|eyJ|PRIVATE KEY",
+    )
+});
+
+/// What is named `s` in each is the secret, or the whole.
+static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    [
+        r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
+        r#"(?i)"[^"]*(?:token|password|passwd|secret|api[_-]?key|access[_-]?key|key-?data|credential)"\s*:\s*"(?P<s>(?:[^"\\]|\\.)*)"#,
+        r#"(?i)\\"[^"\\]*(?:token|password|passwd|secret|api[_-]?key|access[_-]?key|key-?data|credential)\\"\s*:\s*\\"(?P<s>[^"\\]*)"#,
+        r#"(?i)\b(?:bearer|basic)\s+(?P<s>[^\s"'\\]{6,})"#,
+        r"\beyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)*",
+        r#"(?i)\b[a-z][a-z0-9+.-]*://(?P<s>[^\s"'<>]*)@"#,
+        r#"(?i)[\w.-]*(?:token|passwd|password|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credential)[\w.-]*\s?=\s?["']?(?P<s>[^\s"'\\,;&]+)"#,
+        r#"(?i)--[\w-]*(?:token|passwd|password|secret|api-?key|access-?key)\s+(?P<s>[^\s"'-][^\s"']*)"#,
+    ]
+    .map(pattern)
+    .into()
+});
+
+static IN_LOGS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    [
+        r#"(?i)[\w.-]*(?:token|passwd|password|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credential|authorization)[\w.-]*["']?\s*:\s*["']?(?P<s>[^\s"'\\,;&]+)"#,
+    ]
+    .map(pattern)
+    .into()
+});
+
+fn pattern(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("it is tested")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text with `*` for each placeholder.
+    fn starred(text: &str) -> String {
+        let placeholder = pattern("<masked:[0-9a-f]{12}>");
+        placeholder.replace_all(text, "*").into_owned()
+    }
+
+    #[test]
+    fn like_secrets_have_like_placeholders_under_one_key_only() {
+        let (one, other) = (Placeholders::default(), Placeholders::default());
+        assert_eq!(one.of("hunter2"), one.of("hunter2"));
+        assert_ne!(one.of("hunter2"), one.of("hunter3"));
+        assert_ne!(one.of("hunter2"), other.of("hunter2"));
+        assert_eq!(one.of(""), "");
+        assert_eq!(one.of(&one.of("hunter2")), one.of("hunter2"));
+    }
+
+    #[test]
+    fn what_looks_like_a_credential_goes() {
+        let masks = Placeholders::default();
+        for (given, shown) in [
+            (
+                r#"{"token":"abc","name":"n"}"#,
+                r#"{"token":"*","name":"n"}"#,
+            ),
+            (r#"{\"password\":\"abc\"}"#, r#"{\"password\":\"*\"}"#),
+            ("the Bearer abc.def was no good", "the Bearer * was no good"),
+            ("x eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOi.c2ln y", "x * y"),
+            ("http://me:p/w@proxy:3128", "http://*@proxy:3128"),
+            ("curl '/api?token=abc&x=1'", "curl '/api?token=*&x=1'"),
+            (
+                "AWS_SECRET_ACCESS_KEY=abc/1+ go",
+                "AWS_SECRET_ACCESS_KEY=* go",
+            ),
+            ("sh -c 'x --token abc'", "sh -c 'x --token *'"),
+            (
+                "-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nz",
+                "*\nz",
+            ),
+            (
+                r#"secret "registry" not found"#,
+                r#"secret "registry" not found"#,
+            ),
+            (
+                "image@sha256:0123 key: value",
+                "image@sha256:0123 key: value",
+            ),
+            ("the token-reader is basic", "the token-reader is basic"),
+        ] {
+            assert_eq!(starred(&masks.text(given)), shown, "{given}");
+        }
+    }
+
+    #[test]
+    fn logs_lose_more() {
+        let masks = Placeholders::default();
+        let secrets = BTreeSet::from(["correct horse".to_owned(), "short".to_owned()]);
+        let log = "password: abc\n+ export X='correct horse' a short one\n";
+        let shown = "password: *\n+ export X='*' a short one\n";
+        assert_eq!(starred(&masks.log(log, &secrets)), shown);
+    }
+
+    #[test]
+    fn names_of_secrets() {
+        for name in ["token", "dbPassword", "clientSecret", "AWS_ACCESS_KEY"] {
+            assert!(names_a_secret(name), "{name}");
+        }
+        for name in ["name", "imagePullSecret", "secretName", "key", "tokens"] {
+            assert!(!names_a_secret(name), "{name}");
+        }
+    }
+}

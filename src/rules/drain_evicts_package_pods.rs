@@ -1,0 +1,117 @@
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::skyhook::Toleration;
+use crate::api::{Executor, Skyhook};
+use crate::cluster::{Cluster, Source};
+
+rule! {
+    /// The drain for an interrupt evicts the operator's own pods.
+    ///
+    /// # What it means
+    ///
+    /// Before an interrupt the operator drains the node. It spares pods that tolerate a cordon, and
+    /// looks for that toleration by its key alone. A package's pod that tolerates everything through a
+    /// toleration without a key is evicted, made again and evicted again, about once a second, and so
+    /// are other pods of the node. The package never runs.
+    ///
+    /// # How it comes about
+    ///
+    /// `spec.additionalTolerations` has one without a key (`operator: Exists`), and admission, as on
+    /// AKS, drops the others beside it.
+    ///
+    /// # How to confirm
+    ///
+    /// The pod has a toleration without a key, and none for `node.kubernetes.io/unschedulable`. The
+    /// operator's log tells of evictions of its own pods.
+    ///
+    /// # How to fix
+    ///
+    /// Name the keys in `additionalTolerations`, or upgrade the operator.
+    ///
+    /// # Since
+    ///
+    /// Operators up to v0.17. Without a pod to see it is a warning on nodes of AKS and info elsewhere.
+    SKY412 "drain-evicts-package-pods" Error needs Skyhooks Nodes, also Pods,
+        blocks Install Uninstall
+}
+
+const CORDON: &str = "node.kubernetes.io/unschedulable";
+/// On every node of AKS.
+const AKS: &str = "kubernetes.azure.com/";
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    if cluster.generation().executor() == Executor::Job {
+        return;
+    }
+    let executions = cluster.executions();
+    for skyhook in cluster.skyhooks.items() {
+        let all = &skyhook.spec.additional_tolerations;
+        let Some(package) = interrupts(skyhook).filter(|_| all.iter().any(is_wildcard)) else {
+            continue;
+        };
+        findings.depends_on(Source::Pods);
+        let mut open = cluster.selected(skyhook);
+        if open.all(|n| cluster.is_complete_on(skyhook, n)) {
+            continue;
+        }
+        let of_it = executions
+            .all()
+            .iter()
+            .filter(|e| e.skyhook == skyhook.name());
+        let pods = of_it.flat_map(|e| e.pods.iter());
+        let mut pods = pods.filter(|p| !p.spec.tolerations.is_empty()).peekable();
+        let seen = pods.peek().is_some();
+        let collapsed = pods.find(|p| {
+            let tolerations = &p.spec.tolerations;
+            tolerations.iter().any(is_wildcard) && tolerations.iter().all(|t| t.key != CORDON)
+        });
+        if seen && collapsed.is_none() {
+            continue;
+        }
+        let finding = findings.report(
+            Subject::skyhook(skyhook).package(package),
+            match collapsed {
+                Some(_) => format!("the drain for the interrupt of package {package} evicts the package's own pods"),
+                None => format!(
+                    "the drain for the interrupt of package {package} evicts the package's own pods, where admission \
+                     keeps only the toleration without a key"
+                ),
+            },
+        );
+        finding.evidence(
+            skyhook.reference(),
+            "spec.additionalTolerations",
+            "one without a key, which tolerates everything",
+        );
+        if let Some(pod) = collapsed {
+            finding.evidence(
+                format!("pod/{}", pod.name()),
+                "spec.tolerations",
+                format!("one without a key, and none for {CORDON}"),
+            );
+        } else {
+            let aks = |n: &crate::cluster::Node| n.labels.keys().any(|key| key.starts_with(AKS));
+            finding.severity(match cluster.selected(skyhook).any(aks) {
+                true => Severity::Warning,
+                false => Severity::Info,
+            });
+        }
+        finding
+            .kubectl(
+                Grade::B2,
+                "Name the keys of the taints in additionalTolerations",
+                ["edit", &cluster.generation().resource(), skyhook.name()],
+            )
+            .caveat("the operator then makes its pods anew");
+    }
+}
+
+fn is_wildcard(toleration: &Toleration) -> bool {
+    toleration.key.is_empty() && toleration.operator == "Exists"
+}
+
+/// The first package that has an interrupt.
+fn interrupts(skyhook: &Skyhook) -> Option<&str> {
+    let mut packages = skyhook.packages();
+    let found = packages.find(|(name, p)| skyhook.pending_interrupt(name, p).is_some());
+    found.map(|(name, _)| name)
+}

@@ -1,0 +1,93 @@
+use super::{Findings, Grade, Subject};
+use crate::cluster::{Cluster, Deployment};
+
+rule! {
+    /// The operator has too little memory for the cluster.
+    ///
+    /// # What it means
+    ///
+    /// The operator keeps every node and the state of every package on it in memory. With less than it
+    /// needs it is killed in the middle of a pass, most likely while many nodes change at once, and
+    /// begins again.
+    ///
+    /// # How it comes about
+    ///
+    /// The chart's default of 512 MiB is meant for about 800 nodes with up to three packages in a custom
+    /// resource, or 500 with more. The cluster has outgrown it.
+    ///
+    /// # How to confirm
+    ///
+    /// The memory limit of the operator's Deployment, and the restarts of its pods with reason
+    /// `OOMKilled`.
+    ///
+    /// # How to fix
+    ///
+    /// Raise the limit in the values of the chart: 0.8 MiB for each node, times 0.4 for each package
+    /// where there are more than two.
+    ///
+    /// # Since
+    ///
+    /// All operators. The figures are upstream's, checked up to a thousand nodes.
+    SKY507 "operator-undersized" Warning needs Skyhooks Nodes Operator
+}
+
+const MIB: f64 = 1_048_576.0;
+/// What the chart gives by default, in MiB.
+const DEFAULT: f64 = 512.0;
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let all = cluster.skyhooks.items().iter();
+    let packages = all.map(|s| s.spec.packages.len()).max().unwrap_or(0);
+    let nodes = cluster.nodes.items().len();
+    let enough = if packages > 3 { 500 } else { 800 };
+    if packages == 0 || nodes <= enough {
+        return;
+    }
+    let needed = (nodes as f64 * 0.8 * (packages as f64 * 0.4).max(1.0)).max(DEFAULT);
+    for operator in cluster.operators.items() {
+        let limit = operator.memory_limit().map(|bytes| bytes / MIB);
+        if let Some(limit) = limit.filter(|limit| *limit < needed) {
+            report(findings, operator, nodes, packages, limit, needed);
+        }
+    }
+}
+
+fn report(
+    findings: &mut Findings,
+    operator: &Deployment,
+    nodes: usize,
+    packages: usize,
+    limit: f64,
+    needed: f64,
+) {
+    let meta = &operator.metadata;
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let subject = Subject {
+        kind: "Deployment".to_owned(),
+        name: meta.name.clone(),
+        ..Subject::default()
+    };
+    findings
+        .report(
+            subject,
+            format!(
+                "the operator may use {limit:.0} MiB of memory, and this cluster takes up to {needed:.0} MiB"
+            ),
+        )
+        .evidence(
+            format!("deployment/{namespace}/{}", meta.name),
+            "resources.limits.memory",
+            format!("{limit:.0} MiB"),
+        )
+        .evidence("nodes", "in the cluster", nodes.to_string())
+        .evidence(
+            "custom resources",
+            "packages in the largest one",
+            packages.to_string(),
+        )
+        .kubectl(
+            Grade::B0,
+            "See whether it has been killed for memory; then raise the limit in the chart's values",
+            ["describe", "pods", "-n", namespace, "-l", "control-plane=controller-manager"],
+        );
+}

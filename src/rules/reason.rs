@@ -1,0 +1,309 @@
+//! Why a package fails or hangs on a node, as the attempt at its stage tells it. Pure.
+
+mod events;
+mod log;
+
+use std::collections::HashMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use self::events::Recurring;
+pub use self::log::{LINES, Log};
+use super::Finding;
+use crate::api::State;
+use crate::cluster::attempts::{Choice, Piece, choice};
+use crate::cluster::pod::{ContainerStatus, Terminated};
+use crate::cluster::{Cluster, Event, Execution, Executions, Pod, exit};
+use crate::redact;
+
+/// What the attempt at a stage says of why the package does not get on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Reason {
+    /// What carries out the stage: `job/NAME` or `pod/NAME`.
+    pub execution: String,
+    pub stage: String,
+    /// The attempt; absent where its pods are gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// What Kubernetes calls its end, or what it waits for: `OOMKilled`, `CrashLoopBackOff`, `DeadlineExceeded`;
+    /// `Running` where it has not ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i64>,
+    /// What exit code and state mean, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub meaning: Option<String>,
+    /// What the container or Kubernetes says beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    pub restarts: i64,
+    /// The last lines that it wrote. Of findings that are one trouble, one carries them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<Log>,
+    /// Why the log could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_unread: Option<String>,
+    /// Warnings about the Job and its pods, the latest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Recurring>,
+    /// The logs that may tell, best first.
+    #[serde(skip)]
+    pub pieces: Vec<Piece>,
+}
+
+/// Adds to each finding about a package on a node what the attempt there says.
+pub fn add(cluster: &Cluster, findings: &mut [Finding]) {
+    let reasons = Reasons {
+        cluster,
+        executions: cluster.executions(),
+        events: events::by_object(cluster),
+    };
+    for finding in findings {
+        finding.reason = reasons.of(finding).map(Box::new);
+    }
+}
+
+struct Reasons<'a> {
+    cluster: &'a Cluster,
+    executions: Executions<'a>,
+    events: HashMap<(&'a str, &'a str), Vec<&'a Event>>,
+}
+
+impl<'a> Reasons<'a> {
+    fn of(&self, finding: &Finding) -> Option<Reason> {
+        let subject = &finding.subject;
+        let (skyhook, package) = (subject.skyhook.as_deref()?, subject.package.as_deref()?);
+        let (execution, failing) = self.attempt(skyhook, package, subject.node.as_deref()?)?;
+        let succeeded = execution
+            .job
+            .and_then(|j| j.finished())
+            .is_some_and(|c| c.kind == "Complete");
+        if succeeded {
+            return None;
+        }
+        let reason = self.told_by(execution, failing);
+        let tells = reason.state.is_some() || reason.log.is_some() || !reason.events.is_empty();
+        tells.then_some(reason)
+    }
+
+    /// The execution at the stage at which a package stands on a node, and whether that fails.
+    fn attempt<'s>(
+        &'s self,
+        skyhook: &str,
+        package: &str,
+        node: &str,
+    ) -> Option<(&'s Execution<'a>, bool)> {
+        let newest = |of_it: &mut dyn Iterator<Item = &'s Execution<'a>>| {
+            let of_it = of_it.filter(|e| e.package == package);
+            Some((of_it.max_by_key(|e| e.created())?, false))
+        };
+        let Some(node) = self.cluster.node(node) else {
+            let mut all = self.executions.all().iter();
+            return newest(
+                &mut all
+                    .by_ref()
+                    .filter(|e| e.skyhook == skyhook && e.node == node),
+            );
+        };
+        let on = self.cluster.on_node(node, skyhook);
+        let entries = on.map_or(&[][..], |on| on.entries());
+        let mut open = entries
+            .iter()
+            .filter(|e| e.name == package && e.state != State::Complete);
+        let Some(entry) = open.next() else {
+            return newest(&mut self.executions.on(skyhook, &node.name));
+        };
+        let newest = self.executions.newest(skyhook, &node.name, entry);
+        let at_it = newest.filter(|e| e.stage == entry.stage || e.interrupt);
+        Some((at_it?, entry.state == State::Erroring))
+    }
+
+    fn told_by(&self, execution: &Execution<'a>, failing: bool) -> Reason {
+        let choice = choice(self.cluster, execution, false);
+        let mut reason = Reason {
+            execution: execution.reference(),
+            stage: execution.stage.to_string(),
+            events: events::of(&self.events, execution),
+            ..Reason::default()
+        };
+        let running = execution
+            .pods
+            .iter()
+            .find_map(|p| p.running().map(|r| (*p, r.0)));
+        let failed = execution
+            .pods
+            .iter()
+            .filter(|p| !p.disrupted())
+            .find_map(|p| Failed::in_pod(p));
+        match (failed, running) {
+            (Some(failed), None) => reason.failed(&failed),
+            (Some(failed), Some(_)) if failing => reason.failed(&failed),
+            (_, Some((pod, container))) => {
+                reason.pod = Some(pod.name().to_owned());
+                reason.container = Some(container.to_owned());
+                reason.state = Some("Running".to_owned());
+            }
+            (None, None) => reason.waits(execution),
+        }
+        reason.timed_out(execution);
+        reason.pieces(&choice);
+        if let Some(kept) = &choice.last_logs {
+            let from = format!("{}, where the operator keeps them", choice.reference);
+            reason.log = Log::of(from, kept.lines());
+        }
+        reason
+    }
+}
+
+/// A container that failed, in its last run that ended.
+struct Failed<'a> {
+    pod: &'a Pod,
+    status: &'a ContainerStatus,
+    end: &'a Terminated,
+    /// It has been started again since, or waits for that.
+    before: bool,
+}
+
+impl<'a> Failed<'a> {
+    fn in_pod(pod: &'a Pod) -> Option<Failed<'a>> {
+        let inits = pod.status.init_container_statuses.iter();
+        let mut all = inits.chain(&pod.status.container_statuses);
+        all.find_map(|status| {
+            let now = status.state.terminated.as_ref();
+            let before = now.is_none();
+            let end = now.or(status.last_state.terminated.as_ref())?;
+            (end.exit_code != 0).then_some(Failed {
+                pod,
+                status,
+                end,
+                before,
+            })
+        })
+    }
+
+    /// `CrashLoopBackOff` tells more than "Error", and `OOMKilled` more than both.
+    fn state(&self) -> &'a str {
+        let waiting = self.status.state.waiting.as_ref();
+        let waiting = waiting.map_or("", |w| w.reason.as_str());
+        match self.end.reason.as_str() {
+            "" | "Error" if !waiting.is_empty() => waiting,
+            "" => "Error",
+            reason => reason,
+        }
+    }
+
+    fn piece(&self) -> Piece {
+        Piece {
+            node: self.pod.spec.node_name.clone(),
+            namespace: self.pod.metadata.namespace.clone().unwrap_or_default(),
+            pod: self.pod.name().to_owned(),
+            uid: self.pod.metadata.uid.clone().unwrap_or_default(),
+            container: self.status.name.clone(),
+            run: self.status.restart_count - i64::from(self.before),
+            // A container that waits has no log but that of its run before, and the server gives it either way.
+            previous: self.before,
+            running: false,
+        }
+    }
+}
+
+impl Reason {
+    fn failed(&mut self, failed: &Failed<'_>) {
+        self.pod = Some(failed.pod.name().to_owned());
+        self.container = Some(failed.status.name.clone());
+        self.state = Some(failed.state().to_owned());
+        self.exit_code = Some(failed.end.exit_code);
+        self.meaning = exit::meaning(self.exit_code, &failed.end.reason).map(str::to_owned);
+        self.message = said(&failed.end.message);
+        self.restarts = failed.status.restart_count;
+        self.pieces.push(failed.piece());
+    }
+
+    /// What keeps a container from starting, or what ended the pod or the Job as a whole.
+    fn waits(&mut self, execution: &Execution<'_>) {
+        let troubled = execution.trouble();
+        if let Some((pod, trouble)) = troubled {
+            self.pod = Some(pod.name().to_owned());
+            self.container = Some(trouble.container.to_owned());
+            self.state = Some(trouble.reason.to_owned());
+            self.message = said(trouble.message);
+            self.restarts = trouble.restarts;
+        } else if let Some(pod) = execution.pods.iter().find(|p| !p.status.reason.is_empty()) {
+            self.pod = Some(pod.name().to_owned());
+            self.state = Some(pod.status.reason.clone());
+            self.message = said(&pod.status.message);
+            self.meaning = exit::meaning(None, &pod.status.reason).map(str::to_owned);
+        } else if let Some(failed) = execution.job.and_then(|j| j.failed()) {
+            self.state = Some(failed.reason.to_string());
+            self.message = said(&failed.message);
+        }
+    }
+
+    /// A deadline says more than how the container took its end.
+    fn timed_out(&mut self, execution: &Execution<'_>) {
+        const OVER: &str = "DeadlineExceeded";
+        let pod = execution.timed_out();
+        let job = execution.job.and_then(|j| j.failed());
+        let job = job.filter(|c| c.reason == OVER);
+        let message = pod.map(|p| p.status.message.as_str());
+        let message = message.or(job.map(|c| c.message.as_str()));
+        if let Some(message) = message {
+            self.state = Some(OVER.to_owned());
+            self.meaning = exit::meaning(None, OVER).map(str::to_owned);
+            self.message = said(message).or(self.message.take());
+        }
+    }
+
+    /// The log of the failing container, then what else `package logs` would show.
+    fn pieces(&mut self, choice: &Choice) {
+        const MOST: usize = 4;
+        let others = choice.attempts.iter().flat_map(|a| a.pieces.iter().rev());
+        for piece in others {
+            if self.pieces.len() < MOST && !self.pieces.contains(piece) {
+                self.pieces.push(piece.clone());
+            }
+        }
+    }
+
+    /// What a log that was asked for holds.
+    pub fn heard(&mut self, piece: &Piece, lines: &[String]) {
+        let run = match piece.previous {
+            true => ", the run before",
+            false => "",
+        };
+        let from = format!("{} in pod/{}{run}", piece.container, piece.pod);
+        self.log = Log::of(from, lines.iter().map(String::as_str)).or(self.log.take());
+    }
+
+    /// How it ended, in a few words, where there is a word on that.
+    pub fn outcome(&self) -> Option<String> {
+        let state = self.state.as_deref()?;
+        if self.exit_code.is_none() && self.meaning.is_none() {
+            return None;
+        }
+        let mut text = match &self.container {
+            Some(container) => format!("{container}: {state}"),
+            None => state.to_owned(),
+        };
+        if let Some(code) = self.exit_code {
+            text += &format!(", exit code {code}");
+        }
+        if let Some(meaning) = &self.meaning {
+            text += &format!(" ({meaning})");
+        }
+        Some(text)
+    }
+}
+
+/// A message of the cluster: the part that is shown of it, without secrets.
+fn said(message: &str) -> Option<String> {
+    const LONGEST: usize = 300;
+    let text = redact::log::lines(message.lines().map(log::plain)).join(" ");
+    let text: String = text.trim().chars().take(LONGEST).collect();
+    (!text.is_empty()).then_some(text)
+}

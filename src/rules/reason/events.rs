@@ -1,0 +1,108 @@
+//! Events about an execution, those alike counted together.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::said;
+use crate::cluster::{Cluster, Event, Execution};
+
+/// Reasons that are told of one execution.
+const MOST: usize = 5;
+/// Letters that Kubernetes puts behind the name of a Job to name a pod.
+const SUFFIX: usize = 5;
+
+/// Something that happened once or many times.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Recurring {
+    /// `job/NAME` or `pod/NAME`; of several pods, the last.
+    pub object: String,
+    pub reason: String,
+    /// Of the last one.
+    pub message: String,
+    pub count: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<String>,
+    #[serde(skip)]
+    pub at: Option<Timestamp>,
+}
+
+/// The warnings, by kind and name of what they are about; those about pods also by the Job that a pod is named after.
+pub fn by_object(cluster: &Cluster) -> HashMap<(&str, &str), Vec<&Event>> {
+    let mut by_object: HashMap<(&str, &str), Vec<&Event>> = HashMap::new();
+    for event in cluster.events.items().iter().filter(|e| e.warning) {
+        let (kind, name) = (event.kind.as_str(), event.name.as_str());
+        by_object.entry((kind, name)).or_default().push(event);
+        if kind == "Pod"
+            && let Some((job, suffix)) = name.rsplit_once('-')
+            && suffix.len() == SUFFIX
+        {
+            by_object.entry(("PodOf", job)).or_default().push(event);
+        }
+    }
+    by_object
+}
+
+/// What is told of an execution, the latest first.
+pub fn of(
+    events: &HashMap<(&str, &str), Vec<&Event>>,
+    execution: &Execution<'_>,
+) -> Vec<Recurring> {
+    let mut keys: Vec<(&str, &str)> = Vec::new();
+    if let Some(job) = execution.job {
+        keys.extend([
+            ("Job", job.metadata.name.as_str()),
+            ("PodOf", &job.metadata.name),
+        ]);
+    }
+    let pods = execution.pods.iter().map(|pod| pod.name());
+    match execution.job {
+        Some(job) => {
+            let own = |name: &&str| {
+                let rest = name.strip_prefix(job.metadata.name.as_str());
+                rest.is_some_and(|rest| rest.len() == SUFFIX + 1 && rest.starts_with('-'))
+            };
+            keys.extend(pods.filter(|name| !own(name)).map(|name| ("Pod", name)));
+        }
+        None => keys.extend(pods.map(|name| ("Pod", name))),
+    }
+    // Names come again, and what was said of an earlier bearer is of no use.
+    let current = |event: &&&Event| event.last.is_none() || event.last >= execution.created();
+    let mut alike: BTreeMap<(&str, &str), Vec<&Event>> = BTreeMap::new();
+    for event in keys
+        .iter()
+        .filter_map(|key| events.get(key))
+        .flatten()
+        .filter(current)
+    {
+        let key = (event.kind.as_str(), event.reason.as_str());
+        alike.entry(key).or_default().push(event);
+    }
+    let mut told: Vec<Recurring> = alike
+        .values()
+        .filter_map(|events| {
+            let newest = events.iter().max_by_key(|e| e.last)?;
+            let told = Recurring {
+                object: format!("{}/{}", newest.kind.to_lowercase(), newest.name),
+                reason: newest.reason.clone(),
+                message: said(&newest.message).unwrap_or_default(),
+                count: events.iter().map(|e| e.count).sum(),
+                first: events
+                    .iter()
+                    .filter_map(|e| e.first)
+                    .min()
+                    .map(|t| t.to_string()),
+                last: newest.last.map(|t| t.to_string()),
+                at: newest.last,
+            };
+            Some(told)
+        })
+        .collect();
+    told.sort_by_key(|told| std::cmp::Reverse(told.at));
+    told.truncate(MOST);
+    told
+}

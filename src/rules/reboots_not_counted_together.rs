@@ -1,0 +1,98 @@
+use super::evidence::some_of;
+use super::{Findings, Grade, Subject};
+use crate::api::Skyhook;
+use crate::cluster::{Cluster, Node};
+
+rule! {
+    /// Two custom resources reboot the same nodes, each within its own budget alone.
+    ///
+    /// # What it means
+    ///
+    /// A budget or deployment policy counts the nodes of its own custom resource. While both have work
+    /// left, each may take down as many nodes as it allows, on different nodes at one time, so more of
+    /// them are away than either of them says.
+    ///
+    /// # How it comes about
+    ///
+    /// Packages with a reboot were split over two custom resources with overlapping selectors.
+    ///
+    /// # How to confirm
+    ///
+    /// Both have a package with `interrupt.type: reboot`, a budget or a policy, and nodes left in common.
+    ///
+    /// # How to fix
+    ///
+    /// Put the packages into one custom resource, or set `sequencing: all` on the earlier one, so that
+    /// the later one begins once it is complete everywhere.
+    ///
+    /// # Since
+    ///
+    /// All operators.
+    SKY313 "reboots-not-counted-together" Info needs Skyhooks Nodes
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let all = cluster.skyhooks.items().iter();
+    let mut rebooting: Vec<&Skyhook> = all.filter(|s| reboots(s) && has_limit(s)).collect();
+    rebooting.sort_by_key(|s| s.order());
+    for (at, later) in rebooting.iter().enumerate() {
+        let Some((earlier, common)) = rebooting[..at]
+            .iter()
+            .filter(|earlier| !earlier.gates_everywhere())
+            .find_map(|earlier| Some((earlier, common(cluster, earlier, later)?)))
+        else {
+            continue;
+        };
+        findings
+            .report(
+                Subject::skyhook(later),
+                format!(
+                    "{} and {} reboot the same nodes and do not count each other's: more nodes may be away at \
+                     once than either allows",
+                    later.reference(),
+                    earlier.reference()
+                ),
+            )
+            .evidence("nodes", "selected by both", some_of(&common))
+            .evidence(
+                earlier.reference(),
+                "spec.sequencing",
+                "node: the later one does not wait for all of it",
+            )
+            .kubectl(
+                Grade::B1,
+                "Have the later one wait for it: set sequencing: all",
+                ["edit", &cluster.generation().resource(), earlier.name()],
+            )
+            .caveat("every later custom resource then waits until it is complete everywhere");
+    }
+}
+
+/// Whether it may still reboot nodes.
+fn reboots(skyhook: &Skyhook) -> bool {
+    let mut packages = skyhook.packages();
+    skyhook.runs() && packages.any(|(name, p)| skyhook.pending_interrupt(name, p) == Some("reboot"))
+}
+
+fn has_limit(skyhook: &Skyhook) -> bool {
+    let budget = &skyhook.spec.interruption_budget;
+    !skyhook.spec.deployment_policy.is_empty()
+        || budget.count.is_some()
+        || budget.percent.is_some_and(|percent| percent < 100)
+}
+
+/// The nodes that both select, where each has work left somewhere.
+fn common<'a>(
+    cluster: &'a Cluster,
+    earlier: &'a Skyhook,
+    later: &'a Skyhook,
+) -> Option<Vec<&'a str>> {
+    let left = |skyhook: &'a Skyhook| {
+        let mut nodes = cluster.selected(skyhook);
+        nodes.any(|n: &Node| !cluster.is_complete_on(skyhook, n))
+    };
+    let both = cluster.selected(earlier);
+    let both = both.filter(|n| later.spec.node_selectors.matches(&n.labels));
+    let both: Vec<&str> = both.map(|n| n.name.as_str()).collect();
+    (both.len() > 1 && left(earlier) && left(later)).then_some(both)
+}

@@ -1,0 +1,158 @@
+//! Remedies: commands that cure, with what they take, and whether they can be taken back.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Grade;
+
+/// A command that cures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Remedy {
+    pub title: String,
+    /// The command, word by word.
+    pub argv: Vec<String>,
+    pub grade: Grade,
+    /// What has to be so for it to be of use.
+    pub preconditions: Vec<String>,
+    pub undo: Undo,
+    /// The command that does it on all nodes where it is so, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub for_all_nodes: Option<Vec<String>>,
+    /// What it does not do, or what to mind before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caveat: Option<String>,
+}
+
+impl Remedy {
+    pub fn new(grade: Grade, title: impl Into<String>, argv: Vec<String>) -> Remedy {
+        let (preconditions, undo) = terms(&argv, grade);
+        Remedy {
+            title: title.into(),
+            argv,
+            grade,
+            preconditions,
+            undo,
+            for_all_nodes: None,
+            caveat: None,
+        }
+    }
+}
+
+/// Whether `undo` takes a command back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Undo {
+    /// It changes nothing.
+    Nothing,
+    /// All that it does.
+    Yes,
+    /// What it writes; what the operator does meanwhile stays done.
+    Partly,
+    /// It deletes what is not made again, or is no command of ours.
+    No,
+}
+
+const UNCHANGED: &str = "what it changes stands as it was found; this is tested with each write";
+const REPAIRED: &str = "what made it fail is repaired";
+
+/// Our own commands that change something: what has to be so beside what is tested, and whether it can be undone.
+const OWN: [(&str, &[&str], Undo); 16] = [
+    ("pause", &[], Undo::Yes),
+    ("disable", &[], Undo::Yes),
+    ("node ignore", &[], Undo::Yes),
+    ("resume", &["the custom resource is paused"], Undo::Partly),
+    ("enable", &["the custom resource is disabled"], Undo::Partly),
+    ("node unignore", &["the node is ignored"], Undo::Partly),
+    (
+        "node repair",
+        &["the operator's own copy of the node state can be read"],
+        Undo::Partly,
+    ),
+    ("node reset", &[], Undo::Partly),
+    (
+        "node leave-batch",
+        &["the node is in the batch"],
+        Undo::Partly,
+    ),
+    ("reset", &[], Undo::Partly),
+    ("package rerun", &[REPAIRED], Undo::Partly),
+    // It deletes a Job.
+    (
+        "package retry",
+        &["the job of the stage has given up", REPAIRED],
+        Undo::No,
+    ),
+    ("deployment-policy reset", &[], Undo::Partly),
+    (
+        "cordon release",
+        &["nobody else holds the cordon"],
+        Undo::Partly,
+    ),
+    ("uninstall", &[], Undo::Partly),
+    (
+        "leftovers",
+        &["no custom resource needs what is left"],
+        Undo::Partly,
+    ),
+];
+
+/// What has to be so before a command is of use, and whether it can be taken back.
+fn terms(argv: &[String], grade: Grade) -> (Vec<String>, Undo) {
+    if grade == Grade::B0 {
+        return (Vec::new(), Undo::Nothing);
+    }
+    let Some(words) = own(argv) else {
+        return (Vec::new(), Undo::No);
+    };
+    let named = |name: &str| {
+        let mut words = words.iter();
+        name.split(' ')
+            .all(|part| words.next().is_some_and(|word| word == part))
+    };
+    let (more, undo) = OWN
+        .iter()
+        .find(|(name, ..)| named(name))
+        .map_or((&[][..], Undo::No), |(_, more, undo)| (*more, *undo));
+    let all = more.iter().chain([&UNCHANGED]);
+    (all.map(ToString::to_string).collect(), undo)
+}
+
+fn own(argv: &[String]) -> Option<&[String]> {
+    match argv {
+        [kubectl, ours, words @ ..] if kubectl == "kubectl" && ours == "skyhook" => Some(words),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str, grade: Grade) -> (usize, Undo) {
+        let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let (preconditions, undo) = terms(&argv, grade);
+        (preconditions.len(), undo)
+    }
+
+    #[test]
+    fn each_command_has_its_own() {
+        for (line, grade, expected) in [
+            ("kubectl skyhook node list", Grade::B0, (0, Undo::Nothing)),
+            ("kubectl skyhook pause gpu", Grade::B1, (1, Undo::Yes)),
+            (
+                "kubectl skyhook package retry a --node b",
+                Grade::B2,
+                (3, Undo::No),
+            ),
+            (
+                "kubectl skyhook finalizer strip gpu",
+                Grade::B4,
+                (1, Undo::No),
+            ),
+            ("kubectl delete pod a", Grade::B2, (0, Undo::No)),
+        ] {
+            assert_eq!(of(line, grade), expected, "{line}");
+        }
+    }
+}

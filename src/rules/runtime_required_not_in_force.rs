@@ -1,0 +1,137 @@
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::{Skyhook, Stage, State};
+use crate::cluster::{Cluster, Node, OnNode};
+
+rule! {
+    /// A node is open to workloads although a custom resource with `runtimeRequired` was never complete on it.
+    ///
+    /// # What it means
+    ///
+    /// `runtimeRequired` promises that workloads wait until the packages are installed. What makes them
+    /// wait is the taint, and this node does not carry it, so they are scheduled at once.
+    ///
+    /// # How it comes about
+    ///
+    /// With `autoTaintNewNodes` the operator taints a node only if it carries none of the operator's
+    /// annotations: one that was reset, or that keeps keys of an earlier life, does not count as new.
+    /// Without it the node pool has to bring the taint, and did not.
+    ///
+    /// # How to confirm
+    ///
+    /// The custom resource is not complete on the node, none of its packages ever was, and the taint is
+    /// not there.
+    ///
+    /// # How to fix
+    ///
+    /// Taint the node by hand; the operator lifts the taint once the packages are complete. Clean up
+    /// what is left from before.
+    ///
+    /// # Since
+    ///
+    /// All operators. It is a warning with `autoTaintNewNodes`, and info where the taint is the node
+    /// pool's to bring.
+    SKY411 "runtime-required-not-in-force" Warning needs Skyhooks Nodes, also Operator
+}
+
+/// The value of the taint, whatever its key is configured to be.
+const VALUE: &str = "runtime-required";
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let all = cluster.skyhooks.items().iter();
+    for skyhook in all.filter(|s| s.spec.runtime_required && !s.deleting()) {
+        for node in cluster.selected(skyhook) {
+            let on = cluster.on_node(node, skyhook.name());
+            // An ignored node was left out on purpose.
+            if node.ignored(cluster.generation())
+                || cluster.runtime_required_taint(node).is_some()
+                || node.taints.iter().any(|t| t.value == VALUE)
+                || cluster.is_complete_on(skyhook, node)
+                || on.is_some_and(|on| on.is_malformed() || was_complete(on))
+            {
+                continue;
+            }
+            let known = marks(cluster, node);
+            // The operator is about to taint a node that it has not seen yet.
+            if known.is_empty() && !cluster.long_ago(node.created) {
+                continue;
+            }
+            report(cluster, findings, skyhook, node, &known);
+        }
+    }
+}
+
+/// Whether some package has been at its last stage here: then the taint was lifted rightly.
+fn was_complete(on: &OnNode) -> bool {
+    let last = |stage: &Stage| matches!(stage, Stage::Config | Stage::PostInterrupt);
+    let mut entries = on.entries().iter();
+    entries.any(|e| e.state == State::Complete && last(&e.stage))
+}
+
+/// The keys that keep the node from counting as new.
+fn marks(cluster: &Cluster, node: &Node) -> Vec<String> {
+    let keys = node.keys(cluster.generation());
+    let taints = keys.auto_taints.iter().map(|t| format!("autoTaint_{t}"));
+    let left = keys.skyhooks.iter().filter(|(_, on)| on.has_keys());
+    let left = left.flat_map(|(name, on)| {
+        let all = on.left().into_iter().filter(|key| !key.contains(' '));
+        all.map(move |key| format!("{key}_{name}"))
+    });
+    taints.chain(left).collect()
+}
+
+fn report(
+    cluster: &Cluster,
+    findings: &mut Findings,
+    skyhook: &Skyhook,
+    node: &Node,
+    known: &[String],
+) {
+    let auto = skyhook.spec.auto_taint_new_nodes;
+    let finding = findings.report(
+        Subject::node(&node.name, Some(skyhook.name())),
+        format!(
+            "workloads do not wait for {}: the node does not carry the runtime-required taint{}",
+            skyhook.reference(),
+            match (auto, known.is_empty()) {
+                (true, false) => ", as it does not count as new",
+                (true, true) => ", and the operator has not set it",
+                (false, _) => "",
+            }
+        ),
+    );
+    // Which taint it is, the operator's environment says.
+    if !auto || cluster.operators.items().is_empty() {
+        finding.severity(Severity::Info);
+    }
+    let (key, effect) = cluster
+        .runtime_required_taints()
+        .into_iter()
+        .next()
+        .unwrap_or_default();
+    let (done, all) = cluster.progress(skyhook, node);
+    finding
+        .evidence(
+            format!("node/{}", node.name),
+            format!("taint {key}"),
+            "absent",
+        )
+        .evidence(
+            skyhook.reference(),
+            "packages done here",
+            format!("{done} of {all}"),
+        );
+    if auto && !known.is_empty() {
+        finding.evidence(
+            format!("node/{}", node.name),
+            "keys from before",
+            known.join(", "),
+        );
+    }
+    let taint = format!("{key}={VALUE}:{effect}");
+    finding
+        .kubectl(Grade::B1, "Taint it", ["taint", "node", &node.name, &taint])
+        .caveat("pods that run there already stay; new ones wait until the packages are complete");
+    if auto {
+        finding.remedy(Grade::B0, "See what is left from before", ["leftovers"]);
+    }
+}

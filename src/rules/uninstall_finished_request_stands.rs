@@ -1,0 +1,78 @@
+use super::evidence::absent_everywhere;
+use super::{Findings, Grade, Subject};
+use crate::cluster::Cluster;
+use crate::cluster::history::History;
+
+rule! {
+    /// An uninstall has finished, and its request still stands in the spec.
+    ///
+    /// # What it means
+    ///
+    /// The package is gone from every selected node, as was asked. As long as `uninstall.apply: true`
+    /// stays in the spec it is not installed again, and new nodes do not get it, although the custom
+    /// resource lists it and reads complete.
+    ///
+    /// # How it comes about
+    ///
+    /// The operator does not take the request back once it is carried out.
+    ///
+    /// # How to confirm
+    ///
+    /// The node states no longer hold the package, and an event, a Job or a pod of it tells that it was
+    /// there.
+    ///
+    /// # How to fix
+    ///
+    /// Take the package out of the spec if it is to stay away, or take the request back if it is wanted.
+    ///
+    /// # Since
+    ///
+    /// Operators with explicit uninstall (v0.16.0).
+    SKY115 "uninstall-finished-request-stands" Info needs Skyhooks Nodes, also Pods Jobs Events
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    for (skyhook, name) in absent_everywhere(cluster) {
+        // What depends on it has the say: see `dependency-uninstalled`.
+        let mut others = skyhook.packages();
+        if others.any(|(_, p)| p.depends_on.contains_key(name) && !p.uninstall().apply) {
+            continue;
+        }
+        let History::Present(traces) = cluster.history(skyhook, name) else {
+            continue;
+        };
+        let finding = findings.report(
+            Subject::skyhook(skyhook).package(name),
+            format!(
+                "package {name} is uninstalled, and the request still stands: nothing installs it until it is \
+                 taken back"
+            ),
+        );
+        finding
+            .evidence(
+                skyhook.reference(),
+                format!("spec.packages.{name}.uninstall.apply"),
+                "true",
+            )
+            .evidence(
+                "nodes",
+                format!("nodeState of {name}"),
+                "absent on every selected node",
+            );
+        if let Some(trace) = traces.iter().find(|t| t.uninstalled).or(traces.first()) {
+            finding.evidence(&trace.object, trace.field, &trace.says);
+        }
+        finding
+            .kubectl(
+                Grade::B1,
+                "If it is to stay away, take it out of the spec",
+                ["edit", &cluster.generation().resource(), skyhook.name()],
+            )
+            .remedy(
+                Grade::B2,
+                "If it is wanted, take the request back",
+                ["uninstall", skyhook.name(), name, "--cancel"],
+            )
+            .caveat("the package is then installed on every selected node");
+    }
+}

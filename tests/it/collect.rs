@@ -1,0 +1,221 @@
+//! `collect`: what it writes says the same as the cluster, and what could not be read is not taken for absent.
+
+mod faults;
+mod file;
+mod secrets;
+mod trees;
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::clusters;
+use crate::support::fake_api::{FakeApi, Served};
+use crate::support::run::{Ran, run};
+
+/// A cluster, and a folder to write to.
+struct Scene {
+    served: Served,
+    folder: TempDir,
+}
+
+impl Scene {
+    fn of(fake: &FakeApi) -> Scene {
+        Scene {
+            served: fake.serve(),
+            folder: tempfile::tempdir().expect("a folder"),
+        }
+    }
+
+    fn archive(&self) -> PathBuf {
+        self.folder.path().join("capture.tar.gz")
+    }
+
+    /// Asks the server.
+    fn live(&self, words: &str) -> Ran {
+        run(words).kubeconfig(&self.served.kubeconfig()).go()
+    }
+
+    fn collect(&self, words: &str) -> Ran {
+        let path = self.archive();
+        self.live(&format!("collect -o {} {words}", path.display()))
+    }
+
+    /// Asks the archive.
+    fn from(&self, words: &str) -> Ran {
+        run(&format!("{words} --from {}", self.archive().display())).go()
+    }
+
+    fn files(&self) -> BTreeMap<String, String> {
+        unpacked(&self.archive())
+    }
+
+    fn index(&self) -> Value {
+        serde_json::from_str(&self.files()["index.json"]).expect("an index")
+    }
+}
+
+/// The files of an archive, below its folder.
+fn unpacked(archive: &Path) -> BTreeMap<String, String> {
+    let packed = std::fs::File::open(archive).expect("an archive");
+    let mut archive = tar::Archive::new(flate2::read::MultiGzDecoder::new(packed));
+    let mut files = BTreeMap::new();
+    for entry in archive.entries().expect("a tar") {
+        let mut entry = entry.expect("an entry");
+        let path = entry.path().expect("a path").display().to_string();
+        let name = path.strip_prefix("skyhook-capture/").expect("one folder");
+        let mut text = String::new();
+        entry.read_to_string(&mut text).expect("text");
+        files.insert(name.to_owned(), text);
+    }
+    files
+}
+
+/// What became of each source, by its name.
+fn outcomes(index: &Value) -> BTreeMap<String, String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let sources = index["sources"].as_array().expect("sources").iter();
+    sources
+        .map(|source| (text(&source["name"]), text(&source["outcome"])))
+        .collect()
+}
+
+/// A document, but for when it was read.
+fn timeless(ran: &Ran) -> Value {
+    let mut document = ran.json();
+    if let Some(document) = document.as_object_mut() {
+        for field in ["takenAt", "takenAtFrom"] {
+            document.remove(field);
+        }
+    }
+    document
+}
+
+/// The same as of the cluster, in every command that answers from it.
+#[test]
+fn archives_say_what_clusters_say() {
+    let all = clusters::all();
+    for cluster in all.iter().step_by(8) {
+        let fake = cluster.served();
+        let scene = Scene::of(&fake);
+        let collected = scene.collect("");
+        let place = &cluster.name;
+        assert_eq!(
+            collected.code,
+            Some(0),
+            "{place}: {}",
+            collected.transcript()
+        );
+        let name = fake.objects().into_iter().find_map(|o| {
+            let ours = o["kind"] == "Skyhook" || o["kind"] == "NodeWright";
+            ours.then(|| o["metadata"]["name"].as_str().map(str::to_owned))?
+        });
+        let mut commands = vec![
+            "diagnose stuck --all -o json".to_owned(),
+            "status -o json".to_owned(),
+            "leftovers -o json".to_owned(),
+        ];
+        commands.extend(name.map(|name| format!("package status --skyhook {name} -o json")));
+        for words in commands {
+            let (live, from) = (scene.live(&words), scene.from(&words));
+            assert_eq!(
+                live.code,
+                from.code,
+                "{place}: {words}: {}",
+                from.transcript()
+            );
+            assert_eq!(timeless(&live), timeless(&from), "{place}: {words}");
+            assert_eq!(live.stderr, from.stderr, "{place}: {words}");
+        }
+    }
+}
+
+/// Files that were unpacked say the same; one that was taken out is missed.
+#[test]
+fn a_file_that_was_taken_out_is_missed() {
+    let scene = Scene::of(&clusters::named("nodewright-in-progress").served());
+    assert_eq!(scene.collect("").code, Some(0));
+    let folder = scene.folder.path().join("unpacked");
+    for (name, text) in scene.files() {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    }
+    let words = "diagnose stuck -o json";
+    let unpacked = || run(&format!("{words} --from {}", folder.display())).go();
+    assert_eq!(unpacked().json(), scene.from(words).json());
+    std::fs::remove_file(folder.join("jobs.batch.json")).expect("it is there");
+    let report = unpacked().json().to_string();
+    assert!(
+        report.contains("jobs: jobs.batch.json is missing from the capture"),
+        "{report}"
+    );
+}
+
+/// A cluster without the operator's API: what was left on its nodes.
+#[test]
+fn a_cluster_without_the_operator() {
+    let fake = FakeApi::new();
+    let node = serde_json::json!({"apiVersion": "v1", "kind": "Node", "metadata": {
+        "name": "node-1",
+        "annotations": {kubectl_skyhook::api::Generation::Skyhook.key("status_gpu"): "complete"},
+    }});
+    let scene = Scene::of(&fake.with(node));
+    let collected = scene.collect("");
+    assert_eq!(collected.code, Some(0), "{}", collected.transcript());
+    for words in ["leftovers -o json", "status"] {
+        let (live, from) = (scene.live(words), scene.from(words));
+        assert_eq!(
+            (live.stdout, live.stderr, live.code),
+            (from.stdout, from.stderr, from.code)
+        );
+    }
+}
+
+/// Nodes of which less is kept; the report is the same.
+#[test]
+fn sampled_nodes_say_the_same() {
+    let fake = clusters::named("complete").served();
+    for mut node in fake.objects().into_iter().filter(|o| o["kind"] == "Node") {
+        node["status"]["images"] = serde_json::json!([{"names": ["large"]}]);
+        node["status"]["conditions"] = serde_json::json!([{"type": "Ready", "status": "True"}]);
+        fake.load(node);
+    }
+    let scene = Scene::of(&fake);
+    let collected = scene.collect("--sample-nodes 1");
+    assert_eq!(collected.code, Some(0), "{}", collected.transcript());
+    assert!(
+        collected.stderr.contains("1 of 3 nodes are whole"),
+        "{}",
+        collected.stderr
+    );
+    assert_eq!(scene.files()["nodes.json"].matches("large").count(), 1);
+    assert_eq!(
+        scene.index()["wholeNodes"],
+        serde_json::json!({"kept": 1, "of": 3})
+    );
+    for words in ["diagnose stuck -o json", "node status -o json"] {
+        let (live, from) = (scene.live(words), scene.from(words));
+        assert_eq!(timeless(&live), timeless(&from), "{words}");
+    }
+}
+
+/// What matters least is left out, and named; who reads the file is told.
+#[test]
+fn a_small_file_says_what_is_not_in_it() {
+    let fake = clusters::named("nodewright-in-progress").served();
+    let scene = Scene::of(&fake);
+    let collected = scene.collect("--max-size 4Ki");
+    assert_eq!(collected.code, Some(4), "{}", collected.transcript());
+    let outcomes = outcomes(&scene.index());
+    assert_eq!(outcomes["events"], "leftOut");
+    assert_eq!(outcomes["nodewrights"], "read");
+    let report = scene.from("diagnose stuck -o json").json().to_string();
+    assert!(
+        report.contains("left out: it does not fit into 1 MiB"),
+        "{report}"
+    );
+}

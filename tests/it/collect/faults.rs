@@ -1,0 +1,149 @@
+//! Whatever fails while it collects, the archive can be used, and says what was not read.
+
+use std::time::Instant;
+
+use super::{Scene, outcomes, timeless};
+use crate::support::clusters;
+use crate::support::fake_api::{FakeApi, Reply};
+
+fn cluster() -> FakeApi {
+    clusters::named("nodewright-in-progress").served()
+}
+
+/// Each fault, the source that it hits, and what became of that.
+#[test]
+fn each_fault_leaves_an_archive_that_names_it() {
+    for (pattern, reply, source, outcome) in [
+        ("LIST nodes", Reply::Forbidden, "nodes", "refused"),
+        (
+            "LIST nodewrights",
+            Reply::Forbidden,
+            "nodewrights",
+            "refused",
+        ),
+        ("LIST pods", Reply::Forbidden, "package-pods", "refused"),
+        ("LIST jobs", Reply::Forbidden, "jobs", "refused"),
+        ("LIST deployments", Reply::Forbidden, "operators", "refused"),
+        (
+            "LIST validatingwebhookconfigurations",
+            Reply::Forbidden,
+            "webhooks",
+            "refused",
+        ),
+        (
+            "LIST configmaps",
+            Reply::Forbidden,
+            "config-maps",
+            "refused",
+        ),
+        ("LIST events", Reply::from(500), "events", "failed"),
+        (
+            "LIST jobs",
+            Reply::Body("<html>".to_owned()),
+            "jobs",
+            "failed",
+        ),
+        ("LIST nodes", Reply::Half, "nodes", "failed"),
+        (
+            "LIST poddisruptionbudgets",
+            Reply::Cut,
+            "disruption-budgets",
+            "failed",
+        ),
+        ("LIST pods", Reply::Hang, "package-pods", "failed"),
+        (
+            "GET customresourcedefinitions",
+            Reply::Forbidden,
+            "definitions",
+            "refused",
+        ),
+    ] {
+        let fake = cluster();
+        fake.on(pattern).reply(reply.clone());
+        let scene = Scene::of(&fake);
+        let patience = if matches!(reply, Reply::Hang) {
+            "3s"
+        } else {
+            "30s"
+        };
+        let started = Instant::now();
+        let collected = scene.collect(&format!("--timeout {patience}"));
+        assert!(started.elapsed().as_secs() < 20, "{pattern}");
+        let place = format!("{pattern} {reply:?}: {}", collected.transcript());
+        assert_eq!(collected.code, Some(4), "{place}");
+        assert!(collected.stderr.contains("missing: "), "{place}");
+        assert_eq!(outcomes(&scene.index())[source], outcome, "{place}");
+        if source == "definitions" {
+            continue;
+        }
+        // Who reads it hears the same as who asks the server.
+        let words = match source {
+            "config-maps" => "leftovers -o json",
+            _ => "diagnose stuck --fail-on never -o json",
+        };
+        let from = scene.from(words);
+        if words.starts_with("diagnose") {
+            let report = from.json();
+            let unchecked = report["notChecked"].as_array().expect("a list");
+            assert!(!unchecked.is_empty(), "{place}");
+        }
+        if matches!(reply, Reply::Forbidden) {
+            let live = scene.live(words);
+            assert_eq!(timeless(&from), timeless(&live), "{place}");
+            assert_eq!(from.code, live.code, "{place}");
+        }
+    }
+}
+
+/// A list that expires while it is read is begun anew, and holds nothing twice.
+#[test]
+fn a_list_that_expires_is_read_anew() {
+    let fake = cluster();
+    for n in 0..600 {
+        fake.load(serde_json::json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("more-{n:03}")},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]}}));
+    }
+    fake.on("LIST nodes").continued().times(1).reply(410);
+    let scene = Scene::of(&fake);
+    let collected = scene.collect("--sample-nodes 2");
+    assert_eq!(collected.code, Some(0), "{}", collected.transcript());
+    assert_eq!(
+        scene.files()["nodes.json"].matches("\"more-599\"").count(),
+        1
+    );
+    let nodes = fake
+        .objects()
+        .iter()
+        .filter(|o| o["kind"] == "Node")
+        .count();
+    assert_eq!(scene.index()["wholeNodes"]["of"], nodes);
+}
+
+/// Without an answer there is nothing to write.
+#[test]
+fn without_a_server_there_is_no_archive() {
+    let fake = cluster();
+    fake.on("GET /apis/nodewright.nvidia.com/v1alpha1")
+        .reply(401);
+    let scene = Scene::of(&fake);
+    let collected = scene.collect("");
+    assert_eq!(collected.code, Some(1), "{}", collected.transcript());
+    assert!(!scene.archive().exists());
+}
+
+/// A log that may not be read is noted, and named with how many others.
+#[test]
+fn logs_that_are_refused() {
+    let fake = clusters::named("nodewright-apply-erroring").served();
+    fake.on("GET pods/log").reply(403);
+    let scene = Scene::of(&fake);
+    let collected = scene.collect("");
+    assert_eq!(collected.code, Some(4), "{}", collected.transcript());
+    assert!(
+        collected.stderr.contains("rbac --for collect"),
+        "{}",
+        collected.stderr
+    );
+    let logs = scene.index()["logs"].clone();
+    assert_eq!(logs[0]["outcome"], "refused", "{logs}");
+}

@@ -1,0 +1,107 @@
+//! Where it writes to, and what it leaves alone.
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::Scene;
+use crate::support::clusters;
+use crate::support::run::run;
+
+fn scene() -> Scene {
+    Scene::of(&clusters::named("complete").served())
+}
+
+#[test]
+fn it_is_for_the_users_eyes_and_its_path_is_printed() {
+    let scene = scene();
+    let collected = scene.collect("");
+    assert_eq!(collected.code, Some(0), "{}", collected.transcript());
+    assert_eq!(collected.stdout, format!("{}\n", scene.archive().display()));
+    let mode = scene
+        .archive()
+        .metadata()
+        .expect("a file")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let files = std::fs::read_dir(scene.folder.path()).expect("a folder");
+    assert_eq!(files.count(), 1, "nothing else is left");
+    assert!(
+        collected
+            .stderr
+            .starts_with("Collected 3 nodes, 1 custom resource, "),
+        "{}",
+        collected.stderr
+    );
+}
+
+#[test]
+fn it_overwrites_nothing_unasked() {
+    let scene = scene();
+    std::fs::write(scene.archive(), "precious").expect("a file");
+    let collected = scene.collect("");
+    assert_eq!(collected.code, Some(3), "{}", collected.transcript());
+    assert!(collected.stderr.contains("--force"), "{}", collected.stderr);
+    assert_eq!(
+        std::fs::read_to_string(scene.archive()).expect("a file"),
+        "precious"
+    );
+    assert_eq!(scene.collect("--force").code, Some(0));
+    assert_eq!(scene.from("status").code, Some(0));
+}
+
+#[test]
+fn standard_output_takes_it_too() {
+    let scene = scene();
+    let words = format!(
+        "KUBECONFIG={} {} collect -o - > {}",
+        scene.served.kubeconfig().display(),
+        env!("CARGO_BIN_EXE_kubectl-skyhook"),
+        scene.archive().display()
+    );
+    let ran = crate::support::run::Run::of("sh", ["-c", &words]).go();
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    assert_eq!(ran.stdout, "");
+    assert_eq!(scene.from("status").stdout, scene.live("status").stdout);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let scene = scene();
+    for (words, code, why) in [
+        (
+            "collect -o /nonexistent/a.tar.gz",
+            1,
+            "there is no folder /nonexistent",
+        ),
+        ("collect -o /tmp", 1, "/tmp is a folder"),
+        ("-o json collect", 64, "names a file"),
+        (
+            "collect --from tests/clusters/complete -o /tmp/never.tar.gz",
+            64,
+            "it reads a cluster",
+        ),
+        ("collect --max-size much", 64, "expected a size"),
+    ] {
+        let ran = scene.live(words);
+        assert_eq!(ran.code, Some(code), "{words}: {}", ran.transcript());
+        assert!(ran.stderr.contains(why), "{words}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn an_archive_that_is_cut_off_is_no_archive() {
+    let scene = scene();
+    assert_eq!(scene.collect("").code, Some(0));
+    let whole = std::fs::read(scene.archive()).expect("bytes");
+    for part in [whole.len() / 4, whole.len() / 2, whole.len() * 3 / 4] {
+        let path = scene.folder.path().join("part.tar.gz");
+        std::fs::write(&path, &whole[..part]).expect("a file");
+        let ran = run(&format!("diagnose stuck --from {}", path.display())).go();
+        assert_ne!(ran.code, Some(0), "{part}: {}", ran.transcript());
+        assert!(
+            !ran.stdout.contains("Nothing is stuck"),
+            "{}",
+            ran.transcript()
+        );
+    }
+}

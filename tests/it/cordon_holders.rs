@@ -1,0 +1,188 @@
+//! Nodes that somebody outside the operator wants cordoned stay cordoned, whatever else is taken off them.
+
+use serde_json::{Value, json};
+
+use crate::support::run::Ran;
+use crate::support::stage::Stage;
+
+const NODE: &str = "node-1";
+
+/// A mark of somebody else on a node, and the name under which the preview speaks of them.
+fn holders() -> Vec<(&'static str, Value)> {
+    let annotated = |key: &str| json!({"metadata": {"annotations": {key: "x"}}});
+    let tainted = |key: &str| json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
+    let by_hand = json!({"metadata": {"managedFields": [{"manager": "kubectl-cordon", "operation": "Update",
+        "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:unschedulable": {}}}}]}});
+    vec![
+        ("NVSentinel", annotated("quarantineHealthEvent")),
+        ("Kured", annotated("weave.works/kured-reboot-in-progress")),
+        ("Medik8s", tainted("medik8s.io/drain")),
+        (
+            "an administrator",
+            tainted("node.kubernetes.io/out-of-service"),
+        ),
+        (
+            "the cloud provider",
+            tainted("node.cloudprovider.kubernetes.io/shutdown"),
+        ),
+        (
+            "the cluster autoscaler",
+            tainted("ToBeDeletedByClusterAutoscaler"),
+        ),
+        ("Karpenter", tainted("karpenter.sh/disrupted")),
+        ("whoever cordoned it with kubectl-cordon", by_hand),
+    ]
+}
+
+fn mark(stage: &Stage, mark: &Value) {
+    let mut node = stage.node(NODE);
+    for map in [
+        "/metadata/annotations",
+        "/metadata/managedFields",
+        "/spec/taints",
+    ] {
+        let (Some(more), parent) = (mark.pointer(map), map.rsplit_once('/').expect("two")) else {
+            continue;
+        };
+        let place = node.pointer_mut(parent.0).expect("it is there");
+        match (&mut place[parent.1], more) {
+            (Value::Object(there), Value::Object(more)) => there.extend(more.clone()),
+            (there, more) => *there = more.clone(),
+        }
+    }
+    stage.fake.load(node);
+}
+
+fn is_cordoned(stage: &Stage) -> bool {
+    stage.node(NODE)["spec"]["unschedulable"] == json!(true)
+}
+
+/// A custom resource is gone, and its cordons are left.
+fn gone() -> Stage {
+    let stage = Stage::of("finalizer-stripped");
+    assert!(is_cordoned(&stage));
+    stage
+}
+
+/// A custom resource whose deletion hangs, with a cordon of its own.
+fn deleting() -> Stage {
+    let stage = Stage::of("deleted-while-erroring");
+    let mut node = stage.node(NODE);
+    node["spec"]["unschedulable"] = json!(true);
+    node["metadata"]["annotations"]["skyhook.nvidia.com/cordon_gpu-tune"] = json!("true");
+    stage.fake.load(node);
+    stage
+}
+
+/// A cordon that was released, and put back with `undo`: taking that back would release it again.
+fn put_back() -> Stage {
+    let stage = gone();
+    assert_eq!(stage.run("cordon release node-1 --confirm").code, Some(0));
+    assert_eq!(stage.run("undo --confirm").code, Some(0));
+    assert!(is_cordoned(&stage));
+    stage
+}
+
+type Scene = (fn() -> Stage, &'static str);
+
+/// Every command that may uncordon a node.
+const COMMANDS: [Scene; 5] = [
+    (gone, "cordon release"),
+    (gone, "leftovers --clean"),
+    (gone, "reset gpu-tune"),
+    (deleting, "finalizer strip gpu-tune --force"),
+    (put_back, "undo"),
+];
+
+/// The command as it is called there; the newest undo is taken back by its id.
+fn command(stage: &Stage, words: &str) -> String {
+    if words != "undo" {
+        return words.to_owned();
+    }
+    let journals = stage.run("journal list -o json").json();
+    let items = journals["items"].as_array().cloned().unwrap_or_default();
+    let undo = items
+        .iter()
+        .find(|i| i["id"].as_str().is_some_and(|id| id.contains("undo")));
+    let id = undo.expect("there was an undo")["id"].clone();
+    format!("undo {}", id.as_str().expect("an id"))
+}
+
+fn said(ran: &Ran) -> String {
+    ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_node_that_somebody_else_holds_is_never_uncordoned() {
+    for (stage_of, words) in COMMANDS {
+        for (by, marks) in holders() {
+            let stage = stage_of();
+            mark(&stage, &marks);
+            let ran = stage.run(&format!("{} --confirm", command(&stage, words)));
+            let transcript = ran.transcript();
+            assert!(is_cordoned(&stage), "{words}, {by}\n{transcript}");
+            let held = format!("held by {by}");
+            assert!(said(&ran).contains(&held), "{words}, {by}\n{transcript}");
+        }
+    }
+}
+
+#[test]
+fn without_others_the_same_commands_uncordon() {
+    for (stage_of, words) in COMMANDS {
+        let stage = stage_of();
+        let ran = stage.run(&format!("{} --confirm", command(&stage, words)));
+        assert!(!is_cordoned(&stage), "{words}\n{}", ran.transcript());
+    }
+}
+
+#[test]
+fn a_node_named_with_force_uncordon_is_uncordoned_whoever_holds_it() {
+    for (stage_of, words) in COMMANDS {
+        let stage = stage_of();
+        mark(&stage, &holders()[0].1);
+        let command = command(&stage, words);
+        let other = stage.run(&format!(
+            "{command} --confirm --force-uncordon node-2 --dry-run"
+        ));
+        assert!(is_cordoned(&stage), "{words}\n{}", other.transcript());
+        let ran = stage.run(&format!("{command} --confirm --force-uncordon {NODE}"));
+        assert!(!is_cordoned(&stage), "{words}\n{}", ran.transcript());
+    }
+}
+
+/// The node is put in quarantine at such a request.
+fn quarantined_at(stage: &Stage, request: &str) {
+    stage.fake.on(request).times(1).after(|state| {
+        let node = state.store.find("nodes", "", NODE).cloned();
+        let mut node = node.expect("it is there");
+        node["metadata"]["annotations"]["quarantineHealthEvent"] = json!("x");
+        // The server gives it a new one.
+        node["metadata"]["resourceVersion"] = Value::Null;
+        state.store.load(node);
+    });
+}
+
+#[test]
+fn a_quarantine_that_begins_after_the_preview_is_heard() {
+    // The node is read right before it is written to, and what comes between is, too.
+    for request in ["GET nodes node-1", "PATCH nodes node-1"] {
+        let stage = gone();
+        quarantined_at(&stage, request);
+        let ran = stage.run("cordon release node-1 --confirm");
+        let transcript = ran.transcript();
+        assert!(is_cordoned(&stage), "{request}\n{transcript}");
+        assert!(
+            transcript.contains("held by NVSentinel"),
+            "{request}\n{transcript}"
+        );
+    }
+}
+
+#[test]
+fn the_preview_says_who_holds_a_node() {
+    let stage = gone();
+    mark(&stage, &holders()[0].1);
+    let ran = stage.run("cordon release --dry-run");
+    insta::assert_snapshot!(ran.transcript());
+}

@@ -1,0 +1,212 @@
+//! `diagnose check`: whether the installation itself is sound.
+
+use base64::Engine as _;
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use crate::support::clusters;
+use crate::support::fake_api::FakeApi;
+use crate::support::run::{Ran, run};
+use crate::support::world::World;
+
+const NEW: World = World(Generation::NodeWright);
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the clock of the program under test"
+)]
+fn now() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}
+
+fn definition(plural: &str) -> Value {
+    let group = NEW.0.group();
+    let packages = json!({"properties": {"version": {}, "uninstall": {}}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {"group": group, "names": {"kind": "X", "plural": plural}, "versions": [{
+            "name": "v1alpha1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"properties": {"spec": {"properties": {"packages": {"additionalProperties": packages}}}}}},
+        }]},
+        "status": {"conditions": [{"type": "Established", "status": "True"}]},
+    })
+}
+
+fn lease(renewed: jiff::Timestamp) -> Value {
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "3c22c1ae.nvidia.com", "namespace": NEW.namespace()},
+        "spec": {"holderIdentity": "operator-7c4-x2", "leaseDurationSeconds": 15, "renewTime": renewed.to_string()},
+    })
+}
+
+/// The webhook of the operator, with what answers it; its certificate ends then.
+fn webhook(end: (i32, u8, u8)) -> Value {
+    let mut params =
+        rcgen::CertificateParams::new(vec!["webhook.example".to_owned()]).expect("a name");
+    params.not_after = rcgen::date_time_ymd(end.0, end.1, end.2);
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let pem = params.self_signed(&key).expect("a certificate").pem();
+    let bundle = base64::engine::general_purpose::STANDARD.encode(pem);
+    let service = json!({"namespace": NEW.namespace(), "name": "webhook-service"});
+    json!({"apiVersion": "v1", "kind": "List", "items": [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "validating"},
+            "webhooks": [{
+                "name": "validate.example",
+                "clientConfig": {"service": service, "caBundle": bundle},
+                "rules": [{"apiGroups": [NEW.0.group()], "operations": ["CREATE", "UPDATE"], "resources": [NEW.0.plural()]}],
+            }],
+        },
+        {"apiVersion": "v1", "kind": "Service", "metadata": service},
+        {
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"name": "w-1", "namespace": NEW.namespace(), "labels": {"kubernetes.io/service-name": "webhook-service"}},
+            "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": true}}],
+        },
+    ]})
+}
+
+fn sound() -> FakeApi {
+    let mut operator = NEW.operator();
+    operator["status"] = json!({"observedGeneration": 1, "availableReplicas": 1});
+    operator["metadata"]["labels"]["app.kubernetes.io/version"] = "v0.20.0".into();
+    FakeApi::new()
+        .serving(NEW.0)
+        .with(NEW.skyhook(
+            "complete",
+            json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}),
+        ))
+        .with(operator)
+        .with(definition(NEW.0.plural()))
+        .with(definition("deploymentpolicies"))
+        .with(lease(now()))
+        .with(webhook((2090, 1, 1)))
+}
+
+fn check(fake: &FakeApi, words: &str) -> Ran {
+    let served = fake.serve();
+    run(&format!("diagnose check {words}"))
+        .kubeconfig(&served.kubeconfig())
+        .go()
+}
+
+/// What came of the checks that are not good.
+fn not_good(ran: &Ran) -> Vec<String> {
+    let json = ran.json();
+    let checks = json["checks"].as_array().expect("checks").iter();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    checks
+        .filter(|c| c["outcome"] != "good")
+        .map(|c| {
+            format!(
+                "{} {}: {}",
+                text(&c["outcome"]),
+                text(&c["title"]),
+                text(&c["says"])
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn a_sound_installation() {
+    let ran = check(&sound(), "");
+    let ages = regex::Regex::new(r"renewed \d+s ago").expect("a pattern");
+    insta::assert_snapshot!(ages.replace_all(&ran.transcript(), "renewed [age] ago"));
+    assert_eq!(not_good(&check(&sound(), "-o json")), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_wrong_is_told() {
+    let old = now() - jiff::SignedDuration::from_hours(1);
+    let fake = sound();
+    fake.load(lease(old));
+    fake.load(webhook((2026, 1, 1)));
+    let mut operator = fake
+        .get("deployments", NEW.namespace(), "operator")
+        .expect("it");
+    operator["metadata"]["labels"]["app.kubernetes.io/version"] = "v0.19.0".into();
+    fake.load(operator);
+    let ran = check(&fake, "-o json");
+    let wrong = not_good(&ran);
+    let has = |text: &str| assert!(wrong.iter().any(|w| w.contains(text)), "{text}: {wrong:#?}");
+    has("error a replica leads: lease 3c22c1ae.nvidia.com was last renewed 60m ago");
+    has("error their certificates are valid: that of validating has expired");
+    has(
+        "warning the operator is of the version of its chart: the image is of v0.20.0, the chart of v0.19.0",
+    );
+    assert_eq!(
+        (wrong.len(), ran.code, ran.json()["sound"].as_bool()),
+        (3, Some(2), Some(false))
+    );
+}
+
+#[test]
+fn an_operator_that_is_down_is_an_error_with_a_hint() {
+    let fake = sound();
+    let mut operator = fake
+        .get("deployments", NEW.namespace(), "operator")
+        .expect("it");
+    operator["status"]["availableReplicas"] = json!(0);
+    fake.load(operator);
+    let ran = check(&fake, "");
+    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    assert!(
+        ran.stdout
+            .contains("error: the operator runs: no replica of the operator is available"),
+        "{}",
+        ran.transcript()
+    );
+    assert!(
+        ran.stdout
+            .contains("hint: kubectl describe deployment,pods -n "),
+        "{}",
+        ran.transcript()
+    );
+}
+
+#[test]
+fn what_may_not_be_read_is_not_called_good() {
+    let resources = [
+        ("GET customresourcedefinitions", 2),
+        ("LIST leases", 1),
+        ("LIST deployments", 5),
+        ("LIST validatingwebhookconfigurations", 3),
+        ("LIST nodes", 1),
+    ];
+    for (pattern, least) in resources {
+        let fake = sound();
+        fake.on(pattern).reply(403);
+        let ran = check(&fake, "-o json");
+        assert!(
+            not_good(&ran).len() >= least,
+            "{pattern}: {}",
+            ran.transcript()
+        );
+        assert_eq!(ran.code, Some(1), "{pattern}: {}", ran.transcript());
+    }
+}
+
+#[test]
+fn it_waits_until_all_is_well_or_the_time_is_over() {
+    let fake = sound();
+    let mut operator = fake
+        .get("deployments", NEW.namespace(), "operator")
+        .expect("it");
+    operator["status"]["availableReplicas"] = json!(0);
+    fake.load(operator);
+    let ran = check(&fake, "--wait --timeout 1s");
+    assert_eq!(ran.code, Some(5), "{}", ran.transcript());
+    assert_eq!(check(&sound(), "--wait").code, Some(0));
+}
+
+/// Files hold neither the server nor leases: that is said, and nothing of it is called wrong.
+#[test]
+fn of_files_it_says_what_they_do_not_hold() {
+    let captured = clusters::named("nodewright-in-progress");
+    let ran = run(&format!("diagnose check --from {}", captured.path())).go();
+    insta::assert_snapshot!(ran.transcript());
+}

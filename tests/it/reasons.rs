@@ -1,0 +1,397 @@
+//! `diagnose stuck` says how a container ended, and what it wrote last.
+
+use serde_json::{Value, json};
+
+use kubectl_skyhook::api::Generation;
+
+use crate::support::clusters;
+use crate::support::fake_api::FakeApi;
+use crate::support::run::{Ran, run};
+use crate::support::world::{Place, World};
+
+const OLD: World = World(Generation::Skyhook);
+const NEW: World = World(Generation::NodeWright);
+
+fn driver() -> Value {
+    json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
+}
+
+/// The package fails on these nodes, in a pod that is started again in place; its command is not found.
+fn looping(nodes: &[&str]) -> FakeApi {
+    let fake = OLD.serve(driver());
+    for node in nodes {
+        fake.load(OLD.node(node, "erroring", &["driver|1.0.0 apply erroring"]));
+        let place = Place {
+            node,
+            ..Place::default()
+        };
+        let containers = ["driver-init done", "driver-apply looping"];
+        let mut pod = OLD.pod(&format!("apply-{node}"), &place, "Pending", &containers);
+        let last = &mut pod["status"]["initContainerStatuses"][1]["lastState"]["terminated"];
+        last["exitCode"] = json!(127);
+        fake.load(pod);
+    }
+    fake
+}
+
+fn wrote(fake: &FakeApi, pod: &str, lines: &[&str]) {
+    let lines = lines
+        .iter()
+        .map(|line| format!("2026-11-20T11:55:00Z {line}\n"));
+    let text: String = lines.collect();
+    fake.change(|it| it.logs.write_previous(pod, "driver-apply", &text));
+}
+
+fn stuck(fake: &FakeApi, words: &str) -> Ran {
+    let served = fake.serve();
+    run(&format!("diagnose stuck {words}"))
+        .kubeconfig(&served.kubeconfig())
+        .go()
+}
+
+fn asked(fake: &FakeApi) -> Vec<String> {
+    let lines = fake.lines().into_iter();
+    lines.filter(|line| line.contains("/log?")).collect()
+}
+
+/// Without the ages, which grow.
+fn shown(ran: &Ran) -> String {
+    let ages = regex::Regex::new(r"\b\d+[dh](\d+[hm])?\b").expect("a pattern");
+    ages.replace_all(&ran.transcript(), "[age]").into_owned()
+}
+
+#[test]
+fn the_failing_line_stands_in_the_finding() {
+    let fake = looping(&["node-1"]);
+    wrote(
+        &fake,
+        "apply-node-1",
+        &[
+            "step 1",
+            "\u{1b}[31mapply.sh: line 3: nvidia-smi: command not found\u{1b}[0m",
+        ],
+    );
+    insta::assert_snapshot!(shown(&stuck(&fake, "--rule SKY201")));
+    assert_eq!(asked(&fake).len(), 1, "{:?}", asked(&fake));
+    let json = stuck(&fake, "--rule SKY201 -o json").json();
+    let reason = &json["findings"][0]["reason"];
+    assert_eq!(
+        (
+            &reason["exitCode"],
+            &reason["meaning"],
+            &reason["log"]["lines"]
+        ),
+        (
+            &json!(127),
+            &json!("command not found"),
+            &json!(["step 1", "apply.sh: line 3: nvidia-smi: command not found"])
+        )
+    );
+}
+
+#[test]
+fn one_node_of_a_group_is_asked() {
+    let fake = looping(&["node-1", "node-2", "node-3"]);
+    for node in 1..=3 {
+        wrote(&fake, &format!("apply-node-{node}"), &["no such device"]);
+    }
+    let ran = stuck(&fake, "--rule SKY201");
+    assert!(
+        ran.stdout.contains("| no such device"),
+        "{}",
+        ran.transcript()
+    );
+    assert_eq!(asked(&fake).len(), 1, "{:?}", asked(&fake));
+}
+
+#[test]
+fn no_log_is_asked_for_where_none_is_wanted_and_the_exit_code_is_shown_all_the_same() {
+    let fake = looping(&["node-1"]);
+    wrote(&fake, "apply-node-1", &["no such device"]);
+    let ran = stuck(&fake, "--rule SKY201 --no-logs");
+    assert!(
+        !ran.stdout.contains("no such device"),
+        "{}",
+        ran.transcript()
+    );
+    assert!(
+        ran.stdout.contains("exit code 127 (command not found)"),
+        "{}",
+        ran.transcript()
+    );
+    assert_eq!(asked(&fake), Vec::<String>::new());
+    assert_eq!(ran.code, Some(2));
+}
+
+#[test]
+fn a_refused_log_is_one_line_and_changes_nothing_else() {
+    let fake = looping(&["node-1"]);
+    let before = stuck(&fake, "--no-logs");
+    fake.on("GET pods/log").reply(403);
+    let ran = stuck(&fake, "");
+    assert_eq!((ran.code, ran.stderr.as_str()), (before.code, ""));
+    let more: Vec<&str> = ran
+        .stdout
+        .lines()
+        .filter(|line| !before.stdout.contains(line))
+        .collect();
+    assert_eq!(more.len(), 1, "{more:?}");
+    assert!(
+        more[0].starts_with("Not read: 1 log (forbidden: user "),
+        "{more:?}"
+    );
+}
+
+#[test]
+fn a_server_that_hangs_is_not_waited_for() {
+    let fake = looping(&["node-1"]);
+    fake.on("GET pods/log")
+        .reply(crate::support::fake_api::Reply::Hang);
+    let begun = std::time::Instant::now();
+    let ran = stuck(&fake, "");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(10));
+    assert!(
+        ran.stdout
+            .contains("Not read: 1 log (not here within a second)"),
+        "{}",
+        ran.transcript()
+    );
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), ""));
+}
+
+/// In every form that a script may print it, in the log, in the message of an event and in that of a container.
+#[test]
+fn a_planted_secret_never_shows() {
+    let planted = [
+        "DB_PASSWORD=hunter2",
+        "+ login --token hunter2",
+        "Authorization: Bearer hunter2",
+        r#"{"apiKey":"hunter2"}"#,
+        "tok\u{1b}[0men: hunter2",
+        "https://me:hunter2@host/x",
+    ];
+    let fake = looping(&["node-1"]);
+    wrote(&fake, "apply-node-1", &planted);
+    let mut pod = fake
+        .get("pods", OLD.namespace(), "apply-node-1")
+        .expect("the pod");
+    let last = &mut pod["status"]["initContainerStatuses"][1]["lastState"]["terminated"];
+    last["message"] = planted.join("\n").into();
+    fake.load(pod);
+    fake.load(event(
+        "Pod",
+        "apply-node-1",
+        "BackOff",
+        &planted.join(" "),
+        3,
+        OLD,
+    ));
+    for words in ["", "--all", "-o json", "-o yaml", "-o wide"] {
+        let ran = stuck(&fake, words);
+        assert!(
+            !ran.transcript().contains("hunter2"),
+            "{}",
+            ran.transcript()
+        );
+        assert!(
+            ran.transcript().contains("<masked>"),
+            "{}",
+            ran.transcript()
+        );
+    }
+}
+
+fn event(kind: &str, name: &str, reason: &str, message: &str, count: i64, of: World) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": format!("{name}-{reason}"), "namespace": of.namespace()},
+        "involvedObject": {"kind": kind, "name": name, "namespace": of.namespace()},
+        "type": "Warning", "reason": reason, "message": message, "count": count,
+        "firstTimestamp": "2026-11-20T11:51:00Z", "lastTimestamp": "2026-11-20T11:58:00Z",
+    })
+}
+
+#[test]
+fn events_alike_are_counted_together() {
+    let place = Place {
+        job: Some("apply-1"),
+        ..Place::default()
+    };
+    let fake = NEW
+        .serve(driver())
+        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+        .with(NEW.job(&place, json!({})))
+        .with(event(
+            "Job",
+            "apply-1",
+            "FailedCreate",
+            "exceeded quota: pods",
+            12,
+            NEW,
+        ))
+        .with(event(
+            "Pod",
+            "apply-1-abcde",
+            "BackOff",
+            "back-off 10s",
+            3,
+            NEW,
+        ))
+        .with(event(
+            "Pod",
+            "apply-1-bcdef",
+            "BackOff",
+            "back-off 10s",
+            4,
+            NEW,
+        ));
+    let json = stuck(&fake, "--rule SKY220 -o json").json();
+    let events = json["findings"][0]["reason"]["events"].as_array();
+    let events = events.unwrap_or_else(|| panic!("{json:#}"));
+    let told: Vec<String> = events
+        .iter()
+        .map(|e| format!("{} {} {}", e["reason"], e["count"], e["message"]))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            r#""FailedCreate" 12 "exceeded quota: pods""#,
+            r#""BackOff" 7 "back-off 10s""#
+        ]
+    );
+}
+
+/// The failed attempt speaks, also where the next one runs already; and the one before where its log is gone.
+#[test]
+fn of_a_job_the_failed_attempt_speaks() {
+    let place = |at| Place {
+        job: Some("apply-1"),
+        at,
+        ..Place::default()
+    };
+    let (first, second, third) = (
+        "2026-11-20T11:50:00Z",
+        "2026-11-20T11:51:00Z",
+        "2026-11-20T11:52:00Z",
+    );
+    let failed = ["driver-init done", "driver-apply failed"];
+    let fake = NEW
+        .serve(driver())
+        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
+        .with(NEW.job(&place(first), json!({"failed": 2, "active": 1})))
+        .with(NEW.pod("a", &place(first), "Failed", &failed))
+        .with(NEW.pod("b", &place(second), "Failed", &failed))
+        .with(NEW.pod(
+            "c",
+            &place(third),
+            "Pending",
+            &["driver-init done", "driver-apply running"],
+        ));
+    fake.change(|it| {
+        it.logs
+            .write("a", "driver-apply", "2026-11-20T11:50:02Z first\n");
+        it.logs
+            .write("b", "driver-apply", "2026-11-20T11:51:02Z second\n");
+        it.logs
+            .write("c", "driver-apply", "2026-11-20T11:52:02Z third\n");
+    });
+    let line = |fake: &FakeApi| {
+        let json = stuck(fake, "--rule SKY201 -o json").json();
+        json["findings"][0]["reason"]["log"]["lines"][0].clone()
+    };
+    assert_eq!(line(&fake), "second");
+    fake.on("GET pods/log b").reply(404);
+    assert_eq!(line(&fake), "third");
+}
+
+/// What the operator keeps of an interrupt whose pods are gone is in the capture.
+#[test]
+fn what_the_operator_kept_is_shown_from_files_too() {
+    let captured = clusters::named("nodewright-interrupt-restart-limit");
+    let ran = run(&format!(
+        "diagnose stuck -o json --from {}",
+        captured.path()
+    ))
+    .go();
+    let json = ran.json();
+    let findings = json["findings"].as_array().expect("findings");
+    let logs: Vec<&Value> = findings
+        .iter()
+        .map(|f| &f["reason"]["log"]["lines"])
+        .collect();
+    assert!(logs.iter().any(|lines| lines.is_array()), "{json:#}");
+}
+
+#[test]
+fn fifty_groups_take_no_longer_than_one() {
+    let fake = OLD.serve(json!({}));
+    for n in 0..50 {
+        let package = format!("p{n}");
+        let mut skyhook = OLD.skyhook(
+            "in_progress",
+            json!({&package: {"version": "1.0.0", "image": "example.com/p"}}),
+        );
+        skyhook["metadata"]["name"] = format!("gpu-{n}").into();
+        fake.load(skyhook);
+        let place = Place {
+            node: "node-1",
+            package: &package,
+            ..Place::default()
+        };
+        let pod = OLD.pod(
+            &format!("pod-{n}"),
+            &place,
+            "Pending",
+            &[&format!("{package}-apply looping")],
+        );
+        let text = pod.to_string().replace(
+            r#"\"skyhook\":\"gpu\""#,
+            &format!(r#"\"skyhook\":\"gpu-{n}\""#),
+        );
+        fake.load(serde_json::from_str(&text).expect("a pod"));
+        fake.change(|it| {
+            it.logs.write_previous(
+                &format!("pod-{n}"),
+                &format!("{package}-apply"),
+                "2026-11-20T11:50:02Z broken\n",
+            );
+        });
+    }
+    let mut node = OLD.node("node-1", "", &[]);
+    for n in 0..50 {
+        let entry = json!({format!("p{n}|1.0.0"): {"name": format!("p{n}"), "version": "1.0.0", "image": "example.com/p",
+            "stage": "apply", "state": "erroring"}});
+        let (of, name) = (OLD.0, format!("gpu-{n}"));
+        let key = kubectl_skyhook::api::keys::node_state(of, &name);
+        node["metadata"]["annotations"][key] = entry.to_string().into();
+    }
+    fake.load(node);
+    let json = stuck(&fake, "--rule SKY201 -o json").json();
+    let findings = json["findings"].as_array().expect("findings");
+    let with = findings
+        .iter()
+        .filter(|f| f["reason"]["log"]["lines"][0] == "broken");
+    assert_eq!((findings.len(), with.count()), (50, 50));
+}
+
+#[test]
+fn every_remedy_says_what_it_takes_and_whether_it_can_be_undone() {
+    for captured in clusters::all() {
+        let ran = run(&format!(
+            "diagnose stuck -o json --from {}",
+            captured.path()
+        ))
+        .go();
+        let json = ran.json();
+        let findings = json["findings"].as_array().expect("findings").iter();
+        let remedies = findings.flat_map(|f| f["remedies"].as_array().expect("remedies").clone());
+        for remedy in remedies {
+            let (own, reads) = (remedy["argv"][1] == "skyhook", remedy["grade"] == "B0");
+            let conditions = remedy["preconditions"].as_array().expect("a list").len();
+            assert_eq!(conditions > 0, own && !reads, "{remedy:#}");
+            assert_eq!(remedy["undo"] == "nothing", reads, "{remedy:#}");
+            let known = remedy["argv"][2] == "finalizer" || remedy["argv"][3] == "retry" || !own;
+            assert_eq!(remedy["undo"] == "no", known && !reads, "{remedy:#}");
+        }
+    }
+}
