@@ -262,6 +262,7 @@ fn placed(error: &serde_json::Error, before: &[u8], begun: Place) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::Generation;
     use crate::cluster::Cluster;
     use crate::cluster::dump::documents;
 
@@ -286,8 +287,17 @@ mod tests {
     const NODE: &str = r#"{"apiVersion": "v1", "kind": "Node",
         "metadata": {"name": "a", "labels": {"x": "}\"]"}, "creationTimestamp": "2026-01-01T00:00:00Z"}}"#;
 
+    /// A custom resource in a list that says for all of them what they are.
+    const OWN: &str = r#"{"metadata": {"name": "a"}, "kind": null, "spec": {"packages": {}}}"#;
+    const INDEX: &str = r#"{"apiVersion": "kubectl-skyhook/v1", "kind": "Capture", "takenAt": "2026-01-01T00:00:00Z",
+        "versions": {"tool": "1", "server": null, "operator": null}, "served": [], "sources": [], "files": ["nodes"]}"#;
+
     #[test]
     fn what_comes_piece_by_piece_is_what_comes_at_once() {
+        let (kind, version) = (
+            Generation::NodeWright.kind(),
+            Generation::NodeWright.api_version(),
+        );
         let bare = NODE.replace(r#""apiVersion": "v1", "kind": "Node","#, "");
         for text in [
             NODE.to_owned(),
@@ -297,6 +307,13 @@ mod tests {
             format!(r#"{{"items": [{bare}], "apiVersion": "v1", "kind": "NodeList"}}"#),
             format!(r#"{{"items": [{bare}], "apiVersion": "v1", "kind": "List"}}"#),
             r#"{"items": [], "apiVersion": "v1", "kind": "NodeList"}"#.to_owned(),
+            format!(r#"{{"kind": "{kind}List", "apiVersion": "{version}", "items": [{OWN}]}}"#),
+            format!(
+                r#"{{"items": [{OWN}, {{}}], "kind": "{kind}List", "apiVersion": "{version}"}}"#
+            ),
+            r#"{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "a"}}"#.to_owned(),
+            INDEX.to_owned(),
+            INDEX.replace("2026", "?"),
             r#"{"items": null, "apiVersion": "v1", "kind": "NodeList"}"#.to_owned(),
             r#"{"items": {"a": 1}, "apiVersion": "v1", "kind": "NodeList"}"#.to_owned(),
             r#"{"items": [1], "apiVersion": "v1", "kind": "Other"}"#.to_owned(),
