@@ -112,7 +112,7 @@ impl Ctx {
         needs: &[Source],
         required: &[Source],
     ) -> Result<Cluster> {
-        let cluster = self.load_or(needs, false).await?;
+        let cluster = self.to_change().load_or(needs, false).await?;
         self.unread = sight::without(&cluster, needs, required)?;
         Ok(cluster)
     }
@@ -124,9 +124,17 @@ impl Ctx {
         needs: &[Source],
         required: &[Source],
     ) -> Result<Cluster> {
-        let cluster = self.load_or(needs, true).await?;
+        let cluster = self.to_change().load_or(needs, true).await?;
         self.unread = sight::without(&cluster, needs, required)?;
         Ok(cluster)
+    }
+
+    /// What is loaded next decides a change.
+    fn to_change(&mut self) -> &mut Ctx {
+        if let Some(only) = &mut self.only {
+            only.to_change = true;
+        }
+        self
     }
 
     async fn load_or(&mut self, needs: &[Source], leftovers: bool) -> Result<Cluster> {

@@ -10,6 +10,8 @@ pub struct Only {
     pub skyhook: Option<String>,
     /// The package of it that must be known.
     pub package: Option<String>,
+    /// Whether something is changed there: a pause that goes with it bears on other nodes, too.
+    pub to_change: bool,
 }
 
 impl Only {
@@ -35,6 +37,17 @@ impl Cluster {
                     let skyhook = only.skyhook.as_deref().unwrap_or_default();
                     self.has_package(skyhook, package)
                 })
+                && !(only.to_change && self.gave_up_elsewhere())
+    }
+
+    /// Whether a Job has given up on a node that was not read; what is recorded there decides what a pause does to it.
+    fn gave_up_elsewhere(&self) -> bool {
+        let executions = self.executions();
+        let mut failed = executions
+            .all()
+            .iter()
+            .filter(|e| e.job.is_some() && e.given_up());
+        failed.any(|e| self.node(e.node).is_none())
     }
 
     fn has_package(&self, skyhook: &str, package: &str) -> bool {

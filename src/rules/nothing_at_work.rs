@@ -100,6 +100,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .since(Some(last))
             .evidence("nodes", "with work left", super::evidence::some_of(&names))
             .evidence(skyhook.reference(), "newest sign of work", last.to_string());
+        if cluster.absence_of_executions() == Absence::Presumed {
+            finding.severity(Severity::Info);
+        }
         no_execution(finding, cluster, "package pods and jobs");
         operator_log(finding, cluster, "Read what the operator says of it");
     }

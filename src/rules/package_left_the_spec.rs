@@ -1,6 +1,9 @@
+use std::collections::HashSet;
+
 use super::evidence::forget;
 use super::{Findings, Grade, Subject};
-use crate::cluster::Cluster;
+use crate::api::{Entry, Skyhook};
+use crate::cluster::{Cluster, Node};
 
 rule! {
     /// A package left the spec and is still installed.
@@ -30,18 +33,21 @@ rule! {
     SKY221 "package-left-the-spec" Info needs Skyhooks Nodes, also Operator
 }
 
+/// Packages of one node that are told one by one.
+const MOST: usize = 20;
+
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         for (node, on) in cluster.tracked(skyhook.name()) {
-            let mut told: Vec<&str> = Vec::new();
-            for entry in on.entries() {
+            let mut told = HashSet::new();
+            // Older operators uninstall it by themselves.
+            let left = on.entries().iter().filter(|e| {
+                let (name, _) = e.identity();
+                !e.stage.is_uninstall() && skyhook.package(name).is_none() && told.insert(name)
+            });
+            let left: Vec<&Entry> = left.collect();
+            for entry in left.iter().take(MOST) {
                 let (name, _) = entry.identity();
-                // Older operators uninstall it by themselves.
-                let uninstalls = entry.stage.is_uninstall();
-                if uninstalls || skyhook.package(name).is_some() || told.contains(&name) {
-                    continue;
-                }
-                told.push(name);
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(name),
                     format!(
@@ -64,6 +70,30 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "removes the record alone: right where the host was cleaned or made anew",
                 );
             }
+            if left.len() > MOST {
+                more(findings, skyhook, node, &left);
+            }
         }
     }
+}
+
+/// What is to be said of a record that holds more than anybody installs.
+fn more(findings: &mut Findings, skyhook: &Skyhook, node: &Node, left: &[&Entry]) {
+    let text = format!(
+        "{} packages on the node are not in the spec of {}; the first {MOST} are listed",
+        left.len(),
+        skyhook.reference()
+    );
+    findings
+        .report(Subject::node(&node.name, Some(skyhook.name())), text)
+        .evidence(
+            format!("node/{}", node.name),
+            "nodeState",
+            format!("{} entries", left.len()),
+        )
+        .remedy(
+            Grade::B0,
+            "Look at the whole record",
+            ["node", "status", &node.name, "-o", "wide"],
+        );
 }

@@ -1,4 +1,4 @@
-//! The transcripts of the README: run against the real operator, and compared with what it shows.
+//! The transcripts of the README and of `docs/tasks.md`: run against the real operator, and compared with what they show.
 //!
 //! `UPDATE=1 cargo test --test e2e -- readme` writes them anew.
 
@@ -8,9 +8,13 @@ use regex::Regex;
 
 use crate::{cluster::Cluster, ours};
 
-const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+/// The pages that show transcripts.
+const PAGES: [&str; 2] = [
+    concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"),
+    concat!(env!("CARGO_MANIFEST_DIR"), "/docs/tasks.md"),
+];
 
-/// Several scenarios write to one README.
+/// Several scenarios write to one page.
 static WRITING: Mutex<()> = Mutex::new(());
 
 /// What a user types and sees while doing one task.
@@ -52,22 +56,25 @@ impl<'a> Transcript<'a> {
         self
     }
 
-    /// The README shows this, but for ages and the names that differ from run to run.
+    /// A page shows this, but for ages and the names that differ from run to run.
     #[track_caller]
-    pub fn is_in_the_readme(&self) {
+    pub fn is_shown(&self) {
         let _writing = WRITING.lock();
-        let readme = fs::read_to_string(README).expect("the README");
         let begin = format!("<!-- transcript: {} -->\n", self.task);
-        let (before, rest) = readme
-            .split_once(&begin)
-            .unwrap_or_else(|| panic!("the README has no {begin}"));
+        let mut pages = PAGES
+            .iter()
+            .map(|page| (page, fs::read_to_string(page).expect("a page")));
+        let (page, text) = pages
+            .find(|(_, text)| text.contains(&begin))
+            .unwrap_or_else(|| panic!("no page has {begin}"));
+        let (before, rest) = text.split_once(&begin).expect("it was found");
         let (shown, after) = rest
             .split_once("<!-- /transcript -->")
             .expect("the transcript ends");
         let block = format!("\n```console\n{}```\n\n", self.text);
         if std::env::var_os("UPDATE").is_some() {
             let anew = format!("{before}{begin}{block}<!-- /transcript -->{after}");
-            fs::write(README, anew).expect("the README can be written");
+            fs::write(page, anew).expect("the page can be written");
             return;
         }
         assert_eq!(timeless(shown), timeless(&block), "task {}", self.task);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::clusters;
 use crate::support::run::{Ran, run};
-use crate::support::world::World;
+use crate::support::world::{Place, World};
 
 const NEW: World = World(Generation::NodeWright);
 
@@ -35,6 +35,18 @@ fn a_name_that_is_not_there_names_the_near_ones() {
     insta::assert_snapshot!(node("complete", "node-11").transcript());
 }
 
+/// The Job of the package on a node.
+fn at_work(node: &str) -> Place<'_> {
+    Place {
+        node,
+        package: "driver",
+        stage: "apply",
+        job: Some(node),
+        at: "2026-11-20T11:55:00Z",
+        ..Place::default()
+    }
+}
+
 /// A rollout of ten nodes, two at once, by a policy; the last but one asks for its place.
 fn queue() -> Value {
     let mut skyhook = NEW.skyhook(
@@ -56,7 +68,11 @@ fn queue() -> Value {
             1 | 2 => ("in_progress", &["driver|1.0.0 apply in_progress"]),
             _ => ("waiting", &[]),
         };
-        items.push(NEW.node(&format!("gpu-{n:02}"), status, entries));
+        let node = format!("gpu-{n:02}");
+        items.push(NEW.node(&node, status, entries));
+        if n <= 2 {
+            items.push(NEW.job(&at_work(&node), json!({"active": 1})));
+        }
     }
     json!({"apiVersion": "v1", "kind": "List", "items": items})
 }

@@ -1,9 +1,9 @@
-//! Files that are made from the code: completions, manual pages, schemas, and parts of the README.
+//! Files that are made from the code: completions, manual pages, schemas, and the tables of `docs`.
 //!
 //! The tests fail when one of them is stale. `UPDATE=1 cargo test --test it generated` makes them anew.
 
 mod man;
-mod readme;
+mod pages;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -108,9 +108,13 @@ fn schemas_are_fresh() {
 }
 
 #[test]
-fn the_readme_is_fresh() {
-    let path = root().join("README.md");
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|_| readme::MINIMAL.to_owned());
-    let expected = readme::filled(&text);
-    assert_eq!(stale(&path, &expected), None);
+fn the_tables_of_the_pages_are_fresh() {
+    let mut sections = 0;
+    for page in pages::PAGES {
+        let path = root().join(page);
+        let text = std::fs::read_to_string(&path).expect("a page");
+        sections += text.matches("<!-- generated: ").count();
+        assert_eq!(stale(&path, &pages::filled(&text)), None);
+    }
+    assert_eq!(sections, 3);
 }

@@ -327,6 +327,16 @@ fn shouts(text: &str) -> bool {
     text.replace("!=", "").contains('!') || text.contains(emoji)
 }
 
+/// The pages that people read.
+const PAGES: [&str; 6] = [
+    "README.md",
+    "SECURITY.md",
+    "docs/commands.md",
+    "docs/rules.md",
+    "docs/stuck-states.md",
+    "docs/tasks.md",
+];
+
 #[test]
 fn nothing_shouts_at_the_user() {
     let manuals = rules::ALL.iter().filter(|r| shouts(r.docs));
@@ -334,8 +344,10 @@ fn nothing_shouts_at_the_user() {
     let tree = Program::SKYHOOK.tree();
     let mut texts = Vec::new();
     texts_of(&tree, &mut texts);
-    let readme = source::read("README.md").replace("<!--", "");
-    texts.extend(readme.lines().map(str::to_owned));
+    for page in PAGES {
+        let page = source::read(page).replace("<!--", "");
+        texts.extend(page.lines().map(str::to_owned));
+    }
     check(texts.into_iter().filter(|t| shouts(t)));
 }
 
@@ -406,7 +418,8 @@ fn examples_parse() {
     let mut texts = Vec::new();
     texts_of(&Program::SKYHOOK.tree(), &mut texts);
     texts.extend(rules::ALL.iter().map(|r| r.docs.to_owned()));
-    texts.extend(["README.md", "krew-manifest.yaml", "CHANGELOG.md"].map(source::read));
+    texts.extend(PAGES.map(source::read));
+    texts.extend(["krew-manifest.yaml", "CHANGELOG.md"].map(source::read));
     texts.extend(
         sources()
             .filter(|s| !s.is_in("cli/tree.rs"))

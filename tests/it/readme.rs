@@ -1,11 +1,13 @@
-//! The commands that the README shows are run as it shows them.
+//! The commands that the README and the page of commands show are run as they show them.
 
 use crate::support::run::run;
 
-/// The lines after `$ ` in the blocks of the README, without the transcripts, which the end-to-end tests run.
+/// The lines after `$ ` in the blocks of these pages, without the transcripts, which the end-to-end tests run.
 fn commands() -> Vec<String> {
-    let readme = std::fs::read_to_string("README.md").expect("the README");
-    readme
+    let pages = ["README.md", "docs/commands.md"]
+        .map(|page| std::fs::read_to_string(page).expect("a page"));
+    pages
+        .concat()
         .split("<!-- /transcript -->")
         .filter_map(|part| part.split("<!-- transcript: ").next())
         .flat_map(str::lines)

@@ -9,7 +9,7 @@ use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::{Label, Line, Text};
-use crate::view::{Table, View, cells};
+use crate::view::{OutputFormat, Table, View, cells};
 
 /// Show what each custom resource did on each node
 ///
@@ -45,7 +45,10 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let only = selection::only(&args.nodes, args.only_skyhook(), None);
-    let cluster = ctx.only(only).load(&READS).await?;
+    // The plain table does not show since when stages run.
+    let table = ctx.global().output.format == OutputFormat::Table;
+    let needs: &[Source] = if table { &NEEDS } else { &READS };
+    let cluster = ctx.only(only).load(needs).await?;
     let status = view(&cluster, args)?;
     if status.rows.is_empty() {
         ctx.note("No custom resource selects these nodes or has left anything on them.");

@@ -1,4 +1,4 @@
-//! The five tasks of the README, done as it shows them.
+//! The tasks of the README and of docs/tasks.md, done as they show them.
 
 use crate::{
     cluster::Cluster,
@@ -22,11 +22,11 @@ pub fn why_and_cure(cluster: &Cluster) {
         .until(entry("node-2", "driver|2.0.1", "apply", "erroring"));
     Transcript::of(cluster, "why")
         .run("diagnose stuck", 2)
-        .is_in_the_readme();
+        .is_shown();
     Transcript::of(cluster, "cure")
         .run("reset gpu-tune --node node-2 --confirm", 0)
         .run("wait gpu-tune --for=deleted --timeout=2m", 0)
-        .is_in_the_readme();
+        .is_shown();
     gpu.until(gone());
 }
 
@@ -39,7 +39,7 @@ pub fn reset_one_node(cluster: &Cluster) {
         .run("reset gpu-tune --node node-2 --confirm", 0)
         .run("wait gpu-tune --for=complete --timeout=2m", 0)
         .run("node status --skyhook gpu-tune", 0)
-        .is_in_the_readme();
+        .is_shown();
 }
 
 pub fn uninstall_a_package(cluster: &Cluster) {
@@ -49,7 +49,7 @@ pub fn uninstall_a_package(cluster: &Cluster) {
         .run("uninstall gpu-tune driver --confirm", 0)
         .run("wait gpu-tune --for=uninstalled=driver --timeout=2m", 0)
         .run("uninstall status gpu-tune", 0)
-        .is_in_the_readme();
+        .is_shown();
     gpu.until(absent("driver|2.0.1"));
 }
 
@@ -63,7 +63,7 @@ pub fn force_a_deletion(cluster: &Cluster) {
         .run("finalizer status gpu-tune", 0)
         .run("finalizer strip gpu-tune --confirm", 0)
         .run("leftovers", 0)
-        .is_in_the_readme();
+        .is_shown();
     gpu.until(gone());
 }
 

@@ -1,31 +1,12 @@
-//! The tables of the README.
+//! The tables of the pages in `docs`.
 
 use clap::Command;
 use kubectl_skyhook::error::Exit;
 use kubectl_skyhook::program::Program;
 use kubectl_skyhook::rules;
 
-/// A README with nothing but what is generated.
-pub const MINIMAL: &str = "\
-# kubectl-skyhook
-
-Diagnose and repair NVIDIA NodeWright (formerly Skyhook) from kubectl.
-
-## Commands
-
-<!-- generated: commands -->
-<!-- /generated -->
-
-## Rules
-
-<!-- generated: rules -->
-<!-- /generated -->
-
-## Exit codes
-
-<!-- generated: exit-codes -->
-<!-- /generated -->
-";
+/// The pages that hold something generated.
+pub const PAGES: [&str; 2] = ["docs/commands.md", "docs/rules.md"];
 
 /// The text with every section between markers made anew.
 pub fn filled(text: &str) -> String {
@@ -38,9 +19,9 @@ pub fn filled(text: &str) -> String {
         .iter()
         .fold(text.to_owned(), |text, (name, table)| {
             let begin = format!("<!-- generated: {name} -->\n");
-            let (before, rest) = text
-                .split_once(&begin)
-                .unwrap_or_else(|| panic!("the README has no section {name}"));
+            let Some((before, rest)) = text.split_once(&begin) else {
+                return text;
+            };
             let (_, after) = rest
                 .split_once("<!-- /generated -->")
                 .unwrap_or_else(|| panic!("section {name} has no end"));
