@@ -103,6 +103,21 @@ fn all_nodes_are_read_where_they_decide_which_api_rules() {
     assert_eq!(lists(&stage), [ALL]);
 }
 
+/// A pause bears on what has given up on other nodes: what is recorded there decides what is said of it.
+#[test]
+fn a_change_beside_a_job_that_has_given_up_is_asked_of_all() {
+    let two = ONE.replace("node-1", "node-2");
+    for (words, expected) in [
+        ("node reset node-1 --skyhook gpu --dry-run", &[ONE, ALL][..]),
+        ("node reset node-2 --skyhook gpu --dry-run", &[&two]),
+        ("node status node-1 -o json", &[ONE]),
+    ] {
+        let stage = Stage::over(clusters::named("modelled-job-given-up").served());
+        let ran = stage.run(words);
+        assert_eq!(lists(&stage), expected, "{words}: {}", ran.stderr);
+    }
+}
+
 /// An answer about one node is the same as that part of an answer about all.
 #[test]
 fn the_answer_is_that_of_all_nodes() {
