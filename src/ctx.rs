@@ -112,7 +112,7 @@ impl Ctx {
         needs: &[Source],
         required: &[Source],
     ) -> Result<Cluster> {
-        let cluster = self.to_change().load_or(needs, false).await?;
+        let cluster = self.deciding().load_or(needs, false).await?;
         self.unread = sight::without(&cluster, needs, required)?;
         Ok(cluster)
     }
@@ -124,13 +124,13 @@ impl Ctx {
         needs: &[Source],
         required: &[Source],
     ) -> Result<Cluster> {
-        let cluster = self.to_change().load_or(needs, true).await?;
+        let cluster = self.deciding().load_or(needs, true).await?;
         self.unread = sight::without(&cluster, needs, required)?;
         Ok(cluster)
     }
 
     /// What is loaded next decides a change.
-    fn to_change(&mut self) -> &mut Ctx {
+    fn deciding(&mut self) -> &mut Ctx {
         if let Some(only) = &mut self.only {
             only.to_change = true;
         }
