@@ -79,25 +79,48 @@ pub fn open(path: &Path) -> Result<File> {
 /// # Errors
 ///
 /// It cannot be read, is more than `most` bytes, or holds too many blanks in a row.
-pub fn read(mut stream: impl Read, most: u64) -> Result<Vec<u8>> {
-    let blank = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
-    let (mut bytes, mut blanks) = (Vec::new(), 0);
-    loop {
-        let begun = bytes.len();
-        let read = (&mut stream).take(PIECE as u64).read_to_end(&mut bytes)? as u64;
-        if read == 0 {
-            return Ok(bytes);
+pub fn read(stream: impl Read, most: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    Watched::new(stream, most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// What is read piece by piece, as far as it is not too much; see [`read`].
+pub struct Watched<R> {
+    inner: R,
+    most: u64,
+    bytes: u64,
+    blanks: u64,
+}
+
+impl<R: Read> Watched<R> {
+    pub fn new(inner: R, most: u64) -> Watched<R> {
+        Watched {
+            inner,
+            most,
+            bytes: 0,
+            blanks: 0,
         }
-        blanks = match bytes[begun..].iter().all(blank) {
-            true => blanks + read,
-            false => 0,
+    }
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let blank = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
+        let read = self.inner.read(buffer)?;
+        self.bytes += read as u64;
+        let trailing = buffer[..read].iter().rev().take_while(|b| blank(b)).count();
+        self.blanks = match trailing == read {
+            true => self.blanks + read as u64,
+            false => trailing as u64,
         };
-        if blanks > MOST_BLANKS {
+        if self.blanks > MOST_BLANKS {
             return Err(Excess::Blanks.into());
         }
-        if bytes.len() as u64 > most {
-            return Err(Excess::Bytes(most).into());
+        if self.bytes > self.most {
+            return Err(Excess::Bytes(self.most).into());
         }
+        Ok(read)
     }
 }
 

@@ -7,6 +7,7 @@ mod environment;
 mod error;
 mod kubeconfig;
 mod names;
+mod pace;
 mod plugin;
 mod polite;
 mod stack;

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use crate::apply::owner;
 use crate::args::global::Global;
-use crate::cluster::{Clock, Cluster, Source, Unread, dump, live};
+use crate::cluster::{Clock, Cluster, Only, Source, Unread, dump, live};
 use crate::connect::{self, Connected, Trace};
 use crate::error::{Error, Result};
 use crate::screen::{Screen, Shown, Stream};
@@ -45,6 +45,8 @@ pub struct Ctx {
     /// What a plan was made without.
     unread: Vec<(Source, Unread)>,
     refused: bool,
+    /// What the command names, for what is loaded next.
+    only: Option<Only>,
 }
 
 impl Ctx {
@@ -57,6 +59,7 @@ impl Ctx {
             connected: None,
             unread: Vec::new(),
             refused: false,
+            only: None,
         }
     }
 
@@ -81,6 +84,13 @@ impl Ctx {
         self.refused = true;
     }
 
+    /// Reads next, of the nodes of a server, only those that the command names, unless they do not answer it: then
+    /// all are read.
+    pub fn only(&mut self, only: Option<Only>) -> &mut Ctx {
+        self.only = only;
+        self
+    }
+
     /// Reads the sources from the files or the cluster that the flags name.
     pub async fn load(&mut self, needs: &[Source]) -> Result<Cluster> {
         let cluster = self.load_or(needs, false).await?;
@@ -102,7 +112,7 @@ impl Ctx {
         needs: &[Source],
         required: &[Source],
     ) -> Result<Cluster> {
-        let cluster = self.load_or(needs, false).await?;
+        let cluster = self.deciding().load_or(needs, false).await?;
         self.unread = sight::without(&cluster, needs, required)?;
         Ok(cluster)
     }
@@ -114,12 +124,21 @@ impl Ctx {
         needs: &[Source],
         required: &[Source],
     ) -> Result<Cluster> {
-        let cluster = self.load_or(needs, true).await?;
+        let cluster = self.deciding().load_or(needs, true).await?;
         self.unread = sight::without(&cluster, needs, required)?;
         Ok(cluster)
     }
 
+    /// What is loaded next decides a change.
+    fn deciding(&mut self) -> &mut Ctx {
+        if let Some(only) = &mut self.only {
+            only.to_change = true;
+        }
+        self
+    }
+
     async fn load_or(&mut self, needs: &[Source], leftovers: bool) -> Result<Cluster> {
+        let only = self.only.take();
         let reading = &self.global.reading;
         let cluster = if reading.from.is_empty() {
             let connected = match self.connected.take() {
@@ -130,7 +149,16 @@ impl Ctx {
             let client = connected.client.clone();
             self.connected = Some(connected);
             let api = self.global.reading.api;
-            match live::load(&client, needs, api, namespace.as_deref(), now()).await {
+            let namespace = namespace.as_deref();
+            let mut loaded =
+                live::load_only(&client, needs, only.as_ref(), api, namespace, now()).await;
+            if let (Some(only), Ok(cluster)) = (&only, &loaded)
+                && cluster.named_only
+                && !cluster.suffices(only)
+            {
+                loaded = live::load(&client, needs, api, namespace, now()).await;
+            }
+            match loaded {
                 Err(live::LoadError::NotServed) if leftovers => {
                     Ok(live::leftovers(&client, api, now()).await)
                 }

@@ -8,12 +8,16 @@ mod colour;
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::Context;
+use serde_json::Value;
 
 use self::colour::{Wish, coloured};
 use crate::args::output::{ColorChoice, Output};
-use crate::view::format::Rendered;
+use crate::view::format::{OutputFormat, Rendered};
 use crate::view::text::{self, Line, Text};
-use crate::view::{Layout, View, harmless_lines};
+use crate::view::{Layout, View, go_json, harmless_lines};
+
+/// Of a list that is printed as it is made, so many bytes are held at the most.
+const HELD: usize = 1 << 16;
 
 /// Where a command says things.
 pub struct Screen<O = Box<dyn Write + Send>, E = Box<dyn Write + Send>> {
@@ -96,10 +100,27 @@ impl Screen<Vec<u8>, Vec<u8>> {
 impl<O: Write, E: Write> Screen<O, E> {
     /// Prints a view on stdout, in the format that was asked for.
     pub fn show(&mut self, view: &dyn View, output: &Output) -> anyhow::Result<Shown> {
+        if output.format == OutputFormat::Json
+            && let Some(items) = view.items()
+        {
+            return self.list(items);
+        }
         match output.format.render(view)? {
             Rendered::Text(text) => self.out.text(&text, !output.no_headers),
             Rendered::Data(data) => self.print(&data),
         }
+    }
+
+    /// Prints a list as it is made.
+    fn list(&mut self, items: impl Iterator<Item = Value>) -> anyhow::Result<Shown> {
+        let mut held = String::new();
+        for piece in go_json::pieces(items) {
+            held += &piece;
+            if held.len() >= HELD && self.print(&std::mem::take(&mut held))? == Shown::ReaderGone {
+                return Ok(Shown::ReaderGone);
+            }
+        }
+        self.print(&held)
     }
 
     /// Prints data on stdout: as it is where a program reads it, harmless on a terminal.

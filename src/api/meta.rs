@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Deserialize;
 
+use super::name::Name;
+
 /// The part of `ObjectMeta` that we look at.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -66,10 +68,10 @@ impl Meta {
 #[serde(default, rename_all = "camelCase")]
 pub struct Condition {
     #[serde(rename = "type")]
-    pub kind: String,
-    pub status: String,
-    pub reason: String,
-    pub message: String,
+    pub kind: Name,
+    pub status: Name,
+    pub reason: Name,
+    pub message: Name,
     pub last_transition_time: Option<Timestamp>,
     pub observed_generation: Option<i64>,
 }

@@ -5,7 +5,9 @@
 pub mod deployment_policy;
 pub mod generation;
 pub mod keys;
+pub mod labels;
 pub mod meta;
+pub mod name;
 pub mod node_state;
 pub mod quantity;
 pub mod selector;
@@ -15,7 +17,9 @@ pub mod version;
 
 pub use deployment_policy::DeploymentPolicy;
 pub use generation::{Executor, Generation};
+pub use labels::Labels;
 pub use meta::{Condition, Meta};
+pub use name::Name;
 pub use node_state::{Entry, NodeState};
 pub use selector::LabelSelector;
 pub use skyhook::{Package, Skyhook};

@@ -15,7 +15,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::keys::NodeKey;
-use super::{Generation, Stage, State};
+use super::{Generation, Name, Stage, State};
 
 /// What one custom resource recorded on one node.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -28,8 +28,8 @@ pub struct NodeState {
 /// One annotation that a node state is made of.
 #[derive(Debug, Clone, PartialEq)]
 struct Annotation {
-    key: String,
-    text: String,
+    key: Name,
+    text: Name,
     one_package: bool,
     /// Where the values of all members stand, in bytes, also of those that a later one overrides.
     values: Vec<Range<usize>>,
@@ -39,12 +39,12 @@ struct Annotation {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// `name|version` as it stands in the map.
-    pub key: String,
-    pub name: String,
-    pub version: String,
-    pub image: String,
+    pub key: Name,
+    pub name: Name,
+    pub version: Name,
+    pub image: Name,
     /// The digest that the spec pins the image to; empty if it pins none.
-    pub container_sha: String,
+    pub container_sha: Name,
     pub stage: Stage,
     pub state: State,
     /// Failed attempts of the present stage.
@@ -81,11 +81,11 @@ pub struct Malformed {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Fields {
-    name: Option<String>,
-    version: Option<String>,
-    image: Option<String>,
+    name: Option<Name>,
+    version: Option<Name>,
+    image: Option<Name>,
     #[serde(rename = "containerSHA")]
-    container_sha: Option<String>,
+    container_sha: Option<Name>,
     stage: Option<String>,
     state: Option<String>,
     restarts: Option<i32>,
@@ -122,8 +122,8 @@ impl NodeState {
             }),
         }
         self.annotations.push(Annotation {
-            key: key.to_owned(),
-            text: text.to_owned(),
+            key: key.into(),
+            text: text.into(),
             one_package: package.is_some(),
             values,
         });
@@ -181,9 +181,9 @@ impl NodeState {
             value,
             [("stage", stage.as_str()), ("state", state.as_str())],
         );
-        let mut text = annotation.text.clone();
+        let mut text = annotation.text.to_string();
         text.replace_range(entry.value.clone(), &edited);
-        Some((annotation.key.clone(), text))
+        Some((annotation.key.to_string(), text))
     }
 
     /// The annotation with one more entry, `value` being its JSON; every other byte stays.
@@ -203,7 +203,7 @@ impl NodeState {
             return Some(format!("{{{member}}}"));
         };
         let empty = self.entries.iter().all(|e| e.annotation != at);
-        let mut edited = text.clone();
+        let mut edited = text.to_string();
         edited.insert_str(close, &format!("{}{member}", if empty { "" } else { "," }));
         Some(edited)
     }
@@ -228,7 +228,7 @@ impl NodeState {
         let annotation = &self.annotations[entry.annotation];
         let values = &annotation.values;
         if annotation.one_package || values.len() == 1 {
-            return Some((annotation.key.clone(), None));
+            return Some((annotation.key.to_string(), None));
         }
         let text = &annotation.text;
         let at = values
@@ -242,14 +242,14 @@ impl NodeState {
         } else {
             values[at - 1].end..entry.value.end
         };
-        let mut left = text.clone();
+        let mut left = text.to_string();
         left.replace_range(range, "");
         // One that this one overrode must not come to light.
         let mut again = NodeState::default();
         again.add(&annotation.key, None, &left);
         again
             .without(key)
-            .or_else(|| Some((annotation.key.clone(), Some(left))))
+            .or_else(|| Some((annotation.key.to_string(), Some(left))))
     }
 }
 
@@ -278,7 +278,7 @@ fn read_entry(value: &str, key: Option<String>, text: &str) -> Result<Entry, Str
         fields.version.unwrap_or_default(),
     );
     Ok(Entry {
-        key: key.unwrap_or_else(|| format!("{name}|{version}")),
+        key: key.unwrap_or_else(|| format!("{name}|{version}")).into(),
         name,
         version,
         image: fields.image.unwrap_or_default(),

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::labels::Labelled;
+
 /// A `metav1.LabelSelector`. Empty selects everything.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -29,18 +31,18 @@ impl LabelSelector {
     /// Whether the labels satisfy every requirement.
     ///
     /// An operator that Kubernetes does not know satisfies nothing, as such a selector is invalid.
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, labels: &impl Labelled) -> bool {
         self.match_labels
             .iter()
-            .all(|(key, value)| labels.get(key) == Some(value))
+            .all(|(key, value)| labels.value(key) == Some(value.as_str()))
             && self.match_expressions.iter().all(|r| r.matches(labels))
     }
 }
 
 impl Requirement {
-    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let value = labels.get(&self.key);
-        let listed = value.is_some_and(|v| self.values.contains(v));
+    fn matches(&self, labels: &impl Labelled) -> bool {
+        let value = labels.value(&self.key);
+        let listed = value.is_some_and(|v| self.values.iter().any(|listed| listed == v));
         match self.operator.as_str() {
             "In" => listed,
             "NotIn" => !listed,
@@ -53,11 +55,12 @@ impl Requirement {
         }
     }
 
-    fn compares(&self, value: Option<&String>, holds: fn(&i64, &i64) -> bool) -> bool {
-        let number = |text: &String| text.parse::<i64>().ok();
+    fn compares(&self, value: Option<&str>, holds: fn(&i64, &i64) -> bool) -> bool {
+        let number = |text: &str| text.parse::<i64>().ok();
+        let bound = self.values.first();
         let sides = value
             .and_then(number)
-            .zip(self.values.first().and_then(number));
+            .zip(bound.and_then(|bound| number(bound)));
         sides.is_some_and(|(value, bound)| holds(&value, &bound))
     }
 }

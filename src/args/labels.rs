@@ -191,6 +191,7 @@ fn is_word(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{Labels, Name};
 
     fn picks(text: &str) -> Vec<&'static str> {
         let selector = selector(text).expect(text);
@@ -200,8 +201,10 @@ mod tests {
             ("c", vec![("zone", "12")]),
         ];
         let nodes = nodes.into_iter().map(|(name, labels)| {
-            let labels = labels.into_iter().map(|(k, v)| (k.into(), v.into()));
-            (name, labels.collect())
+            let labels = labels
+                .into_iter()
+                .map(|(k, v)| (Name::from(k), Name::from(v)));
+            (name, labels.collect::<Labels>())
         });
         nodes
             .filter(|(_, labels)| selector.matches(labels))

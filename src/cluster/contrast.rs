@@ -1,5 +1,6 @@
 //! What tells nodes apart on which a package fails from those on which it does not. Pure.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -7,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Node;
+use crate::api::Name;
 use crate::api::keys::NodeKey;
 
 /// An attribute is named where chance would separate the nodes as well in less than one of so many clusters.
@@ -86,18 +88,21 @@ fn values(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
     let keys: BTreeSet<&str> = failing
         .iter()
         .chain(healthy)
-        .flat_map(|node| node.labels.keys().map(String::as_str))
+        .flat_map(|node| node.labels.keys().map(Name::as_str))
         .filter(|key| !NOT_ATTRIBUTES.contains(key) && !NodeKey::is_ours(key))
         .collect();
-    let mut values: BTreeMap<Value, Counts> = BTreeMap::new();
+    // There are many more of them than there are different ones.
+    let mut values: BTreeMap<(&str, Cow<'_, str>), Counts> = BTreeMap::new();
     for (node, fails) in with_fate(failing, healthy) {
         let labels = keys.iter().map(|key| {
-            let value = node.labels.get(*key).map_or("<none>", String::as_str);
-            ((*key).to_owned(), value.to_owned())
+            let value = node.labels.get(key).map_or("<none>", Name::as_str);
+            (*key, value)
         });
-        for value in labels
-            .chain(node.system.attributes())
-            .chain([("nvidia.com/gpu".to_owned(), node.gpus.to_string())])
+        let values_of = labels.chain(node.system.attributes());
+        let gpus = ("nvidia.com/gpu", node.gpus.to_string().into());
+        for value in values_of
+            .map(|(key, value)| (key, value.into()))
+            .chain([gpus])
         {
             values.entry(value).or_default().add(fails);
         }
@@ -105,7 +110,10 @@ fn values(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
     let all = failing.len() + healthy.len();
     // What all nodes share separates nothing, and is no try.
     values.retain(|_, has| has.failing + has.healthy < all);
-    values.into_iter().collect()
+    let owned = |((key, value), has): ((&str, Cow<'_, str>), Counts)| {
+        ((key.to_owned(), value.into_owned()), has)
+    };
+    values.into_iter().map(owned).collect()
 }
 
 /// The failing nodes may be the oldest or the youngest.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::managed::ManagedFields;
+use crate::api::Labels;
 
 /// Beginnings of annotation keys that stand on a node only while their owner keeps it cordoned.
 const ANNOTATIONS: [(&str, &str); 3] = [
@@ -43,11 +44,27 @@ const NOT_CORDONED: [&str; 4] = ["", "unknown", "upgrade-required", "upgrade-don
 
 /// What of a node tells who holds its cordon.
 pub(super) struct Marks<'a> {
+    /// Those of [`is_annotation`].
     pub annotations: &'a BTreeMap<String, String>,
-    pub labels: &'a BTreeMap<String, String>,
+    pub labels: &'a Labels,
     /// The keys of its taints.
     pub taints: Vec<&'a str>,
     pub managed: &'a ManagedFields,
+}
+
+/// Whether an annotation may tell who holds the cordon, as far as its key says.
+pub(super) fn is_annotation(key: &str) -> bool {
+    owner(key).is_some()
+}
+
+/// Whose annotation it is, of those that keep nodes cordoned.
+fn owner(key: &str) -> Option<&'static str> {
+    match ANNOTATIONS.iter().find(|(start, _)| key.starts_with(start)) {
+        Some((_, by)) => Some(by),
+        None if key.contains(MEDIK8S) && !key.starts_with(MEDIK8S_ALWAYS) => Some("Medik8s"),
+        None if key == MACHINE_CONFIG => Some("the Machine Config Operator"),
+        None => None,
+    }
 }
 
 impl Marks<'_> {
@@ -55,17 +72,14 @@ impl Marks<'_> {
     pub fn holders(&self) -> Vec<String> {
         let mut holders: Vec<(String, String)> = Vec::new();
         for (key, value) in self.annotations {
-            let by = match ANNOTATIONS.iter().find(|(start, _)| key.starts_with(start)) {
-                Some((_, by)) => by,
-                None if key.contains(MEDIK8S) && !key.starts_with(MEDIK8S_ALWAYS) => "Medik8s",
-                None if key == MACHINE_CONFIG && value.starts_with("drain") => {
-                    "the Machine Config Operator"
+            match owner(key) {
+                Some(by) if key != MACHINE_CONFIG || value.starts_with("drain") => {
+                    holders.push((by.to_owned(), format!("annotation {key}")));
                 }
-                None => continue,
-            };
-            holders.push((by.to_owned(), format!("annotation {key}")));
+                _ => {}
+            }
         }
-        for (key, value) in self.labels {
+        for (key, value) in self.labels.iter() {
             if key.ends_with(DRIVER_UPGRADE) && !NOT_CORDONED.contains(&value.as_str()) {
                 let by = "a driver upgrade".to_owned();
                 holders.push((by, format!("label {key}={value}")));

@@ -105,7 +105,7 @@ impl Cluster {
         for (node, on) in self.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| e.name == package) {
                 traces.push(Trace {
-                    version: entry.version.clone(),
+                    version: entry.version.to_string(),
                     uninstalled: entry.stage.is_uninstall(),
                     just_before: false,
                     object: format!("node/{}", node.name),
@@ -220,7 +220,7 @@ fn traces_in_status(skyhook: &Skyhook, package: &str) -> Option<Trace> {
         just_before: condition.observed_generation? + 1 >= skyhook.metadata.generation,
         object: skyhook.reference(),
         field: "condition ApplyPackage",
-        says: condition.message.clone(),
+        says: condition.message.to_string(),
     })
 }
 

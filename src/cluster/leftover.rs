@@ -171,7 +171,7 @@ impl Cluster {
         }
         let stamp = self.generation().key("legacy-migrated-at");
         let migrating = skyhook.metadata.annotations.contains_key(&stamp);
-        let mine = node.keys(self.generation()).skyhooks.get(name);
+        let mine = node.keys(self.generation()).of(name);
         let adopted = mine.is_some_and(|on| on.version.is_some());
         if !skyhook.spec.node_selectors.matches(&node.labels) {
             adopted.then_some("the node is no longer selected")

@@ -1,5 +1,6 @@
 //! Reads a cluster from its API server (an edge).
 
+mod admission;
 mod collect;
 mod decode;
 mod discovery;
@@ -14,13 +15,14 @@ mod record;
 mod request;
 mod sources;
 pub mod tail;
+mod things;
 mod watch;
 
 use jiff::Timestamp;
 
 use super::admission::Admission;
 use super::capture::{index, pieces};
-use super::{Cluster, Parts, Read, Source};
+use super::{Cluster, Only, Parts, Read, Source};
 use crate::api::Generation;
 pub use collect::{Collected, Wish, collect};
 pub use error::LoadError;
@@ -49,19 +51,37 @@ pub async fn load(
     namespace: Option<&str>,
     now: Timestamp,
 ) -> Result<Cluster, LoadError> {
+    load_only(client, needs, None, asked_for, namespace, now).await
+}
+
+/// [`load`], of the nodes only those that a command names, where the others decide nothing.
+///
+/// # Errors
+///
+/// As [`load`].
+pub async fn load_only(
+    client: &kube::Client,
+    needs: &[Source],
+    only: Option<&Only>,
+    asked_for: Option<Generation>,
+    namespace: Option<&str>,
+    now: Timestamp,
+) -> Result<Cluster, LoadError> {
     let reader = Reader {
         client,
         namespace,
         served: Vec::new(),
+        only: &[],
         recorder: None,
     };
-    Ok(read(reader, needs, asked_for, now).await?.0)
+    Ok(read(reader, needs, only, asked_for, now).await?.0)
 }
 
 /// [`load`], with what became of each piece.
-async fn read(
-    mut reader: Reader<'_>,
+async fn read<'a>(
+    mut reader: Reader<'a>,
     needs: &[Source],
+    only: Option<&'a Only>,
     asked_for: Option<Generation>,
     now: Timestamp,
 ) -> Result<(Cluster, Vec<index::Source>), LoadError> {
@@ -82,6 +102,10 @@ async fn read(
         ..Parts::default()
     };
     let needs = Needs::new(needs, &parts);
+    if let Some(only) = only.filter(|_| !needs.undecided) {
+        reader.only = &only.nodes;
+        parts.named_only = true;
+    }
     needs.read(&reader, &mut parts).await;
     let ruling = parts.ruling().ok_or(LoadError::NotServed)?;
     if !needs.operator {
@@ -112,6 +136,7 @@ pub async fn leftovers(
         client,
         namespace: None,
         served: Vec::new(),
+        only: &[],
         recorder: None,
     };
     Parts::of_leftovers(reader.nodes().await, asked_for, now)
@@ -119,6 +144,8 @@ pub async fn leftovers(
 
 /// The sources to read: those asked for, and those needed to make sense of them.
 struct Needs {
+    /// All nodes are read, whoever asks for a few: what is on them decides which generation rules.
+    undecided: bool,
     skyhooks: [bool; 2],
     policies: [bool; 2],
     nodes: bool,
@@ -142,6 +169,7 @@ impl Needs {
             && parts.operator_version().is_none();
         let skyhooks = any(&[Source::Skyhooks, Source::Legacy, Source::Workloads]);
         Needs {
+            undecided,
             skyhooks: [served[0] && skyhooks, served[1] && (skyhooks || undecided)],
             policies: served.map(|served| served && any(&[Source::Policies])),
             nodes: undecided || any(&[Source::Nodes, Source::Workloads]),

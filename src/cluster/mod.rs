@@ -4,6 +4,7 @@
 //! this folder is pure: no client, no clock, no files.
 
 pub mod admission;
+mod annotations;
 pub mod attempts;
 pub mod batch;
 pub mod capture;
@@ -32,6 +33,7 @@ mod managed;
 pub mod migration;
 pub mod node;
 mod nulls;
+mod only;
 pub mod operator;
 pub mod order;
 pub mod overtime;
@@ -55,6 +57,7 @@ pub use config_map::ConfigMap;
 pub use event::Event;
 pub use execution::{Execution, Executions, Job};
 pub use node::{Node, OnNode};
+pub use only::Only;
 pub use operator::Deployment;
 pub use parts::Parts;
 pub use placement::{AskedBy, Phase, Placement, Wanted};
@@ -90,6 +93,8 @@ pub struct Cluster {
     pub admission: Admission,
     /// Runs of this program that hold a custom resource, as far as they are of this machine.
     pub holders: hold::Holders,
+    /// Only the nodes that a command names were read, and what runs there.
+    pub named_only: bool,
     /// From files rather than from a server.
     pub from_files: bool,
     /// From files that say what was asked for: what they hold none of was not there.

@@ -6,11 +6,12 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::annotations::Annotations;
 use super::cordon_marks::Marks;
 use super::managed::ManagedFields;
 use crate::api::keys::NodeKey;
 use crate::api::skyhook::Toleration;
-use crate::api::{Condition, Generation, NodeState, Status};
+use crate::api::{Condition, Generation, Labels, Name, NodeState, Status};
 
 /// A node: what Kubernetes says of it, and what the operator of each generation wrote on it.
 #[derive(Debug, Clone, Deserialize)]
@@ -19,7 +20,7 @@ pub struct Node {
     pub name: String,
     pub uid: Option<String>,
     pub created: Option<Timestamp>,
-    pub labels: BTreeMap<String, String>,
+    pub labels: Labels,
     /// Cordoned: new pods are not scheduled here.
     pub unschedulable: bool,
     pub taints: Vec<Taint>,
@@ -38,16 +39,16 @@ pub struct Node {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct System {
-    pub os_image: String,
-    pub kernel_version: String,
-    pub kubelet_version: String,
-    pub container_runtime_version: String,
-    pub architecture: String,
+    pub os_image: Name,
+    pub kernel_version: Name,
+    pub kubelet_version: Name,
+    pub container_runtime_version: Name,
+    pub architecture: Name,
 }
 
 impl System {
     /// Name and value of each, as `status.nodeInfo` names them.
-    pub fn attributes(&self) -> [(String, String); 5] {
+    pub fn attributes(&self) -> [(&str, &str); 5] {
         [
             ("osImage", &self.os_image),
             ("kernelVersion", &self.kernel_version),
@@ -55,7 +56,7 @@ impl System {
             ("containerRuntimeVersion", &self.container_runtime_version),
             ("architecture", &self.architecture),
         ]
-        .map(|(name, value)| (name.to_owned(), value.clone()))
+        .map(|(name, value)| (name, value.as_str()))
     }
 }
 
@@ -74,7 +75,7 @@ pub struct Taint {
 #[derive(Debug, Clone, Default)]
 pub struct NodeKeys {
     /// By the name of the custom resource.
-    pub skyhooks: BTreeMap<String, OnNode>,
+    pub skyhooks: BTreeMap<String, Box<OnNode>>,
     /// Keys of the runtime-required taints that the operator put on the node.
     pub auto_taints: Vec<String>,
     pub runtime_required_cordon: bool,
@@ -165,7 +166,8 @@ impl Node {
 
     /// What one custom resource left here, to be changed in a model of what is to come.
     pub(super) fn on_mut(&mut self, generation: Generation, skyhook: &str) -> Option<&mut OnNode> {
-        self.keys[generation as usize].skyhooks.get_mut(skyhook)
+        let on = self.keys[generation as usize].skyhooks.get_mut(skyhook);
+        on.map(|on| &mut **on)
     }
 
     /// Whether the user asks the operator to leave the node alone.
@@ -232,6 +234,12 @@ struct Object {
     status: NodeStatus,
 }
 
+/// A list without room to grow: there are thousands.
+fn tight<T>(mut list: Vec<T>) -> Vec<T> {
+    list.shrink_to_fit();
+    list
+}
+
 /// A node's `managedFields` are half of it, and there are thousands of nodes: only one time of them is kept.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -239,8 +247,8 @@ struct NodeMeta {
     name: String,
     uid: Option<String>,
     creation_timestamp: Option<Timestamp>,
-    labels: BTreeMap<String, String>,
-    annotations: BTreeMap<String, String>,
+    labels: Labels,
+    annotations: Annotations,
     managed_fields: ManagedFields,
 }
 
@@ -264,7 +272,7 @@ impl From<Object> for Node {
     fn from(object: Object) -> Node {
         let keys = Generation::ALL.map(|g| NodeKeys::read(g, &object));
         let marks = Marks {
-            annotations: &object.metadata.annotations,
+            annotations: &object.metadata.annotations.of_others,
             labels: &object.metadata.labels,
             taints: object.spec.taints.iter().map(|t| t.key.as_str()).collect(),
             managed: &object.metadata.managed_fields,
@@ -277,8 +285,8 @@ impl From<Object> for Node {
             created: object.metadata.creation_timestamp,
             labels: object.metadata.labels,
             unschedulable: object.spec.unschedulable,
-            taints: object.spec.taints,
-            conditions: object.status.conditions,
+            taints: tight(object.spec.taints),
+            conditions: tight(object.status.conditions),
             gpus: object
                 .status
                 .capacity
@@ -292,9 +300,14 @@ impl From<Object> for Node {
 }
 
 impl NodeKeys {
+    /// What one custom resource left here.
+    pub fn of(&self, skyhook: &str) -> Option<&OnNode> {
+        self.skyhooks.get(skyhook).map(|on| &**on)
+    }
+
     fn read(generation: Generation, object: &Object) -> NodeKeys {
         let mut keys = NodeKeys::default();
-        for (key, value) in &object.metadata.annotations {
+        for (key, value) in &object.metadata.annotations.ours {
             match NodeKey::parse(generation, key) {
                 Some(NodeKey::NodeState { skyhook, package }) => {
                     keys.on(skyhook)
@@ -324,12 +337,12 @@ impl NodeKeys {
                 _ => {}
             }
         }
-        for (key, value) in &object.metadata.labels {
+        for (key, value) in object.metadata.labels.iter() {
             match NodeKey::parse(generation, key) {
                 Some(NodeKey::Status(skyhook)) => {
                     keys.on(skyhook).status_label = Some(value.as_str().into());
                 }
-                Some(NodeKey::Ignore) => keys.ignore = Some(value.clone()),
+                Some(NodeKey::Ignore) => keys.ignore = Some(value.to_string()),
                 _ => {}
             }
         }

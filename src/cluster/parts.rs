@@ -19,6 +19,8 @@ pub struct Parts {
     pub only_namespace: Option<String>,
     /// The APIs that are served, or of which files hold traces.
     pub served: Vec<Generation>,
+    /// See [`Cluster::named_only`].
+    pub named_only: bool,
     /// `--api`.
     pub asked_for: Option<Generation>,
     /// Custom resources by generation.
@@ -159,6 +161,7 @@ impl Parts {
                 .map(|d| d.into_iter().filter(Deployment::runs_operator).collect()),
             admission: self.admission,
             holders: Default::default(),
+            named_only: self.named_only,
             from_files: self.from_files,
             collected: self.collected,
             only_namespace: self.only_namespace,

@@ -9,11 +9,11 @@ impl Cluster {
     ///
     /// Until the newer operator has adopted a node, what the older one wrote there counts: it is copied as it stands.
     pub fn on_node<'a>(&self, node: &'a Node, skyhook: &str) -> Option<&'a OnNode> {
-        let own = node.keys(self.generation()).skyhooks.get(skyhook);
+        let own = node.keys(self.generation()).of(skyhook);
         if own.is_some_and(OnNode::has_keys) || !self.ruling.migrating() {
             return own;
         }
-        let older = node.keys(self.generation().other()).skyhooks.get(skyhook);
+        let older = node.keys(self.generation().other()).of(skyhook);
         older
             .filter(|on| on.has_keys() && self.skyhook(skyhook).is_some())
             .or(own)
@@ -21,6 +21,10 @@ impl Cluster {
 
     /// The nodes that the custom resource selects now.
     pub fn selected<'a>(&'a self, skyhook: &'a Skyhook) -> impl Iterator<Item = &'a Node> {
+        debug_assert!(
+            !self.named_only,
+            "a question about all nodes, of which some were read"
+        );
         let selector = &skyhook.spec.node_selectors;
         self.nodes
             .items()

@@ -65,7 +65,10 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
+    let cluster = ctx
+        .only(selection::only(&args.nodes, None, None))
+        .load_to_change(&NEEDS, &Source::DECIDING)
+        .await?;
     let plan = plan(&cluster, args)?;
     if plan.is_empty() {
         // There is no preview then to say who holds them.

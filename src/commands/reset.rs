@@ -73,7 +73,13 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let package = args
+        .package
+        .as_deref()
+        .map(|package| split_package(package).0);
+    let only = selection::only(&args.selection.node, Some(&args.name), package);
     let cluster = ctx
+        .only(only)
         .load_or_leftovers(&reset::NEEDS, &Source::DECIDING)
         .await?;
     let plan = plan(&cluster, args)?;

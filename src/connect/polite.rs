@@ -22,6 +22,8 @@ use super::warnings::Warnings;
 pub const RETRIES: u32 = 3;
 /// The longest wait before a read is tried again, whatever the server asks for.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// What is said of a server that was too busy for a request.
+const BUSY: &str = "the API server was too busy for some requests (429), and was asked again later";
 /// The wait before the first retry where the server does not name one; it doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
@@ -117,6 +119,11 @@ where
                 };
                 if retries == RETRIES || !passes {
                     return answer;
+                }
+                let busy =
+                    |response: &Response<_>| response.status() == StatusCode::TOO_MANY_REQUESTS;
+                if answer.as_ref().is_ok_and(busy) {
+                    how.warnings.say(BUSY.to_owned());
                 }
                 let asked = answer.ok().and_then(|response| asked(&response));
                 sleep(wait(asked, retries)).await;

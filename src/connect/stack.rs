@@ -10,6 +10,7 @@ use tower::layer::layer_fn;
 use tower::util::option_layer;
 
 use super::error::{Error, unreadable, unsendable};
+use super::pace::{Pace, Paced};
 use super::plugin;
 use super::target::Target;
 use super::trace::{Trace, Traced};
@@ -41,12 +42,18 @@ pub(super) async fn client(
         warnings: warnings.clone(),
     };
     let traced = server.clone();
+    // Whoever asks for none gets none.
+    let pace = (!config.disable_compression).then(Pace::default);
     let client = ClientBuilder::try_from(config)
         .map_err(explain)?
         .with_layer(&layer_fn(|service| Buffer::new(service, QUEUE)))
         .with_layer(&option_layer(renewal.map(|renewal| {
             AsyncFilterLayer::new(move |request| renewal.clone().authorize(request))
         })))
+        .with_layer(&layer_fn(|service| Paced {
+            pace: pace.clone(),
+            service,
+        }))
         .with_layer(&layer_fn(|service| Traced {
             server: traced.clone(),
             trace: trace.clone(),

@@ -29,11 +29,16 @@ impl Warnings {
         for header in headers.get_all(WARNING) {
             let text = String::from_utf8_lossy(header.as_bytes());
             for warning in parse(&text) {
-                let mut state = self.lock();
-                if state.seen.insert(warning.clone()) {
-                    state.fresh.push(warning);
-                }
+                self.say(warning);
             }
+        }
+    }
+
+    /// Warns of what the client saw itself.
+    pub(super) fn say(&self, warning: String) {
+        let mut state = self.lock();
+        if state.seen.insert(warning.clone()) {
+            state.fresh.push(warning);
         }
     }
 

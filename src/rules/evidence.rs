@@ -100,7 +100,7 @@ pub fn execution_trouble(finding: &mut Finding, execution: &Execution<'_>) {
 
 fn reason(condition: &crate::api::Condition) -> String {
     match condition.message.as_str() {
-        "" => condition.reason.clone(),
+        "" => condition.reason.to_string(),
         message => format!("{}: {message}", condition.reason),
     }
 }

@@ -82,7 +82,7 @@ fn report(
         .evidence(
             execution.reference(),
             "condition Failed",
-            failed.map_or_else(String::new, |c| c.reason.clone()),
+            failed.map_or_else(String::new, |c| c.reason.to_string()),
         );
     if entry.stage.is_uninstall() {
         // A rerun would make the package count as uninstalled.

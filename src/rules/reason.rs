@@ -239,7 +239,7 @@ impl Reason {
             self.message = said(&pod.status.message);
             self.meaning = exit::meaning(None, &pod.status.reason).map(str::to_owned);
         } else if let Some(failed) = execution.job.and_then(|j| j.failed()) {
-            self.state = Some(failed.reason.clone());
+            self.state = Some(failed.reason.to_string());
             self.message = said(&failed.message);
         }
     }
@@ -250,7 +250,8 @@ impl Reason {
         let pod = execution.timed_out();
         let job = execution.job.and_then(|j| j.failed());
         let job = job.filter(|c| c.reason == OVER);
-        let message = pod.map(|p| &p.status.message).or(job.map(|c| &c.message));
+        let message = pod.map(|p| p.status.message.as_str());
+        let message = message.or(job.map(|c| c.message.as_str()));
         if let Some(message) = message {
             self.state = Some(OVER.to_owned());
             self.meaning = exit::meaning(None, OVER).map(str::to_owned);

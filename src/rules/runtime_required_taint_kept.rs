@@ -1,7 +1,7 @@
 use super::evidence::{complete_for_long, operator_log, some_of};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
-use crate::cluster::{Absence, Cluster, Node, OnNode};
+use crate::cluster::{Absence, Cluster, Node};
 
 rule! {
     /// Nothing will lift the runtime-required taint of a node.
@@ -141,7 +141,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 fn has_met_the_operator(cluster: &Cluster, node: &Node) -> bool {
     let keys = node.keys(cluster.generation());
-    !keys.auto_taints.is_empty() || keys.skyhooks.values().any(OnNode::has_keys)
+    !keys.auto_taints.is_empty() || keys.skyhooks.values().any(|on| on.has_keys())
 }
 
 /// Everything is complete, and the operator's pass does not get to the taint.

@@ -27,6 +27,28 @@ pub fn escaped(json: &str) -> Cow<'_, str> {
     json
 }
 
+/// A list as [`json`] writes it, piece by piece: what is written need not be held.
+pub fn pieces(items: impl Iterator<Item = Value>) -> impl Iterator<Item = String> {
+    let mut items = items.peekable();
+    let mut begun = false;
+    std::iter::from_fn(move || {
+        let first = !std::mem::replace(&mut begun, true);
+        let item = items
+            .next()
+            .map(|item| json(&item).trim_end().replace('\n', "\n    "));
+        let end = if items.peek().is_some() {
+            ",\n"
+        } else {
+            "\n]\n"
+        };
+        match (first, item) {
+            (true, Some(item)) => Some(format!("[\n    {item}{end}")),
+            (true, None) => Some("[]\n".to_owned()),
+            (false, item) => item.map(|item| format!("    {item}{end}")),
+        }
+    })
+}
+
 /// JSON as kubectl indents it.
 pub fn json(document: &Value) -> String {
     let mut json = Vec::new();
@@ -36,4 +58,23 @@ pub fn json(document: &Value) -> String {
     written.expect("a JSON value can always be written to memory");
     let json = String::from_utf8(json).expect("JSON is UTF-8");
     harmless_json(&json).into_owned() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pieces_make_up_the_whole() {
+        for list in [
+            json!([]),
+            json!([1]),
+            json!([{"a": [], "b": "x\ny"}, {}, [1, {"c": null}]]),
+        ] {
+            let items = list.as_array().expect("a list").clone();
+            assert_eq!(pieces(items.into_iter()).collect::<String>(), json(&list));
+        }
+    }
 }

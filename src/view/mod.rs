@@ -41,4 +41,9 @@ pub trait View {
 
     /// For machines: what `-o json`, `yaml`, `jsonpath` and `custom-columns` print.
     fn document(&self) -> serde_json::Value;
+
+    /// The items of a document that is a list, where there may be so many that they are printed one by one.
+    fn items(&self) -> Option<Box<dyn Iterator<Item = serde_json::Value> + '_>> {
+        None
+    }
 }

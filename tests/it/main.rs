@@ -25,6 +25,7 @@ mod leftovers;
 mod live;
 mod manners;
 mod manual;
+mod named;
 mod near_names;
 mod package_logs;
 mod package_status;

@@ -1,19 +1,22 @@
 //! Documents to the pieces of a cluster. Pure.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::collected;
 use super::kinds::resource_of;
 use super::layout::Namespaces;
+use super::summary::Summary;
 use crate::api::Generation;
 use crate::cluster::admission::CONFIGURATIONS;
 use crate::cluster::capture::{Index, index};
 use crate::cluster::nulls::drop_nulls;
-use crate::cluster::{Cluster, Parts, Pod, Read, Ruling, clock, config_map};
+use crate::cluster::{Cluster, Parts, Pod, Read, Ruling, clock};
 
 /// Collects objects, each once, and remembers what was asked for.
 #[derive(Debug, Default)]
@@ -45,47 +48,99 @@ impl Gatherer {
         let (Some(kind), Some(api_version)) = (word("kind"), word("apiVersion")) else {
             return Err("a value without kind and apiVersion".to_owned());
         };
-        self.files.insert(stem.to_owned());
-        if kind == index::KIND && api_version == index::API_VERSION {
-            let index = serde_json::from_value(Value::Object(object));
-            self.index = Some(index.map_err(|e| format!("an index that makes no sense: {e}"))?);
-            return Ok(());
-        }
         let Some(of) = kind
             .strip_suffix("List")
             .filter(|_| object.contains_key("items"))
         else {
-            self.object(path, &api_version, &kind, Value::Object(object));
-            return Ok(());
+            return self.document(
+                path,
+                stem,
+                &api_version,
+                &kind,
+                Body::of(Value::Object(object)),
+            );
         };
         let items = match object.remove("items") {
             Some(Value::Array(items)) => items,
             Some(Value::Null) | None => Vec::new(),
             Some(_) => return Err("a List whose items are no list".to_owned()),
         };
+        self.list(stem, &api_version, of, items.is_empty());
+        for item in items {
+            self.item(path, Some((of, &api_version)), Body::of(item))?;
+        }
+        Ok(())
+    }
+
+    /// Takes an object that stands by itself; it may be the index of a capture.
+    ///
+    /// # Errors
+    ///
+    /// It is an index that does not decode.
+    pub fn document(
+        &mut self,
+        path: &str,
+        stem: &str,
+        api_version: &str,
+        kind: &str,
+        body: Body<'_>,
+    ) -> Result<(), String> {
+        self.file(stem);
+        if kind == index::KIND && api_version == index::API_VERSION {
+            let index = body.decode();
+            self.index = Some(index.map_err(|e| format!("an index that makes no sense: {e}"))?);
+            return Ok(());
+        }
+        self.object(path, api_version, kind, body);
+        Ok(())
+    }
+
+    /// Notes that a file was there and held something.
+    pub fn file(&mut self, stem: &str) {
+        self.files.insert(stem.to_owned());
+    }
+
+    /// Takes note of a list of this kind; of a `List` where it is empty.
+    pub fn list(&mut self, stem: &str, api_version: &str, of: &str, empty: bool) {
+        self.file(stem);
         // A list of one kind says that the kind was asked for, even when it is empty. So does an
         // empty List in a file named after a resource.
         if !of.is_empty() {
-            self.asked(&api_version, of);
-        } else if items.is_empty()
-            && let Some((api_version, kind)) = resource_of(stem)
-        {
+            self.asked(api_version, of);
+        } else if empty && let Some((api_version, kind)) = resource_of(stem) {
             self.asked(&api_version, kind);
         }
-        for mut item in items {
-            let word = |key: &str| item.get(key).and_then(Value::as_str).map(str::to_owned);
-            // Lists of one kind leave kind and apiVersion out of their items.
-            let item_kind = word("kind").unwrap_or_else(|| of.to_owned());
-            let item_version = word("apiVersion").unwrap_or_else(|| api_version.clone());
-            if item_kind.is_empty() {
-                return Err("an item without kind".to_owned());
+    }
+
+    /// Takes an item of a list, of which kind and version are known or still to come.
+    ///
+    /// # Errors
+    ///
+    /// It has no kind, and neither has the list.
+    pub fn item(
+        &mut self,
+        path: &str,
+        list: Option<(&str, &str)>,
+        mut body: Body<'_>,
+    ) -> Result<(), String> {
+        let (of, version) = list.unwrap_or_default();
+        // Lists of one kind leave kind and apiVersion out of their items.
+        let summary = &body.summary;
+        let version = summary
+            .api_version
+            .clone()
+            .unwrap_or_else(|| version.to_owned());
+        let kind = match &summary.kind {
+            Some(kind) => kind.clone(),
+            None => {
+                body.lacks = Some((of.to_owned(), version.clone()));
+                of.to_owned()
             }
-            if item.is_object() && item["kind"].is_null() {
-                item["kind"] = item_kind.clone().into();
-                item["apiVersion"] = item_version.clone().into();
-            }
-            self.object(path, &item_version, &item_kind, item);
+        };
+        if kind.is_empty() {
+            return Err("an item without kind".to_owned());
         }
+        self.object(path, &version, &kind, body);
         Ok(())
     }
 
@@ -154,25 +209,19 @@ impl Gatherer {
         Generation::ALL.into_iter().filter(of).collect()
     }
 
-    fn object(&mut self, path: &str, api_version: &str, kind: &str, value: Value) {
-        let meta = |key: &str| {
-            value["metadata"][key]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        };
+    fn object(&mut self, path: &str, api_version: &str, kind: &str, body: Body<'_>) {
         let identity = (
             kind.to_owned(),
             group(api_version).to_owned(),
-            meta("namespace"),
-            meta("name"),
+            body.summary.namespace.clone(),
+            body.summary.name.clone(),
         );
         if !self.seen.insert(identity) {
             return;
         }
-        let newest = newest_time(&value);
+        let newest = body.summary.newest;
         // Other objects may tell of the future: a certificate says when it is to be renewed.
-        if self.sort_in(api_version, kind, Some(Item { path, kind, value })) {
+        if self.sort_in(api_version, kind, Some(Item { path, kind, body })) {
             self.newest = self.newest.max(newest);
         }
     }
@@ -193,7 +242,9 @@ impl Gatherer {
                 // Pods are asked for as one kind: the other sort may just not be there.
                 take::<Pod>(&mut parts.pods, None);
                 take::<Pod>(&mut parts.workloads, None);
-                let of_a_package = item.as_ref().is_some_and(Item::is_of_a_package);
+                let of_a_package = item
+                    .as_ref()
+                    .is_some_and(|item| item.body.summary.of_a_package);
                 take(
                     if of_a_package {
                         &mut parts.pods
@@ -208,14 +259,12 @@ impl Gatherer {
             ("policy", "PodDisruptionBudget") => take(&mut parts.disruption_budgets, item),
             ("apps", "Deployment") => take(&mut parts.deployments, item),
             ("", "ConfigMap") => match item {
-                Some(item) if !item.is_ours() => return false,
+                Some(item) if !item.body.summary.of_config_maps => return false,
                 item => take(&mut parts.config_maps, item),
             },
             ("", "Namespace") => {
-                let name = item
-                    .as_ref()
-                    .and_then(|item| item.value["metadata"]["name"].as_str());
-                self.namespaces.exists(name);
+                let name = item.as_ref().map(|item| item.body.summary.name.as_str());
+                self.namespaces.exists(name.filter(|name| !name.is_empty()));
                 return false;
             }
             ("", "Service") => take(&mut parts.admission.services, item),
@@ -243,23 +292,76 @@ impl Gatherer {
 struct Item<'a> {
     path: &'a str,
     kind: &'a str,
-    value: Value,
+    body: Body<'a>,
 }
 
-impl Item<'_> {
-    /// A ConfigMap that the operator made.
-    fn is_ours(&self) -> bool {
-        let labels = &self.value["metadata"]["labels"];
-        let keys = Generation::ALL.map(config_map::labels);
-        keys.iter().flatten().any(|key| labels.get(key).is_some())
+/// An object before it is known what it is decoded to.
+pub struct Body<'a> {
+    pub summary: Summary,
+    /// Kind and version, where it leaves them out.
+    lacks: Option<(String, String)>,
+    form: Form<'a>,
+}
+
+enum Form<'a> {
+    Value(Value),
+    Text(&'a [u8]),
+}
+
+impl<'a> Body<'a> {
+    fn of(value: Value) -> Body<'a> {
+        Body {
+            summary: Summary::deserialize(&value).unwrap_or_default(),
+            lacks: None,
+            form: Form::Value(value),
+        }
     }
 
-    fn is_of_a_package(&self) -> bool {
-        let labels = &self.value["metadata"]["labels"];
-        Generation::ALL
-            .iter()
-            .any(|g| labels.get(g.key("name")).is_some())
+    /// An object from JSON.
+    ///
+    /// # Errors
+    ///
+    /// It is no JSON.
+    pub fn read(text: &'a [u8]) -> serde_json::Result<Body<'a>> {
+        Ok(Body {
+            summary: serde_json::from_slice(text)?,
+            lacks: None,
+            form: Form::Text(text),
+        })
     }
+
+    /// As it is, or without its nulls where it does not decode as it is.
+    fn decode<T: DeserializeOwned>(self) -> Result<T, String> {
+        let lacks = self.lacks;
+        let complete = |mut value: Value| {
+            if let (Some((kind, version)), Value::Object(object)) = (&lacks, &mut value) {
+                object.insert("kind".to_owned(), kind.as_str().into());
+                object.insert("apiVersion".to_owned(), version.as_str().into());
+            }
+            value
+        };
+        match self.form {
+            Form::Value(value) => decode(complete(value)),
+            Form::Text(text) => {
+                let whole = completed(text, lacks.as_ref());
+                serde_json::from_slice(&whole).or_else(|_| {
+                    let value = serde_json::from_slice(text).map_err(|e| e.to_string())?;
+                    decode(complete(value))
+                })
+            }
+        }
+    }
+}
+
+/// The text of an object with what it lacks in front; it may then name that twice, and not decode.
+fn completed<'a>(text: &'a [u8], lacks: Option<&(String, String)>) -> Cow<'a, [u8]> {
+    let (Some((kind, version)), Some(rest)) = (lacks, text.strip_prefix(b"{")) else {
+        return text.into();
+    };
+    let [kind, version] = [kind, version].map(|word| Value::from(word.as_str()));
+    let mut whole = format!("{{\"kind\":{kind},\"apiVersion\":{version},").into_bytes();
+    whole.extend_from_slice(rest);
+    whole.into()
 }
 
 fn group(api_version: &str) -> &str {
@@ -271,14 +373,11 @@ fn take<T: DeserializeOwned>(read: &mut Read<Vec<T>>, item: Option<Item<'_>>) {
     if !read.was_asked() {
         *read = Read::Ok(Vec::new());
     }
-    let Some(Item { path, kind, value }) = item else {
+    let Some(Item { path, kind, body }) = item else {
         return;
     };
-    let name = value["metadata"]["name"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
-    match (decode(value), read) {
+    let name = body.summary.name.clone();
+    match (body.decode(), read) {
         (Ok(item), Read::Ok(items)) => items.push(item),
         (Err(why), read) => {
             *read = Read::Unreadable(format!("{path}: {kind} {name}: {why}").into())
@@ -288,41 +387,11 @@ fn take<T: DeserializeOwned>(read: &mut Read<Vec<T>>, item: Option<Item<'_>>) {
 }
 
 /// Decodes an object, taking `null` for an absent field where the plain way fails.
-pub fn decode<T: DeserializeOwned>(mut value: Value) -> Result<T, String> {
+fn decode<T: DeserializeOwned>(mut value: Value) -> Result<T, String> {
     T::deserialize(&value)
         .or_else(|_| {
             drop_nulls(&mut value);
             T::deserialize(&value)
         })
         .map_err(|e| e.to_string())
-}
-
-/// The newest time at which something happened, as the object itself says.
-///
-/// Captures carry no clock of their own, and ages must not depend on when they are looked at.
-fn newest_time(value: &Value) -> Option<Timestamp> {
-    match value {
-        Value::Object(object) => object
-            .iter()
-            .filter(|(key, _)| !matches!(key.as_str(), "annotations" | "labels" | "spec"))
-            .filter_map(|(key, value)| match value {
-                Value::String(text) if tells_time(key) => text.parse().ok(),
-                Value::Object(joined) if key == "nodePriority" => {
-                    let joined = joined.values().filter_map(Value::as_str);
-                    joined.filter_map(|at| at.parse().ok()).max()
-                }
-                other => newest_time(other),
-            })
-            .max(),
-        Value::Array(items) => items.iter().filter_map(newest_time).max(),
-        _ => None,
-    }
-}
-
-/// Whether a field says when something happened; a deletion timestamp lies in the future.
-fn tells_time(key: &str) -> bool {
-    ["Timestamp", "Time", "At"]
-        .iter()
-        .any(|end| key.ends_with(end))
-        && key != "deletionTimestamp"
 }

@@ -4,8 +4,11 @@
 mod collected;
 mod documents;
 mod gather;
+mod json;
 mod kinds;
 mod layout;
+mod pieces;
+mod summary;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -174,8 +177,7 @@ fn read_unpacked(
             path: label.to_owned(),
             why,
         })?;
-        let bytes = bounded::read(stream, MOST_CAPTURE).map_err(io)?;
-        return read_text(label, stem, bytes, gatherer);
+        return read_objects(label, stem, head, stream, gatherer);
     }
     let mut archive = tar::Archive::new(stream);
     let mut any = false;
@@ -196,8 +198,8 @@ fn read_unpacked(
                 .and_then(|s| i64::try_from(s).ok());
             gatherer.written(written.and_then(|s| Timestamp::from_second(s).ok()));
             let label = format!("{label}:{}", path.display());
-            let bytes = bounded::read(entry, MOST_CAPTURE).map_err(|e| unreadable(&label, e))?;
-            read_text(&label, &self::stem(&path), bytes, gatherer)?;
+            let (head, entry) = begun(&label, entry)?;
+            read_objects(&label, &self::stem(&path), &head, entry, gatherer)?;
         }
     }
     if any {
@@ -223,6 +225,22 @@ fn unreadable(label: &str, source: std::io::Error) -> DumpError {
         path: label.to_owned(),
         source,
     }
+}
+
+/// Reads JSON as it comes; YAML has to be there as a whole.
+fn read_objects(
+    label: &str,
+    stem: &str,
+    head: &[u8],
+    stream: impl std::io::Read,
+    gatherer: &mut Gatherer,
+) -> Result<(), DumpError> {
+    if json::begins(head) {
+        let stream = bounded::Watched::new(stream, MOST_CAPTURE);
+        return json::read(label, stem, stream, gatherer);
+    }
+    let bytes = bounded::read(stream, MOST_CAPTURE).map_err(|e| unreadable(label, e))?;
+    read_text(label, stem, bytes, gatherer)
 }
 
 fn read_text(

@@ -56,9 +56,10 @@ pub async fn collect(
         client,
         namespace: wish.namespace.as_deref(),
         served: Vec::new(),
+        only: &[],
         recorder: Some(recorder),
     };
-    let all = read(reader(), &Source::ALL, wish.api, now);
+    let all = read(reader(), &Source::ALL, None, wish.api, now);
     let versions = recorder.within(get(client, "/version"));
     let (all, crds, version) = futures::join!(all, definitions(client, recorder), versions);
     let (cluster, mut sources) = match all {

@@ -1,12 +1,18 @@
 //! Pages of a list, decoded leniently into our own types.
 
+use std::fmt;
+
+use bytes::Bytes;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::cluster::nulls::drop_nulls;
 use crate::reason::first_line;
+
+/// From so many bytes on a page is decoded beside what else goes on.
+const LARGE: usize = 1 << 18;
 
 /// One page of a list.
 pub(super) struct Page<T> {
@@ -40,6 +46,55 @@ struct ListMeta {
     next: Option<String>,
     #[serde(rename = "resourceVersion")]
     version: Option<String>,
+}
+
+/// Where the next page begins, from the beginning of a page alone: servers write it before the items.
+///
+/// The outer `None` is of a page that does not begin so, and has to be decoded to know.
+pub(super) fn next_of(body: &[u8]) -> Option<Option<String>> {
+    let mut found = None;
+    // The items end it: they are neither read nor looked at.
+    let _ = serde_json::Deserializer::from_slice(body).deserialize_map(Beginning(&mut found));
+    let next = found?.next.filter(|token: &String| !token.is_empty());
+    Some(next)
+}
+
+struct Beginning<'a>(&'a mut Option<ListMeta>);
+
+impl<'de> Visitor<'de> for Beginning<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "metadata" => {
+                    let meta: Option<ListMeta> = map.next_value()?;
+                    *self.0 = Some(meta.unwrap_or_default());
+                }
+                "items" => return Err(A::Error::custom("the beginning ends here")),
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Decodes a page on another thread, if it is large, so that the next one can come meanwhile.
+pub(super) async fn page_beside<T: DeserializeOwned + Send + 'static>(
+    body: Bytes,
+    singular: &'static str,
+) -> Result<Page<T>, String> {
+    if body.len() < LARGE {
+        return page(&body, singular);
+    }
+    let decoding = tokio::task::spawn_blocking(move || page(&body, singular));
+    decoding.await.unwrap_or_else(|e| Err(e.to_string()))
 }
 
 /// Decodes a page; says what is wrong with it if that cannot be done.
@@ -127,6 +182,17 @@ pub(super) fn item<T: DeserializeOwned>(raw: &RawValue, singular: &str) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_a_page_goes_on_is_known_from_its_beginning() {
+        let cut = r#"{"kind": "NodeList", "metadata": {"continue": "abc"}, "items": [{"metad"#;
+        assert_eq!(next_of(cut.as_bytes()), Some(Some("abc".into())));
+        let last = r#"{"metadata": {"continue": ""}, "items": []}"#;
+        assert_eq!(next_of(last.as_bytes()), Some(None));
+        let late = r#"{"items": [], "metadata": {"continue": "abc"}}"#;
+        assert_eq!(next_of(late.as_bytes()), None);
+        assert_eq!(next_of(b"<html>"), None);
+    }
     use crate::cluster::Node;
 
     fn names(body: &str) -> Result<Vec<String>, String> {

@@ -227,6 +227,7 @@ fn reader<'a>(client: &'a kube::Client, namespace: Option<&'a str>, of: &Cluster
         client,
         namespace,
         served: of.ruling.served.clone(),
+        only: &[],
         recorder: None,
     }
 }

@@ -1,5 +1,6 @@
 //! Whole lists, read page by page.
 
+use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
@@ -9,6 +10,10 @@ use crate::cluster::capture::{Keep, Tape};
 
 /// Items in one page, as kubectl asks for.
 const PAGE: usize = 500;
+/// The fewest items in a page, however large they are.
+const SMALLEST_PAGE: usize = 100;
+/// Bytes that a page should have at the most: two of them are held at once.
+const LARGEST_PAGE: usize = 8 << 20;
 /// How often a list is begun again because it changed too much while it was read.
 const RESTARTS: usize = 2;
 
@@ -53,7 +58,7 @@ impl List {
     ///
     /// A list that expires between two pages (410) is begun again, the last time in one piece,
     /// which cannot expire.
-    pub async fn read<T: DeserializeOwned>(
+    pub async fn read<T: DeserializeOwned + Send + 'static>(
         &self,
         client: &kube::Client,
     ) -> Result<Vec<T>, Failure> {
@@ -61,20 +66,17 @@ impl List {
     }
 
     /// [`List::read`], with the version that a watch goes on from.
-    pub async fn read_at<T: DeserializeOwned>(
+    pub async fn read_at<T: DeserializeOwned + Send + 'static>(
         &self,
         client: &kube::Client,
     ) -> Result<(Vec<T>, String), Failure> {
+        let decode = |body| decode::page_beside(body, self.singular);
         for _ in 0..RESTARTS {
-            match self
-                .paged(client, PAGE, |body| decode::page(body, self.singular))
-                .await
-            {
+            match self.paged(client, PAGE, decode).await {
                 Err(failure) if failure.code() == Some(410) => {}
                 done => return done,
             }
         }
-        let decode = |body: &[u8]| decode::page(body, self.singular);
         self.paged(client, 0, decode).await
     }
 
@@ -91,8 +93,8 @@ impl List {
         loop {
             again();
             let mut segment = tape.begin(&self.file());
-            let decode = |body: &[u8]| {
-                decode::each(body, self.singular, |told| match told {
+            let decode = |body: Bytes| {
+                let page = decode::each(&body, self.singular, |told| match told {
                     Told::List { api_version, kind } => segment.is_of(api_version, kind),
                     Told::Item(item, text) => match keep(item) {
                         Keep::Not => {}
@@ -100,7 +102,8 @@ impl List {
                             segment.add(keep, serde_json::from_str(text.get()).unwrap_or_default())
                         }
                     },
-                })
+                });
+                std::future::ready(page)
             };
             let limit = if tries < RESTARTS { PAGE } else { 0 };
             match self.paged(client, limit, decode).await {
@@ -140,26 +143,46 @@ impl List {
         )
     }
 
-    async fn paged<T>(
+    /// Page by page; while one is decoded the next one comes, where it is decoded beside.
+    async fn paged<T, D>(
         &self,
         client: &kube::Client,
-        limit: usize,
-        mut decode: impl FnMut(&[u8]) -> Result<Page<T>, String>,
-    ) -> Result<(Vec<T>, String), Failure> {
+        mut limit: usize,
+        mut decode: impl FnMut(Bytes) -> D,
+    ) -> Result<(Vec<T>, String), Failure>
+    where
+        D: Future<Output = Result<Page<T>, String>>,
+    {
         let mut items = Vec::new();
         let mut token: Option<String> = None;
+        let mut body = get(client, &self.url(limit, None)).await?;
         loop {
-            let body = get(client, &self.url(limit, token.as_deref())).await?;
-            let page = decode(&body).map_err(Failure::Malformed)?;
+            limit = sized(limit, body.len());
+            let known = decode::next_of(&body);
+            let decoding = decode(body);
+            let (page, coming) = match known {
+                Some(Some(next)) if Some(&next) != token.as_ref() => {
+                    let url = self.url(limit, Some(&next));
+                    let (page, coming) = futures::join!(decoding, get(client, &url));
+                    (page, Some(coming))
+                }
+                _ => (decoding.await, None),
+            };
+            let page = page.map_err(Failure::Malformed)?;
             items.extend(page.items);
-            match page.next {
+            let next = match page.next {
                 None => return Ok((items, page.version)),
                 Some(next) if Some(&next) == token.as_ref() => {
                     let why = "the server keeps giving the same page".to_owned();
                     return Err(Failure::Malformed(why));
                 }
-                next => token = next,
-            }
+                Some(next) => next,
+            };
+            body = match coming {
+                Some(coming) => coming?,
+                None => get(client, &self.url(limit, Some(&next))).await?,
+            };
+            token = Some(next);
         }
     }
 
@@ -178,6 +201,14 @@ impl List {
     }
 }
 
+/// How many items to ask for after a page of so many bytes.
+fn sized(limit: usize, bytes: usize) -> usize {
+    match limit > 0 && bytes > LARGEST_PAGE {
+        true => (limit * LARGEST_PAGE / bytes).clamp(SMALLEST_PAGE.min(limit), limit),
+        false => limit,
+    }
+}
+
 /// All but the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -188,4 +219,19 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
 /// Percent-encodes what may not stand in a part of a URL.
 pub(super) fn encode(text: &str) -> PercentEncode<'_> {
     utf8_percent_encode(text, RESERVED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_large_items_hold_fewer() {
+        let mib = 1 << 20;
+        assert_eq!(sized(500, mib), 500);
+        assert_eq!(sized(500, 16 * mib), 250);
+        assert_eq!(sized(500, 1000 * mib), 100);
+        assert_eq!(sized(100, 1000 * mib), 100);
+        assert_eq!(sized(0, 1000 * mib), 0);
+    }
 }

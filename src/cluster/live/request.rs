@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use serde::Deserialize;
@@ -95,8 +95,8 @@ pub(super) async fn get_as(
     let mut retries = 0;
     loop {
         let body = open(client, path, accept).await?;
-        match body.collect().await.map_err(failure) {
-            Ok(body) => return Ok(body.to_bytes()),
+        match whole(body).await {
+            Ok(body) => return Ok(body),
             // The answer had begun, which is where a client does not try again by itself.
             Err(failure) if failure.was_cut() && retries < RETRIES => {
                 tokio::time::sleep(connect::wait(None, retries)).await;
@@ -105,6 +105,17 @@ pub(super) async fn get_as(
             Err(failure) => return Err(failure),
         }
     }
+}
+
+/// A body in one piece, of which there is no second copy on the way.
+async fn whole(mut body: Body) -> Result<Bytes, Failure> {
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.map_err(failure)?.into_data() {
+            whole.extend_from_slice(&data);
+        }
+    }
+    Ok(whole.freeze())
 }
 
 /// Asks for a path; the body of the answer, still to be read, if it is a good one.

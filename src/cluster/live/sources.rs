@@ -9,22 +9,18 @@ use super::LoadError;
 use super::list::List;
 use super::record::Recorder;
 use super::request::Failure;
+use super::things::Things;
 use crate::api::{DeploymentPolicy, Generation, Meta, Skyhook};
-use crate::cluster::admission::{
-    Admission, CONFIGURATIONS, SERVICE_LABEL, ServiceReference, WebhookConfiguration,
-};
 use crate::cluster::operator::MANAGER_LABEL;
 use crate::cluster::{
     Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, Node, Pod, Read, Unread,
     config_map,
 };
 
-const CORE: &str = "/api/v1";
+pub(super) const CORE: &str = "/api/v1";
 const APPS: &str = "/apis/apps/v1";
 const BATCH: &str = "/apis/batch/v1";
 const POLICY: &str = "/apis/policy/v1";
-const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
-const DISCOVERY: &str = "/apis/discovery.k8s.io/v1";
 
 /// Up to so many nodes, their pods are asked for node by node.
 const FEW_NODES: usize = 50;
@@ -37,6 +33,8 @@ pub(super) struct Reader<'a> {
     /// `--namespace`.
     pub namespace: Option<&'a str>,
     pub served: Vec<Generation>,
+    /// The nodes to read; all, if none is named.
+    pub only: &'a [String],
     /// Where what is read is kept, too.
     pub recorder: Option<Recorder<'a>>,
 }
@@ -84,8 +82,15 @@ impl Reader<'_> {
         List::all(CORE, "nodes", "node")
     }
 
+    /// All nodes, or those that are named: a server finds one by its name without reading the others.
     pub async fn nodes(&self) -> Read<Vec<Node>> {
         let list = Self::nodes_list();
+        if !self.only.is_empty() {
+            let named = self.only.iter();
+            let named =
+                named.map(|name| list.clone().with_fields(&format!("metadata.name={name}")));
+            return read(self.all_of(&named.collect::<Vec<List>>()).await);
+        }
         read(match &self.recorder {
             Some(recorder) => recorder.nodes(self.client, &list).await,
             None => list.read(self.client).await,
@@ -97,22 +102,23 @@ impl Reader<'_> {
         self.read(&list).await
     }
 
-    /// The pods of packages, of every generation that is served.
+    /// The pods of packages, of every generation that is served; on the one node, where one is named.
     pub async fn pods(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Pod>> {
         let labels = self.package_labels(&self.served);
-        self.of_packages(CORE, "pods", "pod", &labels, operators, |p: &Pod| {
-            &p.metadata
-        })
-        .await
+        let pods = match self.only {
+            [node] => Things::new(CORE, "pods", "pod").with_fields(format!("spec.nodeName={node}")),
+            _ => Things::new(CORE, "pods", "pod"),
+        };
+        self.of_packages(pods, &labels, operators, |p: &Pod| &p.metadata)
+            .await
     }
 
     /// The Jobs of packages; only the newer generation has them.
     pub async fn jobs(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Job>> {
         let labels = self.package_labels(&[Generation::NodeWright]);
-        self.of_packages(BATCH, "jobs", "job", &labels, operators, |j: &Job| {
-            &j.metadata
-        })
-        .await
+        let jobs = Things::new(BATCH, "jobs", "job");
+        self.of_packages(jobs, &labels, operators, |j: &Job| &j.metadata)
+            .await
     }
 
     /// The lists that [`Reader::pods`] reads: in the operator's namespaces where these are known, and everywhere else.
@@ -158,52 +164,9 @@ impl Reader<'_> {
             .into_iter()
             .flat_map(config_map::labels)
             .collect();
-        self.of_packages(
-            CORE,
-            "configmaps",
-            "config map",
-            &labels,
-            operators,
-            |c: &ConfigMap| &c.metadata,
-        )
-        .await
-    }
-
-    /// The webhooks that see changes of custom resources, and what answers them.
-    pub async fn admission(&self) -> Admission {
-        let mut webhooks: Vec<WebhookConfiguration> = Vec::new();
-        for (kind, plural) in CONFIGURATIONS {
-            let list = List::all(ADMISSION, plural, "webhook configuration");
-            match self.list::<WebhookConfiguration>(&list).await {
-                Ok(found) => webhooks.extend(found.into_iter().map(|found| {
-                    let kind = kind.to_owned();
-                    WebhookConfiguration { kind, ..found }
-                })),
-                Err(failure) => {
-                    return Admission {
-                        webhooks: Read::Unreadable(failure.into()),
-                        ..Admission::default()
-                    };
-                }
-            }
-        }
-        webhooks.retain(WebhookConfiguration::concerns_us);
-        let references: BTreeSet<&ServiceReference> =
-            webhooks.iter().flat_map(|w| w.services()).collect();
-        let (mut services, mut slices) = (Vec::new(), Vec::new());
-        for reference in references {
-            let ServiceReference { namespace, name } = reference;
-            let service = List::inside(CORE, namespace, "services", "service");
-            services.push(service.with_fields(&format!("metadata.name={name}")));
-            let behind = List::inside(DISCOVERY, namespace, "endpointslices", "endpoint slice");
-            slices.push(behind.labelled(&format!("{SERVICE_LABEL}={name}")));
-        }
-        let (services, endpoints) = futures::join!(self.all_of(&services), self.all_of(&slices));
-        Admission {
-            webhooks: Read::Ok(webhooks),
-            services: read(services),
-            endpoints: read(endpoints),
-        }
+        let config_maps = Things::new(CORE, "configmaps", "config map");
+        self.of_packages(config_maps, &labels, operators, |c: &ConfigMap| &c.metadata)
+            .await
     }
 
     fn package_labels(&self, generations: &[Generation]) -> Vec<String> {
@@ -282,17 +245,15 @@ impl Reader<'_> {
     /// Things of packages in all namespaces; where that is forbidden, in the operator's, where all
     /// of them are. A namespace that is only likely to be the operator's will not do: nothing
     /// found in it proves nothing.
-    async fn of_packages<T: DeserializeOwned>(
+    async fn of_packages<T: DeserializeOwned + Send + 'static>(
         &self,
-        api: &str,
-        plural: &str,
-        singular: &'static str,
+        things: Things,
         labels: &[String],
         operators: &Read<Vec<Deployment>>,
         meta: fn(&T) -> &Meta,
     ) -> Read<Vec<T>> {
         let labelled = |list: List| labels.iter().map(move |label| list.clone().labelled(label));
-        let lists: Vec<List> = labelled(List::all(api, plural, singular)).collect();
+        let lists: Vec<List> = labelled(things.everywhere()).collect();
         let mut found = self.all_of(&lists).await;
         if let Err(failure) = &found
             && failure.is_forbidden()
@@ -300,7 +261,7 @@ impl Reader<'_> {
             let lists: Vec<List> = self
                 .operator_namespaces(operators)
                 .iter()
-                .flat_map(|namespace| labelled(List::inside(api, namespace, plural, singular)))
+                .flat_map(|namespace| labelled(things.inside(namespace)))
                 .collect();
             if !lists.is_empty()
                 && let Ok(inside) = self.all_of(&lists).await
@@ -325,16 +286,19 @@ impl Reader<'_> {
         }
     }
 
-    async fn read<T: DeserializeOwned>(&self, list: &List) -> Read<Vec<T>> {
+    async fn read<T: DeserializeOwned + Send + 'static>(&self, list: &List) -> Read<Vec<T>> {
         read(self.list(list).await)
     }
 
-    async fn list<T: DeserializeOwned>(&self, list: &List) -> Result<Vec<T>, Failure> {
+    pub async fn list<T: DeserializeOwned + Send + 'static>(
+        &self,
+        list: &List,
+    ) -> Result<Vec<T>, Failure> {
         self.list_that(list, &|_| true).await
     }
 
     /// A list, of which only these items are kept where all is recorded.
-    async fn list_that<T: DeserializeOwned>(
+    async fn list_that<T: DeserializeOwned + Send + 'static>(
         &self,
         list: &List,
         keep: &(dyn Fn(&T) -> bool + Sync),
@@ -346,11 +310,14 @@ impl Reader<'_> {
     }
 
     /// Several lists as one, in their order; the first failure fails it.
-    async fn all_of<T: DeserializeOwned>(&self, lists: &[List]) -> Result<Vec<T>, Failure> {
+    pub async fn all_of<T: DeserializeOwned + Send + 'static>(
+        &self,
+        lists: &[List],
+    ) -> Result<Vec<T>, Failure> {
         self.all_that(lists, &|_| true).await
     }
 
-    async fn all_that<T: DeserializeOwned>(
+    async fn all_that<T: DeserializeOwned + Send + 'static>(
         &self,
         lists: &[List],
         keep: &(dyn Fn(&T) -> bool + Sync),
@@ -366,7 +333,7 @@ impl Reader<'_> {
     }
 }
 
-fn read<T>(result: Result<T, Failure>) -> Read<T> {
+pub(super) fn read<T>(result: Result<T, Failure>) -> Read<T> {
     match result {
         Ok(value) => Read::Ok(value),
         Err(failure) => Read::Unreadable(failure.into()),

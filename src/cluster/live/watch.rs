@@ -41,7 +41,7 @@ pub(super) enum Told<T> {
 pub(super) type Id = (String, String);
 
 /// Tells of a list until nobody listens: `tell` says whether anybody does.
-pub(super) async fn watch<T: DeserializeOwned>(
+pub(super) async fn watch<T: DeserializeOwned + Send + 'static>(
     client: kube::Client,
     list: List,
     mut tell: impl FnMut(Told<T>) -> bool,

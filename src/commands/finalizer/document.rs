@@ -96,8 +96,8 @@ impl PendingPackage {
     fn of(pending: &Pending<'_>) -> PendingPackage {
         PendingPackage {
             node_name: pending.node.name.clone(),
-            package: pending.entry.name.clone(),
-            version: pending.entry.version.clone(),
+            package: pending.entry.name.to_string(),
+            version: pending.entry.version.to_string(),
             stage: pending.entry.stage.to_string(),
             state: pending.entry.state.to_string(),
             restarts: pending.entry.restarts,

@@ -63,8 +63,8 @@ impl FinalizerStatus<'_> {
                 String::new()
             };
             let key = (
-                p.entry.name.clone(),
-                p.entry.version.clone(),
+                p.entry.name.to_string(),
+                p.entry.version.to_string(),
                 format!("{}/{}", p.entry.stage, p.entry.state),
                 alone,
             );

@@ -104,8 +104,8 @@ impl Leftover<'_> {
             _ => (&OnNode::default(), false),
         };
         let recorded = on.entries().iter().map(|entry| Recorded {
-            name: entry.name.clone(),
-            version: entry.version.clone(),
+            name: entry.name.to_string(),
+            version: entry.version.to_string(),
             stage: entry.stage.to_string(),
             state: entry.state.to_string(),
         });

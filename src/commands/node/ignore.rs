@@ -74,7 +74,10 @@ async fn run(ctx: &mut Ctx, args: &Words, ignore: bool) -> Result<Exit> {
         true => &[Source::Nodes],
         false => &Source::DECIDING,
     };
-    let cluster = ctx.load_to_change(&NEEDS, required).await?;
+    let cluster = ctx
+        .only(selection::only(&args.nodes, None, None))
+        .load_to_change(&NEEDS, required)
+        .await?;
     let nodes = selection::nodes(&cluster, &args.nodes)?;
     let plan = plan(&cluster, &nodes, ignore);
     ctx.carry_out(&plan, &args.safety, Manner::default()).await

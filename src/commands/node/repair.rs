@@ -50,7 +50,10 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
+    let cluster = ctx
+        .only(selection::only(&args.nodes, None, None))
+        .load_to_change(&NEEDS, &Source::DECIDING)
+        .await?;
     let nodes = selection::nodes(&cluster, &args.nodes)?;
     let plan = plan(&cluster, args, &nodes)?;
     ctx.carry_out(&plan, &args.safety, Manner::default()).await

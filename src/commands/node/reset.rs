@@ -45,7 +45,11 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
+    let only = selection::only(&args.nodes, Some(&args.of.skyhook), None);
+    let cluster = ctx
+        .only(only)
+        .load_to_change(&reset::NEEDS, &Source::DECIDING)
+        .await?;
     selection::known_skyhook(&cluster, &args.of.skyhook)?;
     let wish = reset::Wish {
         name: &args.of.skyhook,

@@ -224,7 +224,7 @@ fn package<'a>(
         restarts: entry.restarts,
         since: since.map(|at| at.to_string()),
         runs_for: since.map_or_else(String::new, |at| age(Some(at), cluster.taken_at)),
-        image: entry.image.clone(),
+        image: entry.image.to_string(),
         in_spec: placement.in_spec() == Some(true),
     })
 }

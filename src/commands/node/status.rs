@@ -44,10 +44,11 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let only = selection::only(&args.nodes, args.only_skyhook(), None);
     // The plain table does not show since when stages run.
     let table = ctx.global().output.format == OutputFormat::Table;
     let needs: &[Source] = if table { &NEEDS } else { &READS };
-    let cluster = ctx.load(needs).await?;
+    let cluster = ctx.only(only).load(needs).await?;
     let status = view(&cluster, args)?;
     if status.rows.is_empty() {
         ctx.note("No custom resource selects these nodes or has left anything on them.");
@@ -57,9 +58,15 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+impl Args {
+    fn only_skyhook(&self) -> Option<&str> {
+        self.skyhook.as_deref().filter(|name| !name.is_empty())
+    }
+}
+
 fn view(cluster: &Cluster, args: &Args) -> Result<NodeStatus> {
     selection::readable(cluster, Source::Nodes)?;
-    let only = args.skyhook.as_deref().filter(|name| !name.is_empty());
+    let only = args.only_skyhook();
     if let Some(name) = only {
         selection::known_skyhook(cluster, name)?;
     }
@@ -98,6 +105,11 @@ impl View for NodeStatus {
 
     fn document(&self) -> Value {
         serde_json::to_value(&self.rows).expect("rows are plain data")
+    }
+
+    fn items(&self) -> Option<Box<dyn Iterator<Item = Value> + '_>> {
+        let item = |row| serde_json::to_value(row).expect("rows are plain data");
+        Some(Box::new(self.rows.iter().map(item)))
     }
 }
 

@@ -58,7 +58,10 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&reset::NEEDS, &DECIDES).await?;
+    let cluster = ctx
+        .only(args.on.only())
+        .load_to_change(&reset::NEEDS, &DECIDES)
+        .await?;
     let plan = plan(&cluster, args)?;
     ctx.carry_out(&plan, &args.safety, Manner::default()).await
 }

@@ -53,7 +53,9 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load(&READS).await?;
+    let skyhook = Some(args.of.skyhook.as_str());
+    let only = selection::only(&args.on.nodes, skyhook, args.package.as_deref());
+    let cluster = ctx.only(only).load(&READS).await?;
     let status = view(&cluster, args)?;
     match status.rows.as_slice() {
         [] => ctx.note(format!(
@@ -160,6 +162,11 @@ impl View for PackageStatus {
 
     fn document(&self) -> Value {
         serde_json::to_value(&self.rows).expect("rows are plain data")
+    }
+
+    fn items(&self) -> Option<Box<dyn Iterator<Item = Value> + '_>> {
+        let item = |row| serde_json::to_value(row).expect("rows are plain data");
+        Some(Box::new(self.rows.iter().map(item)))
     }
 }
 

@@ -68,10 +68,10 @@ impl Row {
             name: placement.package.to_owned(),
             version: placement.version.to_owned(),
             image: match entry {
-                Some(entry) => entry.image.clone(),
+                Some(entry) => entry.image.to_string(),
                 None => spec.map_or_else(String::new, |p| p.image.clone()),
             },
-            container_sha: entry.map_or_else(String::new, |e| e.container_sha.clone()),
+            container_sha: entry.map_or_else(String::new, |e| e.container_sha.to_string()),
             stage: entry.map_or_else(String::new, |e| e.stage.to_string()),
             state: entry.map_or_else(String::new, |e| e.state.to_string()),
             restarts: entry.map_or(0, |e| e.restarts),

@@ -178,10 +178,10 @@ impl<'a> Making<'a> {
         let mut installed = false;
         for entry in state.entries() {
             let this = entry.name == package && version.is_none_or(|v| entry.version == v);
-            if this && !keys.contains(&entry.key) {
+            if this && !keys.iter().any(|key| entry.key == *key) {
                 installed |= !(entry.stage.is_uninstall() && entry.state == State::Complete);
                 self.packages.insert(&entry.name);
-                keys.push(entry.key.clone());
+                keys.push(entry.key.to_string());
             }
         }
         if keys.is_empty() {

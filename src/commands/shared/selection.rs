@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::migration;
 use crate::api::Skyhook;
-use crate::cluster::{Absence, Cluster, Node};
+use crate::cluster::{Absence, Cluster, Node, Only};
 use crate::error::{Error, Result};
 use crate::view::expand;
 
@@ -44,6 +44,26 @@ pub fn nodes<'a>(cluster: &'a Cluster, words: &[String]) -> Result<Vec<&'a Node>
     }
     let named = |name: &str| names.contains(name) || expressions.iter().any(|e| e.is_match(name));
     Ok(all.iter().filter(|n| named(&n.name)).collect())
+}
+
+/// What a command is about, where its words are names of few nodes: the others need not be read then.
+///
+/// `None` where a word is an expression, or stands for nothing that can be asked for by name.
+pub fn only(words: &[String], skyhook: Option<&str>, package: Option<&str>) -> Option<Only> {
+    let mut nodes = BTreeSet::new();
+    for word in words {
+        if is_expression(word) && (is_class(word) || expand(word).is_none()) {
+            return None;
+        }
+        nodes.extend(expanded(word).ok()?);
+    }
+    let few = (1..=Only::MOST).contains(&nodes.len());
+    few.then(|| Only {
+        nodes: nodes.into_iter().collect(),
+        skyhook: skyhook.map(str::to_owned),
+        package: package.map(str::to_owned),
+        to_change: false,
+    })
 }
 
 /// The names in a word: those of a set as one is printed, or the word itself.

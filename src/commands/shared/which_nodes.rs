@@ -3,7 +3,7 @@
 use crate::api::LabelSelector;
 use crate::args::named;
 use crate::args::selection::selector as labels;
-use crate::cluster::{Cluster, Node, Source};
+use crate::cluster::{Cluster, Node, Only, Source};
 use crate::commands::shared::selection;
 use crate::error::{Error, Result};
 
@@ -24,6 +24,11 @@ pub struct WhichNodes {
 }
 
 impl WhichNodes {
+    /// The nodes, where they are named and the others need not be read.
+    pub fn only(&self) -> Option<Only> {
+        selection::only(&self.node, None, None)
+    }
+
     /// The nodes that are chosen, whatever the custom resource did there.
     ///
     /// # Errors

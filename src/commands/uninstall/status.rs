@@ -326,7 +326,7 @@ impl<'a> Of<'a> {
             .filter_map(|kind| self.skyhook?.true_condition(kind));
         conditions
             .map(|c| match c.reason.as_str() {
-                reason if reason.is_empty() || reason == c.kind => c.kind.clone(),
+                reason if reason.is_empty() || reason == c.kind => c.kind.to_string(),
                 reason => format!("{}={reason}", c.kind),
             })
             .collect()

@@ -199,6 +199,10 @@ fn failed_elsewhere<'a>(
     skyhook: &'a Skyhook,
     stages: &[Stage],
 ) -> Vec<&'a str> {
+    // All nodes are read where a Job has given up on any other.
+    if cluster.named_only {
+        return Vec::new();
+    }
     let executions = cluster.executions();
     let steps = || stages.iter().flat_map(|s| &s.steps);
     let nodes = cluster.selected(skyhook);

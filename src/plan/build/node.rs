@@ -61,7 +61,7 @@ fn take_off(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], taken: Taken) 
     let mut change = Metadata::default();
     let mut holds = false;
     for (generation, name) in owners {
-        if let Some(on) = node.keys(*generation).skyhooks.get(*name) {
+        if let Some(on) = node.keys(*generation).of(name) {
             // Older keys beside a living owner are a copy: it looks after its own, and its own cordon.
             let copy = !owners.contains(&(ruling, name)) && cluster.skyhook(name).is_some();
             let records = taken.records || copy;

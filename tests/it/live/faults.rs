@@ -99,6 +99,27 @@ async fn every_way_to_fail_is_told_in_a_few_words() {
     }
 }
 
+/// A page of a long list that has to wait is no other page, and that it had to is said, once.
+#[tokio::test]
+async fn a_server_that_throttles_a_list_gives_it_later_and_that_is_said() {
+    let fake = fleet(Skyhook);
+    let busy = Problem {
+        retry_after: Some(0),
+        ..Problem::too_many(0)
+    };
+    fake.on("LIST nodes").times(2).reply(busy.clone());
+    fake.on("LIST pods").times(1).reply(busy);
+    let (client, warnings) = polite(&fake, None);
+    let needs = [Source::Nodes, Source::Pods];
+    let cluster = load(&client, &needs, None, None, now())
+        .await
+        .expect("a cluster");
+    assert_eq!(cluster.source(Source::Nodes), Read::Ok(1));
+    assert_eq!(cluster.source(Source::Pods), Read::Ok(1));
+    let said = "the API server was too busy for some requests (429), and was asked again later";
+    assert_eq!(warnings.take(), [said]);
+}
+
 #[tokio::test]
 async fn a_busy_server_is_asked_again_a_few_times() {
     let busy = |code, reason| Problem {

@@ -40,6 +40,40 @@ async fn a_long_list_comes_in_pages_of_500() {
     assert_eq!(node_requests(&fake), expected);
 }
 
+/// Nodes so large that their pages are decoded beside the next request.
+fn large_nodes(count: usize) -> FakeApi {
+    let text = "x".repeat(1000);
+    let large = |n| {
+        let mut node = node(&format!("node-{n:04}"));
+        node["metadata"]["annotations"] = json!({"example.com/text": text});
+        node
+    };
+    let items: Vec<_> = (0..count).map(large).collect();
+    FakeApi::new()
+        .serving(Generation::Skyhook)
+        .with(json!({"kind": "List", "items": items}))
+}
+
+#[tokio::test]
+async fn large_pages_are_whole_and_in_order() {
+    let fake = large_nodes(1201);
+    let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
+    assert_eq!(cluster.source(Source::Nodes), Read::Ok(1201));
+    assert_eq!(node_requests(&fake).len(), 3);
+    let fake = large_nodes(1201);
+    fake.on("LIST nodes").continued().nth(2).reply(410);
+    let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
+    assert_eq!(cluster.source(Source::Nodes), Read::Ok(1201));
+    assert_eq!(node_requests(&fake).len(), 6);
+    let fake = large_nodes(1201);
+    fake.load(
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0003", "labels": 7}}),
+    );
+    let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
+    let why = "node node-0003: invalid type: integer `7`, expected a map";
+    assert_eq!(cluster.source(Source::Nodes), unreadable(None, why));
+}
+
 #[tokio::test]
 async fn a_list_that_expires_is_begun_again() {
     let fake = nodes(501);

@@ -222,14 +222,9 @@ fn one_spoiled_request_is_told_and_finished_or_taken_back() {
             case.faulty(before, after)
         })
         .collect();
-    println!(
-        "{count} of {} faults, {} of them not borne",
-        cases.len(),
-        faulty.len()
-    );
     assert!(
         faulty.is_empty(),
-        "{}\n\n{} in all",
+        "{}\n\n{} of {count} faults are not borne",
         faulty.join("\n\n"),
         faulty.len()
     );

@@ -98,7 +98,12 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load(&NEEDS).await?;
+    // Who follows watches all nodes: new ones join in.
+    let only = match args.follow {
+        true => None,
+        false => selection::only(&args.on.nodes, Some(&args.of.skyhook), Some(&args.package)),
+    };
+    let cluster = ctx.only(only).load(&NEEDS).await?;
     let choices = view(&cluster, args)?;
     scope::say_what_is_missing(ctx, &cluster, &NEEDS);
     let Some(client) = ctx.client() else {

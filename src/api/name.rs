@@ -1,0 +1,181 @@
+//! Words that stand on thousands of objects alike: each is kept once.
+
+use std::borrow::Borrow;
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::{Serialize, Serializer};
+
+/// Text that shares its memory with equal text that was read on the same thread.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(Arc<Box<str>>);
+
+/// Longer texts are hardly ever alike.
+const LONGEST: usize = 4096;
+/// So many words are kept before it is looked which of them nobody holds any more.
+const FIRST_SWEEP: usize = 1 << 14;
+
+struct Words {
+    all: HashSet<Name>,
+    sweep_at: usize,
+}
+
+thread_local! {
+    static WORDS: RefCell<Words> = RefCell::new(Words {
+        all: HashSet::new(),
+        sweep_at: FIRST_SWEEP,
+    });
+}
+
+impl Words {
+    fn find(&mut self, text: &str) -> Name {
+        if let Some(known) = self.all.get(text) {
+            return known.clone();
+        }
+        if self.all.len() >= self.sweep_at {
+            self.all.retain(|name| Arc::strong_count(&name.0) > 1);
+            self.sweep_at = (2 * self.all.len()).max(FIRST_SWEEP);
+        }
+        let new = Name(Arc::new(text.into()));
+        self.all.insert(new.clone());
+        new
+    }
+}
+
+impl Name {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Name {
+    fn from(text: &str) -> Name {
+        match text.len() > LONGEST {
+            true => Name(Arc::new(text.into())),
+            false => WORDS.with_borrow_mut(|words| words.find(text)),
+        }
+    }
+}
+
+impl From<String> for Name {
+    fn from(text: String) -> Name {
+        text.as_str().into()
+    }
+}
+
+impl From<&Name> for String {
+    fn from(name: &Name) -> String {
+        name.as_str().to_owned()
+    }
+}
+
+impl Default for Name {
+    fn default() -> Name {
+        "".into()
+    }
+}
+
+impl Deref for Name {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl AsRef<str> for Name {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl Borrow<str> for Name {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self)
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+macro_rules! compares_with {
+    ($($other:ty),+) => {$(
+        impl PartialEq<$other> for Name {
+            fn eq(&self, other: &$other) -> bool {
+                let other: &str = other.as_ref();
+                self.as_str() == other
+            }
+        }
+
+        impl PartialEq<Name> for $other {
+            fn eq(&self, other: &Name) -> bool {
+                other == self
+            }
+        }
+    )+};
+}
+
+compares_with!(str, &str, String);
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
+        deserializer.deserialize_str(Text)
+    }
+}
+
+struct Text;
+
+impl Visitor<'_> for Text {
+    type Value = Name;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Name, E> {
+        Ok(text.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_words_share_their_memory() {
+        let [one, two]: [Name; 2] = serde_json::from_str(r#"["Ready", "Ready"]"#).expect("words");
+        assert_eq!(one, "Ready");
+        assert!(Arc::ptr_eq(&one.0, &two.0));
+        assert_eq!(serde_json::to_string(&one).expect("a word"), r#""Ready""#);
+    }
+
+    #[test]
+    fn words_that_nobody_holds_are_forgotten() {
+        let held = Name::from("held");
+        for number in 0..3 * FIRST_SWEEP {
+            let _ = Name::from(format!("word {number}"));
+        }
+        let kept = WORDS.with_borrow(|words| words.all.len());
+        assert!(kept <= FIRST_SWEEP, "{kept}");
+        assert!(Arc::ptr_eq(&held.0, &Name::from("held").0));
+    }
+}

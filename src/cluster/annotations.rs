@@ -1,0 +1,72 @@
+//! The annotations of a node, of which only those that tell us something are kept.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+use super::cordon_marks;
+use crate::api::keys::NodeKey;
+
+/// The annotations of a node by key; it carries many that tell us nothing.
+#[derive(Default)]
+pub struct Annotations {
+    /// Of the operator, of whichever generation.
+    pub ours: BTreeMap<String, String>,
+    /// Those that may say who else holds its cordon.
+    pub of_others: BTreeMap<String, String>,
+}
+
+impl<'de> Deserialize<'de> for Annotations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Annotations, D::Error> {
+        struct Map;
+
+        impl<'de> Visitor<'de> for Map {
+            type Value = Annotations;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Annotations, A::Error> {
+                let mut all = Annotations::default();
+                while let Some(key) = map.next_key::<String>()? {
+                    if NodeKey::is_ours(&key) {
+                        all.ours.insert(key, map.next_value()?);
+                    } else if cordon_marks::is_annotation(&key) {
+                        all.of_others.insert(key, map.next_value()?);
+                    } else {
+                        map.next_value::<AnyText>()?;
+                    }
+                }
+                Ok(all)
+            }
+        }
+
+        deserializer.deserialize_map(Map)
+    }
+}
+
+/// Text that nobody asks for.
+struct AnyText;
+
+impl<'de> Deserialize<'de> for AnyText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<AnyText, D::Error> {
+        struct Text;
+
+        impl Visitor<'_> for Text {
+            type Value = AnyText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<AnyText, E> {
+                Ok(AnyText)
+            }
+        }
+
+        deserializer.deserialize_str(Text)
+    }
+}

@@ -1,0 +1,273 @@
+//! Cuts JSON that comes in pieces into its values, without keeping more than one of them.
+//!
+//! Where values begin and end is all that is looked at; whoever decodes them finds what is wrong in them.
+
+use std::io::{Read, Result};
+
+/// What is read at once.
+const PIECE: usize = 1 << 18;
+
+/// A text of JSON as it comes.
+pub struct Pieces<R> {
+    stream: R,
+    buffer: Vec<u8>,
+    /// What stands before this in the buffer was taken.
+    start: usize,
+    ended: bool,
+    place: Place,
+}
+
+/// A place in a text: its line from 1, and how many bytes of the line stand before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    pub line: usize,
+    pub column: usize,
+}
+
+impl Place {
+    /// The place after this text.
+    pub fn after(self, text: &[u8]) -> Place {
+        let lines = text.iter().filter(|b| **b == b'\n').count();
+        match text.iter().rposition(|b| *b == b'\n') {
+            Some(at) => Place {
+                line: self.line + lines,
+                column: text.len() - at - 1,
+            },
+            None => Place {
+                column: self.column + text.len(),
+                ..self
+            },
+        }
+    }
+}
+
+impl<R: Read> Pieces<R> {
+    pub fn new(stream: R) -> Pieces<R> {
+        Pieces {
+            stream,
+            buffer: Vec::new(),
+            start: 0,
+            ended: false,
+            place: Place { line: 1, column: 0 },
+        }
+    }
+
+    /// Where the next byte stands.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// What has come and was not taken.
+    pub fn rest(&self) -> &[u8] {
+        &self.buffer[self.start..]
+    }
+
+    /// The next byte, if there is one.
+    pub fn peek(&mut self) -> Result<Option<u8>> {
+        while self.rest().is_empty() {
+            if !self.fill()? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(self.buffer[self.start]))
+    }
+
+    /// Takes so many bytes that have come.
+    pub fn take(&mut self, bytes: usize) -> &[u8] {
+        let taken = self.start..self.start + bytes;
+        self.start = taken.end;
+        self.place = self.place.after(&self.buffer[taken.clone()]);
+        &self.buffer[taken]
+    }
+
+    /// Takes blanks, and whatever else `also` names; the byte after them, if there is one.
+    pub fn skip(&mut self, also: &[u8]) -> Result<Option<u8>> {
+        while let Some(byte) = self.peek()? {
+            if !byte.is_ascii_whitespace() && !also.contains(&byte) {
+                return Ok(Some(byte));
+            }
+            let blank = |b: &&u8| b.is_ascii_whitespace() || also.contains(*b);
+            let blanks = self.rest().iter().take_while(blank).count();
+            self.take(blanks);
+        }
+        Ok(None)
+    }
+
+    /// How many bytes the value has that begins here; `None` where the text ends before it does.
+    pub fn value(&mut self) -> Result<Option<usize>> {
+        let mut scan = Scan::default();
+        let mut at = 0;
+        loop {
+            if let Some(end) = scan.end_in(&self.buffer[self.start + at..]) {
+                return Ok(Some(at + end));
+            }
+            at = self.rest().len();
+            if !self.fill()? {
+                return Ok((scan.is_plain() && at > 0).then_some(at));
+            }
+        }
+    }
+
+    /// Reads on; `false` at the end.
+    fn fill(&mut self) -> Result<bool> {
+        if self.ended {
+            return Ok(false);
+        }
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        let piece = (&mut self.stream).take(PIECE as u64);
+        let read = { piece }.read_to_end(&mut self.buffer)?;
+        self.ended = read == 0;
+        Ok(!self.ended)
+    }
+}
+
+/// Looks for the end of a value, from piece to piece.
+#[derive(Default)]
+struct Scan {
+    depth: usize,
+    /// What stands before the piece at hand.
+    within: Within,
+}
+
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Within {
+    #[default]
+    Nothing,
+    /// A list or an object.
+    Group,
+    /// A number or a word.
+    Plain,
+    Text,
+    /// A text, after a backslash.
+    Escape,
+}
+
+impl Scan {
+    fn is_plain(&self) -> bool {
+        self.within == Within::Plain
+    }
+
+    /// Where the value ends in this piece, if it does.
+    fn end_in(&mut self, piece: &[u8]) -> Option<usize> {
+        let mut at = 0;
+        while at < piece.len() {
+            match self.within {
+                Within::Escape => {
+                    self.within = Within::Text;
+                    at += 1;
+                }
+                Within::Text => {
+                    let special = |b: &u8| matches!(b, b'"' | b'\\');
+                    let found = piece[at..].iter().position(special)?;
+                    at += found + 1;
+                    if piece[at - 1] == b'\\' {
+                        self.within = Within::Escape;
+                    } else if self.depth == 0 {
+                        return Some(at);
+                    } else {
+                        self.within = Within::Group;
+                    }
+                }
+                Within::Group => {
+                    let special = |b: &u8| matches!(b, b'"' | b'{' | b'}' | b'[' | b']');
+                    let found = piece[at..].iter().position(special)?;
+                    at += found + 1;
+                    match piece[at - 1] {
+                        b'"' => self.within = Within::Text,
+                        b'{' | b'[' => self.depth += 1,
+                        _ if self.depth == 1 => return Some(at),
+                        _ => self.depth -= 1,
+                    }
+                }
+                Within::Nothing => {
+                    self.within = match piece[at] {
+                        b'{' | b'[' => {
+                            self.depth = 1;
+                            Within::Group
+                        }
+                        b'"' => Within::Text,
+                        _ => Within::Plain,
+                    };
+                    at += 1;
+                }
+                Within::Plain => {
+                    let ends = |b: &u8| b.is_ascii_whitespace() || b",:]}[{\"".contains(b);
+                    return piece[at..].iter().position(ends).map(|found| at + found);
+                }
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream that gives a byte at a time.
+    struct Slowly<'a>(&'a [u8]);
+
+    impl Read for Slowly<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+            let one = self.0.len().min(1).min(buffer.len());
+            buffer[..one].copy_from_slice(&self.0[..one]);
+            self.0 = &self.0[one..];
+            Ok(one)
+        }
+    }
+
+    #[test]
+    fn values_end_where_they_end() {
+        for (text, value) in [
+            (
+                r#"{"a": "}\"]", "b": [1, {}]} x"#,
+                r#"{"a": "}\"]", "b": [1, {}]}"#,
+            ),
+            (r#""a\\" "b""#, r#""a\\""#),
+            ("12,", "12"),
+            ("true", "true"),
+            ("[[],[]]]", "[[],[]]"),
+        ] {
+            for stream in [
+                Box::new(text.as_bytes()) as Box<dyn Read>,
+                Box::new(Slowly(text.as_bytes())),
+            ] {
+                let mut pieces = Pieces::new(stream);
+                let end = pieces.value().expect("memory").expect("a value");
+                assert_eq!(pieces.take(end), value.as_bytes());
+            }
+        }
+        for cut in [r#"{"a": 1"#, r#""a"#, "[1, ", ""] {
+            assert_eq!(
+                Pieces::new(cut.as_bytes()).value().expect("memory"),
+                None,
+                "{cut}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_was_taken_is_not_kept() {
+        let text = r#"{"a": "some text"} "#.repeat(400_000);
+        let mut pieces = Pieces::new(text.as_bytes());
+        let mut values = 0;
+        while pieces.skip(b"").expect("memory").is_some() {
+            let end = pieces.value().expect("memory").expect("a value");
+            pieces.take(end);
+            values += 1;
+        }
+        assert_eq!(values, 400_000);
+        let kept = pieces.buffer.capacity();
+        assert!(kept <= 4 * PIECE, "{kept}");
+    }
+
+    #[test]
+    fn places_are_counted() {
+        let mut pieces = Pieces::new("{\n }\n  x".as_bytes());
+        let end = pieces.value().expect("memory").expect("a value");
+        pieces.take(end);
+        assert_eq!(pieces.skip(b"").expect("memory"), Some(b'x'));
+        assert_eq!(pieces.place(), Place { line: 3, column: 2 });
+    }
+}

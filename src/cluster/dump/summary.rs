@@ -1,0 +1,264 @@
+//! What has to be known of an object before it is decoded, whatever it is: one pass, and nothing of it is kept.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::api::Generation;
+use crate::cluster::config_map;
+
+/// Which object it is, and when something last happened to it.
+#[derive(Debug, Default, PartialEq)]
+pub struct Summary {
+    pub kind: Option<String>,
+    pub api_version: Option<String>,
+    pub name: String,
+    pub namespace: String,
+    /// Carries the label of a package's pods and Jobs.
+    pub of_a_package: bool,
+    /// Carries a label by which the operator finds its ConfigMaps.
+    pub of_config_maps: bool,
+    /// The newest time at which something happened, as the object itself says.
+    ///
+    /// Captures carry no clock of their own, and ages must not depend on when they are looked at.
+    pub newest: Option<Timestamp>,
+    pub has_items: bool,
+}
+
+impl<'de> Deserialize<'de> for Summary {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Summary, D::Error> {
+        let mut summary = Summary::default();
+        deserializer.deserialize_any(Values(&mut summary, At::Top))?;
+        Ok(summary)
+    }
+}
+
+/// Where a value stands, as far as that matters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Top,
+    Kind,
+    ApiVersion,
+    Metadata,
+    Name,
+    Namespace,
+    Labels,
+    /// Times of everything in it count.
+    Times,
+    /// Under a key that says when something happened.
+    Time,
+    Else,
+}
+
+struct Values<'a>(&'a mut Summary, At);
+
+impl Values<'_> {
+    fn text(self, text: &str) {
+        let Values(summary, at) = self;
+        match at {
+            At::Kind => summary.kind = Some(text.to_owned()),
+            At::ApiVersion => summary.api_version = Some(text.to_owned()),
+            At::Name => text.clone_into(&mut summary.name),
+            At::Namespace => text.clone_into(&mut summary.namespace),
+            At::Time | At::Times => summary.newest = summary.newest.max(text.parse().ok()),
+            _ => {}
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Values<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Values<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Values(summary, at) = self;
+        while let Some(key) = map.next_key_seed(Key(at))? {
+            match key {
+                Found::Value(at) => map.next_value_seed(Values(summary, at))?,
+                Found::Label(label) => {
+                    summary.of_a_package |= label == Label::Package;
+                    summary.of_config_maps |= label != Label::Other;
+                    map.next_value::<IgnoredAny>()?;
+                }
+                Found::Items => {
+                    summary.has_items = true;
+                    map.next_value_seed(Values(summary, At::Else))?;
+                }
+                Found::Nothing => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list
+            .next_element_seed(Values(&mut *self.0, At::Else))?
+            .is_some()
+        {}
+        Ok(())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        self.text(text);
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+/// Reads a key of what stands there.
+struct Key(At);
+
+/// What a key leads to.
+enum Found {
+    Value(At),
+    Label(Label),
+    Items,
+    Nothing,
+}
+
+#[derive(PartialEq, Eq)]
+enum Label {
+    Package,
+    ConfigMap,
+    Other,
+}
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = Found;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Found, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key {
+    type Value = Found;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Found, E> {
+        Ok(match (self.0, key) {
+            (At::Labels, key) => Found::Label(label(key)),
+            (At::Top, "kind") => Found::Value(At::Kind),
+            (At::Top, "apiVersion") => Found::Value(At::ApiVersion),
+            (At::Top, "metadata") => Found::Value(At::Metadata),
+            (At::Top, "items") => Found::Items,
+            (At::Metadata, "name") => Found::Value(At::Name),
+            (At::Metadata, "namespace") => Found::Value(At::Namespace),
+            (At::Metadata, "labels") => Found::Value(At::Labels),
+            // They tell of the past of fields, not of the object, and are half of many an object.
+            (At::Metadata, "managedFields") => Found::Nothing,
+            (_, "annotations" | "labels" | "spec") => Found::Nothing,
+            (At::Times, _) => Found::Value(At::Times),
+            (_, "nodePriority") => Found::Value(At::Times),
+            (_, key) if tells_time(key) => Found::Value(At::Time),
+            _ => Found::Value(At::Else),
+        })
+    }
+}
+
+fn label(key: &str) -> Label {
+    let mut all = Generation::ALL.into_iter();
+    let Some(generation) = all.find(|g| key.starts_with(g.group())) else {
+        return Label::Other;
+    };
+    if key == generation.key("name") {
+        Label::Package
+    } else if config_map::labels(generation)
+        .iter()
+        .any(|label| label == key)
+    {
+        Label::ConfigMap
+    } else {
+        Label::Other
+    }
+}
+
+/// Whether a field says when something happened; a deletion timestamp lies in the future.
+fn tells_time(key: &str) -> bool {
+    ["Timestamp", "Time", "At"]
+        .iter()
+        .any(|end| key.ends_with(end))
+        && key != "deletionTimestamp"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_an_object_is_and_when_it_last_changed() {
+        let object = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": "a",
+                "namespace": "b",
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+                "deletionTimestamp": "2027-01-01T00:00:00Z",
+                "annotations": {"seenAt": "2027-01-01T00:00:00Z"},
+                "labels": {Generation::Skyhook.key("name"): "gpu"},
+            },
+            "spec": {"startTime": "2027-01-01T00:00:00Z"},
+            "status": {
+                "conditions": [{"type": "Ready", "lastTransitionTime": "2026-02-01T00:00:00Z", "n": [1, null, 1.5, true]}],
+                "nodePriority": {"node-1": "2026-03-01T00:00:00Z"},
+                "message": "2027-01-01T00:00:00Z",
+            },
+        });
+        let expected = Summary {
+            kind: Some("Pod".to_owned()),
+            api_version: Some("v1".to_owned()),
+            name: "a".to_owned(),
+            namespace: "b".to_owned(),
+            of_a_package: true,
+            of_config_maps: true,
+            newest: "2026-03-01T00:00:00Z".parse().ok(),
+            has_items: false,
+        };
+        assert_eq!(Summary::deserialize(&object).expect("an object"), expected);
+        let text = object.to_string();
+        assert_eq!(
+            serde_json::from_str::<Summary>(&text).expect("an object"),
+            expected
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! Whether the server is asked to compress what it sends: from far it pays, from near it costs more than it saves.
+//!
+//! How far it is, the time of the first answers tells; how fast data comes, the pages themselves.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::header::ACCEPT_ENCODING;
+use http::{HeaderValue, Request, Response};
+use http_body::{Frame, SizeHint};
+use kube::client::Body;
+use tokio::time::Instant;
+use tower::{BoxError, Service, ServiceExt};
+
+/// A server that has answered anything within this is near; it may have had to be connected to first.
+const NEAR: Duration = Duration::from_millis(20);
+/// Bytes a second below which a near server counts as far: compressed, they come faster.
+const SLOW: u128 = 12_000_000;
+/// Bodies of fewer bytes say nothing of that.
+const TELLING: usize = 1 << 20;
+
+/// What is known of the way to a server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Way {
+    /// The shortest time to the head of an answer.
+    nearest: Option<Duration>,
+    slow: bool,
+}
+
+impl Way {
+    fn compresses(self) -> bool {
+        self.slow || self.nearest.is_none_or(|time| time > NEAR)
+    }
+
+    fn answered(&mut self, after: Duration) {
+        self.nearest = Some(self.nearest.map_or(after, |nearest| nearest.min(after)));
+    }
+
+    /// Takes note of a body that came as it was.
+    fn came(&mut self, bytes: usize, within: Duration) {
+        let rate = bytes as u128 * 1000 / within.as_millis().max(1);
+        self.slow |= bytes >= TELLING && rate < SLOW;
+    }
+}
+
+/// What is known of the way to a server, as all requests share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pace(Arc<Mutex<Way>>);
+
+impl Pace {
+    fn way(&self) -> MutexGuard<'_, Way> {
+        self.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A service that asks for what is not compressed where that comes sooner.
+#[derive(Clone)]
+pub(super) struct Paced<S> {
+    /// `None` where compression is out of the question.
+    pub pace: Option<Pace>,
+    pub service: S,
+}
+
+impl<S, B> Service<Request<Body>> for Paced<S>
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+{
+    type Response = Response<PacedBody<B>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        // Each request waits for its own clone to be ready.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let Paced { pace, service } = self.clone();
+        let plain = pace.clone().filter(|pace| !pace.way().compresses());
+        if plain.is_some() {
+            let identity = HeaderValue::from_static("identity");
+            request.headers_mut().insert(ACCEPT_ENCODING, identity);
+        }
+        Box::pin(async move {
+            let begun = Instant::now();
+            let response = service.oneshot(request).await.map_err(Into::into)?;
+            if let Some(pace) = pace {
+                pace.way().answered(begun.elapsed());
+            }
+            Ok(response.map(|body| PacedBody {
+                body: Box::pin(body),
+                measured: plain.map(|pace| (pace, Instant::now())),
+                bytes: 0,
+            }))
+        })
+    }
+}
+
+/// A body that is measured as it comes.
+pub(super) struct PacedBody<B> {
+    body: Pin<Box<B>>,
+    measured: Option<(Pace, Instant)>,
+    bytes: usize,
+}
+
+impl<B: http_body::Body<Data = Bytes>> http_body::Body for PacedBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let frame = self.body.as_mut().poll_frame(context);
+        match &frame {
+            Poll::Ready(Some(Ok(frame))) => self.bytes += frame.data_ref().map_or(0, Bytes::len),
+            Poll::Ready(_) => {
+                if let Some((pace, begun)) = self.measured.take() {
+                    pace.way().came(self.bytes, begun.elapsed());
+                }
+            }
+            Poll::Pending => {}
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_servers_compress_and_near_ones_do_not_unless_data_comes_slowly() {
+        let ms = Duration::from_millis;
+        let mut way = Way::default();
+        assert!(way.compresses(), "nothing is known yet");
+        way.answered(ms(80));
+        assert!(way.compresses(), "far");
+        way.answered(ms(3));
+        way.answered(ms(90));
+        assert!(!way.compresses(), "near, if busy");
+        way.came(1000, ms(1000));
+        assert!(!way.compresses(), "too little to tell");
+        way.came(12 << 20, ms(100));
+        assert!(!way.compresses(), "fast");
+        way.came(12 << 20, ms(3000));
+        assert!(way.compresses(), "slow");
+    }
+}

@@ -1,0 +1,164 @@
+//! One named node is answered from few requests: the others are not read where they do not matter.
+
+use kubectl_skyhook::api::Generation;
+
+use crate::support::clusters;
+use crate::support::fake_api::FakeApi;
+use crate::support::run::Ran;
+use crate::support::stage::Stage;
+
+/// So many requests a command may make to look at one named node.
+const FEW: usize = 8;
+
+/// Which lists of nodes were read, as queries.
+fn lists(stage: &Stage) -> Vec<String> {
+    let lines = stage.fake.lines().into_iter();
+    let lists = lines.filter_map(|line| line.strip_prefix("GET /api/v1/nodes?").map(str::to_owned));
+    lists.collect()
+}
+
+const ALL: &str = "limit=500";
+const ONE: &str = "fieldSelector=metadata.name=node-1&limit=500";
+
+/// Runs a command that looks; what it reads of the nodes must be this.
+fn reads(words: &str, expected: &[&str]) -> Ran {
+    let stage = Stage::operated("apply-erroring");
+    let ran = stage.run(words);
+    assert_eq!(lists(&stage), expected, "{words}: {}", ran.stderr);
+    if expected == [ONE] {
+        let requests = stage.fake.lines();
+        assert!(requests.len() <= FEW, "{words}: {requests:#?}");
+    }
+    ran
+}
+
+#[test]
+fn a_named_node_is_read_alone() {
+    for words in [
+        "node status node-1",
+        "node status node/node-1 -o json",
+        "node status node-1 --skyhook gpu-tune -o wide",
+        "package status --skyhook gpu-tune --node node-1",
+        "package status driver --skyhook gpu-tune --node node-1",
+        "package logs driver --skyhook gpu-tune --node node-1",
+        "node ignore node-1 --dry-run",
+        "node unignore node-1 --dry-run",
+        "node reset node-1 --skyhook gpu-tune --dry-run",
+        "node repair node-1 --skyhook gpu-tune --dry-run",
+        "reset gpu-tune --node node-1 --dry-run",
+        "reset gpu-tune --package driver --node node-1 --dry-run",
+        "package rerun driver --skyhook gpu-tune --node node-1 --dry-run",
+        "package retry driver --skyhook gpu-tune --node node-1 --dry-run",
+        "cordon release node-1 --dry-run",
+    ] {
+        let _ = reads(words, &[ONE]);
+    }
+}
+
+#[test]
+fn a_set_of_names_is_read_name_by_name() {
+    let two = ONE.replace("node-1", "node-2");
+    let _ = reads("node status node-[1-2] node-1", &[ALL]);
+    let _ = reads("node status node-[1,2]", &[ONE, &two]);
+    let _ = reads("node status node-1 node-2", &[ONE, &two]);
+}
+
+/// Near names, names of what is gone elsewhere, and expressions are about all nodes.
+#[test]
+fn what_the_named_node_does_not_answer_is_asked_of_all() {
+    let _ = reads("node status", &[ALL]);
+    let _ = reads("node status node-1.*", &[ALL]);
+    let _ = reads("diagnose stuck --node node-1", &[ALL]);
+    let nowhere = ONE.replace("node-1", "node-9");
+    let ran = reads("node status node-9", &[&nowhere, ALL]);
+    assert!(ran.stderr.contains("node-9"), "{}", ran.stderr);
+    assert_eq!(ran.code, Some(1));
+    let ran = reads("node status node-1 --skyhook nowhere", &[ONE, ALL]);
+    assert_eq!(ran.code, Some(1));
+    let ran = reads(
+        "package status nowhere --skyhook gpu-tune --node node-1",
+        &[ONE, ALL],
+    );
+    assert_eq!(ran.code, Some(1));
+}
+
+/// Where both APIs are served and no operator runs, what is on the nodes decides which of them counts.
+#[test]
+fn all_nodes_are_read_where_they_decide_which_api_rules() {
+    let fake = FakeApi::new()
+        .serving(Generation::Skyhook)
+        .serving(Generation::NodeWright);
+    for object in Stage::of("apply-erroring").fake.objects() {
+        fake.load(object);
+    }
+    fake.change(|state| {
+        state.store.forget(
+            "deployments",
+            "skyhook",
+            "skyhook-operator-controller-manager",
+        )
+    });
+    let stage = Stage::over(fake);
+    let _ = stage.run("node status node-1");
+    assert_eq!(lists(&stage), [ALL]);
+}
+
+/// A pause bears on what has given up on other nodes: what is recorded there decides what is said of it.
+#[test]
+fn a_change_beside_a_job_that_has_given_up_is_asked_of_all() {
+    let two = ONE.replace("node-1", "node-2");
+    for (words, expected) in [
+        ("node reset node-1 --skyhook gpu --dry-run", &[ONE, ALL][..]),
+        ("node reset node-2 --skyhook gpu --dry-run", &[&two]),
+        ("node status node-1 -o json", &[ONE]),
+    ] {
+        let stage = Stage::over(clusters::named("modelled-job-given-up").served());
+        let ran = stage.run(words);
+        assert_eq!(lists(&stage), expected, "{words}: {}", ran.stderr);
+    }
+}
+
+/// An answer about one node is the same as that part of an answer about all.
+#[test]
+fn the_answer_is_that_of_all_nodes() {
+    for captured in [
+        "apply-erroring",
+        "nodewright-in-progress",
+        "modelled-migration-hold",
+    ] {
+        let captured = clusters::named(captured);
+        let stage = Stage::over(captured.served());
+        stage.fake.started_now();
+        let nodes: Vec<String> = stage
+            .fake
+            .objects()
+            .iter()
+            .filter(|o| o["kind"] == "Node")
+            .map(|o| o["metadata"]["name"].as_str().expect("a name").to_owned())
+            .collect();
+        let Some(node) = nodes.first() else { continue };
+        for (words, all) in [
+            ("node status NODE -o json", "node status NODE(|x) -o json"),
+            (
+                "package status --skyhook gpu-tune --node NODE -o json",
+                "package status --skyhook gpu-tune --node NODE(|x) -o json",
+            ),
+            (
+                "node reset NODE --skyhook gpu-tune --dry-run -o json",
+                "node reset NODE(|x) --skyhook gpu-tune --dry-run -o json",
+            ),
+            (
+                "node unignore NODE --dry-run -o json",
+                "node unignore NODE(|x) --dry-run -o json",
+            ),
+        ] {
+            let [one, of_all] = [words, all].map(|words| stage.run(&words.replace("NODE", node)));
+            assert_eq!(
+                (&one.stdout, &one.stderr, one.code),
+                (&of_all.stdout, &of_all.stderr, of_all.code),
+                "{}: {words}",
+                captured.name
+            );
+        }
+    }
+}
