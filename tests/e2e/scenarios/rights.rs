@@ -111,6 +111,8 @@ fn not_here((_, group, resource): &Right) -> bool {
 fn needed_at_times(command: &str, (verb, _, resource): &Right) -> bool {
     let changes = verb != "list";
     match command {
+        // Logs are read of what fails, and here nothing does.
+        "diagnose stuck" => resource == "pods/log",
         // The plain table does not say since when stages run.
         "node status" => matches!(resource.as_str(), "pods" | "jobs"),
         // To wait for it takes more.
