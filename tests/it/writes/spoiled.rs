@@ -56,7 +56,7 @@ fn faults() -> Vec<(&'static str, Reply)> {
 }
 
 /// Runs of the suite are a sample of this size.
-const SAMPLE: usize = 48;
+const SAMPLE: usize = 24;
 
 fn stage(cluster: &str) -> Stage {
     let stage = Stage::of(cluster);
