@@ -53,7 +53,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if status.rows.is_empty() {
         ctx.note("No custom resource selects these nodes or has left anything on them.");
     }
-    scope::say_what_is_missing(ctx, &cluster, &NEEDS);
+    scope::say_what_is_missing(ctx, &cluster, needs);
     ctx.show(&status)?;
     Ok(Exit::Done)
 }

@@ -36,7 +36,6 @@ pub struct Args {
 }
 
 /// What the answer needs.
-const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
 /// What is read: pods and Jobs tell since when a stage runs.
 pub const READS: [Source; 5] = [
     Source::Skyhooks,
@@ -64,7 +63,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         )),
         _ => ctx.note(status.summary()),
     }
-    scope::say_what_is_missing(ctx, &cluster, &NEEDS);
+    scope::say_what_is_missing(ctx, &cluster, &READS);
     ctx.show(&status)?;
     Ok(Exit::Done)
 }
