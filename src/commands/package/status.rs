@@ -35,7 +35,6 @@ pub struct Args {
     sorting: Sorting,
 }
 
-/// What the answer needs.
 /// What is read: pods and Jobs tell since when a stage runs.
 pub const READS: [Source; 5] = [
     Source::Skyhooks,
