@@ -10,6 +10,7 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 use thiserror::Error;
 
+const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
@@ -49,10 +50,13 @@ impl From<Excess> for Error {
     }
 }
 
-fn size(bytes: u64) -> String {
-    match bytes / GIB {
-        0 => format!("{} MiB", bytes / MIB),
-        gib => format!("{gib} GiB"),
+/// Bytes for people, in the largest unit that fits, rounded down.
+pub fn size(bytes: u64) -> String {
+    let [kib, mib, gib] = [KIB, MIB, GIB].map(|unit| bytes / unit);
+    match (gib, mib) {
+        (0, 0) => format!("{kib} KiB"),
+        (0, mib) => format!("{mib} MiB"),
+        (gib, _) => format!("{gib} GiB"),
     }
 }
 

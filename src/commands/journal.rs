@@ -261,7 +261,7 @@ impl View for One {
         }
         text.blank().table(table);
         text.line(text::dim(format!(
-            "{}; to take it back: kubectl skyhook undo {}",
+            "{}; to undo: kubectl skyhook undo {}",
             plural(begun.plan.steps().count(), "step"),
             begun.id
         )));

@@ -142,7 +142,7 @@ impl Closing<'_> {
             Verdict::Done => "",
             _ => "the same command again does the rest; ",
         };
-        Some(format!("{again}to take it back: kubectl skyhook undo {id}"))
+        Some(format!("{again}to undo: kubectl skyhook undo {id}"))
     }
 }
 

@@ -1,5 +1,5 @@
-use super::evidence::pods_on_node;
-use super::{Finding, Findings, Grade, Severity, Subject};
+use super::evidence::{pods_on_node, reset_node};
+use super::{Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, keys};
 use crate::cluster::drain::is_evicted;
 use crate::cluster::{Cluster, Node, OnNode, Source};
@@ -113,21 +113,11 @@ fn report(cluster: &Cluster, finding: &mut Finding, skyhook: &Skyhook, node: &No
         false => "See which pods are still on the node, and remove what keeps them there",
     };
     pods_on_node(finding, title, &node.name);
-    finding
-        .remedy(
-            Grade::B4,
-            "Then reset the node, so that the drain begins anew",
-            ["reset", name, "--node", &node.name],
-        )
-        .caveat(match (skyhook.deleting(), on.entries().is_empty()) {
-            (_, true) => {
-                "nothing is recorded here yet: the work on the node begins anew, with the interrupts it has"
-            }
-            (true, false) => {
-                "the record of what is installed is lost: what the deletion would have uninstalled stays on the host"
-            }
-            (false, false) => {
-                "the record of what is installed is lost: packages run at once, with the interrupts that they have"
-            }
-        });
+    reset_node(
+        finding,
+        "Then reset the node, so that the drain begins anew",
+        skyhook,
+        node,
+        on,
+    );
 }

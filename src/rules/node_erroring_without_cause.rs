@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 
 use super::evidence::{
-    execution_trouble, failing_since, newest_execution, operator_log, read_logs, rerun,
+    execution_trouble, failing_since, newest_execution, operator_log, read_logs, rerun, reset_node,
 };
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status, keys};
@@ -174,21 +174,11 @@ fn report<'a>(
             ));
         }
     }
-    finding
-        .remedy(
-            Grade::B4,
-            "Once the cause is gone, reset the node",
-            ["reset", name, "--node", &node.name],
-        )
-        .caveat(match (skyhook.deleting(), on.entries().is_empty()) {
-            (_, true) => {
-                "nothing is recorded here yet: the work on the node begins anew, with the interrupts it has"
-            }
-            (true, false) => {
-                "the record of what is installed is lost: what the deletion would have uninstalled stays on the host"
-            }
-            (false, false) => {
-                "the record of what is installed is lost: packages run at once, with the interrupts that they have"
-            }
-        });
+    reset_node(
+        finding,
+        "Once the cause is gone, reset the node",
+        skyhook,
+        node,
+        on,
+    );
 }

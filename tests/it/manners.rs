@@ -401,7 +401,7 @@ fn an_interrupt_says_what_was_done() {
         format!("{done} changed"),
         "not reached".to_owned(),
         "interrupted; what was in flight was finished".to_owned(),
-        "to take it back: kubectl skyhook undo ".to_owned(),
+        "to undo: kubectl skyhook undo ".to_owned(),
     ] {
         assert!(ran.stdout.contains(&said), "{said}: {}", ran.transcript());
     }

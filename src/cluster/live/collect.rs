@@ -10,6 +10,7 @@ use super::request::{Failure, get};
 use super::sources::Reader;
 use super::{LoadError, logs, read};
 use crate::api::Generation;
+use crate::bounded;
 use crate::cluster::capture::index::{API_VERSION, KIND, Source as Noted, Versions};
 use crate::cluster::capture::pieces::Piece;
 use crate::cluster::capture::{Index, Keep, Limits, Tape};
@@ -160,8 +161,8 @@ async fn definitions(client: &kube::Client, recorder: Recorder<'_>) -> Noted {
 fn leave_out(index: &mut Index, tape: &Tape) {
     let left_out = tape.left_out();
     let why = format!(
-        "left out: it does not fit into {} MiB",
-        tape.limits().size.div_ceil(1 << 20)
+        "left out: it does not fit into {}",
+        bounded::size(tape.limits().size)
     );
     let mut parts = Parts::default();
     let mut files: Vec<(&str, Vec<String>)> = parts

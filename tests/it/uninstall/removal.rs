@@ -29,7 +29,7 @@ fn it_leaves_the_spec_once_it_is_gone_and_comes_back_with_undo() {
         ran.stdout.starts_with(
             "uninstall driver of gpu, wait, and remove from the spec: 2 changed\n\
              driver 1.0.0 is gone from all nodes\n\
-             to take it back: kubectl skyhook undo "
+             to undo: kubectl skyhook undo "
         ),
         "{}",
         ran.stdout

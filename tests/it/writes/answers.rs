@@ -49,7 +49,7 @@ fn what_nobody_can_tell_is_unknown_and_undo_is_offered() {
     let says = |text: &str| assert!(ran.stdout.contains(text), "{text}: {}", ran.transcript());
     says("1 unknown");
     says("may or may not have been made");
-    says("to take it back: kubectl skyhook undo ");
+    says("to undo: kubectl skyhook undo ");
     let show = stage.run("journal show");
     assert!(show.stdout.contains("unknown"), "{}", show.transcript());
 

@@ -260,7 +260,7 @@ impl<'a> Page<'a> {
             let mut command = Text::new();
             command.line(text::command(shell_words(&remedy.argv)));
             if let Some(caveat) = &remedy.caveat {
-                command.paragraph(text::dim(format!("mind: {caveat}")));
+                command.paragraph(text::dim(format!("note: {caveat}")));
             }
             text.indented(5, command);
         }

@@ -95,7 +95,7 @@ impl<'a> Group<'a> {
         body.append(reason::text(&self.findings, cluster, full, detail.lines()));
         let remedies = self.remedies(detail);
         if detail == Detail::Full && !remedies.is_empty() {
-            body.line(text::dim("ways out, mildest first"));
+            body.line(text::dim("remedies, least disruptive first"));
         }
         for (at, remedy) in remedies.into_iter().enumerate() {
             body.append(self.remedy(&format!("{}. ", at + 1), remedy));
@@ -287,7 +287,7 @@ impl<'a> Group<'a> {
             command.paragraph(text::dim("likewise for each of the nodes"));
         }
         if let Some(caveat) = &remedy.caveat {
-            command.paragraph(text::dim(format!("mind: {caveat}")));
+            command.paragraph(text::dim(format!("note: {caveat}")));
         }
         text.indented(if mark.is_empty() { 2 } else { 5 }, command);
         text
