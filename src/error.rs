@@ -118,10 +118,10 @@ impl Error {
         }
         let shown = known[..known.len().min(5)].join(", ");
         error.hint(match known.len() {
-            0 => "there is none".to_owned(),
-            1 => format!("there is {shown}"),
-            2..=5 => format!("there are {shown}"),
-            many => format!("there are {shown} and {} more", many - 5),
+            0 => "none exist".to_owned(),
+            1 => format!("existing: {shown}"),
+            2..=5 => format!("existing: {shown}"),
+            many => format!("existing: {shown} and {} more", many - 5),
         })
     }
 }

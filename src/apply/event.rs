@@ -44,7 +44,7 @@ pub enum Event<'a> {
 #[serde(rename_all = "camelCase", tag = "result")]
 pub enum Fate {
     Applied,
-    /// It was so already.
+    /// It was unchanged.
     Unchanged,
     /// The object is gone by now, and nothing is left to do.
     Gone,
@@ -92,9 +92,9 @@ pub enum Ended {
     Unjournalled { why: String },
     /// By itself: too many steps failed.
     TooManyFailures { failed: usize },
-    /// By itself: nodes that were done turned erroring.
+    /// By itself: nodes that were done became erroring.
     NodesErroring { nodes: Vec<String> },
-    /// By itself: whether nodes turned erroring could not be seen.
+    /// By itself: whether nodes became erroring could not be seen.
     Unseen { why: String },
     /// What a stage waits for did not come about.
     TimedOut { waiting: String },

@@ -43,7 +43,7 @@ pub struct Options {
     pub dry_run: bool,
     /// A few nodes first.
     pub canary: Option<Canary>,
-    /// Stop once more steps than this have failed, or nodes turned erroring.
+    /// Stop once more steps than this have failed, or nodes became erroring.
     pub max_failures: Option<usize>,
     /// The time one request may take.
     pub timeout: Duration,

@@ -61,7 +61,7 @@ impl Line {
         }
     }
 
-    /// Makes all steps wait; how long, unless they do so already.
+    /// Makes all steps wait; how long, unless they wait already.
     pub fn hold(&self, wait: Duration) -> Option<Duration> {
         let wait = wait.min(self.longest_wait);
         let until = Instant::now() + wait;

@@ -193,7 +193,7 @@ impl Run<'_, '_> {
                 Some(why) => Next::End(Fate::Failed { why }),
             },
             Rebased::Same(_) if tries.replans == most_replans(step) => Next::End(Fate::Skipped {
-                why: "it keeps changing; pause it first, or try again".to_owned(),
+                why: "repeated conflicts; pause it first, or try again".to_owned(),
             }),
             Rebased::Same(same) => {
                 tries.replans += 1;

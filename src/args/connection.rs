@@ -123,7 +123,7 @@ pub struct Connection {
     )]
     pub disable_compression: Option<bool>,
 
-    /// Taken for the sake of kubectl's users; nothing is cached
+    /// Accepted for compatibility with kubectl and ignored; nothing is cached
     #[arg(long, global = true, hide_short_help = true, value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,
 }

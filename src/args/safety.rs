@@ -11,14 +11,14 @@ use super::duration::duration;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Change options")]
 pub struct Safety {
-    /// Do not ask
+    /// Skip confirmation
     ///
     /// Without a terminal, nothing is done unless this is given, or standard input says y. That y is not enough where
     /// nodes reboot, services restart, pods are evicted or a record is lost.
     #[arg(short = 'y', long, visible_alias = "yes")]
     pub confirm: bool,
 
-    /// Show what would be done, and do nothing
+    /// Show what would be changed, and change nothing
     ///
     /// With server, the server is asked what it would say to it: permissions, admission and guards
     /// are checked for real.
@@ -33,11 +33,11 @@ pub struct Safety {
     #[arg(long)]
     pub diff: bool,
 
-    /// Write the plan to a file, for `apply-plan`, and do nothing
+    /// Write the plan to a file, for `apply-plan`, and change nothing
     #[arg(long, value_name = "FILE")]
     pub plan_out: Option<PathBuf>,
 
-    /// Refuse to touch more nodes than this
+    /// Refuse to change more nodes than this
     #[arg(long, value_name = "N")]
     pub max_nodes: Option<usize>,
 
@@ -51,16 +51,16 @@ pub struct Safety {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = parallel)]
     pub max_parallel: usize,
 
-    /// A few nodes first, then twice as many each time: a number, or a percentage
+    /// Roll out gradually: this many nodes first, or this percentage, then twice as many each time
     #[arg(long, value_name = "N|P%")]
     pub canary: Option<Share>,
 
-    /// How long to wait between two waves of nodes, before looking whether any turned erroring
+    /// How long to wait between two waves of nodes, before looking whether any became erroring
     #[arg(long, value_name = "DURATION", default_value = "60s", hide_default_value = true,
         value_parser = duration, requires = "canary")]
     pub pause_between: Duration,
 
-    /// Stop once more nodes than this have failed or turned erroring
+    /// Stop once more nodes than this have failed or became erroring
     #[arg(long, value_name = "N")]
     pub max_failures: Option<usize>,
 

@@ -309,7 +309,7 @@ impl Admission {
         references.peek()?;
         if !self.endpoints.was_asked() {
             return Some(
-                "the files given hold no endpoint slices, which say what answers them".to_owned(),
+                "the input has no endpoint slices, which say what answers them".to_owned(),
             );
         }
         let held =
@@ -317,7 +317,7 @@ impl Admission {
         let missing = references.find(|r| !held(r))?;
         (!self.holds_all_services()).then(|| {
             format!(
-                "the files given do not hold the service {}/{}, which answers one of them",
+                "the input does not have the service {}/{}, which answers one of them",
                 missing.namespace, missing.name
             )
         })

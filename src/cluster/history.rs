@@ -81,7 +81,7 @@ impl Cluster {
                     .to_owned(),
             ),
             Absence::Proven => History::Unknown("events of that time have expired".to_owned()),
-            Absence::Presumed => History::Unknown("the files given hold no events".to_owned()),
+            Absence::Presumed => History::Unknown("the input has no events".to_owned()),
             Absence::Unknown => History::Unknown("events could not be read".to_owned()),
         }
     }

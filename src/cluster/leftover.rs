@@ -24,7 +24,7 @@ pub enum Place<'a> {
 }
 
 const GONE: &str = "it is gone";
-const PRESUMED: &str = "the files do not hold it";
+const PRESUMED: &str = "it is not in the input";
 
 impl Leftover<'_> {
     /// Whether its owner is gone, rather than it being a copy of what a living owner has.

@@ -111,7 +111,7 @@ pub enum Read<T> {
     Ok(T),
     /// The server or the file would not give it.
     Unreadable(Unread),
-    /// Nobody asked for it, or the files given do not hold it.
+    /// Nobody asked for it, or it is not in the input.
     #[default]
     NotAsked,
 }

@@ -7,7 +7,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Error, Exit, Result};
 
-/// Carry out a plan that --plan-out has written
+/// Apply a plan that --plan-out wrote
 ///
 /// Does exactly what the file says. An object that has changed since is skipped, where the change would mean
 /// something else on it.

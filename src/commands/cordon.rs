@@ -15,13 +15,13 @@ use crate::plan::{Change, Edit, Grade, Metadata, Pin, Plan, Stage, Step, Target}
 use crate::view::{NodeSet, plural};
 
 group! {
-    /// Release cordons that nobody holds
+    /// Release orphaned cordons
     Command {
         Release(Args),
     }
 }
 
-/// Release cordons that nobody holds
+/// Release orphaned cordons
 ///
 /// Removes the mark of every custom resource that is gone or does not select the node any more, and makes the node
 /// schedulable if nothing else holds it. Cordons that somebody holds stay, and it says who: a custom resource that
@@ -82,7 +82,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     if cluster.skyhooks.absence() == Absence::Presumed {
         return Err(Error::failed(format!(
-            "the files given hold no {} objects, so nobody knows which cordons are held",
+            "the input has no {} objects, so nobody knows which cordons are held",
             cluster.generation().kind()
         )));
     }
@@ -119,7 +119,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     }
     let mut plan = Plan {
         title: format!(
-            "release cordons that nobody holds on {}",
+            "release orphaned cordons on {}",
             plural(steps.len(), "node")
         ),
         subject: "release".to_owned(),

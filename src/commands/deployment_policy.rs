@@ -13,13 +13,13 @@ use crate::plan::build::{batches, node};
 use crate::plan::{Change, Grade, Plan, Stage, Step, Target};
 
 group! {
-    /// Start the batches of rollouts anew
+    /// Reset the batch state of rollouts
     Command {
         Reset(Args),
     }
 }
 
-/// Start the batches of a custom resource's rollout anew
+/// Reset the batch state of a rollout
 ///
 /// Every counter goes back to its start, the stop is lifted, and the order of nodes begins again. Nodes that
 /// are erroring are set to waiting first: the operator would count them again at once, and stop again.
@@ -147,12 +147,12 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         let step = Step::new(
             target,
             Change::Status(fields),
-            "the rollout's batches start anew",
+            "the rollout's batches start again from the first",
         );
         plan.stages.push(Stage::of(vec![step]));
     }
     if cluster.operator_before(0, 8) {
-        let says = "the operator is older than v0.8.0, which knows no deployment policies: it may take no notice";
+        let says = "the operator is older than v0.8.0, which knows no deployment policies: it may ignore this";
         plan.consequences.warn(says);
     }
     migration::refuse_held(cluster, &mut plan, args.force.force)?;

@@ -16,14 +16,14 @@ use crate::view::text::{self, Label, Text};
 use crate::view::{API_VERSION, Table, View, age, cells, plural};
 
 group! {
-    /// Look at what was done, and can be taken back
+    /// Inspect past changes
     Command {
         List(List),
         Show(Show),
     }
 }
 
-/// List what was done, newest first
+/// List past changes, newest first
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook journal list
@@ -33,7 +33,7 @@ pub struct List {
     sorting: Sorting,
 }
 
-/// Show what one command did to which object
+/// Show what a command changed
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook journal show
@@ -232,8 +232,7 @@ impl View for One {
         text.line(text::heading(&begun.plan.title) + format!("  {}", begun.at));
         text.line(text::dim(begun.command.join(" ")));
         if self.0.ended.is_none() {
-            let note =
-                "cut short: some of it may have been done without being noted; undo finds out";
+            let note = "incomplete: some changes may be unrecorded; undo checks each object";
             text.paragraph(text::warning(note));
         }
         let mut table = Table::new(["object", "result", "change"]).prose();
@@ -241,7 +240,7 @@ impl View for One {
             let (result, why) = match fate {
                 None => ("unknown", None),
                 Some(Fate::Applied) => ("changed", None),
-                Some(Fate::Unchanged) => ("so already", None),
+                Some(Fate::Unchanged) => ("unchanged", None),
                 Some(Fate::Gone) => ("gone", None),
                 Some(Fate::NotReached) => ("not reached", None),
                 Some(Fate::Kept { why }) => ("left to someone else", Some(why)),

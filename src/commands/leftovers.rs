@@ -111,7 +111,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 fn of<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<Leftover<'a>>> {
     if args.clean && cluster.skyhooks.absence() == Absence::Presumed {
         return Err(Error::failed(format!(
-            "the files given hold no {} objects, so nothing can be said to be gone",
+            "the input has no {} objects, so nothing can be said to be gone",
             cluster.generation().kind()
         )));
     }

@@ -13,7 +13,7 @@ use crate::error::{Exit, Result};
 use crate::plan::build::effects;
 use crate::plan::{Change, Edit, Metadata, Pin, Plan, Stage, Step, Target};
 
-/// Stop starting work for a custom resource
+/// Pause a custom resource
 ///
 /// With an operator up to v0.17, what runs goes on to the end of its stage; from v0.18 on, running jobs are stopped
 /// and start again after `resume`. Custom resources that come later in order wait on nodes where this one is not
@@ -27,7 +27,7 @@ pub struct Pause {
     with: Stop,
 }
 
-/// Take a custom resource out of service
+/// Disable a custom resource
 ///
 /// No new work is started, and custom resources that come later in order do not wait for it. What runs goes on to
 /// the end of its stage.
@@ -39,9 +39,9 @@ pub struct Disable {
     with: Stop,
 }
 
-/// Go on after a pause
+/// Resume a paused custom resource
 ///
-/// Refuses while pods of the older operator still run for it: two would work on one host.
+/// Refuses while pods of the older operator still run for it: two operators would modify the same host.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook resume gpu-tune")]
@@ -50,9 +50,9 @@ pub struct Resume {
     with: Go,
 }
 
-/// Take a custom resource back into service
+/// Enable a disabled custom resource
 ///
-/// Refuses while pods of the older operator still run for it: two would work on one host.
+/// Refuses while pods of the older operator still run for it: two operators would modify the same host.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook enable gpu-tune")]

@@ -48,7 +48,7 @@ macro_rules! table {
 }
 
 table! {
-    "See what is stuck" {
+    "Diagnose and watch" {
         Status(status::Args),
         Diagnose(diagnose::Args),
         Explain(explain::Args),
@@ -81,12 +81,12 @@ table! {
         Undelete(undelete::Args),
         Teardown(teardown::Args),
     }
-    "Look back and take back" {
+    "History and undo" {
         #[command(subcommand)]
         Journal(journal::Command),
         Undo(undo::Args),
     }
-    "Settings and this program" {
+    "Other commands" {
         #[command(subcommand)]
         Completion(completion::Command),
         Rbac(rbac::Args),

@@ -13,10 +13,10 @@ use crate::ctx::{Ctx, Manner};
 use crate::error::{Exit, Result};
 use crate::plan::Plan;
 
-/// Make packages run again from the start
+/// Reset package state, so that packages rerun from the start
 ///
 /// Removes what the operator wrote on the nodes: package states, status and version, in one patch a node. Without
-/// a choice of nodes the rollout's batches start anew, too. States that cannot be read are removed as well, and so
+/// a choice of nodes the rollout's batches start again from the first, too. States that cannot be read are removed as well, and so
 /// is what a custom resource left that no longer exists.
 ///
 /// A node that the custom resource has cordoned stays cordoned until the re-run releases it; where the custom

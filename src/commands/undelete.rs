@@ -21,7 +21,7 @@ mod saved;
 use again::Again;
 use saved::Saved;
 
-/// Bring a deleted custom resource back, so that its packages do not run again
+/// Restore a deleted custom resource without rerunning its packages
 ///
 /// Kubernetes cannot take a deletion back. A custom resource that is gone is made again from the journal, as it was when
 /// we removed it, or from a file; what our command changed on the nodes is put back before the operator sees it. One
@@ -124,7 +124,7 @@ fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>
     let Some(skyhook) = cluster.skyhook(&args.name) else {
         if cluster.skyhooks.absence() == Absence::Presumed {
             return Err(Error::failed(format!(
-                "the files given hold no {} objects",
+                "the input has no {} objects",
                 cluster.generation().kind()
             )));
         }

@@ -13,9 +13,9 @@ use crate::view::{age, count};
 /// Objects that are named one by one; the rest is counted.
 const SHOWN: usize = 6;
 
-/// Take back what a command did
+/// Undo a previous command
 ///
-/// Without an id, the newest command that is still in force. Values that were changed since, by the operator
+/// Without an id, the most recent command that is not yet undone. Values that were changed since, by the operator
 /// or by anyone, are left alone and named. Where nothing is left that can be taken back, the command stays in force,
 /// and an older one is taken back only by its id. An undo is in the journal, too, and can be taken back by its id.
 #[derive(Debug, clap::Args)]
@@ -65,7 +65,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     ctx.carry_out(&looked.plan, &args.safety, manner).await
 }
 
-/// The newest command that is still in force, and what is to be known of it.
+/// The most recent command that is not yet undone, and what is to be known of it.
 fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
     let found = store.newest_in_force()?;
     for complaint in found.complaints {
@@ -73,7 +73,7 @@ fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
     }
     let begun = &found.record.begun;
     ctx.note(format!(
-        "The newest command still in force: {} ({})",
+        "Most recent command not yet undone: {} ({})",
         begun.plan.title, begun.id
     ));
     if let Some(tried) = found.tried {

@@ -100,7 +100,7 @@ impl Operator {
             (Some(_), _) => None,
             (None, crate::cluster::Read::Unreadable(why)) => Some(why.to_string()),
             (None, crate::cluster::Read::NotAsked) => {
-                Some("the files given hold no Deployments".to_owned())
+                Some("the input has no Deployments".to_owned())
             }
             (None, crate::cluster::Read::Ok(_)) => {
                 Some("no Deployment runs the operator".to_owned())

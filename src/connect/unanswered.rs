@@ -29,9 +29,9 @@ pub enum Why {
     Cut,
     /// The server's certificate does not hold; says why.
     Certificate(String),
-    /// The server does not speak TLS.
+    /// The server is not using TLS.
     NotTls,
-    /// The server does not speak plain HTTP, and so perhaps TLS.
+    /// The server does not accept plain HTTP, and so perhaps TLS.
     NotHttp,
     /// The proxy would not connect; says why.
     Proxy(String),
@@ -99,8 +99,8 @@ impl Unanswered {
             Why::NoSuchHost => "no such host".to_owned(),
             Why::Cut => "the server closed the connection".to_owned(),
             Why::Certificate(why) => format!("certificate not trusted: {why}"),
-            Why::NotTls => "the server does not speak TLS".to_owned(),
-            Why::NotHttp => "the server does not speak plain HTTP".to_owned(),
+            Why::NotTls => "the server is not using TLS".to_owned(),
+            Why::NotHttp => "the server does not accept plain HTTP".to_owned(),
             Why::Proxy(why) => format!("the proxy would not connect: {why}"),
             Why::Other(why) => why.clone(),
         }
@@ -153,11 +153,11 @@ impl fmt::Display for Unanswered {
             ),
             Why::NotTls => write!(
                 f,
-                "the server at {server} does not speak TLS; check --server, or write http:// in it"
+                "the server at {server} is not using TLS; check --server, or write http:// in it"
             ),
             Why::NotHttp => write!(
                 f,
-                "the server at {server} does not speak plain HTTP; check --server, or write https:// \
+                "the server at {server} does not accept plain HTTP; check --server, or write https:// \
                  in it"
             ),
             Why::Proxy(why) => write!(

@@ -56,7 +56,7 @@ fn gone(plan: &Plan, outcome: &Outcome) -> Vec<String> {
     }
     let said = gone.into_iter().map(|(target, left_out)| {
         format!(
-            "{target} was deleted meanwhile, so this was left out: {}",
+            "{target} was deleted in the meantime; skipped: {}",
             left_out.join("; ")
         )
     });

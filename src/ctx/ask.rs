@@ -91,10 +91,10 @@ impl Question {
                     }
                     _ => "the name".to_owned(),
                 };
-                let question = format!("To go ahead, type {what}: {words}");
+                let question = format!("To confirm, type {what}: {words}");
                 SimpleTheme.format_input_prompt(&mut asked, &question, None)
             }
-            _ => SimpleTheme.format_confirm_prompt(&mut asked, "Go ahead?", Some(false)),
+            _ => SimpleTheme.format_confirm_prompt(&mut asked, "Proceed?", Some(false)),
         };
         written.expect("a string takes all");
         asked

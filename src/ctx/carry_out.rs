@@ -56,7 +56,7 @@ impl Ctx {
         let from_files = !self.global.reading.from.is_empty();
         self.refuse_files(safety)?;
         if from_files && safety.dry_run == DryRun::Server {
-            let why = "--dry-run=server asks the server, and files are no server";
+            let why = "--dry-run=server cannot be used with --from";
             return Err(Error::usage(why));
         }
         self.say_what_was_not_read(plan, safety.dry_run);
@@ -159,12 +159,12 @@ impl Ctx {
             for step in plan.steps() {
                 if plan.makes_again(step) {
                     self.warn(format!(
-                        "{} is there still, so that making it again could not be rehearsed",
+                        "{} still exists, so its recreation could not be dry-run",
                         step.target
                     ));
                 } else if plan.works_on_what_it_makes(step) {
                     self.warn(format!(
-                        "{} is not made in a rehearsal, so that this could not be rehearsed: {}",
+                        "{} is not created in a dry run, so this could not be dry-run: {}",
                         step.target, step.why
                     ));
                 }
@@ -231,14 +231,17 @@ impl Ctx {
         let client = self.writer().await?;
         let answer = preflight(&client, plan, options).await;
         if let Some(why) = answer.unknown {
-            self.warn(format!("cannot tell whether you may do this: {why}"));
+            self.warn(format!("cannot check permissions: {why}"));
         }
         if answer.denied.is_empty() {
             return Ok(());
         }
         self.note_refusal();
         let denied: Vec<String> = answer.denied.iter().map(ToString::to_string).collect();
-        let error = format!("you may not {}; nothing was changed", denied.join(", nor "));
+        let error = format!(
+            "missing permission: {}; nothing was changed",
+            denied.join(", ")
+        );
         Err(Error::failed(error).hint(answer.denied[0].question()))
     }
 

@@ -55,7 +55,7 @@ impl Closing<'_> {
         let applied = if put_back { 0 } else { tally.applied };
         for (number, what) in [
             (applied, format!("{would}changed")),
-            (tally.unchanged, "so already".to_owned()),
+            (tally.unchanged, "unchanged".to_owned()),
             (tally.gone, "gone".to_owned()),
             (tally.kept, "left to someone else".to_owned()),
             (tally.skipped, "skipped".to_owned()),
@@ -91,32 +91,30 @@ impl Closing<'_> {
                     "interrupted; what was in flight was finished".to_owned()
                 }
             }
-            Ended::Halted => {
-                "stopped: the first step was not taken, and all others rely on it".to_owned()
-            }
+            Ended::Halted => "stopped: a step that all later ones depend on failed".to_owned(),
             Ended::Unjournalled { why } => format!(
-                "stopped: the journal cannot be written ({why}), and what it does not hold could not be taken back"
+                "stopped: the journal cannot be written ({why}), and what it does not hold could not be undone"
             ),
             Ended::TooManyFailures { failed } => {
-                format!("stopped by itself after {} failed", count(*failed))
+                format!("stopped after {} failed (--max-failures)", count(*failed))
             }
             Ended::NodesErroring { nodes } => format!(
-                "stopped by itself: nodes turned erroring: {}",
+                "stopped: nodes became erroring: {}",
                 NodeSet::of(nodes.iter().map(String::as_str)).limited(6)
             ),
             Ended::Unseen { why } => {
-                format!("stopped by itself: whether nodes turned erroring could not be seen: {why}")
+                format!("stopped: cannot tell whether nodes became erroring: {why}")
             }
             Ended::TimedOut { waiting } => {
                 let mut untils = self.plan.stages.iter().filter_map(|s| s.until.as_ref());
                 let remedy = match untils.any(|until| until.sign == Sign::Paused) {
-                    true => "; is the operator running? --no-pause goes ahead without",
+                    true => "; is the operator running? --no-pause skips the pause",
                     false => "",
                 };
-                format!("waited in vain until {waiting}{remedy}")
+                format!("timed out waiting until {waiting}{remedy}")
             }
             Ended::Hindered { .. } => "stopped: it cannot go on by itself".to_owned(),
-            Ended::Lost { why } => format!("waited in vain: {why}"),
+            Ended::Lost { why } => format!("stopped waiting: {why}"),
         })
     }
 
@@ -126,7 +124,7 @@ impl Closing<'_> {
         (self.outcome.tally().unknown > 0).then(|| {
             format!(
                 "whether {objects} changed is not known: the change may or may not have been made; `kubectl skyhook \
-                 undo` looks, and takes back what was"
+                 undo` checks, and reverts what was"
             )
         })
     }
@@ -140,7 +138,7 @@ impl Closing<'_> {
         let id = self.journal.as_ref()?;
         let again = match self.outcome.verdict() {
             Verdict::Done => "",
-            _ => "the same command again does the rest; ",
+            _ => "rerun the command to complete the rest; ",
         };
         Some(format!("{again}to undo: kubectl skyhook undo {id}"))
     }
@@ -155,7 +153,7 @@ impl View for Closing<'_> {
                 Fate::Applied | Fate::Unchanged | Fate::Gone if !wide => continue,
                 Fate::NotReached if !wide => continue,
                 Fate::Applied => (Label::Good, "changed", ""),
-                Fate::Unchanged => (Label::Good, "so already", ""),
+                Fate::Unchanged => (Label::Good, "unchanged", ""),
                 Fate::Gone => (Label::Warning, "gone", ""),
                 Fate::NotReached => (Label::Warning, "not reached", ""),
                 Fate::Kept { why } => (Label::Warning, "left to someone else", why.as_str()),

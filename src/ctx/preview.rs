@@ -148,7 +148,7 @@ fn effects(plan: &Plan) -> Text {
             .iter()
             .map(|(name, nodes)| format!("{name} on {}", plural(*nodes, "node")))
             .collect();
-        text.item("- ", format!("runs again: {}", packages.join(", ")));
+        text.item("- ", format!("reruns {}", packages.join(", ")));
     }
     if effects.drains > 0 {
         let mut line = format!(

@@ -10,7 +10,7 @@ use crate::plan::{Plan, Target};
 /// What came of a plan that a command goes on from.
 #[derive(Debug, Clone, Default)]
 pub struct Taken {
-    /// What was sent, or found to be so already.
+    /// What was sent, or found to be unchanged.
     pub begun: Vec<Target>,
     /// What was not done, and why.
     pub failed: Vec<(Target, String)>,

@@ -102,7 +102,7 @@ impl Step {
             if same.is_err() {
                 return match self.change {
                     Change::Delete { .. } | Change::Finalizer { .. } => Rebased::Done,
-                    _ => Rebased::Moved("another object of that name was made since".to_owned()),
+                    _ => Rebased::Moved("the object was recreated (its uid changed)".to_owned()),
                 };
             }
         }

@@ -52,7 +52,7 @@ impl Uncordon {
         let left_for = match holders_on(node) {
             _ if self.forced => Vec::new(),
             Ok(holders) => holders,
-            Err(why) => vec![format!("whoever has put there what cannot be read ({why})")],
+            Err(why) => vec![format!("a holder whose mark cannot be read ({why})")],
         };
         let free = left_for.is_empty().then_some(false);
         let version = lookup(node, "/metadata/resourceVersion").and_then(Value::as_str);

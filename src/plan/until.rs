@@ -72,7 +72,7 @@ impl Until {
             Sign::Uninstalled { package, version } => {
                 format!("{package} {version} is gone from all nodes")
             }
-            Sign::Released(entry) => format!("{} no longer holds {}", entry, self.target),
+            Sign::Released(entry) => format!("finalizer {} is removed from {}", entry, self.target),
         }
     }
 }

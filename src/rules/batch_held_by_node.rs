@@ -98,7 +98,7 @@ fn report(
     if trouble.on_node {
         finding.remedy(
             Grade::B0,
-            "See why it does not get on, and repair it",
+            "See why it makes no progress, and repair it",
             ["node", "status", name],
         );
     }

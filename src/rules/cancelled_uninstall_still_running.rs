@@ -97,6 +97,6 @@ fn outcome(stage: &Stage, execution: Option<&Execution<'_>>) -> &'static str {
             "nothing else happens until its pod has terminated"
         }
         Some(_) => "if it finishes first, the package is installed again from the start",
-        None => "the operator has not taken it back yet",
+        None => "the operator has not cancelled it yet",
     }
 }

@@ -144,7 +144,7 @@ fn remedies(finding: &mut Finding, cluster: &Cluster, execution: &Execution<'_>,
     finding
         .kubectl(
             Grade::B0,
-            "See what is missing or fails, and put it right",
+            "See what is missing or fails, and correct it",
             ["describe", "pod", "-n", execution.namespace(), pod.name()],
         )
         .kubectl(

@@ -66,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::node(&node.name, Some(name)),
                 match owner {
                     None if absence == Absence::Presumed => format!(
-                        "is cordoned for {name}, which the files do not hold: if it is gone, \
+                        "is cordoned for {name}, which is not in the input: if it is gone, \
                          nothing will release the node"
                     ),
                     None => format!(
@@ -91,7 +91,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.severity(Severity::Warning).evidence(
                         "files",
                         "custom resources",
-                        "none in the files given",
+                        "none in the input",
                     );
                 }
                 None => {
@@ -152,7 +152,7 @@ fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, n
         .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
         .evidence(format!("node/{}", node.name), key, "set")
         .evidence(skyhook.reference(), "complete here", "yes");
-    operator_log(finding, cluster, "See what ends the operator's pass");
+    operator_log(finding, cluster, "See what ends the operator's reconcile");
     finding
         .kubectl(Grade::B1, "Uncordon it", ["uncordon", &node.name])
         .caveat("only if nobody else wants it cordoned");

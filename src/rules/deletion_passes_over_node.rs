@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::node(&p.node.name, Some(skyhook.name())).package(p.name),
                 format!(
-                    "deletion of {} passes over the node: package {} is still to be uninstalled, and the operator \
+                    "deletion of {} skips the node: package {} is still to be uninstalled, and the operator \
                      works on nodes in progress only, which are done",
                     skyhook.reference(),
                     p.name
@@ -78,7 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 skyhook.name(),
                 &p.node.name,
                 p.name,
-                "Let the operator take the node up",
+                "Set the node in progress, so that the operator works on it",
             );
             forget(finding, Grade::B4, skyhook.name(), &p.node.name, p.entry)
                 .caveat("uninstall.sh does not run: what the package changed on the host stays");

@@ -89,7 +89,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     skyhook.name(),
                     node,
                     pending.name,
-                    "If it is passed over after the repair, let the operator take the node up",
+                    "If the operator still skips the node after the repair, set the node in progress",
                 );
             }
             forget(finding, Grade::B4, skyhook.name(), node, entry)

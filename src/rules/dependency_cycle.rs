@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let path = format!("{} -> {}", circle.join(" -> "), circle[0]);
             let finding = findings.report(
                 Subject::skyhook(skyhook),
-                format!("packages depend on each other in a circle and never run: {path}"),
+                format!("packages depend on each other in a cycle and never run: {path}"),
             );
             if held.is_empty() || !skyhook.runs() {
                 finding.severity(Severity::Warning);

@@ -83,7 +83,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding
                     .remedy(
                         Grade::B2,
-                        format!("Take the uninstall of {dependency} back"),
+                        format!("Cancel the uninstall of {dependency}"),
                         ["uninstall", skyhook.name(), dependency, "--cancel"],
                     )
                     .caveat("it is then installed on every selected node")
@@ -133,7 +133,7 @@ fn later(findings: &mut Findings, skyhook: &Skyhook, name: &str, dependency: &st
         .evidence("nodes", "complete without it", some_of(nodes))
         .remedy(
             Grade::B2,
-            format!("If it still needs it, take the uninstall of {dependency} back"),
+            format!("If it still needs it, cancel the uninstall of {dependency}"),
             ["uninstall", skyhook.name(), dependency, "--cancel"],
         )
         .caveat("it is then installed on every selected node");

@@ -259,14 +259,17 @@ fn message(
     let package = drain.package;
     let what = match held.keys().next() {
         Some(path) if held.len() == 1 => {
-            format!("disruption budget {path} lets no pod go")
+            format!("PodDisruptionBudget {path} allows no eviction")
         }
-        Some(_) => format!("{} disruption budgets let no pod go", held.len()),
+        Some(_) => format!("{} PodDisruptionBudgets allow no eviction", held.len()),
         None if leaving.len() == 1 => {
-            format!("pod {} was told to go and does not end", leaving[0].path())
+            format!(
+                "pod {} was evicted and does not terminate",
+                leaving[0].path()
+            )
         }
         None if !leaving.is_empty() => {
-            format!("{} pods were told to go and do not end", leaving.len())
+            format!("{} pods were evicted and do not terminate", leaving.len())
         }
         None => refused(noted),
     };

@@ -101,7 +101,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Name the keys of the taints in additionalTolerations",
                 ["edit", &cluster.generation().resource(), skyhook.name()],
             )
-            .caveat("the operator then makes its pods anew");
+            .caveat("the operator then recreates its pods");
     }
 }
 

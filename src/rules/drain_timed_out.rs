@@ -115,7 +115,7 @@ fn report(cluster: &Cluster, finding: &mut Finding, skyhook: &Skyhook, node: &No
     pods_on_node(finding, title, &node.name);
     reset_node(
         finding,
-        "Then reset the node, so that the drain begins anew",
+        "Then reset the node, so that the drain starts again",
         skyhook,
         node,
         on,

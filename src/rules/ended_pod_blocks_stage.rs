@@ -141,7 +141,7 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
             let words = ["describe", "node", execution.node];
             finding.kubectl(
                 Grade::B0,
-                "See what takes up the node; once the cause is gone, the Job gets on by itself",
+                "See what takes up the node; once the cause is gone, the Job continues by itself",
                 words,
             );
         }
@@ -220,7 +220,7 @@ fn again_and_again(
 
 fn rejects(stage: &Stage, package: &str) -> String {
     format!(
-        "the pods for stage {stage} of package {package} are rejected again and again: their job gives up and is made anew"
+        "the pods for stage {stage} of package {package} are rejected again and again: their job gives up and is recreated"
     )
 }
 
@@ -230,7 +230,7 @@ fn close_again(finding: &mut Finding, node: &str, entry: &Entry) {
         .evidence("events", "BackoffLimitExceeded of the job", "more than one")
         .kubectl(
             Grade::B0,
-            "See what takes up the node; once the cause is gone, the next job gets on by itself",
+            "See what takes up the node; once the cause is gone, the next job continues by itself",
             ["describe", "node", node],
         );
 }

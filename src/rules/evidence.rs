@@ -192,10 +192,7 @@ pub fn pods_on_node(finding: &mut Finding, title: &str, node: &str) {
 pub fn no_execution(finding: &mut Finding, cluster: &Cluster, what: &str) {
     let (field, value) = match cluster.absence_of_executions() {
         Absence::Proven => (what, "none"),
-        Absence::Presumed => (
-            what,
-            "none in the files given, which hold no such objects at all",
-        ),
+        Absence::Presumed => (what, "none in the input, which hold no such objects at all"),
         Absence::Unknown => (what, "could not be read"),
     };
     finding.evidence("cluster", field, value);

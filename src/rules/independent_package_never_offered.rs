@@ -4,7 +4,7 @@ use crate::api::{Entry, Skyhook, Stage, Status};
 use crate::cluster::{Absence, Cluster, Node, Phase};
 
 rule! {
-    /// A package without dependencies is passed over for good.
+    /// A package without dependencies is never scheduled.
     ///
     /// # What it means
     ///
@@ -64,7 +64,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(name),
                     format!(
-                        "package {name} is passed over: more packages are complete here than have \
+                        "package {name} is never scheduled: more packages are complete here than have \
                          no dependencies, and this operator then never comes to it"
                     ),
                 );

@@ -29,7 +29,7 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators. It is info where the files given hold no custom resources at all and nothing else is odd.
+    /// All operators. It is info where the input has no custom resources at all and nothing else is odd.
     SKY701 "leftovers-of-deleted-skyhook" Warning needs Skyhooks Nodes, also Pods Jobs
 }
 
@@ -63,7 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::node(&node.name, Some(name)),
                 match (absence, marker) {
                     (Absence::Presumed, _) => {
-                        format!("carries keys of {name}, which the files do not hold")
+                        format!("carries keys of {name}, which is not in the input")
                     }
                     (_, true) => format!(
                         "records packages of {name}, which is gone: their files are still on the host"
@@ -82,7 +82,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             if absence == Absence::Presumed {
                 finding
-                    .evidence("files", "custom resources", "none in the files given")
+                    .evidence("files", "custom resources", "none in the input")
                     .kubectl(
                         Grade::B0,
                         "Make sure that it is gone",

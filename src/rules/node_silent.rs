@@ -66,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
                 false => {
                     format!(
-                        "the node has not been ready for a long time, and {reference} is not done here"
+                        "the node has not been ready for a long time, and {reference} has unfinished work on it"
                     )
                 }
             };

@@ -51,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence("deployments", "that run the operator", "none")
             .kubectl(
                 Grade::B0,
-                "See which managers there are, and install the operator if it is none of them",
+                "List controller deployments; install the operator if it is missing",
                 [
                     "get",
                     "deployments",

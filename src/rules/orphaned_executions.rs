@@ -60,7 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if presumed {
             finding
                 .severity(Severity::Info)
-                .evidence("files", "custom resources", "none in the files given")
+                .evidence("files", "custom resources", "none in the input")
                 .kubectl(
                     Grade::B0,
                     "Make sure that it is gone",

@@ -28,7 +28,7 @@ rule! {
     ///
     /// # Since
     ///
-    /// Operators with explicit uninstall (v0.16.0). It is a warning where the files given hold no custom
+    /// Operators with explicit uninstall (v0.16.0). It is a warning where the input has no custom
     /// resources at all.
     SKY107 "orphaned-uninstall-complete" Error needs Skyhooks Nodes
 }
@@ -51,8 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     subject,
                     match skyhook {
                         None if presumed => format!(
-                            "uninstall of package {} is recorded as finished for {name}, which the files do not \
-                             hold: if it is gone and made again, it first installs the package",
+                            "uninstall of package {} is recorded as finished for {name}, which is not in the input: if it is gone and made again, it first installs the package",
                             entry.name
                         ),
                         None => format!(
@@ -74,7 +73,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.entry(&node.name, entry);
                 if presumed {
                     finding
-                        .evidence("files", "custom resources", "none in the files given")
+                        .evidence("files", "custom resources", "none in the input")
                         .kubectl(
                             Grade::B0,
                             "Make sure that it is gone",

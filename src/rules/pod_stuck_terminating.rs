@@ -59,7 +59,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     execution.stage, execution.package
                 ),
                 None => format!(
-                    "the pod for stage {} of package {} is long overdue to end; its name stays taken",
+                    "the pod for stage {} of package {} is stuck terminating; its name cannot be reused",
                     execution.stage, execution.package
                 ),
             },

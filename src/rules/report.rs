@@ -196,14 +196,14 @@ fn not_held(cluster: &Cluster, source: Source) -> String {
     let generation = cluster.generation();
     match (source, &cluster.only_namespace) {
         (Source::Pods | Source::Workloads, Some(namespace)) => {
-            format!("{source}: the files given hold pods of namespace {namespace} only")
+            format!("{source}: the input has pods of namespace {namespace} only")
         }
-        (Source::Skyhooks, _) => format!("the files given hold no {} objects", generation.kind()),
+        (Source::Skyhooks, _) => format!("the input has no {} objects", generation.kind()),
         (Source::Legacy, _) => {
             let kind = generation.other().kind();
-            format!("the files given hold no {kind} objects")
+            format!("the input has no {kind} objects")
         }
-        _ => format!("the files given hold no {source}"),
+        _ => format!("the input has no {source}"),
     }
 }
 

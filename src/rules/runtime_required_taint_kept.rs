@@ -60,7 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::node(&node.name, None),
                 match presumed {
                     true => {
-                        "carries its runtime-required taint, and the files hold no custom resource that would \
+                        "carries its runtime-required taint, and the input has no custom resource that would \
                          lift it"
                     }
                     false => {
@@ -156,12 +156,12 @@ fn not_lifted(
     let finding = findings.report(
         Subject::node(&node.name, None),
         "keeps its runtime-required taint although every custom resource with runtimeRequired is complete here: \
-         the operator's pass does not get to it",
+         the operator's reconcile does not reach it",
     );
     finding
         .evidence(format!("node/{}", node.name), "taint", spelled)
         .evidence("custom resources", "complete here", some_of(&names));
-    operator_log(finding, cluster, "See what ends the operator's pass");
+    operator_log(finding, cluster, "See what ends the operator's reconcile");
     finding
         .kubectl(
             Grade::B1,

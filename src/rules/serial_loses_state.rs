@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "{} gets nowhere: with spec.serial this operator forgets what it has started",
+                "{} makes no progress: with spec.serial this operator loses the state of what it started",
                 skyhook.reference()
             ),
         );

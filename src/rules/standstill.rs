@@ -63,7 +63,10 @@ pub fn stuck_in_batch(
     Some(Trouble {
         on_node: true,
         ..Trouble::new(
-            format!("does not get on ({} {})", cause.rule.code, cause.rule.name),
+            format!(
+                "makes no progress ({} {})",
+                cause.rule.code, cause.rule.name
+            ),
             cause.severity,
         )
     })
@@ -164,12 +167,12 @@ impl Standstill {
             Some(Trouble::new("has stopped its rollout", Severity::Error))
         } else if let Some(cause) = cause {
             let why = format!(
-                "does not get on there ({} {})",
+                "makes no progress there ({} {})",
                 cause.rule.code, cause.rule.name
             );
             Some(Trouble::new(why, severity))
         } else if let Some(severity) = self.deletions.get(root.name()) {
-            let why = "is being deleted, which does not get on at other nodes";
+            let why = "is being deleted, which makes no progress on other nodes";
             Some(Trouble::new(why, *severity))
         } else {
             held().map(|severity| {

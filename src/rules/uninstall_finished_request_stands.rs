@@ -14,7 +14,7 @@ rule! {
     ///
     /// # How it comes about
     ///
-    /// The operator does not take the request back once it is carried out.
+    /// The operator does not cancel the request once it is carried out.
     ///
     /// # How to confirm
     ///
@@ -23,7 +23,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Take the package out of the spec if it is to stay away, or take the request back if it is wanted.
+    /// Take the package out of the spec if it is to stay away, or cancel the request if it is wanted.
     ///
     /// # Since
     ///
@@ -70,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .remedy(
                 Grade::B2,
-                "If it is wanted, take the request back",
+                "If it is wanted, cancel the request",
                 ["uninstall", skyhook.name(), name, "--cancel"],
             )
             .caveat("the package is then installed on every selected node");

@@ -100,7 +100,7 @@ fn take_back(finding: &mut super::Finding, skyhook: &str, package: &str) {
     finding
         .remedy(
             Grade::B2,
-            "Take the uninstall back",
+            "Cancel the uninstall",
             ["uninstall", skyhook, package, "--cancel"],
         )
         .caveat("the version in the spec is then installed on every selected node");

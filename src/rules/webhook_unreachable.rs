@@ -61,7 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ..Subject::default()
             },
             format!(
-                "every change of a custom resource is turned down: {}, and webhook {} must answer",
+                "every change of a custom resource is rejected: {}, and webhook {} must answer",
                 first.why, first.webhook.name
             ),
         );
@@ -108,9 +108,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .kubectl(
                 Grade::B1,
-                "Let it be ignored",
+                "Set its failurePolicy to Ignore",
                 ["patch", resource, name, "--type=json", "-p", &patch],
             )
-            .caveat("until it is set back to Fail, nothing checks the changes that it is for");
+            .caveat("until it is set back to Fail, changes are not validated");
     }
 }

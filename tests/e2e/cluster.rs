@@ -373,7 +373,7 @@ impl Cluster {
         while !holds() {
             assert!(
                 begun.elapsed() < PATIENCE,
-                "waited in vain: {what}\n{}",
+                "stopped waiting: {what}\n{}",
                 self.told()
             );
             std::thread::sleep(Duration::from_millis(50));

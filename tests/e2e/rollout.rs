@@ -43,7 +43,7 @@ impl Rollout<'_> {
             }
             assert!(
                 begun.elapsed() < PATIENCE,
-                "waited in vain for {}: {}\noperator:\n{}",
+                "timed out waiting for {}: {}\noperator:\n{}",
                 condition.what,
                 view.told(),
                 self.cluster.operator_log(15)

@@ -80,7 +80,7 @@ fn words_of_the_program_need_no_cluster() {
     for (words, expected) in [
         (
             "nod",
-            "node\tLook at nodes, reset them, or keep the operator off them\n:4\n",
+            "node\tInspect nodes, reset them, or make the operator ignore them\n:4\n",
         ),
         (
             "explain migr",

@@ -49,12 +49,9 @@ fn the_objects_that_the_operator_rules_by() {
     assert_eq!(codes(&diagnose(words, &whole)), ["SKY601"]);
     let rule = "--rule deletion-waits-for-erroring-install";
     let report = diagnose(rule, &format!("{}{NODE}{OLD}", operator("v0.20.0")));
-    assert_eq!(
-        why_not(&report),
-        "the files given hold no NodeWright objects"
-    );
+    assert_eq!(why_not(&report), "the input has no NodeWright objects");
     let report = diagnose(rule, &format!("{}{NODE}{NEW}", operator("v0.17.1")));
-    assert_eq!(why_not(&report), "the files given hold no Skyhook objects");
+    assert_eq!(why_not(&report), "the input has no Skyhook objects");
 }
 
 #[test]
@@ -62,7 +59,7 @@ fn the_objects_that_the_operator_migrates_from() {
     for version in ["v0.18.0", "v0.20.3"] {
         let files = format!("{}{NODE}{NEW}", operator(version));
         let report = diagnose("--rule SKY601", &files);
-        assert_eq!(why_not(&report), "the files given hold no Skyhook objects");
+        assert_eq!(why_not(&report), "the input has no Skyhook objects");
     }
     let files = format!("{}{NODE}{NEW}", operator("v0.21.0"));
     assert_eq!(diagnose("--rule SKY601", &files)["verdict"], "healthy");
@@ -88,10 +85,7 @@ status: {{nodePriority: {{node-1: '2026-11-01T10:00:00Z'}}, compartmentStatuses:
 "
     );
     let report = diagnose("--rule SKY305", &files);
-    assert_eq!(
-        why_not(&report),
-        "the files given hold no deployment policies"
-    );
+    assert_eq!(why_not(&report), "the input has no deployment policies");
     let named = files.replace("deploymentPolicy: slow, ", "");
     assert_eq!(diagnose("--rule SKY305", &named)["verdict"], "healthy");
 }
@@ -137,7 +131,7 @@ spec: {{packages: {{driver: {{version: 2.0.1, image: i, uninstall: {{enabled: tr
     );
     for rule in ["SKY103", "SKY104"] {
         let report = diagnose(&format!("--rule {rule}"), &files);
-        assert_eq!(why_not(&report), "the files given hold no events");
+        assert_eq!(why_not(&report), "the input has no events");
         let with = format!("{files}---\napiVersion: v1\nkind: EventList\nitems: []\n");
         let report = diagnose(&format!("--rule {rule}"), &with);
         assert_eq!(report["verdict"], "healthy");
@@ -162,13 +156,13 @@ metadata: {{name: {name}, namespace: {namespace}}}
     let own = format!("{rest}{}", pod("manager", "skyhook"));
     assert_eq!(
         why_not(&diagnose("--rule SKY401", &own)),
-        "pods on nodes that wait to be drained: the files given hold pods of namespace skyhook only"
+        "pods on nodes that wait to be drained: the input has pods of namespace skyhook only"
     );
     assert_eq!(diagnose("--rule SKY202", &own)["verdict"], "healthy");
     let others = format!("{rest}{}{}", pod("web", "shop"), pod("db", "shop"));
     assert_eq!(
         why_not(&diagnose("--rule SKY202", &others)),
-        "package pods: the files given hold pods of namespace shop only"
+        "package pods: the input has pods of namespace shop only"
     );
     let all = format!("{own}{}", pod("web", "shop"));
     for rule in ["SKY202", "SKY401"] {
@@ -218,17 +212,17 @@ fn webhooks_that_may_turn_every_change_down() {
     let rule = "--rule SKY505";
     let base = format!("{}{NODE}{OLD}", operator("v0.17.0"));
     for (also, why) in [
-        (String::new(), "the files given hold no admission webhooks"),
+        (String::new(), "the input has no admission webhooks"),
         (
             format!("{WEBHOOK}{SERVICE}"),
-            "admission webhooks: the files given hold no endpoint slices, which say what answers them",
+            "admission webhooks: the input has no endpoint slices, which say what answers them",
         ),
         (
             format!(
                 "{WEBHOOK}{}",
                 slice(true).replace("name: hook", "name: other")
             ),
-            "admission webhooks: the files given do not hold the service skyhook/hook, which answers one of them",
+            "admission webhooks: the input does not have the service skyhook/hook, which answers one of them",
         ),
     ] {
         let report = diagnose(rule, &format!("{base}{also}"));

@@ -71,7 +71,7 @@ fn nothing_found_is_an_empty_array_and_no_error() {
         (ran.stdout.as_str(), ran.stderr.as_str(), ran.code),
         (
             "[]\n",
-            "gpu-tune has nothing on these nodes, and wants nothing there.\n",
+            "gpu-tune does not select these nodes and has no state on them.\n",
             Some(0)
         )
     );

@@ -5,11 +5,11 @@ use std::process::Command;
 use crate::support::stage::Stage;
 use crate::support::terminal::Terminal;
 
-const YES_NO: &str = "Go ahead? [y/N] ";
+const YES_NO: &str = "Proceed? [y/N] ";
 
 /// A reset after which a node reboots.
 const REBOOTS: &str = "reset gpu-tune --node node-2 --no-pause";
-const NAME_AND_NODES: &str = "To go ahead, type the name and the number of nodes (1): gpu-tune 1: ";
+const NAME_AND_NODES: &str = "To confirm, type the name and the number of nodes (1): gpu-tune 1: ";
 
 /// What hides the cursor or paints over lines has to be taken back by whatever ends the question.
 fn is_plain(said: &str) {

@@ -356,7 +356,7 @@ fn what_one_may_not_do_is_said_before_anything_is_done() {
     let ran = teardown(&stage, "--confirm");
     assert_eq!(ran.code, Some(1), "{}", ran.transcript());
     assert!(
-        ran.stderr.contains("you may not delete"),
+        ran.stderr.contains("missing permission: delete"),
         "{}",
         ran.transcript()
     );

@@ -148,7 +148,7 @@ impl Store {
         match self.ids()?.is_empty() {
             true => anyhow::bail!("nothing to undo: no journal in {folder}"),
             false => anyhow::bail!(
-                "nothing to undo: all that the journals in {folder} tell of is taken back, or has changed nothing{unreadable}; see: kubectl skyhook journal list"
+                "nothing to undo: every command in the journals of {folder} is undone already, or changed nothing{unreadable}; see: kubectl skyhook journal list"
             ),
         }
     }

@@ -18,7 +18,7 @@ use crate::view::OutputFormat;
 /// As good as for ever.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Write all that diagnosing takes into one file
+/// Collect everything that a diagnosis reads into one file
 ///
 /// The file is for somebody without access to the cluster: with --from, `diagnose stuck`, `status`, `package status` and
 /// `leftovers` say of it what they would have said of the cluster. It is a .tar.gz of nodes, custom resources and their

@@ -13,7 +13,7 @@ use crate::program::Program;
 /// What makes a file of that name a command.
 const EXTENSION: &str = if cfg!(unix) { "" } else { ".cmd" };
 
-/// Make kubectl complete this plugin's words, live
+/// Enable shell completion through kubectl
 ///
 /// Puts the name that kubectl asks, kubectl_complete-skyhook, next to the plugin: a link to it, or on Windows a batch
 /// file. Nothing is changed in the shell: completion works where that of kubectl works, from version 1.26 on. Once is
@@ -35,7 +35,7 @@ pub struct Install {
     nodewright: bool,
 }
 
-/// Take away what `completion install` put there
+/// Remove what `completion install` installed
 ///
 /// Removes the names that kubectl asks, and the name kubectl-nodewright if it leads to this plugin. Whatever is not ours
 /// is left alone. A package manager that removes the plugin does not know of these names, so this goes first.

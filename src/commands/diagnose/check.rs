@@ -14,7 +14,7 @@ use crate::ctx::{Ctx, interrupt};
 use crate::error::{Exit, Result};
 use crate::rules::{Rule, Scope};
 
-/// Look whether the installation itself is sound
+/// Check the installation of the operator itself
 ///
 /// Goes from the outside to the inside: the API server, the definitions of the kinds, the operator and who leads, what
 /// you may read, the admission webhooks and their certificates, versions that do not go together, settings and sizes

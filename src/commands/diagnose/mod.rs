@@ -8,7 +8,7 @@ use crate::commands::shared::command::{CommandInfo, Run, group};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 
-/// Say what is stuck, why, and what to type next
+/// Find what is stuck, why, and how to fix it
 ///
 /// Without a word this is `diagnose stuck`.
 #[derive(Debug, clap::Args)]

@@ -15,7 +15,7 @@ use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::rules::{self, Scope, reason};
 
-/// Say why a node is not done
+/// Explain why a node is not complete
 ///
 /// Goes through the custom resources that select the node, in the order in which they run, and says of each and of its
 /// packages where it stands: done, at work, failing, or what it waits for. Where nothing is wrong it says so, with the
@@ -65,7 +65,7 @@ fn withheld(cluster: &Cluster) -> Vec<String> {
     let why = |source: Source| match cluster.source(source) {
         Read::Unreadable(why) => Some(format!("{source}: {why}")),
         Read::NotAsked if source == Source::Skyhooks => {
-            Some(format!("{source}: the files given hold none"))
+            Some(format!("{source}: the input has none"))
         }
         Read::Ok(_) | Read::NotAsked => None,
     };

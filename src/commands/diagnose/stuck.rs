@@ -9,7 +9,7 @@ use crate::error::{Exit, Result};
 use crate::rules::reason::LINES;
 use crate::rules::{self, Report, Scope, Severity};
 
-/// Say what is stuck, why, and what to type next
+/// Find what is stuck, why, and how to fix it
 ///
 /// Runs every rule over the cluster: the verdict first, then each finding with its evidence and the ways out,
 /// mildest first. What could not be read is said, and then the verdict is not "healthy".

@@ -9,7 +9,7 @@ pub mod strip;
 use crate::commands::shared::command::group;
 
 group! {
-    /// Look at a deletion that does not end, or end it by force
+    /// Inspect a deletion that does not end, or force it
     Command {
         Status(status::Args),
         Strip(strip::Args),

@@ -20,7 +20,7 @@ use crate::plan::{
 
 mod residue;
 
-/// Remove our finalizer, and clean up as the operator would
+/// Force-remove the operator's finalizer, and clean up nodes
 ///
 /// Removes the operator's own finalizer from a custom resource that is being deleted, and no other one. Then every
 /// node that carries its keys is cleaned, whether it is selected or not: status, drain and cordon marks, the label
@@ -112,7 +112,7 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
     let skyhook = cluster.skyhook(&args.name);
     if skyhook.is_none() && cluster.skyhooks.absence() == Absence::Presumed {
         return Err(Error::failed(format!(
-            "the files given hold no {} objects",
+            "the input has no {} objects",
             cluster.generation().kind()
         )));
     }

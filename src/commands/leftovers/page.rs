@@ -199,13 +199,13 @@ impl View for Leftovers<'_> {
             let nodes = plural(self.cluster.nodes.items().len(), "node");
             if !closed.is_empty() {
                 text.append(closed);
-                return text.line(text::dim(format!("{nodes} looked at."))).clone();
+                return text.line(text::dim(format!("Checked {nodes}."))).clone();
             }
             text.line(match self.unread {
                 true => text::warning("Nothing found, but not everything could be read"),
                 false => text::good("Nothing is left of custom resources that are gone"),
             });
-            return text.line(text::dim(format!("{nodes} looked at."))).clone();
+            return text.line(text::dim(format!("Checked {nodes}."))).clone();
         }
         let mut rows: Vec<(&Leftover<'_>, String, Vec<String>)> = Vec::new();
         for one in &self.left {

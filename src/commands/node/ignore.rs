@@ -12,7 +12,7 @@ use crate::plan::build::effects;
 use crate::plan::{Change, Edit, Metadata, Plan, Stage, Step, Target};
 use crate::view::{NodeSet, plural};
 
-/// Keep the operator off nodes
+/// Make the operator ignore nodes
 ///
 /// Concerns every custom resource. Nothing new is started on the nodes; what runs goes on to the end of its stage.
 /// With an operator before v0.20, an ignored node that is part of a batch at work holds that batch up.
@@ -24,7 +24,7 @@ pub struct Ignore {
     with: Words,
 }
 
-/// Let the operator work on nodes again
+/// Make the operator work on ignored nodes again
 ///
 /// Also removes the label of the older generation, which the operator might adopt again, and values that
 /// mean nothing.

@@ -13,7 +13,7 @@ use crate::plan::build::batches;
 use crate::plan::{Change, Plan, Stage, Step, Target};
 use crate::view::plural;
 
-/// Take nodes out of the current batch
+/// Remove nodes from the current batch
 ///
 /// The operator finishes the nodes of a batch before it forms the next one. Without the node the next batch forms at
 /// once. What is installed on the node stays as it is, and the node may be chosen again later.

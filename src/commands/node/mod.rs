@@ -11,7 +11,7 @@ pub mod status;
 use crate::commands::shared::command::group;
 
 group! {
-    /// Look at nodes, reset them, or keep the operator off them
+    /// Inspect nodes, reset them, or make the operator ignore them
     Command {
         Status(status::Args),
         List(list::Args),

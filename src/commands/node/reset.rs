@@ -11,7 +11,7 @@ use crate::commands::shared::selection;
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Exit, Result};
 
-/// Make packages run again on nodes
+/// Reset package state on nodes, so that packages rerun
 ///
 /// The same as `reset NAME --node …`: everything that the custom resource left on the nodes is removed, in one
 /// patch a node. The state of the rollout's batches is left alone.

@@ -8,7 +8,7 @@ pub mod status;
 use crate::commands::shared::command::group;
 
 group! {
-    /// Look at packages, read their logs, or run them again
+    /// Inspect packages, read their logs, or rerun them
     Command {
         Status(status::Args),
         Logs(logs::Args),

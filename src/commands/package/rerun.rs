@@ -16,7 +16,7 @@ use crate::plan::build::{effects, hold, node};
 use crate::plan::{Change, Grade, Plan, Stage as PlanStage, Step, Target};
 use crate::view::{NodeSet, plural};
 
-/// Run a package again
+/// Rerun a package
 ///
 /// Without a stage its entry is removed, and it runs from apply on. Packages that depend on it stay complete.
 ///
@@ -262,7 +262,7 @@ fn warn_of_running(
     }
     if !running.is_empty() && stage.is_some() {
         plan.consequences.warn(format!(
-            "this stage runs there already and goes on as it is: {}; delete the pod for a fresh start",
+            "this stage is already running and will not restart: {}; delete the pod for a fresh start",
             running.join(", ")
         ));
     }

@@ -14,7 +14,7 @@ use crate::error::{Exit, Result};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{Table, View, cells, count, plural};
 
-/// Show where packages stand on each node
+/// Show the state of packages on each node
 ///
 /// Lists what the operator has recorded on the nodes, and the packages of the spec that it has not begun there. A
 /// package is complete once it has reached its last stage, not before. Without a PACKAGE all are listed. States
@@ -57,7 +57,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let status = view(&cluster, args)?;
     match status.rows.as_slice() {
         [] => ctx.note(format!(
-            "{} has nothing on these nodes, and wants nothing there.",
+            "{} does not select these nodes and has no state on them.",
             args.of.skyhook
         )),
         _ => ctx.note(status.summary()),

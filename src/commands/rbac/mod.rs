@@ -14,7 +14,7 @@ use crate::commands::shared::command::{CommandInfo, command};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 
-/// Print the least rights that commands take, as ClusterRoles
+/// Print the minimal RBAC that commands require, as ClusterRoles
 ///
 /// A manifest for `kubectl apply -f -`, of exactly what the commands read and change, in both API groups. Without
 /// --for there are two roles: kubectl-skyhook-viewer for all commands that only look, and kubectl-skyhook-operator for

@@ -83,7 +83,7 @@ pub fn warn_of_hold(cluster: &Cluster, effects: &mut Consequences) {
 }
 
 /// Refuses to start work while a pod that the older operator started may still run for the custom resource: the
-/// operator does not count it, and two would work on one host.
+/// operator does not count it, and two operators would modify the same host.
 ///
 /// # Errors
 ///

@@ -288,7 +288,11 @@ impl<'a> Making<'a> {
             skyhook.metadata.uid.as_deref(),
         );
         let change = Change::Status(batches::reset(skyhook)?);
-        let step = Step::new(target, change, "the rollout's batches start anew");
+        let step = Step::new(
+            target,
+            change,
+            "the rollout's batches start again from the first",
+        );
         Some(Stage::of(vec![step.may_be_gone()]))
     }
 

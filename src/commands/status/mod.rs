@@ -12,7 +12,7 @@ use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::rules::{self, Scope};
 
-/// Show how far each custom resource has got, on one page
+/// Show the progress of each custom resource, on one page
 ///
 /// For each: the operator's status, its nodes by status, its packages by stage, the batches of its rollout, and
 /// whether `diagnose stuck` has something to say about it. The operator's version and the API that it acts on stand

@@ -142,7 +142,7 @@ impl Operator {
         let unknown_because = match (version, cluster.source(Source::Operator)) {
             (Some(_), _) => None,
             (None, Read::Unreadable(why)) => Some(why.to_string()),
-            (None, Read::NotAsked) => Some("the files given hold no Deployments".to_owned()),
+            (None, Read::NotAsked) => Some("the input has no Deployments".to_owned()),
             (None, Read::Ok(_)) => Some("no Deployment runs the operator".to_owned()),
         };
         Operator {

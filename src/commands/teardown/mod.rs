@@ -22,7 +22,7 @@ use crate::error::{Error, Exit, Result};
 use crate::rules::Scope;
 use crate::view::{count, duration_text};
 
-/// Remove every custom resource, in order, before the operator goes
+/// Delete all custom resources in order, before the operator is uninstalled
 ///
 /// Says first what would hang and why, what the deletions set off on nodes, and what they leave on hosts; with
 /// --dry-run that is all, and the exit code is 2 if something would hang. Then it deletes wave by wave, later
@@ -153,10 +153,7 @@ fn tell(ctx: &mut Ctx, args: &Args, page: &Page<'_>) {
                 ));
             }
             if untouched > 0 {
-                ctx.note(format!(
-                    "{} not begun: nothing was asked for there.",
-                    count(untouched)
-                ));
+                ctx.note(format!("{} not started; left unchanged.", count(untouched)));
             }
         }
         Ended::TimedOut => ctx.error(&Error::failed(format!(

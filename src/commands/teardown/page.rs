@@ -192,7 +192,7 @@ impl Page<'_> {
                 Standing::Failed(why) => (Label::Error, why.clone(), None),
                 Standing::MadeAgain => (
                     Label::Error,
-                    "somebody makes it again, such as a GitOps controller".to_owned(),
+                    "it is being recreated, for example by a GitOps controller".to_owned(),
                     None,
                 ),
                 Standing::Stalled(all) => {

@@ -151,7 +151,7 @@ pub fn unread(cluster: &Cluster) -> Vec<String> {
             // Without the API there is nothing of it to read.
             Read::NotAsked if cluster.ruling.served.is_empty() => None,
             Read::NotAsked => Some(match cluster.may_leave_out() {
-                true => format!("the files given hold no {source}"),
+                true => format!("the input has no {source}"),
                 false => format!("{source} were not read"),
             }),
         })

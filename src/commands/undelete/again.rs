@@ -261,7 +261,7 @@ impl<'a> Again<'a> {
                 "packages that were not complete, or whose uninstall had begun, run on the nodes counted",
             );
         }
-        effects.warn("its uid, status and batch state begin anew");
+        effects.warn("its uid, status and batch state are not preserved");
         let policy = &skyhook.spec.deployment_policy;
         let policies = cluster.policies.items();
         if !policy.is_empty()

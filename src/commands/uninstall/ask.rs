@@ -323,7 +323,7 @@ fn at_rest(skyhook: &Skyhook, plan: &mut Plan) {
         plan.consequences.warn(warning);
     }
     if !plan.is_empty() {
-        let note = "the operator's webhook has the last word; --dry-run=server asks it";
+        let note = "the operator's webhook may still reject this; check with --dry-run=server";
         plan.consequences.notes.push(note.to_owned());
     }
 }

@@ -30,7 +30,7 @@ impl Told<'_> {
                 nodes(survey.ready.iter().copied()),
                 match survey.ready.len() {
                     1 => "",
-                    _ => ", on all of them at once, whatever the budget",
+                    _ => ", on all nodes at once, ignoring the interruption budget",
                 }
             ));
         }
@@ -174,7 +174,7 @@ impl Told<'_> {
         }
         if !reset.is_empty() {
             effects.notes.push(format!(
-                "the uninstall is broken off on {}; {name} is installed there again from its first stage",
+                "the uninstall is aborted on {}; {name} is installed there again from its first stage",
                 nodes(reset.iter().copied())
             ));
         }

@@ -83,7 +83,7 @@ impl Progress {
                 spec.version
             )),
             Some(spec) if !spec.uninstall().apply && !skyhook.deleting() => {
-                Some(format!("the uninstall of {name} was taken back"))
+                Some(format!("the uninstall of {name} was cancelled"))
             }
             Some(_) => None,
         }

@@ -19,7 +19,7 @@ use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::age;
 
-/// Show how far an uninstall has got on each node
+/// Show the progress of an uninstall on each node
 ///
 /// Lists the packages whose uninstall is asked for or under way, by `uninstall.apply` or by the deletion of the
 /// custom resource, on every node that is selected or still carries them. The operator keeps no record of what it
@@ -247,7 +247,7 @@ impl<'a> Of<'a> {
             (None, Uninstall::NotBegun) if !placement.selected => {
                 "the node is no longer selected".to_owned()
             }
-            (Some(e), _) => format!("taken back, but {} still runs", e.reference()),
+            (Some(e), _) => format!("cancelled, but {} still runs", e.reference()),
             (None, Uninstall::NotBegun) if placement.phase == Phase::Failing => {
                 format!("stage {} fails", entry.stage)
             }

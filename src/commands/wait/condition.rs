@@ -219,7 +219,7 @@ fn uninstalled(
             ),
             (Some(_), Some(package)) if !asked(package) && !under_way => Standing::Never(
                 format!(
-                    "nobody asks for the uninstall of {package}, which is on {}",
+                    "no uninstall of {package} is requested; it is on {}",
                     plural(left, "node")
                 ),
                 Some(format!("kubectl skyhook uninstall {name} {package}")),

@@ -19,7 +19,7 @@ use crate::error::{Error, Exit, Result};
 use crate::rules::Scope;
 use crate::view::duration_text;
 
-/// Wait until custom resources have got somewhere
+/// Wait for a condition on custom resources
 ///
 /// Waits for all of them, or with --for=erroring for the first. It ends with exit code 2, and says why, as soon as
 /// the rules find, twice in a row, that something is blocked until somebody acts; with 5 when the time is up. It
@@ -70,8 +70,10 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let needs = needs();
     if !ctx.global().reading.from.is_empty() {
-        return Err(Error::usage("files do not change; wait needs a cluster")
-            .hint("kubectl skyhook status --from PATH"));
+        return Err(
+            Error::usage("wait requires a cluster; --from is not supported")
+                .hint("kubectl skyhook status --from PATH"),
+        );
     }
     let cluster = ctx.load(&needs).await?;
     let names = args.subjects(&cluster)?;

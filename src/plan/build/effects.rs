@@ -45,7 +45,7 @@ impl<'a> Reruns<'a> {
             interrupts(&kinds, &mut effects);
         }
         if !effects.reruns.is_empty() {
-            let done = "what packages do to the host when they run again";
+            let done = "host changes made by rerunning packages";
             effects.cannot_be_undone.push(done.to_owned());
         }
         ignored_nodes(&ignored, &mut effects);

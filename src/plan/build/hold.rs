@@ -80,7 +80,7 @@ pub fn end_failing(
             n => format!(" and {} more", n - 1),
         };
         plan.consequences.warn(format!(
-            "{first}{more} still runs: once it ends, the operator records it again, and nothing runs anew; wait for it first"
+            "{first}{more} still runs: once it ends, the operator records it again, and nothing reruns; wait for it first"
         ));
     }
     if failing.is_empty() {
@@ -163,10 +163,9 @@ pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
     let reference = skyhook.reference();
     consequences.warn(match skyhook.generation().map(Generation::executor) {
         Some(Executor::Job) => format!(
-            "{reference} is paused meanwhile: what runs on any node is stopped and starts again; --no-pause goes \
-             ahead without"
+            "{reference} is paused while changes apply: what runs on any node is stopped and starts again; --no-pause skips this"
         ),
-        _ => format!("{reference} is paused meanwhile; --no-pause goes ahead without"),
+        _ => format!("{reference} is paused while changes apply; --no-pause skips this"),
     });
     let others = failed_elsewhere(cluster, skyhook, &stages);
     if !others.is_empty() {

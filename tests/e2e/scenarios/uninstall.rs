@@ -175,7 +175,7 @@ pub fn cancelled_in_progress(cluster: &Cluster) {
     let shown = ends(cluster, "uninstall gpu driver --cancel --dry-run", 0).stdout;
     tells(
         &shown,
-        "the uninstall is broken off on node-2; driver is installed there again",
+        "the uninstall is aborted on node-2; driver is installed there again",
     );
     tells(
         &shown,

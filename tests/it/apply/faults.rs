@@ -131,7 +131,7 @@ async fn an_object_that_is_gone_or_made_anew_is_not_touched() {
         outcome.fates,
         [[
             skipped("it no longer exists"),
-            skipped("another object of that name was made since"),
+            skipped("the object was recreated (its uid changed)"),
         ]]
     );
 }
@@ -162,7 +162,7 @@ async fn an_object_that_never_rests_is_left_alone_after_a_few_tries() {
         None
     });
     let (outcome, _) = carry_out(&server, &plan_of(&names), &options()).await;
-    let why = "it keeps changing; pause it first, or try again".to_owned();
+    let why = "repeated conflicts; pause it first, or try again".to_owned();
     assert_eq!(outcome.fates, [[Fate::Skipped { why }]]);
 }
 
@@ -216,7 +216,7 @@ async fn what_a_gateway_gave_up_on_may_have_been_done() {
             first.then_some(Fault::DoneBut(code))
         });
         let (outcome, _) = carry_out(&server, &plan_of(&names), &options()).await;
-        // `undo` takes back what was applied, and leaves alone what was so already.
+        // `undo` takes back what was applied, and leaves alone what was unchanged.
         assert_eq!(outcome.fates, [[Fate::Applied]], "{code}");
         assert_eq!(server.writes()[&path(&names[0])], 1, "{code}");
     }

@@ -171,7 +171,7 @@ fn a_dump_of_cluster_info_is_read() {
     assert_ne!(report["verdict"], "healthy", "{report:#}");
     let unchecked = report["notChecked"].to_string();
     assert!(
-        unchecked.contains("the files given hold no Skyhook objects"),
+        unchecked.contains("the input has no Skyhook objects"),
         "{unchecked}"
     );
     assert!(

@@ -75,7 +75,7 @@ fn kubectl_asks_us() {
         (vec!["reset", "second", "--package", ""], "top\t3.0.0\n:4\n"),
         (
             vec!["completion", "ins"],
-            "install\tMake kubectl complete this plugin's words, live\n:4\n",
+            "install\tEnable shell completion through kubectl\n:4\n",
         ),
     ] {
         let mut kubectl = here.command("kubectl");

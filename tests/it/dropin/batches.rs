@@ -123,7 +123,7 @@ fn b6_compartments_come_in_order_and_errors_say_it_once() {
         said(&ran),
         (
             "",
-            "error: Skyhook \"nope\" not found\nhint: there is gpu\n",
+            "error: Skyhook \"nope\" not found\nhint: existing: gpu\n",
             Some(1)
         )
     );

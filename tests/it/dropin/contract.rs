@@ -211,7 +211,7 @@ fn marks_are_true_or_gone() {
     ] {
         site.done(&format!("{set} gpu --confirm"));
         assert_eq!(site.noted(key), json!("true"));
-        // What is so already is no error.
+        // What is unchanged is no error.
         site.done(&format!("{set} gpu --confirm"));
         site.done(&format!("{remove} gpu --confirm"));
         assert_eq!(site.noted(key), Value::Null);
@@ -245,7 +245,7 @@ fn a_missing_object_is_an_error_where_it_always_was() {
             said(&ran),
             (
                 "",
-                "error: Skyhook \"nope\" not found\nhint: there is gpu\n",
+                "error: Skyhook \"nope\" not found\nhint: existing: gpu\n",
                 Some(1)
             ),
             "{words}"

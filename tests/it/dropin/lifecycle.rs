@@ -93,22 +93,22 @@ fn v5_what_a_role_does_not_grant_is_said_before_anything_is_written() {
         (
             "PATCH nodes",
             "reset gpu -y",
-            "you may not patch nodes; nothing was changed",
+            "missing permission: patch nodes; nothing was changed",
         ),
         (
             "PATCH skyhooks/status",
             "reset gpu -y",
-            "you may not patch skyhooks/status.skyhook.nvidia.com; nothing was changed",
+            "missing permission: patch skyhooks/status.skyhook.nvidia.com; nothing was changed",
         ),
         (
             "PATCH nodes",
             "node ignore node-1 -y",
-            "you may not patch nodes; nothing was changed",
+            "missing permission: patch nodes; nothing was changed",
         ),
         (
             "PATCH nodes",
             "package rerun driver --skyhook gpu --node node-1 -y",
-            "you may not patch nodes; nothing was changed",
+            "missing permission: patch nodes; nothing was changed",
         ),
     ] {
         let site = Site::complete(&["node-1"]);

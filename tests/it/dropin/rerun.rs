@@ -106,7 +106,7 @@ fn p4_a_pod_that_goes_on_with_the_stage_is_named() {
     let ran = site.answer("package rerun a --skyhook gpu --node node-1 --stage apply --dry-run");
     assert!(
         ran.stdout
-            .contains("this stage runs there already and goes on as it is: pod/gpu-a on node-1"),
+            .contains("this stage is already running and will not restart: pod/gpu-a on node-1"),
         "{}",
         ran.transcript()
     );

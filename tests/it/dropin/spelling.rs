@@ -162,7 +162,7 @@ fn a_name_after_two_dashes_is_a_name() {
         said(&ran),
         (
             "",
-            "error: Skyhook \"--confirm\" not found\nhint: there is gpu\n",
+            "error: Skyhook \"--confirm\" not found\nhint: existing: gpu\n",
             Some(1)
         )
     );

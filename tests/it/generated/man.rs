@@ -1,4 +1,4 @@
-//! Manual pages: one for the program, one for each command, and one for exit codes, files and variables.
+//! Manual pages: one for the program, one for each command, and one for exit codes, files, variables and terms.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use kubectl_skyhook::program::Program;
 use kubectl_skyhook::rules;
 
 const NAME: &str = "kubectl-skyhook";
-/// The page of exit codes, files and variables.
+/// The page of exit codes, files, variables and terms.
 const BESIDES: &str = "kubectl-skyhook(7)";
 /// What an apostrophe is, for formatters of all ages; the renderer counts on it.
 const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
@@ -168,11 +168,12 @@ fn besides() -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!(
         "{PREAMBLE}.TH {title} 7 \"\" \"{NAME} {version}\" kubectl\n\
-         .SH NAME\n{} \\- exit codes, files and environment variables\n{}{}{}{}",
+         .SH NAME\n{} \\- exit codes, files, environment variables and terms\n{}{}{}{}{}",
         escaped(NAME),
         exit_status(),
         files(),
         environment(),
+        glossary(),
         see_also(&[NAME.to_owned()]),
     )
 }
@@ -255,6 +256,16 @@ fn environment() -> String {
     ];
     let variables = variables.map(|(name, meaning)| item(name, "", meaning));
     format!(".SH ENVIRONMENT\n{}", variables.concat())
+}
+
+/// The list of `docs/glossary.md`.
+fn glossary() -> String {
+    let text = include_str!("../../../docs/glossary.md");
+    let terms = text.split("\n- **").skip(1).map(|entry| {
+        let (name, meaning) = entry.split_once("**: ").expect("a term and what it means");
+        item(name, "", &meaning.split_whitespace().collect::<Vec<_>>().join(" "))
+    });
+    format!(".SH GLOSSARY\n{}", terms.collect::<String>())
 }
 
 fn see_also(names: &[String]) -> String {

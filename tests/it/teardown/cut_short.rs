@@ -57,7 +57,7 @@ fn an_interrupt_leaves_the_later_waves_alone() {
     assert_eq!(stage.writes().len(), 1);
     for words in [
         "1 being deleted, which cannot be taken back",
-        "2 not begun: nothing was asked for there",
+        "2 not started; left unchanged",
         "To go on: kubectl skyhook teardown",
     ] {
         assert!(ran.stderr.contains(words), "{}", ran.transcript());

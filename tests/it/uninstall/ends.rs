@@ -86,7 +86,7 @@ fn time_runs_out() {
     assert_eq!(
         ran.stdout,
         "uninstall driver of gpu, and wait: 1 changed\n\
-         waited in vain until driver 1.0.0 is gone from all nodes\n\
+         timed out waiting until driver 1.0.0 is gone from all nodes\n\
          driver 1.0.0: 0 of 2 nodes done: not begun on node-[1-2]; its uninstall goes on in the cluster, as far as it \
          can\n"
     );
@@ -126,7 +126,7 @@ fn someone_takes_it_back() {
     assert_eq!(ran.code, Some(1), "{}", ran.transcript());
     assert!(
         ran.stdout
-            .contains("waited in vain: the uninstall of driver was taken back"),
+            .contains("stopped waiting: the uninstall of driver was cancelled"),
         "{}",
         ran.stdout
     );

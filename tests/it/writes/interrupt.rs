@@ -142,7 +142,7 @@ fn an_interrupt_at_any_moment_can_be_taken_back() {
             "{moment}"
         );
         assert!(!wide.paused(), "{moment}");
-        let next = "the same command again does the rest; to undo: kubectl skyhook undo ";
+        let next = "rerun the command to complete the rest; to undo: kubectl skyhook undo ";
         assert_eq!(ran.stdout.contains(next), in_time && !put_back, "{moment}");
         let undone = wide.run("undo --confirm --max-parallel 4", &Child::default());
         assert_eq!(undone.code, Some(0), "{moment}{}", undone.transcript());

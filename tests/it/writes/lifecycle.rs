@@ -35,7 +35,7 @@ fn pause_and_resume_disable_and_enable() {
     );
     expect(&stage.run("enable gpu-tune -y"), 0);
     assert_eq!(value("disable"), Value::Null);
-    // What is so already is no error.
+    // What is unchanged is no error.
     expect(&stage.run("enable gpu-tune"), 0);
     let typo = stage.run("pause gpu-tone --confirm");
     expect(&typo, 1);

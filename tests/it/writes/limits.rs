@@ -60,10 +60,7 @@ fn files_are_no_server_to_ask() {
         expect(&ran, 64);
         assert_eq!(
             (ran.stdout.as_str(), ran.stderr.as_str()),
-            (
-                "",
-                "error: --dry-run=server asks the server, and files are no server\n"
-            )
+            ("", "error: --dry-run=server cannot be used with --from\n")
         );
     }
 }

@@ -135,7 +135,7 @@ fn work_is_not_started_under_a_hold() {
         assert_eq!(held.noted(stop), json!("true"));
         expect(&held.run(&format!("{go} gpu --force -y")), 0);
         assert_eq!(held.noted(stop), Value::Null);
-        // What is so already is no error.
+        // What is unchanged is no error.
         expect(&held.run(&format!("{go} gpu")), 0);
     }
 }

@@ -54,7 +54,7 @@ fn what_one_may_not_do_is_said_before_anything_is_done() {
     expect(&ran, 1);
     assert!(
         ran.stderr
-            .contains("error: you may not patch nodes; nothing was changed"),
+            .contains("error: missing permission: patch nodes; nothing was changed"),
         "{}",
         ran.transcript()
     );
@@ -92,7 +92,7 @@ fn a_plan_is_kept_in_a_file_and_carried_out_later() {
     let again = stage.run(&format!("apply-plan {path} --confirm"));
     expect(&again, 0);
     assert!(
-        again.stdout.contains("1 so already"),
+        again.stdout.contains("1 unchanged"),
         "{}",
         again.transcript()
     );

@@ -238,8 +238,8 @@ fn another_answer_on_a_terminal_changes_nothing() {
     for command in COMMANDS {
         let prepared = command.stage();
         let question = match command.grade {
-            B3 | B4 => "To go ahead, type the name",
-            _ => "Go ahead? [y/N] ",
+            B3 | B4 => "To confirm, type the name",
+            _ => "Proceed? [y/N] ",
         };
         let asked = Terminal::of(&prepared.stage, &prepared.words, question);
         let (said, code) = asked.answer(b"no\n");

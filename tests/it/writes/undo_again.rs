@@ -34,7 +34,7 @@ fn an_undo_that_did_nothing_does_not_make_the_next_one_take_back_an_older_comman
         let ran = stage.run("undo --confirm");
         expect(&ran, 3);
         for said in [
-            "The newest command still in force: reset gpu-tune on 1 node",
+            "Most recent command not yet undone: reset gpu-tune on 1 node",
             "nothing of \"reset gpu-tune on 1 node\" can be taken back",
             "node/node-2 (",
             "nothing was changed",
@@ -123,7 +123,7 @@ fn a_rehearsal_looks_at_the_cluster() {
     expect(&stage.run("undo --confirm"), 1);
 }
 
-/// Somebody has taken it back by hand: that is so already, and the next undo goes on to the command before.
+/// Somebody has taken it back by hand: that is unchanged, and the next undo goes on to the command before.
 #[test]
 fn what_was_taken_back_by_hand_is_in_force_no_more() {
     let stage = Stage::of("complete");
@@ -137,7 +137,7 @@ fn what_was_taken_back_by_hand_is_in_force_no_more() {
     stage.fake.load(cr);
     let ran = stage.run("undo --confirm");
     expect(&ran, 0);
-    assert!(ran.stdout.contains("1 so already"), "{}", ran.transcript());
+    assert!(ran.stdout.contains("1 unchanged"), "{}", ran.transcript());
     assert_eq!(stage.noted("disable"), json!("true"));
     expect(&stage.run("undo --confirm"), 0);
     assert_eq!(stage.noted("disable"), Value::Null);

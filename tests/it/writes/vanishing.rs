@@ -22,8 +22,7 @@ fn a_reset_whose_custom_resource_goes_meanwhile_is_done_and_says_so() {
         "{}",
         ran.transcript()
     );
-    let warning = "warning: skyhook/gpu-tune was deleted meanwhile, so this was left out: the rollout's batches start \
-                   anew\n";
+    let warning = "warning: skyhook/gpu-tune was deleted in the meantime; skipped: the rollout's batches start again from the first\n";
     assert!(ran.stderr.contains(warning), "{}", ran.transcript());
     for node in ["node-1", "node-2", "node-3"] {
         assert_eq!(stage.keys(node), [""; 0]);
@@ -52,8 +51,9 @@ fn neither_is_its_pause_missed() {
     });
     assert_eq!(ran.json()["counts"], counts);
     assert!(
-        ran.stderr
-            .contains("left out: the rollout's batches start anew; let the operator go on\n"),
+        ran.stderr.contains(
+            "left out: the rollout's batches start again from the first; let the operator go on\n"
+        ),
         "{}",
         ran.transcript()
     );

@@ -199,7 +199,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
 
 /// What this program reads may be read. What it takes to change something is asked when it is changed.
 fn rights(cluster: &Cluster) -> Check {
-    let (about, title) = ("rights", "you may read what the rules look at");
+    let (about, title) = ("rights", "the rights are there that the rules need");
     let mut refused = Vec::new();
     let mut failed = Vec::new();
     for source in needs() {
@@ -215,7 +215,7 @@ fn rights(cluster: &Cluster) -> Check {
             about,
             title,
             Outcome::Warning,
-            format!("you may not read {}", list(&refused)),
+            format!("missing permission: read {}", list(&refused)),
         )
         .hint("kubectl skyhook rbac --for viewer")
     } else if !failed.is_empty() {

@@ -68,7 +68,7 @@ impl Check {
     /// Of files, and of what nobody could know where to look for.
     pub fn not_asked(about: &str, title: &str, cluster: &Cluster) -> Check {
         let says = match cluster.from_files {
-            true => "the files given do not hold it",
+            true => "it is not in the input",
             false => "it was not read",
         };
         Check::new(about, title, Outcome::NotChecked, says)

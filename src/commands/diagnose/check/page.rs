@@ -73,11 +73,9 @@ impl Page {
             false => format!(": {}", list(&parts)),
         };
         let verdict = match (self.sound(), self.count(Outcome::NotChecked)) {
-            (false, _) => text::error("The installation is not sound"),
-            (true, 0) => text::good("The installation is sound"),
-            (true, _) => {
-                text::warning("Nothing wrong was found, but not everything could be checked")
-            }
+            (false, _) => text::error("The installation has problems"),
+            (true, 0) => text::good("The installation is healthy"),
+            (true, _) => text::warning("No problems found, but some checks could not run"),
         };
         let mut text = Text::new();
         text.line(verdict + found);

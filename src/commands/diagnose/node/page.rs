@@ -143,13 +143,11 @@ impl<'a> Page<'a> {
         }
         let standing = self.chain.standing(self.node);
         let words = match standing {
-            Standing::Done if !self.withheld.is_empty() => {
-                text::warning("nothing found that is left to do")
-            }
+            Standing::Done if !self.withheld.is_empty() => text::warning("nothing left to do"),
             Standing::Done => text::good("done"),
             Standing::Working => text::good("being worked on"),
             Standing::Waiting => text::good("waiting"),
-            Standing::Held => text::warning("held until somebody acts"),
+            Standing::Held => text::warning("blocked until somebody acts"),
             Standing::Stuck => text::error("stuck"),
         };
         name + ": " + words
@@ -243,7 +241,7 @@ impl<'a> Page<'a> {
             let nothing = match self.chain.standing(self.node) {
                 Standing::Done => return text,
                 Standing::Working | Standing::Waiting if self.grave().is_empty() => {
-                    "Nothing has to be done; it goes on by itself."
+                    "Nothing to do: it continues by itself."
                 }
                 _ => "See the findings with their evidence:",
             };

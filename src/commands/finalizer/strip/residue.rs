@@ -46,7 +46,7 @@ pub fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &m
         let others: Vec<&str> = others.map(String::as_str).collect();
         if others.is_empty() {
             effects.warn(format!(
-                "{} goes; the journal keeps it, and `kubectl skyhook undelete {name}` makes it again",
+                "{} will be deleted; restore it with `kubectl skyhook undelete {name}` (it is saved in the journal)",
                 skyhook.reference()
             ));
         } else {
@@ -61,7 +61,7 @@ pub fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &m
     at_work(cluster, name, effects);
     held(cluster, name, nodes, effects);
     if cluster.nodes.absence() == Absence::Presumed {
-        effects.warn(format!("the files given hold no {}", Source::Nodes));
+        effects.warn(format!("the input has no {}", Source::Nodes));
     }
 }
 

@@ -20,7 +20,7 @@ use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 
-/// Print what a package says on its nodes
+/// Print the logs of a package
 ///
 /// Finds the pods of the package, whether the operator runs them itself or through Jobs, at every stage, interrupts
 /// and uninstalls included. Of each stage on each node it shows what tells the most: the attempt that runs, else

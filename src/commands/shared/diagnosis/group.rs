@@ -284,7 +284,7 @@ impl<'a> Group<'a> {
             None => command.line(text::command(shell_words(&remedy.argv))),
         };
         if self.is_for_one_of_many(remedy) && self.on_all_nodes(remedy).is_none() {
-            command.paragraph(text::dim("likewise for each of the nodes"));
+            command.paragraph(text::dim("repeat for each node"));
         }
         if let Some(caveat) = &remedy.caveat {
             command.paragraph(text::dim(format!("note: {caveat}")));

@@ -139,11 +139,11 @@ impl<'a> Diagnosis<'a> {
                 text::warning("No errors, but something is blocked until somebody acts") + found
             }
             Verdict::Healthy if self.narrowed => {
-                text::good("Nothing is stuck in what was asked about") + found
+                text::good("No problems in the selected scope") + found
             }
             Verdict::Healthy => text::good("Nothing is stuck") + found,
             Verdict::Incomplete => {
-                text::warning("Nothing found stuck, but not everything could be checked") + found
+                text::warning("No problems found, but some checks could not run") + found
             }
         }
     }

@@ -71,7 +71,7 @@ pub(super) fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, wish: &Wish<'
     let reference = skyhook.reference();
     if cluster.operator_before(0, 16) {
         return Err(refused(
-            "the operator is older than v0.16.0, which knows no explicit uninstall: it would take no notice",
+            "the operator is older than v0.16.0, which knows no explicit uninstall: it would ignore this",
         )
         .hint("kubectl skyhook version"));
     }
