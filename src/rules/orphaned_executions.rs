@@ -48,7 +48,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 execution.package,
                 execution.skyhook,
                 if presumed {
-                    "the files do not hold"
+                    "is not in the input"
                 } else {
                     "is gone"
                 }

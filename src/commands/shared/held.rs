@@ -3,19 +3,59 @@
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::cluster::hold::{Hold, Standing};
+use crate::commands::shared::shell_words::shell_words;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::hold;
 use crate::plan::{Consequences, Plan};
-use crate::view::age;
+use crate::view::{NodeSet, age};
+
+/// Runs of node names in a message.
+const SHOWN: usize = 6;
 
 /// Puts a plan between a pause and its end.
 ///
+/// A pause makes the operator forget that a Job has given up: it would call those nodes waiting, and never retry. Where
+/// there are such nodes beside those of the plan, it goes ahead without a pause.
+///
 /// # Errors
 ///
-/// Another command that may be at work holds it.
-pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Result<Plan> {
+/// Another command that may be at work holds it; or a pause would hide such failures, and without one what is at work on
+/// the nodes of the plan would write its entries again.
+pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Plan> {
     refuse(cluster, skyhook)?;
-    Ok(hold::around(cluster, plan, skyhook))
+    let others = hold::failed_elsewhere(cluster, skyhook, &plan.stages);
+    if others.is_empty() {
+        return Ok(hold::around(cluster, plan, skyhook));
+    }
+    let set = NodeSet::of(others.iter().copied());
+    let given_up = format!(
+        "{} given up on {}, and a pause would hide it: the operator would call {} waiting, and never retry",
+        if others.len() == 1 {
+            "a job has"
+        } else {
+            "jobs have"
+        },
+        set.limited(SHOWN),
+        if others.len() == 1 {
+            "the node"
+        } else {
+            "the nodes"
+        },
+    );
+    if hold::at_work(cluster, skyhook, &plan.stages) {
+        let error = Error::failed(format!("{given_up}; nothing was changed"));
+        let words = shell_words(&["--node".to_owned(), set.to_string()]);
+        return Err(Error {
+            exit: Exit::Refused,
+            ..error
+        }
+        .hint(format!("{words} includes what has given up"))
+        .hint("--no-pause goes ahead without a pause"));
+    }
+    plan.consequences.warn(format!(
+        "not paused while changes apply: {given_up}; if the operator writes at the same moment, run this again"
+    ));
+    Ok(plan)
 }
 
 /// A plan that needs no pause of its own ends the one that an earlier try has left behind.

@@ -167,24 +167,6 @@ pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
         ),
         _ => format!("{reference} is paused while changes apply; --no-pause skips this"),
     });
-    let others = failed_elsewhere(cluster, skyhook, &stages);
-    if !others.is_empty() {
-        consequences.warn(format!(
-            "{} given up, and {} waiting once the pause is over, for good: include {}, or go ahead with --no-pause",
-            match others.len() {
-                1 => format!("a stage on {} has been", others[0]),
-                n => format!("stages on {} and {} more have been", others[0], n - 1),
-            },
-            match others.len() {
-                1 => "the node is called",
-                _ => "these nodes are called",
-            },
-            match others.len() {
-                1 => "it",
-                _ => "them",
-            },
-        ));
-    }
     Plan {
         stages,
         consequences,
@@ -192,8 +174,9 @@ pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
     }
 }
 
-/// The nodes that the plan leaves alone and on which a Job has given up: a pause makes the operator forget that.
-fn failed_elsewhere<'a>(
+/// The nodes that the plan leaves alone and on which a Job has given up: a pause makes the operator forget that, and call
+/// the node waiting for good.
+pub fn failed_elsewhere<'a>(
     cluster: &'a Cluster,
     skyhook: &'a Skyhook,
     stages: &[Stage],
@@ -215,6 +198,18 @@ fn failed_elsewhere<'a>(
         })
         .map(|n| n.name.as_str())
         .collect()
+}
+
+/// Whether anything is at work on the nodes of a plan.
+pub fn at_work(cluster: &Cluster, skyhook: &Skyhook, stages: &[Stage]) -> bool {
+    let executions = cluster.executions();
+    let mut nodes = stages.iter().flat_map(|s| &s.steps);
+    nodes.any(|step| {
+        step.target.kind == Kind::Node
+            && executions
+                .on(skyhook.name(), &step.target.name)
+                .any(|e| e.alive())
+    })
 }
 
 /// A pause that is waited for, and its end.

@@ -263,7 +263,11 @@ fn glossary() -> String {
     let text = include_str!("../../../docs/glossary.md");
     let terms = text.split("\n- **").skip(1).map(|entry| {
         let (name, meaning) = entry.split_once("**: ").expect("a term and what it means");
-        item(name, "", &meaning.split_whitespace().collect::<Vec<_>>().join(" "))
+        item(
+            name,
+            "",
+            &meaning.split_whitespace().collect::<Vec<_>>().join(" "),
+        )
     });
     format!(".SH GLOSSARY\n{}", terms.collect::<String>())
 }
