@@ -367,13 +367,13 @@ fn a_deletion_that_others_hold_waits_for_no_uninstall() {
     let mut cr = stage.cr().expect("it is there");
     cr["metadata"]["finalizers"] = json!([FOREIGN]);
     stage.fake.load(cr);
+    let key = Generation::Skyhook.key("nodeState_gpu-tune");
+    let failing = stage.node("node-2")["metadata"]["annotations"][&key].clone();
+    let failing = failing.as_str().expect("a state").replace(' ', "");
+    let failing = failing.replace(r#""stage":"apply""#, r#""stage":"uninstall""#);
     for node in NODES {
         stage.change_node(node, |node| {
-            let state =
-                &mut node["metadata"]["annotations"][Generation::Skyhook.key("nodeState_gpu-tune")];
-            let text = state.as_str().unwrap_or_default();
-            let text = text.replace(r#""stage":"apply""#, r#""stage":"uninstall""#);
-            *state = json!(text.replace(r#""stage": "apply""#, r#""stage": "uninstall""#));
+            node["metadata"]["annotations"][&key] = json!(failing);
         });
     }
     let ran = stage.run("finalizer status gpu-tune");
@@ -382,6 +382,9 @@ fn a_deletion_that_others_hold_waits_for_no_uninstall() {
         "only finalizers of others are left: example.com/keep",
         "SKY112",
         "1. See whose finalizers they are (B0, reads only)",
+        "2. Read why it fails, then repair the package (B0, reads only)",
+        "likewise for node-[2-3]",
+        "3. Reset the package on the node",
         "now: kubectl get skyhooks.skyhook.nvidia.com gpu-tune -o yaml",
     ] {
         assert!(ran.stdout.contains(said), "{said}: {}", ran.transcript());
