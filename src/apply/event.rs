@@ -14,7 +14,8 @@ pub enum Event<'a> {
     Started { steps: usize },
     /// A step is being taken.
     Sending { step: &'a Step },
-    /// The object is not as the plan has it, but the step means the same there: it is taken so.
+    /// The object is not as the plan has it, but the step means the same there: it is taken so. Where an answer
+    /// was lost before, the step holds what may have been done by then, too.
     Replanned {
         place: (usize, usize),
         step: &'a Step,
@@ -60,7 +61,7 @@ pub enum Fate {
     Failed {
         why: String,
     },
-    /// No answer said what became of it, and the object could not be read again.
+    /// No answer said what became of it, and the object could not be read again, or was written to by others as well.
     Unknown {
         why: String,
     },

@@ -52,6 +52,36 @@ struct Tries {
     unsure: u32,
     /// The same request was turned down on an object that fits it.
     turned_down: u32,
+    /// The step with all that may have been done of its earlier forms, once one of them was left without an answer
+    /// and the object is not as that one expected it.
+    sent: Option<Step>,
+}
+
+impl Tries {
+    /// The fate of a step that is given up. Where an earlier form of it may have been done, that is not known.
+    fn given_up(&self, fate: impl Fn(String) -> Fate, why: String) -> Next {
+        Next::End(match self.sent {
+            Some(_) => Fate::Unknown { why },
+            None => fate(why),
+        })
+    }
+
+    /// The step as it has to be taken back, where it is sent in this form next.
+    fn note(&mut self, before: &Step, next: &Step) -> Step {
+        if self.unsure == 0 {
+            return next.clone();
+        }
+        let both = next.and_sent(self.sent.as_ref().unwrap_or(before));
+        self.sent.insert(both).clone()
+    }
+}
+
+fn failed(why: String) -> Fate {
+    Fate::Failed { why }
+}
+
+fn skipped(why: String) -> Fate {
+    Fate::Skipped { why }
 }
 
 impl Run<'_, '_> {
@@ -88,7 +118,7 @@ impl Run<'_, '_> {
             let answer = self.line.write(&step).await;
             let next = match answer {
                 Answer::Done => Next::End(applied(&step)),
-                Answer::Refused(why) => Next::End(Fate::Failed { why }),
+                Answer::Refused(why) => tries.given_up(failed, why),
                 Answer::Conflict(why) => {
                     self.look_again(&mut step, &mut tries, (stage, at), Some(why))
                         .await
@@ -99,16 +129,14 @@ impl Run<'_, '_> {
                     let place = (stage, at);
                     // The object says what the answer did not.
                     match self.look_again(&mut step, &mut tries, place, None).await {
-                        Next::Again if tries.unsure > MOST_UNSURE => {
-                            Next::End(Fate::Failed { why })
-                        }
+                        Next::Again if tries.unsure > MOST_UNSURE => tries.given_up(failed, why),
                         next => next,
                     }
                 }
                 Answer::Busy(why, wait) => {
                     tries.busy += 1;
                     if tries.busy > MOST_BUSY || self.line.is_out_of_patience() {
-                        Next::End(Fate::Failed { why })
+                        tries.given_up(failed, why)
                     } else {
                         if let Some(wait) = wait.and_then(|wait| self.line.hold(wait)) {
                             self.tell(&Event::Throttled { wait });
@@ -190,15 +218,20 @@ impl Run<'_, '_> {
                     tries.turned_down += 1;
                     Next::Again
                 }
-                Some(why) => Next::End(Fate::Failed { why }),
+                Some(why) => tries.given_up(failed, why),
             },
-            Rebased::Same(_) if tries.replans == most_replans(step) => Next::End(Fate::Skipped {
-                why: "repeated conflicts; pause it first, or try again".to_owned(),
-            }),
+            Rebased::Same(_) if tries.replans == most_replans(step) => {
+                let why = "repeated conflicts; pause it first, or try again".to_owned();
+                tries.given_up(skipped, why)
+            }
             Rebased::Same(same) => {
                 tries.replans += 1;
+                let noted = tries.note(step, &same);
                 *step = same;
-                self.tell(&Event::Replanned { place, step });
+                self.tell(&Event::Replanned {
+                    place,
+                    step: &noted,
+                });
                 Next::Again
             }
         }

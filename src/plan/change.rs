@@ -269,6 +269,19 @@ impl Change {
         }
     }
 
+    /// This change together with an earlier form of it that may have been carried out: what both of them did is
+    /// what has to be taken back.
+    pub fn and_sent(&self, sent: &Change) -> Change {
+        match (self, sent) {
+            (Change::Metadata(now), Change::Metadata(sent)) => Change::Metadata(now.and_sent(sent)),
+            (Change::Spec(now), Change::Spec(sent)) => Change::Spec(fields::and_sent(now, sent)),
+            (Change::Status(now), Change::Status(sent)) => {
+                Change::Status(fields::and_sent(now, sent))
+            }
+            _ => self.clone(),
+        }
+    }
+
     /// Notes who carries it out, where that shows on the object.
     pub fn sign(&mut self, holder: &str) {
         match self {

@@ -123,6 +123,15 @@ pub(super) fn rebase(fields: &[Field], object: &Value) -> Rebased<Vec<Field>> {
     }
 }
 
+/// With what was sent before, and is left out here because it stands on the object.
+pub(super) fn and_sent(now: &[Field], sent: &[Field]) -> Vec<Field> {
+    let newer = |old: &Field| now.iter().find(|f| f.path == old.path).cloned();
+    let both = sent
+        .iter()
+        .map(|old| newer(old).unwrap_or_else(|| old.clone()));
+    both.collect()
+}
+
 pub(super) fn describe(fields: &[Field]) -> Vec<String> {
     // An absent number or Boolean means zero to the operator: spelling it out is no news.
     let zero = |v: &Value| *v == json!(0) || *v == json!(false);

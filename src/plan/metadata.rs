@@ -197,6 +197,21 @@ impl Metadata {
         }
     }
 
+    /// With what was sent before, and is left out here because it stands on the object.
+    pub(super) fn and_sent(&self, sent: &Metadata) -> Metadata {
+        let both = |now: &BTreeMap<String, Edit>, sent: &BTreeMap<String, Edit>| {
+            let mut all = sent.clone();
+            all.extend(now.clone());
+            all
+        };
+        Metadata {
+            annotations: both(&self.annotations, &sent.annotations),
+            labels: both(&self.labels, &sent.labels),
+            unschedulable: self.unschedulable.or(sent.unschedulable),
+            ..self.clone()
+        }
+    }
+
     /// One line a key: what it is, and what it will be.
     pub(super) fn describe(&self) -> Vec<String> {
         let mut lines = Vec::new();

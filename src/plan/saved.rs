@@ -12,7 +12,7 @@ pub const FORMAT: &str = "kubectl-skyhook/plan/v1";
 /// Why text is not a plan.
 #[derive(Debug, Error)]
 pub enum SavedError {
-    #[error("not a plan: {0}; expected what --plan-out writes")]
+    #[error("not what --plan-out writes")]
     Syntax(#[from] serde_json::Error),
     #[error("a plan of format {0:?}, which this version does not know; it reads {FORMAT:?}")]
     Format(String),

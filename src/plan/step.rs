@@ -125,6 +125,14 @@ impl Step {
         }
     }
 
+    /// This step together with an earlier form of it that may have been carried out.
+    pub fn and_sent(&self, sent: &Step) -> Step {
+        Step {
+            change: self.change.and_sent(&sent.change),
+            ..self.clone()
+        }
+    }
+
     /// The step that takes this one back.
     pub fn inverse(&self) -> Option<Step> {
         Some(Step {

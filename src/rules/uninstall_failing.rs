@@ -49,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if !failing || super::evidence::restarted_by_its_own_reboot(skyhook, entry) {
                     continue;
                 }
-                let consequence = if skyhook.deleting() {
+                let consequence = if skyhook.deleting() && skyhook.has_finalizer() {
                     ", and the deletion waits for it"
                 } else {
                     ""

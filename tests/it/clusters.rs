@@ -68,9 +68,11 @@ fn node_status_on_screen() {
     for captured in ON_SCREEN.map(clusters::named) {
         let from = captured.path();
         let mut transcript = run(&format!("node status --from {from}")).go().transcript();
-        transcript += &run(&format!("node status -o wide --from {from}"))
-            .go()
-            .transcript();
+        let wide = run(&format!("node status -o wide --from {from}")).go();
+        for line in wide.stdout.lines() {
+            assert!(line.chars().count() <= 180, "{line}");
+        }
+        transcript += &wide.transcript();
         insta::assert_snapshot!(format!("node_status_{}", captured.name), transcript);
     }
 }

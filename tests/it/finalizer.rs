@@ -327,6 +327,9 @@ fn beside_another_finalizer_it_is_stripped_by_force_and_the_operator_held_off() 
     });
     let ran = stage.run("finalizer strip gpu-tune --confirm --force");
     expect(&ran, 0);
+    // The pods go with the custom resource, and that stays.
+    let at_work = "they may go on until skyhook/gpu-tune is gone";
+    assert!(ran.stderr.contains(at_work), "{}", ran.transcript());
     let cr = stage.cr().expect("the other finalizer holds it");
     assert_eq!(cr["metadata"]["finalizers"], json!([FOREIGN]));
     let pause = Generation::Skyhook.key("pause");
@@ -355,6 +358,40 @@ fn nodes_of_one_that_others_hold_are_cleaned_by_force_alone() {
     let cr = stage.cr().expect("the other finalizer holds it");
     let pause = Generation::Skyhook.key("pause");
     assert_eq!(cr["metadata"]["annotations"][pause], json!("true"));
+}
+
+/// What still fails there is no reason for the deletion to wait any more.
+#[test]
+fn a_deletion_that_others_hold_waits_for_no_uninstall() {
+    let stage = Stage::operated("deleted-while-erroring");
+    let mut cr = stage.cr().expect("it is there");
+    cr["metadata"]["finalizers"] = json!([FOREIGN]);
+    stage.fake.load(cr);
+    let key = Generation::Skyhook.key("nodeState_gpu-tune");
+    let failing = stage.node("node-2")["metadata"]["annotations"][&key].clone();
+    let failing = failing.as_str().expect("a state").replace(' ', "");
+    let failing = failing.replace(r#""stage":"apply""#, r#""stage":"uninstall""#);
+    for node in NODES {
+        stage.change_node(node, |node| {
+            node["metadata"]["annotations"][&key] = json!(failing);
+        });
+    }
+    let ran = stage.run("finalizer status gpu-tune");
+    expect(&ran, 0);
+    for said in [
+        "only finalizers of others are left: example.com/keep",
+        "SKY112",
+        "1. See whose finalizers they are (B0, reads only)",
+        "2. Read why it fails, then repair the package (B0, reads only)",
+        "likewise for node-[2-3]",
+        "3. Reset the package on the node",
+        "now: kubectl get skyhooks.skyhook.nvidia.com gpu-tune -o yaml",
+    ] {
+        assert!(ran.stdout.contains(said), "{said}: {}", ran.transcript());
+    }
+    for not in ["PENDING", "the deletion waits for it"] {
+        assert!(!ran.stdout.contains(not), "{not}: {}", ran.transcript());
+    }
 }
 
 #[test]

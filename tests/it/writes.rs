@@ -11,6 +11,7 @@ mod lifecycle;
 mod limits;
 mod migration;
 mod reset;
+mod retry;
 mod safety;
 mod spoiled;
 mod unconfirmed;

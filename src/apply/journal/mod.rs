@@ -75,10 +75,14 @@ impl Journal {
             let _ = folder.sync_all();
         }
         match journal.trouble.take() {
-            Some(why) => anyhow::bail!(
-                "cannot write the journal {}: {why}; {hint}",
-                journal.path.display()
-            ),
+            Some(why) => {
+                // Nothing was done, and what is left of it is no journal.
+                let _ = std::fs::remove_file(&journal.path);
+                anyhow::bail!(
+                    "cannot write the journal {}: {why}; {hint}",
+                    journal.path.display()
+                )
+            }
             None => Ok(journal),
         }
     }

@@ -91,7 +91,7 @@ impl Undone {
 /// Why text is not a journal.
 #[derive(Debug, Error)]
 pub enum RecordError {
-    #[error("line {line}: {source}")]
+    #[error("line {line}")]
     Syntax {
         line: usize,
         source: serde_json::Error,

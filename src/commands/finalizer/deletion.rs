@@ -68,7 +68,11 @@ impl<'a> Deletion<'a> {
             skyhook,
             standing: Standing::NotDeleting,
             because: "its deletion was not requested".to_owned(),
-            pending: cluster.pending_uninstalls(skyhook),
+            // Once the operator's finalizer is gone, the deletion waits for no uninstall.
+            pending: match skyhook.deleting() && !skyhook.has_finalizer() {
+                true => Vec::new(),
+                false => cluster.pending_uninstalls(skyhook),
+            },
             held_by: Vec::new(),
             operator_down: cluster.operator_down() || cluster.operator_absent(),
             findings: Vec::new(),
@@ -146,6 +150,9 @@ impl<'a> Deletion<'a> {
         if self.waits() {
             ladder.insert(0, self.wait());
         }
+        if self.standing == Standing::HeldByOthers {
+            ladder.insert(0, self.see());
+        }
         ladder.extend(self.strip());
         ladder
     }
@@ -179,15 +186,13 @@ impl<'a> Deletion<'a> {
         }
         let others = self.others();
         if !others.is_empty() && !self.skyhook.paused() {
-            let resource = self.cluster.generation().resource();
-            let name = self.skyhook.name();
             return Some(Objection {
                 why: format!(
                     "{} would stay, held by finalizers of others ({}), and the operator would work on it again",
                     self.skyhook.reference(),
                     others.join(", ")
                 ),
-                instead: kubectl(&["get", &resource, name, "-o", "yaml"]),
+                instead: self.see().argv,
             });
         }
         if let Some((finding, remedy)) = self.milder() {
@@ -214,6 +219,9 @@ impl<'a> Deletion<'a> {
         if self.waits() {
             return Some(self.wait());
         }
+        if self.standing == Standing::HeldByOthers {
+            return Some(self.see());
+        }
         let milder = self.milder().map(|(_, remedy)| remedy.clone());
         milder.or_else(|| self.ladder().into_iter().next())
     }
@@ -231,6 +239,13 @@ impl<'a> Deletion<'a> {
             Standing::Progressing | Standing::Slow | Standing::Unknown
         );
         may && self.milder().is_none()
+    }
+
+    /// The command that shows whose finalizers there are.
+    fn see(&self) -> Remedy {
+        let resource = self.cluster.generation().resource();
+        let argv = kubectl(&["get", &resource, self.skyhook.name(), "-o", "yaml"]);
+        Remedy::new(Grade::B0, "See whose finalizers they are", argv)
     }
 
     /// The command that waits for its end.

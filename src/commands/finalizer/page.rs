@@ -1,6 +1,6 @@
 //! A deletion and the ways to its end, laid out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::deletion::{Deletion, Standing};
 use super::document::Document;
 use crate::cluster::Cluster;
 use crate::commands::shared::shell_words::shell_words;
-use crate::rules::{Finding, Severity};
+use crate::rules::{Finding, Remedy, Severity};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, Table, View, age, cells};
 
@@ -119,9 +119,36 @@ impl FinalizerStatus<'_> {
         text
     }
 
+    /// Remedies that differ in the node alone, as one with all nodes that it is for.
+    fn folded_ladder(&self) -> Vec<(Remedy, Vec<String>)> {
+        let nodes = self.cluster.nodes.items().iter();
+        let nodes: BTreeSet<&str> = nodes.map(|n| n.name.as_str()).collect();
+        let blank = |remedy: &Remedy| {
+            let mut shape = remedy.clone();
+            let named = |word: &&mut String| nodes.contains(word.as_str());
+            let named: Vec<String> = shape
+                .argv
+                .iter_mut()
+                .filter(named)
+                .map(std::mem::take)
+                .collect();
+            (shape, named)
+        };
+        let mut folded: Vec<(Remedy, Remedy, Vec<String>)> = Vec::new();
+        for remedy in self.deletion.ladder() {
+            let (shape, named) = blank(&remedy);
+            let same = folded.iter_mut().find(|(_, s, _)| *s == shape);
+            match same.filter(|_| !named.is_empty()) {
+                Some((_, _, more)) => more.extend(named),
+                None => folded.push((remedy, shape, Vec::new())),
+            }
+        }
+        folded.into_iter().map(|(r, _, more)| (r, more)).collect()
+    }
+
     fn ladder(&self) -> Text {
         let mut text = Text::new();
-        for (at, remedy) in self.deletion.ladder().iter().enumerate() {
+        for (at, (remedy, more)) in self.folded_ladder().iter().enumerate() {
             let grade = format!("{}, {}", remedy.grade, remedy.grade.meaning());
             text.item(
                 &format!("{}. ", at + 1),
@@ -129,6 +156,10 @@ impl FinalizerStatus<'_> {
             );
             let mut command = Text::new();
             command.line(text::command(shell_words(&remedy.argv)));
+            if !more.is_empty() {
+                let nodes = NodeSet::of(more.iter().map(String::as_str)).limited(SHOWN);
+                command.paragraph(text::dim(format!("likewise for {nodes}")));
+            }
             if let Some(caveat) = &remedy.caveat {
                 command.paragraph(text::dim(format!("note: {caveat}")));
             }

@@ -147,25 +147,14 @@ impl NodeStatus {
             "restarts",
             "image",
             "cordoned",
-            "runtime-required-cordon",
-            "cordoned-by",
-            "runtime-required-taint",
-            "taint-kept-by",
+            "runtime-required",
             "note",
         ];
-        let mut table = Table::new(columns.into_iter().chain(self.labels.then_some("labels")));
+        let columns = columns.into_iter().chain(self.labels.then_some("labels"));
+        let mut table = Table::new(columns).prose();
         for row in &self.rows {
             let start = [row.node_name.as_str(), row.skyhook_name.as_str()];
-            let end = || {
-                cells![
-                    yes(row.cordoned),
-                    yes(row.runtime_required_cordon),
-                    row.cordoned_by.join(","),
-                    yes(row.runtime_required_taint),
-                    row.taint_kept_by.join(","),
-                    row.note(),
-                ]
-            };
+            let end = || cells![cordon(row), taint(row), row.note(),];
             let mut line = |middle: [Line; 7]| {
                 let cells = start.map(Line::from).into_iter().chain(middle);
                 table.row(cells.chain(end()).chain(self.label_cell(row)));
@@ -196,6 +185,28 @@ impl NodeStatus {
 
 fn none() -> Line {
     Line::default()
+}
+
+/// Whether the node is cordoned, and for whom.
+fn cordon(row: &Row) -> String {
+    let lasting = row.runtime_required_cordon.then_some("runtime-required");
+    let holders = row.cordoned_by.iter().map(String::as_str).chain(lasting);
+    let holders = holders.collect::<Vec<_>>().join(",");
+    match (row.cordoned, holders.as_str()) {
+        (cordoned, "") => yes(cordoned).to_owned(),
+        (true, holders) => format!("for {holders}"),
+        // The marks are there, and somebody has uncordoned it.
+        (false, holders) => format!("no, marked for {holders}"),
+    }
+}
+
+/// Whether the node carries the runtime-required taint, and what keeps it there.
+fn taint(row: &Row) -> String {
+    match row.taint_kept_by.join(",").as_str() {
+        "" => yes(row.runtime_required_taint).to_owned(),
+        keep if row.runtime_required_taint => format!("for {keep}"),
+        _ => "no".to_owned(),
+    }
 }
 
 fn yes(yes: bool) -> &'static str {

@@ -120,6 +120,50 @@ async fn undo_leaves_alone_what_the_operator_did_since() {
     assert_eq!(tidy(&server)[&path(&names[2])], node(&names[2]));
 }
 
+/// The answer is lost, and before the object is read again, the operator has put the status back.
+#[tokio::test(start_paused = true)]
+async fn undo_gives_back_what_a_lost_answer_did() {
+    for lost in [1, usize::MAX] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = store(&folder);
+        let names = names(1);
+        let server = server_of(&names).on_request(move |store, call| {
+            if call.method == Method::PATCH && call.nth < lost {
+                return Some(Fault::DoneBut(502));
+            }
+            let operator = call.method == Method::GET && store.writes.len() == 1;
+            for map in ["annotations", "labels"] {
+                if operator {
+                    let status = json!("paused");
+                    store.set(&call.path, &["metadata", map, &status_key()], status);
+                }
+            }
+            None
+        });
+        let plan = plan_of(&names);
+        let mut journal = begin(&store, &plan);
+        let (_stopper, stop) = Stopper::new();
+        let (outcome, _) =
+            carry_out_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
+        let [fate] = &outcome.fates[0][..] else {
+            panic!("one step");
+        };
+        match lost {
+            1 => assert_eq!(*fate, Fate::Applied),
+            _ => assert!(matches!(fate, Fate::Unknown { .. }), "{fate:?}"),
+        }
+        let (undo, _) = store.newest_in_force().expect("a journal").record.undo();
+        let server = server.on_request(|_, _| None);
+        let (outcome, _) = carry_out(&server, &undo, &options()).await;
+        assert_eq!(outcome.fates, [[Fate::Applied]]);
+        let annotations = &server.object(&path(&names[0]))["metadata"]["annotations"];
+        assert_eq!(
+            annotations[state_key()],
+            node(&names[0])["metadata"]["annotations"][state_key()]
+        );
+    }
+}
+
 /// After any number of requests the user says stop: nothing is half done, and both ways are open.
 #[tokio::test(start_paused = true)]
 async fn a_stop_at_any_moment_leaves_both_ways_open() {

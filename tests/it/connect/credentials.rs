@@ -1,12 +1,15 @@
 //! Credential plugins, token files, and what the server makes of them.
 
 use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use super::{connected, environment, fake, file, nodes, refused, with_user};
 use crate::support::fake_api::Served;
+use crate::support::terminal::Terminal;
 use kubectl_skyhook::cluster::Read;
 use kubectl_skyhook::connect::Environment;
 
@@ -240,6 +243,39 @@ async fn a_plugin_that_does_not_end_is_ended() {
     let begun = std::time::Instant::now();
     assert_eq!(refused(&here, &["--request-timeout=300ms"]).await, message);
     assert!(begun.elapsed() < std::time::Duration::from_secs(30));
+}
+
+/// On a terminal the plugin gets the Ctrl-C as well, and the shell its cursor back.
+#[test]
+fn ctrl_c_ends_a_plugin_that_hangs() {
+    let dir = tempdir().expect("a directory");
+    let pid = dir.path().join("pid");
+    let hangs = format!(
+        "echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600",
+        pid.display()
+    );
+    let hangs = plugin(dir.path(), &hangs);
+    let path = file(
+        dir.path(),
+        "config",
+        &with_user("http://127.0.0.1:1", &hangs),
+    );
+    let mut shell = Command::new("sh");
+    let script = r#"trap : INT; (while ! test -e "$PID"; do sleep 0.1; done; echo hangs) & "$0" status; echo "ended $?""#;
+    shell
+        .args(["-c", script, env!("CARGO_BIN_EXE_kubectl-skyhook")])
+        .env("PID", &pid)
+        .env("HOME", dir.path())
+        .env("KUBECONFIG", &path);
+    let begun = Instant::now();
+    let (said, _) = Terminal::running(shell, "hangs").answer(b"\x03");
+    assert!(begun.elapsed() < Duration::from_secs(30), "{said}");
+    assert!(said.contains("ended 130"), "{said}");
+    assert!(!said.contains('\u{1b}'), "{said:?}");
+    let pid = std::fs::read_to_string(&pid).expect("a number");
+    let there = format!("/proc/{}/cmdline", pid.trim());
+    let runs = std::fs::read_to_string(there).is_ok_and(|line| line.contains("sleep"));
+    assert!(!runs, "{pid}: {said}");
 }
 
 /// The requests that are under way at once hear of one failure, and the plugin is not run for each of them.

@@ -1,7 +1,7 @@
 //! A disk that is full while the journal is written.
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use kubectl_skyhook::api::Generation;
 use serde_json::{Value, json};
@@ -39,6 +39,20 @@ fn first_line() -> usize {
     journal(&stage).1.lines().next().expect("a line").len()
 }
 
+/// Resets where no file may get longer than so many blocks.
+fn on_a_full_disk(stage: &Stage, blocks: usize) -> Output {
+    Command::new("sh")
+        .args([
+            "-c",
+            &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {RESET}"),
+        ])
+        .arg(env!("CARGO_BIN_EXE_kubectl-skyhook"))
+        .env("KUBECONFIG", stage.served.kubeconfig())
+        .env("XDG_STATE_HOME", stage.state.path())
+        .output()
+        .expect("a shell")
+}
+
 #[test]
 fn nothing_is_written_that_the_journal_does_not_hold() {
     // In units of the shell, with room for a few lines more.
@@ -48,16 +62,7 @@ fn nothing_is_written_that_the_journal_does_not_hold() {
         (0..NODES).map(|n| stage.node(&format!("node-{n:02}"))["metadata"]["annotations"].clone())
     };
     let before: Vec<_> = nodes().collect();
-    let output = Command::new("sh")
-        .args([
-            "-c",
-            &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {RESET}"),
-        ])
-        .arg(env!("CARGO_BIN_EXE_kubectl-skyhook"))
-        .env("KUBECONFIG", stage.served.kubeconfig())
-        .env("XDG_STATE_HOME", stage.state.path())
-        .output()
-        .expect("a shell");
+    let output = on_a_full_disk(&stage, blocks);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(4), "{out}{err}");
@@ -101,4 +106,22 @@ fn a_torn_line_in_the_middle_is_left_out_and_said() {
         );
     }
     assert_eq!(stage.objects(), before);
+}
+
+/// What is left of a journal that could not be begun is no journal, and nobody is told of it later.
+#[test]
+fn a_journal_that_cannot_be_begun_is_not_left_behind() {
+    let stage = wide();
+    let output = on_a_full_disk(&stage, 1);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("cannot write the journal"), "{err}");
+    assert_eq!(stage.writes(), [""; 0]);
+    let listed = stage.run("journal list");
+    expect(&listed, 0);
+    assert!(
+        !listed.stderr.contains("is not a journal"),
+        "{}",
+        listed.transcript()
+    );
 }

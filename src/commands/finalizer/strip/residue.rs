@@ -110,7 +110,7 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
     }
 }
 
-/// What runs now is killed.
+/// What becomes of what runs now.
 fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
     let executions = cluster.executions();
     let alive = executions
@@ -118,12 +118,22 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
         .iter()
         .filter(|e| e.skyhook == name && e.alive());
     let on: BTreeSet<&str> = alive.map(|e| e.node).collect();
-    if !on.is_empty() && cluster.skyhook(name).is_some() {
-        let on = NodeSet::of(on).limited(SHOWN);
-        effects.warn(format!(
-            "packages are at work on {on}: they are killed, and leave the hosts half-done"
-        ));
-    }
+    let Some(skyhook) = cluster.skyhook(name).filter(|_| !on.is_empty()) else {
+        return;
+    };
+    let on = NodeSet::of(on).limited(SHOWN);
+    let ours = cluster.generation().finalizer();
+    let mut others = skyhook.metadata.finalizers.iter().filter(|f| **f != ours);
+    // Their pods are collected with the custom resource, and no sooner.
+    effects.warn(match others.next() {
+        None => {
+            format!("packages are at work on {on}: they are killed, and leave the hosts half-done")
+        }
+        Some(_) => format!(
+            "packages are at work on {on}: they may go on until {} is gone, and are killed then",
+            skyhook.reference()
+        ),
+    });
 }
 
 /// What else keeps pods off the nodes afterwards.

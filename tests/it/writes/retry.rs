@@ -1,0 +1,27 @@
+//! Jobs that have given up, of the newer operator.
+
+use std::path::Path;
+
+use kubectl_skyhook::api::Generation;
+
+use super::{Stage, expect};
+use crate::support::fake_api::FakeApi;
+
+#[test]
+fn the_job_that_has_given_up_is_deleted_and_nothing_else() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
+    let fake = FakeApi::new().serving(Generation::NodeWright);
+    fake.load_file(&folder.join("modelled-job-given-up/cluster.json"));
+    let stage = Stage::over(fake);
+    let before = stage.fake.objects().len();
+    let ran = stage.run("package retry driver --skyhook gpu --all-nodes --confirm");
+    expect(&ran, 0);
+    let job = "/apis/batch/v1/namespaces/nodewright/jobs/gpu-driver-2-0-1-apply-node-2";
+    assert_eq!(
+        stage.writes(),
+        [format!("DELETE {job}")],
+        "{}",
+        ran.transcript()
+    );
+    assert_eq!(stage.fake.objects().len(), before - 1);
+}
