@@ -20,6 +20,7 @@ mod generated;
 mod house;
 mod jsonpath;
 mod krew;
+mod least_power;
 mod left_out;
 mod leftovers;
 mod live;
