@@ -53,21 +53,19 @@ impl Role {
             let key = (right.group.as_str(), right.resource.as_str(), right.name);
             verbs.entry(key).or_default().push(&right.verb);
         }
-        let mut rules: Vec<(&str, Vec<&str>, Vec<&str>, Option<&str>)> = Vec::new();
+        let mut rules: Vec<(Value, Vec<&str>)> = Vec::new();
         for ((group, resource, name), verbs) in verbs {
-            match rules
-                .iter_mut()
-                .find(|(g, _, v, n)| *g == group && *v == verbs && *n == name)
-            {
-                Some((_, resources, _, _)) => resources.push(resource),
-                None => rules.push((group, vec![resource], verbs, name)),
-            }
-        }
-        let rules = rules.into_iter().map(|(group, resources, verbs, name)| {
-            let mut rule = json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+            let mut rule = json!({"apiGroups": [group], "resources": null, "verbs": verbs});
             if let Some(name) = name {
                 rule["resourceNames"] = json!([name]);
             }
+            match rules.iter_mut().find(|(other, _)| *other == rule) {
+                Some((_, resources)) => resources.push(resource),
+                None => rules.push((rule, vec![resource])),
+            }
+        }
+        let rules = rules.into_iter().map(|(mut rule, resources)| {
+            rule["resources"] = json!(resources);
             rule
         });
         json!({
