@@ -45,6 +45,7 @@ mod secrets;
 mod sets;
 mod status;
 mod strip;
+mod supply_chain;
 mod teardown;
 mod undelete;
 mod uninstall;
