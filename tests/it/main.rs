@@ -16,6 +16,7 @@ mod dropin;
 mod fake_api;
 mod finalizer;
 mod floods;
+mod fuzz;
 mod generated;
 mod house;
 mod jsonpath;
