@@ -21,6 +21,7 @@ pub use environment::Environment;
 pub use error::Error;
 pub use names::{Names, names};
 pub use polite::{Polite, RETRIES, ServedBy, wait};
+pub use target::Named;
 use target::Target;
 pub use trace::Trace;
 pub use unanswered::{Unanswered, Why};
@@ -31,6 +32,8 @@ pub struct Connected {
     pub client: kube::Client,
     /// The address of the API server, for messages; without credentials.
     pub server: String,
+    /// What the kubeconfig calls it.
+    pub named: Named,
     /// What the server warns of while the client is in use. The edge prints it.
     pub warnings: Warnings,
     /// `--namespace`: where the user says the operator runs. Not the context's, which says nothing

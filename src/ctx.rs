@@ -11,6 +11,7 @@ mod external_diff;
 mod follow;
 mod installation;
 mod limits;
+mod origin;
 mod preview;
 mod progress;
 mod sight;
@@ -22,6 +23,7 @@ pub use closing::Document as OutcomeDocument;
 pub use edges::{interrupt, variable};
 pub use follow::{Blocked, Goal, Look, Standing, Waiting};
 pub use limits::within;
+pub use origin::{Here, Place};
 pub use preview::Document as PlanDocument;
 pub use tails::Tail;
 pub use take::Taken;
@@ -45,6 +47,8 @@ pub struct Ctx {
     /// What a plan was made without.
     unread: Vec<(Source, Unread)>,
     refused: bool,
+    /// This cluster, once the server was asked which it is.
+    here: Option<Here>,
     /// What the command names, for what is loaded next.
     only: Option<Only>,
 }
@@ -59,6 +63,7 @@ impl Ctx {
             connected: None,
             unread: Vec::new(),
             refused: false,
+            here: None,
             only: None,
         }
     }

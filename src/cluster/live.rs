@@ -11,6 +11,7 @@ mod list;
 pub mod log;
 mod logs;
 mod names;
+pub mod origin;
 mod record;
 mod request;
 mod sources;

@@ -5,6 +5,7 @@
 
 pub mod admission;
 mod annotations;
+pub mod applier;
 pub mod attempts;
 pub mod batch;
 pub mod capture;

@@ -35,7 +35,8 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let file = args.file.display();
-    let plan = crate::apply::file::read(&args.file)?;
+    let saved = crate::apply::file::read(&args.file)?;
+    let plan = saved.plan;
     let digest = plan.digest();
     if let Some(other) = args.digest.as_ref().filter(|d| **d != digest) {
         return Err(Error {
@@ -44,6 +45,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
                 "{file} holds plan {digest}, not {other}; nothing was changed"
             ))
         });
+    }
+    if ctx.global().reading.from.is_empty() {
+        ctx.same_cluster(&format!("the plan in {file}"), saved.cluster.as_ref())
+            .await?;
     }
     ctx.carry_out(&plan, &args.safety, Manner::default()).await
 }

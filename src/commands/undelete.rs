@@ -150,7 +150,6 @@ fn from_file(cluster: &Cluster, file: &PathBuf, name: &str) -> Result<Saved> {
             object: skyhook.whole.clone(),
             nodes: Vec::new(),
             origin: file.display().to_string(),
-            warnings: Vec::new(),
         }),
         None => Err(Error::unknown(&what, name, known())),
     }
@@ -159,9 +158,6 @@ fn from_file(cluster: &Cluster, file: &PathBuf, name: &str) -> Result<Saved> {
 /// Makes it again, after what was taken off the nodes is back on them.
 fn plan_gone(cluster: &Cluster, saved: &Saved, args: &Args) -> Result<Plan> {
     let mut again = Again::of(cluster, &saved.object, args.reason.as_deref())?;
-    for warning in &saved.warnings {
-        again.effects.warn(warning.clone());
-    }
     let create = Operation::Create;
     admission::refuse_unreachable(cluster, create, Some(&again.skyhook), &mut again.effects)?;
     again.restore(&saved.nodes);

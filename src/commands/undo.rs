@@ -38,6 +38,10 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    if !ctx.global().reading.from.is_empty() {
+        let why = "undo takes back what was done to a cluster, and files are none";
+        return Err(Error::usage(why).hint("leave --from out"));
+    }
     let store = Store::of(crate::ctx::variable)?;
     store.trusted()?;
     let record = match &args.id {
@@ -53,7 +57,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         let lost = format!("{target}: cannot be brought back");
         plan.consequences.cannot_be_undone.push(lost);
     }
-    other_server(ctx, &record).await?;
+    ctx.same_cluster(
+        &format!("journal {}", record.begun.id),
+        Some(&record.begun.origin()),
+    )
+    .await?;
     let looked = ctx.look(&plan).await?;
     let looked = looked.without_needless_pause(record.standing_hold());
     let shown = shown(ctx, &record, &looked)?;
@@ -130,14 +138,4 @@ fn some(all: &[String]) -> String {
         0 => shown,
         more => format!("{shown} and {} more", count(more)),
     }
-}
-
-/// Says so where the journal is of another server. It may be the same cluster by another name, and
-/// every object is tested for being the one that was changed.
-async fn other_server(ctx: &mut Ctx, record: &Record) -> Result<()> {
-    let (then, now) = (record.begun.server.clone(), ctx.server().await?);
-    if !then.is_empty() && then != now {
-        ctx.warn(format!("the journal is of {then}, and this is {now}"));
-    }
-    Ok(())
 }

@@ -29,6 +29,7 @@ pub(super) async fn client(
     verb: &str,
     trace: Option<Trace>,
 ) -> Result<Connected, Error> {
+    let named = target.named.clone();
     let mut config = config(target, environment)?;
     let agent = HeaderValue::from_str(&user_agent(verb)).expect("it is made of ASCII alone");
     config.headers.push((http::header::USER_AGENT, agent));
@@ -64,6 +65,7 @@ pub(super) async fn client(
     Ok(Connected {
         client,
         server,
+        named,
         warnings,
         namespace: connection.namespace.clone(),
     })
@@ -76,6 +78,7 @@ fn config(target: Target, environment: &Environment) -> Result<kube::Config, Err
         cluster,
         mut user,
         namespace,
+        named: _,
     } = target;
     let has_tls = cluster.certificate_authority.is_some()
         || cluster.certificate_authority_data.is_some()

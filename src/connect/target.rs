@@ -14,6 +14,14 @@ pub(super) struct Target {
     pub cluster: Cluster,
     pub user: AuthInfo,
     pub namespace: Option<String>,
+    pub named: Named,
+}
+
+/// What the kubeconfig calls them; empty where nothing of it is used.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Named {
+    pub context: Option<String>,
+    pub cluster: Option<String>,
 }
 
 /// Where a pod finds what it needs to talk to its own cluster.
@@ -53,6 +61,10 @@ impl Target {
         let found = clusters()
             .find(|c| c.name == cluster)
             .and_then(|c| c.cluster.clone());
+        let named = Named {
+            context: chosen.cloned(),
+            cluster: found.is_some().then(|| cluster.to_owned()),
+        };
         let nameless = cluster.is_empty() && connection.server.is_some();
         let cluster = match found {
             Some(found) => found,
@@ -85,6 +97,7 @@ impl Target {
             cluster,
             user,
             namespace: context.namespace,
+            named,
         })
     }
 
@@ -106,6 +119,7 @@ impl Target {
                 ..AuthInfo::default()
             },
             namespace: None,
+            named: Named::default(),
         }
     }
 

@@ -114,6 +114,9 @@ impl Ctx {
     pub async fn ask(&mut self, plan: &Plan, preview: Text, safety: &Safety) -> Result<(), Error> {
         within(plan, safety)?;
         self.note(preview);
+        if let Some(place) = self.place() {
+            self.note(place.line());
+        }
         if !safety.confirm {
             self.question(plan).await?;
         }

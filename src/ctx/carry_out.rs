@@ -17,7 +17,7 @@ use crate::apply::{Attend, Ended, Event, Journal, Options, Outcome, Stopper};
 use crate::apply::{attended, owner, preflight};
 use crate::args::safety::{DryRun, Safety};
 use crate::error::{Error, Exit, Result};
-use crate::plan::Plan;
+use crate::plan::{Origin, Plan, Saved};
 use crate::view::View;
 
 /// What is peculiar to one command.
@@ -65,9 +65,14 @@ impl Ctx {
         let preview = Preview {
             plan: changes,
             diff: safety.diff && external.is_none(),
+            place: self.place(),
         };
         if let Some(file) = &safety.plan_out {
-            apply_file::write(plan, file)?;
+            let cluster = match from_files {
+                true => None,
+                false => Some(self.here().await?.origin),
+            };
+            apply_file::write(&Saved::of(plan, cluster), file)?;
             self.show(&preview)?;
             self.show_diff(plan, external.as_ref())?;
             self.note(format!("plan {} is in {}", plan.digest(), file.display()));
@@ -136,14 +141,23 @@ impl Ctx {
     ) -> Result<(Outcome, Option<String>)> {
         // Heard from here on: what comes while the server is asked must not be followed by writes.
         let mut interrupt = std::pin::pin!(edges::interrupt());
-        tokio::select! {
+        let journalled = !(options.dry_run || safety.no_journal || plan.is_empty());
+        let asked = async {
+            self.may(plan, options).await?;
+            // A journal says which cluster it is of.
+            match journalled {
+                true => self.here().await.map(Some),
+                false => Ok(None),
+            }
+        };
+        let here = tokio::select! {
             biased;
             () = &mut interrupt => return Ok((Outcome::not_begun(plan), None)),
-            may = self.may(plan, options) => may?,
-        }
-        let mut journal = match options.dry_run || safety.no_journal || plan.is_empty() {
-            true => None,
-            false => Some(self.begin_journal(plan, undoes)?),
+            here = asked => here?,
+        };
+        let mut journal = match here {
+            Some(here) => Some(begin_journal(plan, here.origin, undoes)?),
+            None => None,
         };
         let outcome = self
             .write(plan, options, journal.as_mut(), waiting, interrupt)
@@ -245,21 +259,6 @@ impl Ctx {
         Err(Error::failed(error).hint(answer.denied[0].question()))
     }
 
-    fn begin_journal(&self, plan: &Plan, undoes: Option<String>) -> Result<Journal> {
-        let store = Store::of(edges::variable)?;
-        let circumstances = Circumstances {
-            at: super::now(),
-            command: edges::command_line(),
-            server: self
-                .connected
-                .as_ref()
-                .map(|c| c.server.clone())
-                .unwrap_or_default(),
-            undoes,
-        };
-        Ok(Journal::begin(&store, plan, circumstances)?)
-    }
-
     /// Writes, with a line of progress on a terminal. The first interrupt ends it in good order,
     /// the second at once.
     async fn write(
@@ -305,16 +304,6 @@ impl Ctx {
         outcome
     }
 
-    /// The address of the API server.
-    pub async fn server(&mut self) -> Result<String> {
-        self.writer().await?;
-        Ok(self
-            .connected
-            .as_ref()
-            .map(|c| c.server.clone())
-            .unwrap_or_default())
-    }
-
     /// The client, for the writer and for nobody else.
     pub(super) async fn writer(&mut self) -> Result<kube::Client> {
         if self.connected.is_none() {
@@ -323,4 +312,15 @@ impl Ctx {
         let connected = self.connected.as_ref().expect("it was just made");
         Ok(connected.client.clone())
     }
+}
+
+fn begin_journal(plan: &Plan, origin: Origin, undoes: Option<String>) -> Result<Journal> {
+    let store = Store::of(edges::variable)?;
+    let circumstances = Circumstances {
+        at: super::now(),
+        command: edges::command_line(),
+        origin,
+        undoes,
+    };
+    Ok(Journal::begin(&store, plan, circumstances)?)
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::diff::diff;
+use super::origin::Place;
 use crate::plan::{Consequences, Grade, Plan};
 use crate::view::text::{self, Label, Text};
 use crate::view::{API_VERSION, NodeSet, View, count, plural};
@@ -16,6 +17,8 @@ const MOST_GROUPS: usize = 25;
 pub struct Preview<'a> {
     pub plan: &'a Plan,
     pub diff: bool,
+    /// Where it would be made; nothing where files are read.
+    pub place: Option<Place>,
 }
 
 /// What a command is about to do.
@@ -26,6 +29,9 @@ pub struct Document {
     /// Always `Plan`.
     kind: &'static str,
     title: String,
+    /// Where it would be made; missing where files are read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<Place>,
     grade: Grade,
     /// Names what the plan does, whatever the order of its steps.
     digest: String,
@@ -49,6 +55,9 @@ impl View for Preview<'_> {
         let mut text = Text::new();
         let grade = plan.grade();
         text.line(text::heading(&plan.title) + format!("  ({grade}: {})", grade.meaning()));
+        if let Some(place) = &self.place {
+            text.line(place.line());
+        }
         text.blank().append(changes(plan));
         if self.diff {
             text.blank().append(diff(plan));
@@ -72,6 +81,7 @@ impl View for Preview<'_> {
             api_version: API_VERSION,
             kind: "Plan",
             title: plan.title.clone(),
+            place: self.place.clone(),
             grade: plan.grade(),
             digest: plan.digest(),
             consequences: plan.consequences.clone(),

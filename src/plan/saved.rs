@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::Plan;
+use super::{Origin, Plan};
 
 /// The format of the file. A later one that readers of this one cannot take gets another number.
 pub const FORMAT: &str = "kubectl-skyhook/plan/v1";
@@ -25,35 +25,63 @@ pub enum SavedError {
 pub struct Saved {
     format: String,
     digest: String,
+    /// The cluster that it was made for; missing where it was made from files, and in plans of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Origin>,
     #[serde(flatten)]
-    plan: Plan,
+    pub plan: Plan,
 }
 
-impl Plan {
-    /// The plan as the text of a file.
-    pub fn save(&self) -> String {
-        let saved = Saved {
+impl Saved {
+    /// A plan for a cluster, if it is for a certain one.
+    pub fn of(plan: &Plan, cluster: Option<Origin>) -> Saved {
+        Saved {
             format: FORMAT.to_owned(),
-            digest: self.digest(),
-            plan: self.clone(),
-        };
-        let mut text = serde_json::to_string_pretty(&saved).expect("a plan is JSON");
+            digest: plan.digest(),
+            cluster,
+            plan: plan.clone(),
+        }
+    }
+
+    /// The text of a file.
+    pub fn text(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a plan is JSON");
         text.push('\n');
         text
     }
 
-    /// Reads what [`Plan::save`] wrote.
-    pub fn load(text: &str) -> Result<Plan, SavedError> {
+    /// Reads what [`Saved::text`] wrote.
+    ///
+    /// # Errors
+    ///
+    /// It is something else, of another format, or was edited.
+    pub fn parse(text: &str) -> Result<Saved, SavedError> {
         let format: Format = serde_json::from_str(text)?;
         if format.format != FORMAT {
             return Err(SavedError::Format(format.format));
         }
         let saved: Saved = serde_json::from_str(text)?;
         if saved.plan.digest() == saved.digest {
-            Ok(saved.plan)
+            Ok(saved)
         } else {
             Err(SavedError::Digest)
         }
+    }
+}
+
+impl Plan {
+    /// The plan as the text of a file, for no certain cluster.
+    pub fn save(&self) -> String {
+        Saved::of(self, None).text()
+    }
+
+    /// The plan in the text of a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Saved::parse`].
+    pub fn load(text: &str) -> Result<Plan, SavedError> {
+        Ok(Saved::parse(text)?.plan)
     }
 
     /// Names what the plan does: its targets, guards and changes, whatever their order.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use insta::assert_snapshot;
+use kubectl_skyhook::cluster::live::origin::NAMESPACE;
 use kubectl_skyhook::commands;
 use kubectl_skyhook::commands::rbac::{self, Right};
 use kubectl_skyhook::commands::shared::command::Run as _;
@@ -62,7 +63,7 @@ fn viewers_may_look_for_leftovers_and_change_nothing() {
 }
 
 /// The rights of a command, by the words that chose it.
-fn rights(verb: &str) -> BTreeSet<Right> {
+pub fn rights(verb: &str) -> BTreeSet<Right> {
     let command = commands::all().into_iter().find(|c| c.words == verb);
     rbac::rights(command.expect(verb))
 }
@@ -114,7 +115,7 @@ fn plans_take_no_more() {
 }
 
 /// The right that a request takes; none where all users have it.
-fn taken(request: &Logged) -> Option<Right> {
+pub fn taken(request: &Logged) -> Option<Right> {
     let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
     let (group, rest) = match parts.as_slice() {
         ["api", _, rest @ ..] => ("", rest),
@@ -133,6 +134,7 @@ fn taken(request: &Logged) -> Option<Right> {
         [resource, _, sub, ..] => (format!("{resource}/{sub}"), true),
     };
     let verb = match (request.method.as_str(), named) {
+        ("GET", false) if request.query.contains_key("watch") => "watch",
         ("GET", true) => "get",
         ("GET", false) => "list",
         ("PATCH", _) => "patch",
@@ -140,7 +142,11 @@ fn taken(request: &Logged) -> Option<Right> {
         ("POST", _) => "create",
         (other, _) => panic!("{other}"),
     };
-    Some(Right::new(verb, group, &resource))
+    let right = Right::new(verb, group, &resource);
+    Some(match resource.as_str() {
+        "namespaces" if rest.last() == Some(&NAMESPACE) => right.named(NAMESPACE),
+        _ => right,
+    })
 }
 
 /// What each command asks a server for is in its role; and what it lists, it has asked for.
@@ -198,8 +204,8 @@ fn commands_ask_for_no_more() {
     }
 }
 
-#[test]
-fn commands_are_known_by_the_words_that_choose_them() {
+/// Every command that can be typed, by the words that choose it.
+pub fn typed() -> BTreeSet<String> {
     fn leaves(command: &clap::Command, words: &str, found: &mut BTreeSet<String>) {
         if !command.has_subcommands() {
             found.insert(words.trim().to_owned());
@@ -213,9 +219,14 @@ fn commands_are_known_by_the_words_that_choose_them() {
     // It prints scripts, all alike; and a command may have another below it.
     typed.retain(|words| !words.starts_with("completion "));
     typed.extend(["completion", "uninstall"].map(str::to_owned));
+    typed
+}
+
+#[test]
+fn commands_are_known_by_the_words_that_choose_them() {
     let all = commands::all().into_iter();
     let known: BTreeSet<String> = all.map(|c| c.words.to_owned()).collect();
-    assert_eq!(known, typed);
+    assert_eq!(known, typed());
 }
 
 #[test]
@@ -252,5 +263,5 @@ fn a_refusal_says_what_is_missing_and_where_the_rights_are() {
     stage.fake.on("PATCH nodes").reply(403);
     let ran = stage.run(&format!("reset {CR} --node node-2 --no-pause --confirm"));
     assert_eq!(ran.code, Some(1), "{}", ran.transcript());
-    assert_snapshot!(ran.stderr);
+    assert_snapshot!(ran.said());
 }

@@ -10,11 +10,12 @@ mod interrupt;
 mod lifecycle;
 mod limits;
 mod migration;
+mod other_cluster;
 mod reset;
 mod retry;
 mod safety;
 mod spoiled;
-mod unconfirmed;
+pub mod unconfirmed;
 mod undo;
 mod undo_again;
 mod unread;
@@ -71,7 +72,7 @@ impl Stage {
     }
 
     /// Stands in for the operator: says that it has paused as soon as it is asked to.
-    fn with_operator<T>(&self, act: impl FnOnce() -> T) -> T {
+    pub fn with_operator<T>(&self, act: impl FnOnce() -> T) -> T {
         let done = Arc::new(AtomicBool::new(false));
         let (fake, ended) = (self.fake.clone(), done.clone());
         let operator = std::thread::spawn(move || {

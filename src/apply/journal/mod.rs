@@ -11,7 +11,7 @@ use anyhow::Context;
 use jiff::Timestamp;
 
 use super::Event;
-use crate::plan::Plan;
+use crate::plan::{Origin, Plan};
 use record::{Begun, Entry, FORMAT};
 pub use record::{Record, Undone};
 pub use store::{InForce, Store};
@@ -33,7 +33,8 @@ pub struct Journal {
 pub struct Circumstances {
     pub at: Timestamp,
     pub command: Vec<String>,
-    pub server: String,
+    /// The cluster that the plan is for.
+    pub origin: Origin,
     /// The journal that the plan takes back.
     pub undoes: Option<String>,
 }
@@ -65,7 +66,8 @@ impl Journal {
             id,
             at: circumstances.at,
             command: circumstances.command,
-            server: circumstances.server,
+            server: circumstances.origin.server,
+            cluster_uid: circumstances.origin.uid,
             undoes: circumstances.undoes,
             plan: plan.clone(),
         };

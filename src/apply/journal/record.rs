@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::apply::{Ended, Fate};
 use crate::args::redacted::redacted;
-use crate::plan::{Change, Consequences, Kind, Plan, Stage, Step};
+use crate::plan::{Change, Consequences, Kind, Origin, Plan, Stage, Step};
 use crate::redact;
 
 /// The format of the lines. A later one that readers of this one cannot take gets another number.
@@ -47,6 +47,10 @@ pub struct Begun {
     pub command: Vec<String>,
     /// The address of the API server.
     pub server: String,
+    /// The uid of the namespace kube-system, which tells clusters apart. Missing where it could not be read, and in
+    /// journals of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_uid: Option<String>,
     /// The journal that this plan takes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<String>,
@@ -100,6 +104,16 @@ pub enum RecordError {
     NoBeginning,
     #[error("it is of format {0:?}, which this version does not know; it reads {FORMAT:?}")]
     Format(String),
+}
+
+impl Begun {
+    /// The cluster that it is of.
+    pub fn origin(&self) -> Origin {
+        Origin {
+            server: self.server.clone(),
+            uid: self.cluster_uid.clone(),
+        }
+    }
 }
 
 impl Record {

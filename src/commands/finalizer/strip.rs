@@ -95,11 +95,13 @@ async fn before(ctx: &mut Ctx, cluster: &Cluster, name: &str) -> Result<Option<S
     if cluster.from_files {
         return Ok(None);
     }
-    let server = ctx.server().await?;
+    let here = ctx.here().await?.origin;
     let kind = Kind::from(cluster.generation());
     let stripped = Store::of(crate::ctx::variable).and_then(|store| {
         let (records, _) = store.all()?;
-        let mut here = records.iter().filter(|r| r.begun.server == server);
+        let mut here = records
+            .iter()
+            .filter(|r| r.begun.origin().is_taken_for(&here));
         let found = here.find(|record| record.stripped(kind, name).is_some());
         Ok(found.map(|record| record.begun.id.clone()))
     });

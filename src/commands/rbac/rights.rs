@@ -34,6 +34,9 @@ fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
     let watched = watched.map(to("watch"));
     let gets = command.gets.iter();
     let gets = gets.map(|(group, resource)| Right::new("get", group, resource));
+    // What is written is journalled, and a journal says of which cluster it is.
+    let origin = (!writes.is_empty())
+        .then(|| Right::new("get", "", "namespaces").named(live::origin::NAMESPACE));
     // A plan knows best what it needs; this one is of every kind of step that there may be.
     let steps = writes.iter().flat_map(|write| steps(*write)).collect();
     let plan = Plan {
@@ -51,6 +54,7 @@ fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
         .chain(beside)
         .chain(watched)
         .chain(gets)
+        .chain(origin)
         .chain(writes)
         .collect()
 }

@@ -15,6 +15,8 @@ pub struct Right {
     /// With the subresource, if it is one: `pods/log`.
     pub resource: String,
     pub verb: String,
+    /// The one object that it is for; any where there is none.
+    pub name: Option<&'static str>,
 }
 
 impl Right {
@@ -23,6 +25,15 @@ impl Right {
             group: group.to_owned(),
             resource: resource.to_owned(),
             verb: verb.to_owned(),
+            name: None,
+        }
+    }
+
+    /// For this object alone.
+    pub fn named(self, name: &'static str) -> Right {
+        Right {
+            name: Some(name),
+            ..self
         }
     }
 }
@@ -37,23 +48,25 @@ pub struct Role {
 impl Role {
     /// The object; resources of one group and the same verbs are in one rule.
     fn object(&self) -> Value {
-        let mut verbs: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+        let mut verbs: BTreeMap<(&str, &str, Option<&str>), Vec<&str>> = BTreeMap::new();
         for right in &self.rights {
-            let key = (right.group.as_str(), right.resource.as_str());
+            let key = (right.group.as_str(), right.resource.as_str(), right.name);
             verbs.entry(key).or_default().push(&right.verb);
         }
-        let mut rules: Vec<(&str, Vec<&str>, Vec<&str>)> = Vec::new();
-        for ((group, resource), verbs) in verbs {
-            match rules
-                .iter_mut()
-                .find(|(g, _, v)| *g == group && *v == verbs)
-            {
-                Some((_, resources, _)) => resources.push(resource),
-                None => rules.push((group, vec![resource], verbs)),
+        let mut rules: Vec<(Value, Vec<&str>)> = Vec::new();
+        for ((group, resource, name), verbs) in verbs {
+            let mut rule = json!({"apiGroups": [group], "resources": null, "verbs": verbs});
+            if let Some(name) = name {
+                rule["resourceNames"] = json!([name]);
+            }
+            match rules.iter_mut().find(|(other, _)| *other == rule) {
+                Some((_, resources)) => resources.push(resource),
+                None => rules.push((rule, vec![resource])),
             }
         }
-        let rules = rules.into_iter().map(|(group, resources, verbs)| {
-            json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
+        let rules = rules.into_iter().map(|(mut rule, resources)| {
+            rule["resources"] = json!(resources);
+            rule
         });
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -16,7 +16,6 @@ pub struct Saved {
     pub nodes: Vec<Step>,
     /// Where it was found, in words.
     pub origin: String,
-    pub warnings: Vec<String>,
 }
 
 /// Finds it in the journal named, or in the newest that holds it.
@@ -28,14 +27,19 @@ pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>
     let store = Store::of(crate::ctx::variable)?;
     store.trusted()?;
     let kind = Kind::from(cluster.generation());
-    let server = match cluster.from_files {
-        true => String::new(),
-        false => ctx.server().await?,
+    let here = match cluster.from_files {
+        true => None,
+        false => Some(ctx.here().await?.origin),
     };
     let mut known: Vec<String> = Vec::new();
     if let Some(id) = id {
         let record = store.read(id)?;
-        if let Some(saved) = saved(&record, kind, name, &server) {
+        if let Some(saved) = saved(&record, kind, name) {
+            if here.is_some() {
+                let what = format!("journal {id}");
+                ctx.same_cluster(&what, Some(&record.begun.origin()))
+                    .await?;
+            }
             return Ok(saved);
         }
         known.extend(names(&record, kind));
@@ -46,11 +50,11 @@ pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>
             .for_each(|complaint| ctx.warn(complaint));
         for record in records {
             // Another cluster's custom resource of the same name is not meant.
-            let elsewhere = !server.is_empty() && record.begun.server != server;
-            if elsewhere {
+            let origin = record.begun.origin();
+            if here.as_ref().is_some_and(|here| !origin.is_taken_for(here)) {
                 continue;
             }
-            if let Some(saved) = saved(&record, kind, name, &server) {
+            if let Some(saved) = saved(&record, kind, name) {
                 return Ok(saved);
             }
             known.extend(names(&record, kind));
@@ -83,7 +87,7 @@ fn names(record: &Record, kind: Kind) -> Vec<String> {
         .collect()
 }
 
-fn saved(record: &Record, kind: Kind, name: &str, server: &str) -> Option<Saved> {
+fn saved(record: &Record, kind: Kind, name: &str) -> Option<Saved> {
     let (step, object) = steps(record).find_map(|(step, fate)| {
         let meant = step.target.kind == kind && step.target.name == name;
         Some((step, taken(step, fate).filter(|_| meant)?))
@@ -95,13 +99,6 @@ fn saved(record: &Record, kind: Kind, name: &str, server: &str) -> Option<Saved>
     let nodes = back
         .steps()
         .filter(|s| stripped && s.target.kind == Kind::Node);
-    let mut warnings = Vec::new();
-    if !server.is_empty() && begun.server != server {
-        warnings.push(format!(
-            "the journal is of {}, and this is {server}",
-            begun.server
-        ));
-    }
     Some(Saved {
         object: object.clone(),
         nodes: nodes.cloned().collect(),
@@ -110,6 +107,5 @@ fn saved(record: &Record, kind: Kind, name: &str, server: &str) -> Option<Saved>
             begun.id,
             age(Some(begun.at), crate::ctx::now())
         ),
-        warnings,
     })
 }

@@ -20,6 +20,7 @@ use crate::commands::shared::migration;
 use crate::commands::shared::selection;
 use crate::ctx::{Ctx, Manner, Waiting};
 use crate::error::{Error, Exit, Result};
+use crate::plan::build::applied;
 use crate::plan::{Change, Field, Plan, Sign, Stage, Until};
 use crate::rules::Scope;
 use crate::view::list;
@@ -248,6 +249,7 @@ fn plan(
         gone.push(name);
     }
     at_rest(skyhook, &mut plan);
+    applied::warn(cluster, &mut plan);
     migration::refuse_held(cluster, &mut plan, wish.force)?;
     Ok(plan)
 }
@@ -306,6 +308,7 @@ fn cancel(
         ));
     }
     at_rest(skyhook, &mut plan);
+    applied::warn(cluster, &mut plan);
     migration::refuse_held(cluster, &mut plan, force)?;
     Ok(plan)
 }

@@ -1,5 +1,6 @@
 //! The parts that plans of several commands are made of.
 
+pub mod applied;
 pub mod batches;
 pub mod effects;
 pub mod hold;

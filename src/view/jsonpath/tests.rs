@@ -231,8 +231,14 @@ fn templates() -> impl Strategy<Value = String> {
     ]
 }
 
+/// With the suite a few; FUZZ_CASES asks for more.
+fn cases() -> u32 {
+    let asked = std::env::var("FUZZ_CASES").ok();
+    asked.and_then(|n| n.parse().ok()).unwrap_or(2000)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn no_template_panics(template in templates()) {

@@ -110,6 +110,10 @@ fn not_here((_, group, resource): &Right) -> bool {
 /// others planned, or are gone for, may be of any kind.
 fn needed_at_times(command: &str, (verb, _, resource): &Right) -> bool {
     let changes = verb != "list";
+    if resource == "namespaces" {
+        // Which cluster it is is noted with a change, and compared where something noted is carried out.
+        return !matches!(command, "undo" | "apply-plan" | "undelete");
+    }
     match command {
         // Logs are read of what fails, and here nothing does.
         "diagnose stuck" => resource == "pods/log",

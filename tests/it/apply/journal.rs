@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use http::Method;
 use kubectl_skyhook::apply::journal::{Circumstances, Store};
 use kubectl_skyhook::apply::{Ended, Fate};
+use kubectl_skyhook::plan::Origin;
 
 use super::server::Fault;
 use super::*;
@@ -25,7 +26,10 @@ fn begin_at(time: &str, store: &Store, plan: &Plan) -> Journal {
                 "reset".into(),
                 "gpu".into(),
             ],
-            server: "https://example.com".into(),
+            origin: Origin {
+                server: "https://example.com".into(),
+                uid: None,
+            },
             undoes: None,
         },
     )

@@ -31,13 +31,16 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use kubectl_skyhook::api::Generation;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use answer::Problem;
 pub use fault::{Reply, Rule};
 pub use log::Logged;
 pub use serve::{Served, kubeconfig};
 pub use store::Store;
+
+/// The uid of the namespace kube-system of every such server; a test of two clusters gives one of them another.
+pub const CLUSTER: &str = "00000000-0000-4000-8000-0000000c1a5e";
 
 /// The server. Clones share everything.
 #[derive(Clone, Default)]
@@ -55,9 +58,12 @@ pub struct State {
 }
 
 impl FakeApi {
-    /// A server with Kubernetes' own kinds and no objects.
+    /// A server with Kubernetes' own kinds and no objects, but for the namespace that tells clusters apart.
     pub fn new() -> FakeApi {
-        FakeApi::default()
+        FakeApi::default().with(json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": "kube-system", "uid": CLUSTER, "resourceVersion": "0"},
+        }))
     }
 
     /// Serves the custom resources of a generation, even if there are no objects of them.

@@ -151,16 +151,21 @@ impl Run {
 impl Ran {
     /// The whole of it, as a terminal would show it, for a snapshot.
     pub fn transcript(&self) -> String {
-        let stderr = match self.stderr.as_str() {
+        let stderr = match without_port(&self.stderr).as_str() {
             "" => String::new(),
             text => format!("------- stderr -------\n{text}"),
         };
         let code = self.code.map_or("signal".to_owned(), |c| c.to_string());
-        let stdout = without_rules(&self.stdout);
+        let stdout = without_rules(&without_port(&self.stdout));
         format!(
             "$ kubectl skyhook {}\n{stdout}{stderr}[exit status: {code}]\n",
             self.shown
         )
+    }
+
+    /// What is said beside the answer, for a snapshot.
+    pub fn said(&self) -> String {
+        without_port(&self.stderr)
     }
 
     /// The document on stdout.
@@ -176,6 +181,12 @@ fn without_rules(text: &str) -> String {
     static CODES: LazyLock<Regex> = LazyLock::new(|| regex(r"(?m)^  SKY\d{3}( SKY\d{3})*:"));
     let counted = COUNT.replace_all(text, "[n] rules$1");
     CODES.replace_all(&counted, "  [codes]:").into_owned()
+}
+
+/// A server of the tests listens wherever there is room.
+fn without_port(text: &str) -> String {
+    static PORT: LazyLock<Regex> = LazyLock::new(|| regex(r"(https?://127\.0\.0\.1):\d+"));
+    PORT.replace_all(text, "$1:[port]").into_owned()
 }
 
 fn regex(pattern: &str) -> Regex {

@@ -60,7 +60,12 @@ const SAMPLE: usize = 24;
 
 fn stage(cluster: &str) -> Stage {
     let stage = Stage::of(cluster);
-    // The operator sees a pause at once.
+    stand_in(&stage);
+    stage
+}
+
+/// The operator sees a pause at once.
+fn stand_in(stage: &Stage) {
     stage.fake.on("GET skyhooks").after(|state: &mut State| {
         let cr = state.store.find("skyhooks", "", CR).cloned();
         if let Some(mut cr) = cr
@@ -71,7 +76,6 @@ fn stage(cluster: &str) -> Stage {
             state.store.load(cr);
         }
     });
-    stage
 }
 
 /// All objects, without what a server counts and without what the operator says.
@@ -131,6 +135,7 @@ impl Case {
             .reply(self.reply.clone());
         let ran = stage.run(&format!("{} --confirm", self.command));
         stage.fake.heal();
+        stand_in(&stage);
         (stage, ran)
     }
 

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use kubectl_skyhook::plan::Grade;
 use kubectl_skyhook::program::Program;
+use serde_json::{Value, json};
 
 use super::{Stage, expect};
+use crate::support::fake_api::Logged;
 use crate::support::run::{Child, run};
 use crate::support::terminal::Terminal;
 
@@ -21,14 +23,14 @@ use Does::{Aborts, Refuses};
 use Grade::{B1, B2, B3, B4};
 
 /// A command that writes.
-struct Writes {
+pub struct Writes {
     /// Its name in the tree.
-    name: &'static str,
+    pub name: &'static str,
     /// A cluster in which it has something to do.
-    cluster: &'static str,
+    pub cluster: &'static str,
     /// What is done there before.
     first: &'static str,
-    words: &'static str,
+    pub words: &'static str,
     /// What it may do there at worst.
     grade: Grade,
     does: Does,
@@ -54,7 +56,7 @@ const fn writes(
 
 /// Every command that writes, and those whose grade depends on the cluster, by each.
 #[rustfmt::skip]
-const COMMANDS: &[Writes] = &[
+pub const COMMANDS: &[Writes] = &[
     writes("reset", "apply-erroring", "", "reset gpu-tune", B4, Refuses),
     writes("pause", "complete", "", "pause gpu-tune", B1, Refuses),
     writes("resume", "complete", "pause gpu-tune -y", "resume gpu-tune", B1, Aborts),
@@ -85,7 +87,7 @@ const COMMANDS: &[Writes] = &[
 
 impl Writes {
     /// A cluster in which the command has something to do, with what was written and journalled so far.
-    fn stage(&self) -> Prepared<'_> {
+    pub fn stage(&self) -> Prepared<'_> {
         let stage = Stage::of(self.cluster);
         let plan = stage.state.path().join("plan.json").display().to_string();
         let words = self.words.replace("PLAN", &plan);
@@ -101,10 +103,10 @@ impl Writes {
     }
 }
 
-struct Prepared<'a> {
+pub struct Prepared<'a> {
     of: &'a Writes,
-    stage: Stage,
-    words: String,
+    pub stage: Stage,
+    pub words: String,
     before: (usize, usize),
 }
 
@@ -280,7 +282,11 @@ fn a_dry_run_writes_nothing_whatever_the_command() {
             let prepared = command.stage();
             let before = prepared.stage.fake.objects();
             let words = format!("{} {dry} --confirm", prepared.words);
+            let asked = prepared.stage.fake.requests().len();
             let ran = prepared.stage.run(&words);
+            for request in &prepared.stage.fake.requests()[asked..] {
+                assert!(is_rehearsed(request, dry), "{words}: {request}");
+            }
             assert!(
                 matches!(ran.code, Some(0 | 2)),
                 "{}: {}",
@@ -296,6 +302,18 @@ fn a_dry_run_writes_nothing_whatever_the_command() {
                 ran.transcript()
             );
         }
+    }
+}
+
+/// A client's dry run only reads; a server's says of each write that it is none, and may ask what one may do.
+fn is_rehearsed(request: &Logged, dry: &str) -> bool {
+    let all = |value: &Value| *value == json!("All") || *value == json!(["All"]);
+    let said =
+        request.query.get("dryRun").is_some_and(|v| v == "All") || all(&request.body["dryRun"]);
+    match request.method.as_str() {
+        "GET" => true,
+        "POST" if request.path.ends_with("/selfsubjectaccessreviews") => dry == "--dry-run=server",
+        _ => dry == "--dry-run=server" && said,
     }
 }
 

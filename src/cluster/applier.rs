@@ -1,0 +1,199 @@
+//! Who keeps an object as it stands somewhere else: Argo CD, Flux or Helm. An edit here does not last there.
+
+use crate::api::Meta;
+
+/// Who applies an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Applier<'a> {
+    /// An application of Argo CD, by its name.
+    ArgoCd(&'a str),
+    /// A Kustomization of Flux, by namespace and name.
+    FluxKustomization(&'a str, &'a str),
+    /// A HelmRelease of Flux.
+    FluxHelmRelease(&'a str, &'a str),
+    /// A release of Helm itself.
+    Helm(&'a str, &'a str),
+}
+
+const ARGO_TRACKING: &str = "argocd.argoproj.io/tracking-id";
+const ARGO_LABEL: &str = "argocd.argoproj.io/instance";
+/// What Argo CD labels where it does not track by annotation. Charts set it, too.
+const INSTANCE: &str = "app.kubernetes.io/instance";
+const FLUX_KUSTOMIZE: &str = "kustomize.toolkit.fluxcd.io";
+const FLUX_HELM: &str = "helm.toolkit.fluxcd.io";
+const HELM: &str = "meta.helm.sh";
+
+impl Applier<'_> {
+    /// Who applies it, if its labels and annotations say so.
+    pub fn of<'a>(meta: &'a Meta, kind: &str) -> Option<Applier<'a>> {
+        argo_cd(meta, kind)
+            .or_else(|| flux(meta))
+            .or_else(|| helm(meta))
+    }
+
+    /// `the Argo CD application platform`
+    pub fn name(&self) -> String {
+        match self {
+            Applier::ArgoCd(name) => format!("the Argo CD application {name}"),
+            Applier::FluxKustomization(namespace, name) => {
+                format!("the Flux Kustomization {namespace}/{name}")
+            }
+            Applier::FluxHelmRelease(namespace, name) => {
+                format!("the Flux HelmRelease {namespace}/{name}")
+            }
+            Applier::Helm(namespace, name) => format!("the Helm release {namespace}/{name}"),
+        }
+    }
+
+    /// What becomes of an edit of the spec, and where to make it instead.
+    pub fn on_edits(&self) -> &'static str {
+        match self {
+            Applier::ArgoCd(_) => {
+                "its next sync sets back what its source says; make the change in its source (Git or chart values)"
+            }
+            Applier::FluxKustomization(..) => {
+                "its next reconciliation sets back what its source says; make the change in its source (Git)"
+            }
+            Applier::FluxHelmRelease(..) => {
+                "its next upgrade, or its drift correction, sets back what the chart says; make the change in the values of \
+                 the HelmRelease"
+            }
+            Applier::Helm(..) => {
+                "the next helm upgrade sets back what the chart says; make the change in its values"
+            }
+        }
+    }
+}
+
+/// By the annotation, where it is of this very object: what copies an object copies that, too, and Argo CD passes over it.
+fn argo_cd<'a>(meta: &'a Meta, kind: &str) -> Option<Applier<'a>> {
+    let text = |map: &'a std::collections::BTreeMap<String, String>, key: &str| {
+        map.get(key).map(String::as_str).filter(|v| !v.is_empty())
+    };
+    let tracked = text(&meta.annotations, ARGO_TRACKING).and_then(|id| {
+        // APPLICATION:GROUP/KIND:NAMESPACE/NAME
+        let (application, rest) = id.split_once(':')?;
+        let (of, place) = rest.split_once(':')?;
+        let (_, of) = of.rsplit_once('/')?;
+        let (_, name) = place.rsplit_once('/')?;
+        (of == kind && name == meta.name).then_some(application)
+    });
+    let managed = || {
+        meta.managed_fields
+            .iter()
+            .any(|m| m.manager.starts_with("argocd"))
+    };
+    let labelled = || text(&meta.labels, INSTANCE).filter(|_| managed());
+    let found = tracked.or_else(|| text(&meta.labels, ARGO_LABEL));
+    found.or_else(labelled).map(Applier::ArgoCd)
+}
+
+fn flux(meta: &Meta) -> Option<Applier<'_>> {
+    let pair = |group: &str| {
+        let label = |key: &str| {
+            meta.labels
+                .get(&format!("{group}/{key}"))
+                .map(String::as_str)
+        };
+        Some((label("namespace")?, label("name")?))
+    };
+    if let Some((namespace, name)) = pair(FLUX_HELM) {
+        return Some(Applier::FluxHelmRelease(namespace, name));
+    }
+    let (namespace, name) = pair(FLUX_KUSTOMIZE)?;
+    // It was asked to leave the object alone once it is there.
+    let told = |key: &str| {
+        meta.annotations
+            .get(&format!("{FLUX_KUSTOMIZE}/{key}"))
+            .map(String::as_str)
+    };
+    let off = told("reconcile") == Some("disabled")
+        || matches!(told("ssa"), Some("Ignore" | "IfNotPresent"));
+    (!off).then_some(Applier::FluxKustomization(namespace, name))
+}
+
+fn helm(meta: &Meta) -> Option<Applier<'_>> {
+    let by_helm = meta
+        .labels
+        .get("app.kubernetes.io/managed-by")
+        .is_some_and(|by| by == "Helm");
+    let told = |key: &str| {
+        meta.annotations
+            .get(&format!("{HELM}/{key}"))
+            .map(String::as_str)
+    };
+    let (namespace, name) = (told("release-namespace")?, told("release-name")?);
+    by_helm.then_some(Applier::Helm(namespace, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn applier(metadata: Value) -> String {
+        let meta: Meta = serde_json::from_value(metadata).expect("metadata");
+        Applier::of(&meta, "Skyhook").map_or("nobody".to_owned(), |a| a.name())
+    }
+
+    #[test]
+    fn labels_and_annotations_say_who_applies_an_object() {
+        let id = "platform:GROUP/Skyhook:skyhook/gpu";
+        let tracked = |id: &str| json!({"name": "gpu", "annotations": {"argocd.argoproj.io/tracking-id": id}});
+        let instance = |manager: &str| json!({"name": "gpu", "labels": {"app.kubernetes.io/instance": "platform"}, "managedFields": [{"manager": manager}]});
+        let kustomize = |annotations: Value| {
+            json!({"name": "gpu", "annotations": annotations, "labels": {
+                "kustomize.toolkit.fluxcd.io/name": "infra", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}})
+        };
+        let release =
+            json!({"meta.helm.sh/release-name": "gpus", "meta.helm.sh/release-namespace": "ops"});
+        let helm = |labels: Value| json!({"name": "gpu", "annotations": release, "labels": labels});
+        let argo = "the Argo CD application platform";
+        for (metadata, who) in [
+            (json!({"name": "gpu"}), "nobody"),
+            (tracked(id), argo),
+            // An application that lives outside of Argo CD's own namespace.
+            (
+                tracked("team_platform:GROUP/Skyhook:/gpu"),
+                "the Argo CD application team_platform",
+            ),
+            (tracked("platform:GROUP/Skyhook:skyhook/other"), "nobody"),
+            (tracked("platform:apps/Deployment:skyhook/gpu"), "nobody"),
+            (tracked("nonsense"), "nobody"),
+            (
+                json!({"name": "gpu", "labels": {"argocd.argoproj.io/instance": "platform"}}),
+                argo,
+            ),
+            (instance("argocd-controller"), argo),
+            (instance("helm"), "nobody"),
+            (
+                kustomize(json!({})),
+                "the Flux Kustomization flux-system/infra",
+            ),
+            (
+                kustomize(json!({"kustomize.toolkit.fluxcd.io/reconcile": "disabled"})),
+                "nobody",
+            ),
+            (
+                kustomize(json!({"kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"})),
+                "nobody",
+            ),
+            (
+                helm(json!({"app.kubernetes.io/managed-by": "Helm"})),
+                "the Helm release ops/gpus",
+            ),
+            (helm(json!({})), "nobody"),
+            (
+                helm(json!({
+                    "app.kubernetes.io/managed-by": "Helm",
+                    "helm.toolkit.fluxcd.io/name": "gpus",
+                    "helm.toolkit.fluxcd.io/namespace": "ops",
+                })),
+                "the Flux HelmRelease ops/gpus",
+            ),
+        ] {
+            assert_eq!(applier(metadata.clone()), who, "{metadata}");
+        }
+    }
+}

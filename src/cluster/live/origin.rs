@@ -1,0 +1,31 @@
+//! What tells one cluster from another.
+
+use serde::Deserialize;
+
+use super::request::{Failure, get};
+use crate::api::Meta;
+use crate::cluster::read::Unread;
+
+/// The namespace that every cluster has, and keeps for life.
+pub const NAMESPACE: &str = "kube-system";
+
+/// The uid of that namespace.
+///
+/// # Errors
+///
+/// Why it could not be read.
+pub async fn uid(client: &kube::Client) -> Result<String, Unread> {
+    #[derive(Deserialize)]
+    struct Namespace {
+        metadata: Meta,
+    }
+    let path = format!("/api/v1/namespaces/{NAMESPACE}");
+    let malformed = || Failure::Malformed("the answer is no namespace with a uid".to_owned());
+    let found = get(client, &path).await.and_then(|body| {
+        let namespace: Namespace = serde_json::from_slice(&body).map_err(|_| malformed())?;
+        let uid = namespace.metadata.uid.filter(|uid| !uid.is_empty());
+        uid.filter(|_| namespace.metadata.name == NAMESPACE)
+            .ok_or_else(malformed)
+    });
+    Ok(found?)
+}

@@ -1,0 +1,142 @@
+//! Which cluster this is: said before a change, noted with it, and compared before what was noted is carried out.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Ctx;
+use crate::cluster::Unread;
+use crate::cluster::live::origin;
+use crate::error::{Error, Exit, Result};
+use crate::plan::{Origin, Sameness};
+use crate::view::text;
+
+/// This cluster, as far as the server tells.
+#[derive(Debug, Clone, Default)]
+pub struct Here {
+    pub origin: Origin,
+    /// Why its uid is not known.
+    pub unread: Option<Unread>,
+}
+
+/// Where the changes go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Place {
+    /// What the kubeconfig calls it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// The address of the API server.
+    pub server: String,
+}
+
+impl Place {
+    /// `on cluster prod (context admin@prod, https://10.0.0.1:6443)`
+    pub fn line(&self) -> text::Line {
+        let context = self.context.as_ref().map(|c| format!("context {c}"));
+        let rest: Vec<String> = context.into_iter().chain([self.server.clone()]).collect();
+        let line = match &self.cluster {
+            Some(cluster) => format!("on cluster {cluster} ({})", rest.join(", ")),
+            None => format!("on {}", rest.join(", ")),
+        };
+        text::dim(line).into()
+    }
+}
+
+impl Ctx {
+    /// Where changes go, once a server was asked; nothing where files are read.
+    pub(super) fn place(&self) -> Option<Place> {
+        let connected = self.connected.as_ref()?;
+        Some(Place {
+            cluster: connected.named.cluster.clone(),
+            context: connected.named.context.clone(),
+            server: connected.server.clone(),
+        })
+    }
+
+    /// This cluster. The server is asked once.
+    pub async fn here(&mut self) -> Result<Here> {
+        if let Some(here) = &self.here {
+            return Ok(here.clone());
+        }
+        let client = self.writer().await?;
+        let server = self.connected.as_ref().map(|c| c.server.clone());
+        let (uid, unread) = match origin::uid(&client).await {
+            Ok(uid) => (Some(uid), None),
+            Err(why) => (None, Some(why)),
+        };
+        let here = Here {
+            origin: Origin {
+                server: server.unwrap_or_default(),
+                uid,
+            },
+            unread,
+        };
+        self.here = Some(here.clone());
+        Ok(here)
+    }
+
+    /// Whether what was noted of a cluster is of this one. `what` it is stands at the beginning of a sentence.
+    ///
+    /// # Errors
+    ///
+    /// It is of another. What cannot be told is only said: each object is tested for being the one that was meant.
+    pub async fn same_cluster(&mut self, what: &str, then: Option<&Origin>) -> Result<()> {
+        let here = self.here().await?;
+        let Some(then) = then else {
+            self.warn(format!(
+                "cannot tell whether this is the same cluster: {what} does not say of which it is"
+            ));
+            return Ok(());
+        };
+        let addresses = format!(
+            "{what} is of {}, and this is {}",
+            then.server, here.origin.server
+        );
+        let sameness = then.sameness(&here.origin);
+        if sameness == Sameness::Other {
+            let uid = |origin: &Origin| origin.uid.clone().unwrap_or_default();
+            let error = Error {
+                exit: Exit::Refused,
+                ..Error::failed(format!(
+                    "{what} is of another cluster: there the namespace {} has the uid {} (at {}), here {} (at {}); \
+                     nothing was changed",
+                    origin::NAMESPACE,
+                    uid(then),
+                    then.server,
+                    uid(&here.origin),
+                    here.origin.server
+                ))
+            };
+            return Err(error.hint("choose its cluster with --context or --kubeconfig"));
+        }
+        if sameness == Sameness::Same {
+            return Ok(());
+        }
+        // Older versions noted no uid, and the address is all there is.
+        let noted_none = then.uid.is_none() && here.unread.is_none();
+        let why = match (&here.unread, sameness) {
+            (_, Sameness::SameAddress) if noted_none => return Ok(()),
+            (Some(why), Sameness::OtherAddress) => {
+                format!(
+                    "namespace {}: {}; {addresses}",
+                    origin::NAMESPACE,
+                    why.message
+                )
+            }
+            (Some(why), _) => format!(
+                "namespace {}: {}; the address is the same",
+                origin::NAMESPACE,
+                why.message
+            ),
+            (None, _) => addresses,
+        };
+        if here.unread.as_ref().is_some_and(Unread::is_forbidden) {
+            self.note_refusal();
+        }
+        self.warn(format!(
+            "cannot tell whether this is the same cluster: {why}"
+        ));
+        Ok(())
+    }
+}

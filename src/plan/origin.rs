@@ -1,0 +1,66 @@
+//! The cluster that a plan was made for, and whether another one is the same.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A cluster, as far as it can be told from others.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Origin {
+    /// The address of the API server. One cluster may have several.
+    pub server: String,
+    /// The uid of its namespace kube-system, which no two clusters share. Missing where it could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+}
+
+/// Whether two origins are one cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sameness {
+    Same,
+    /// The uid of one is not known; the address is the same.
+    SameAddress,
+    /// The uid of one is not known, and the addresses differ: it may be the same cluster by another name.
+    OtherAddress,
+    Other,
+}
+
+impl Origin {
+    pub fn sameness(&self, other: &Origin) -> Sameness {
+        match (&self.uid, &other.uid) {
+            (Some(a), Some(b)) if a == b => Sameness::Same,
+            (Some(_), Some(_)) => Sameness::Other,
+            _ if self.server == other.server => Sameness::SameAddress,
+            _ => Sameness::OtherAddress,
+        }
+    }
+
+    /// Whether they are taken for one cluster without anybody being asked.
+    pub fn is_taken_for(&self, other: &Origin) -> bool {
+        matches!(self.sameness(other), Sameness::Same | Sameness::SameAddress)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_uid_decides_and_the_address_where_there_is_none() {
+        let origin = |server: &str, uid: &str| Origin {
+            server: server.to_owned(),
+            uid: (!uid.is_empty()).then(|| uid.to_owned()),
+        };
+        for (a, b, sameness) in [
+            (("x", "1"), ("x", "1"), Sameness::Same),
+            (("x", "1"), ("y", "1"), Sameness::Same),
+            // A cluster that was built anew behind the same address.
+            (("x", "1"), ("x", "2"), Sameness::Other),
+            (("x", "1"), ("y", "2"), Sameness::Other),
+            (("x", ""), ("x", "2"), Sameness::SameAddress),
+            (("x", "1"), ("y", ""), Sameness::OtherAddress),
+        ] {
+            let found = origin(a.0, a.1).sameness(&origin(b.0, b.1));
+            assert_eq!(found, sameness, "{a:?} {b:?}");
+        }
+    }
+}

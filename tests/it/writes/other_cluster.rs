@@ -1,0 +1,191 @@
+//! A preview says where the change goes, and what was noted of one cluster is not carried out on another.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use super::{Stage, expect};
+use crate::support::run::{Ran, run};
+
+/// Another cluster that looks the same.
+fn twin(cluster: &str) -> Stage {
+    let stage = Stage::of(cluster);
+    stage.fake.load(json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": "kube-system", "uid": "00000000-0000-4000-8000-00000000b0b0"},
+    }));
+    stage
+}
+
+/// With the journals of another stage.
+fn run_with(journals: &Stage, on: &Stage, words: &str) -> Ran {
+    let command = on.command(words);
+    command.env("XDG_STATE_HOME", journals.state.path()).go()
+}
+
+/// Changes the first line of the one journal.
+fn rewrite(stage: &Stage, change: impl Fn(&mut Value)) {
+    let folder = stage.state.path().join("kubectl-skyhook/journal");
+    let mut files = std::fs::read_dir(folder).expect("journals");
+    let path = files.next().expect("a journal").expect("an entry").path();
+    let text = std::fs::read_to_string(&path).expect("text");
+    let (first, rest) = text.split_once('\n').expect("lines");
+    let mut first: Value = serde_json::from_str(first).expect("JSON");
+    change(&mut first["begun"]);
+    std::fs::write(path, format!("{first}\n{rest}")).expect("a file");
+}
+
+#[test]
+fn previews_name_cluster_context_and_server() {
+    let stage = Stage::of("complete");
+    assert_snapshot!(stage.run("pause gpu-tune --dry-run").transcript());
+    let ran = stage.run("pause gpu-tune --dry-run -o json");
+    let server = stage.served.url.as_str();
+    let place = json!({"cluster": "fake", "context": "fake", "server": format!("{server}")});
+    assert_eq!(ran.json()["place"], place);
+    // The question comes below it.
+    let asked = stage.run("pause gpu-tune");
+    let line = format!("\non cluster fake (context fake, {server})\n");
+    assert!(asked.stderr.contains(&line), "{}", asked.transcript());
+    // Without a kubeconfig there is only the address.
+    let ran = run(&format!("pause gpu-tune --dry-run --server {server}")).go();
+    assert!(
+        ran.stdout.contains(&format!("\non {server}\n")),
+        "{}",
+        ran.transcript()
+    );
+    let ran = run("pause gpu-tune --dry-run --from tests/clusters/complete/cluster.json").go();
+    assert!(!ran.stdout.contains("\non "), "{}", ran.transcript());
+}
+
+#[test]
+fn undo_of_another_cluster_is_refused() {
+    let (here, there) = (Stage::of("complete"), twin("complete"));
+    expect(&here.run("pause gpu-tune --confirm"), 0);
+    let ran = run_with(&here, &there, "undo --confirm");
+    assert_eq!(ran.code, Some(3), "{}", ran.transcript());
+    let id = here.run("journal list -o json").json()["items"][0]["id"].clone();
+    let said = ran.said().replace(id.as_str().expect("an id"), "[id]");
+    assert_snapshot!(said);
+    assert_eq!(there.writes(), [""; 0]);
+    // The same cluster by another address is the same.
+    let again = Stage::over(here.fake.clone());
+    let ran = run_with(&here, &again, "undo --confirm");
+    expect(&ran, 0);
+    assert!(!ran.stderr.contains("cluster: "), "{}", ran.transcript());
+}
+
+#[test]
+fn where_the_uid_cannot_be_read_the_address_decides_and_that_is_said() {
+    let stage = Stage::of("complete");
+    stage.fake.on("GET namespaces").reply(403);
+    let ran = stage.run("pause gpu-tune --confirm");
+    expect(&ran, 0);
+    assert!(!ran.stderr.contains("warning"), "{}", ran.transcript());
+    let ran = stage.run("undo --confirm --dry-run");
+    expect(&ran, 0);
+    assert_snapshot!(
+        ran.said()
+            .lines()
+            .filter(|l| !l.starts_with("The newest"))
+            .collect::<Vec<_>>()
+            .join("\n")
+    );
+    let again = Stage::over(stage.fake.clone());
+    let ran = run_with(&stage, &again, "undo --confirm");
+    expect(&ran, 0);
+    let says = format!(
+        "is of {}, and this is {}",
+        stage.served.url, again.served.url
+    );
+    assert!(ran.stderr.contains(&says), "{}", ran.transcript());
+    assert!(
+        ran.stderr
+            .contains("cannot tell whether this is the same cluster"),
+        "{}",
+        ran.transcript()
+    );
+}
+
+#[test]
+fn a_journal_of_an_older_version_goes_by_the_address() {
+    let stage = Stage::of("complete");
+    expect(&stage.run("pause gpu-tune --confirm"), 0);
+    rewrite(&stage, |begun| {
+        let uid = begun
+            .as_object_mut()
+            .expect("an object")
+            .remove("clusterUid");
+        assert!(uid.is_some());
+    });
+    let ran = stage.run("undo --dry-run");
+    expect(&ran, 0);
+    assert!(!ran.stderr.contains("cannot tell"), "{}", ran.transcript());
+    rewrite(&stage, |begun| {
+        begun["server"] = json!("https://old.example:6443")
+    });
+    let ran = stage.run("undo --dry-run");
+    expect(&ran, 0);
+    let says = "warning: cannot tell whether this is the same cluster: journal ";
+    assert!(ran.stderr.contains(says), "{}", ran.transcript());
+}
+
+#[test]
+fn a_plan_for_another_cluster_is_refused() {
+    let (here, there) = (Stage::of("complete"), twin("complete"));
+    let file = here.state.path().join("plan.json").display().to_string();
+    expect(&here.run(&format!("pause gpu-tune --plan-out {file}")), 0);
+    for dry in ["", " --dry-run", " --dry-run=server"] {
+        let ran = there.run(&format!("apply-plan {file} --confirm{dry}"));
+        assert_eq!(ran.code, Some(3), "{}", ran.transcript());
+        assert!(
+            ran.stderr.contains("is of another cluster"),
+            "{}",
+            ran.transcript()
+        );
+    }
+    assert_eq!(there.writes(), [""; 0]);
+    let ran = here.run(&format!("apply-plan {file} --confirm"));
+    expect(&ran, 0);
+    assert!(!ran.stderr.contains("warning"), "{}", ran.transcript());
+    // One that was made from files is for no certain cluster.
+    let from = "--from tests/clusters/complete/cluster.json";
+    expect(
+        &there.run(&format!("pause gpu-tune --plan-out {file} {from}")),
+        0,
+    );
+    let ran = there.run(&format!("apply-plan {file} --confirm"));
+    expect(&ran, 0);
+    let says = "cannot tell whether this is the same cluster: the plan in ";
+    assert!(ran.stderr.contains(says), "{}", ran.transcript());
+}
+
+#[test]
+fn undelete_takes_nothing_from_the_journal_of_another_cluster() {
+    let (here, there) = (
+        Stage::of("deleted-while-paused"),
+        twin("finalizer-stripped"),
+    );
+    expect(&here.run("finalizer strip gpu-tune --force --confirm"), 0);
+    let id = here.run("journal list -o json").json()["items"][0]["id"].clone();
+    let id = id.as_str().expect("an id");
+    let newest = run_with(&here, &there, "undelete gpu-tune --confirm");
+    assert_eq!(newest.code, Some(1), "{}", newest.transcript());
+    let named = run_with(
+        &here,
+        &there,
+        &format!("undelete gpu-tune --journal {id} --confirm"),
+    );
+    assert_eq!(named.code, Some(3), "{}", named.transcript());
+    assert!(
+        named
+            .stderr
+            .contains(&format!("journal {id} is of another cluster")),
+        "{}",
+        named.transcript()
+    );
+    assert_eq!(there.writes(), [""; 0]);
+    // The same cluster by another address: it was not found before.
+    let again = Stage::over(here.fake.clone());
+    let found = run_with(&here, &again, "undelete gpu-tune --dry-run");
+    expect(&found, 0);
+}
