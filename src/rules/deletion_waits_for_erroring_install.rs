@@ -90,7 +90,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     node,
                     pending.name,
                     "If it is passed over after the repair, let the operator take the node up",
-                );
+                )
+                .by_choice();
             }
             forget(finding, Grade::B4, skyhook.name(), node, entry)
                 .caveat("uninstall.sh does not run: what the package changed on the host stays")
