@@ -10,7 +10,7 @@ use crate::commands::shared::shell_words::shell_words;
 use crate::plan::{Grade, Plan};
 use crate::rules::causes::{Cause, Causes};
 use crate::rules::{Finding, Remedy, Rule, Scope, Severity};
-use crate::view::list;
+use crate::view::{count, list};
 
 /// What may be taken.
 pub struct Limits {
@@ -26,7 +26,8 @@ pub struct Part {
     pub rule: &'static Rule,
     /// What it is about: `gpu-tune driver on node-1`.
     pub subject: String,
-    pub argv: Vec<String>,
+    /// The command that it stands for.
+    pub command: String,
     pub plan: Plan,
 }
 
@@ -40,8 +41,8 @@ pub struct Told {
 
 impl Part {
     pub fn says(&self) -> String {
-        let command = shell_words(&self.argv);
-        format!("cures {}: {command}", said(self.rule, &self.subject))
+        let what = said(self.rule, &self.subject);
+        format!("cures {what}: {}", self.command)
     }
 }
 
@@ -75,9 +76,32 @@ pub fn choose(cluster: &Cluster, findings: &[Finding], limits: &Limits) -> Told 
 struct Alike<'a> {
     findings: Vec<&'a Finding>,
     subject: String,
+    /// With its words for all of the nodes.
     remedy: Option<(&'a Remedy, Vec<String>)>,
+    /// It is about something else than what the flags name.
+    elsewhere: bool,
     /// The rule whose remedy is taken there already: of one place one remedy is taken.
     cured_by: Option<&'static str>,
+}
+
+/// Nodes that are all named in a command that is shown.
+const NAMED: usize = 8;
+
+impl Alike<'_> {
+    /// The command, for a reader: of many nodes, or of what takes a command each, one is named.
+    fn command(&self, remedy: &Remedy, argv: &[String]) -> String {
+        let number = self.findings.len();
+        let joined = argv != remedy.argv && number <= NAMED;
+        let is_it = |f: &&Finding| first(f).is_some_and(|other| other.argv == remedy.argv);
+        match joined || self.findings.iter().all(is_it) {
+            true => shell_words(argv),
+            false => format!(
+                "{}, and likewise for {} more",
+                shell_words(&remedy.argv),
+                count(number - 1)
+            ),
+        }
+    }
 }
 
 /// A custom resource on a node.
@@ -118,7 +142,7 @@ impl Choosing<'_> {
     fn alike<'f>(&self, cause: &Cause, findings: &'f [Finding]) -> Vec<Alike<'f>> {
         // Stands for the node.
         const ANY: &str = "NODE";
-        let mut kinds: Vec<(Option<&'static str>, Vec<usize>)> = Vec::new();
+        let mut kinds: Vec<((bool, Option<&'static str>), Vec<usize>)> = Vec::new();
         let mut known = HashMap::new();
         for at in cause.findings.iter().copied() {
             let finding = &findings[at];
@@ -126,18 +150,21 @@ impl Choosing<'_> {
                 continue;
             }
             let command = first(finding).map(|remedy| {
+                if remedy.own().is_none() {
+                    return Vec::new();
+                }
                 let node = finding.subject.node.as_deref();
                 let other = node.and_then(|node| remedy.on_nodes(node, &[ANY]));
                 other.unwrap_or_else(|| remedy.argv.clone())
             });
-            let cured_by = self.cured_by(finding);
-            let kind = *known.entry((cured_by, command)).or_insert_with(|| {
-                kinds.push((cured_by, Vec::new()));
+            let whose = (self.is_elsewhere(finding), self.cured_by(finding));
+            let kind = *known.entry((whose, command)).or_insert_with(|| {
+                kinds.push((whose, Vec::new()));
                 kinds.len() - 1
             });
             kinds[kind].1.push(at);
         }
-        let kinds = kinds.into_iter().map(|(cured_by, places)| {
+        let kinds = kinds.into_iter().map(|((elsewhere, cured_by), places)| {
             let own = Cause {
                 findings: places.clone(),
                 effects: Vec::new(),
@@ -156,6 +183,7 @@ impl Choosing<'_> {
                 findings: alike,
                 subject: Group::of(&own, findings).subject(self.cluster, false),
                 remedy: remedy.zip(argv),
+                elsewhere,
                 cured_by,
             }
         });
@@ -168,21 +196,21 @@ impl Choosing<'_> {
             self.passing.insert(finding.rule.code);
             return;
         }
-        if alike.findings.iter().any(|f| self.is_elsewhere(f)) {
+        if alike.elsewhere {
             return self.leave(finding, &alike.subject, "the flags do not name it");
+        }
+        if let Some(other) = alike.cured_by {
+            let says = format!("the remedy of {other} works there: look again afterwards");
+            return self.leave(finding, &alike.subject, &says);
         }
         let Some((remedy, argv)) = &alike.remedy else {
             let says = format!("no command cures it: {}", pointer(finding));
             return self.leave(finding, &alike.subject, &says);
         };
-        if let Some(other) = alike.cured_by {
-            let says = format!("the remedy of {other} works there: look again afterwards");
-            return self.leave(finding, &alike.subject, &says);
-        }
         // What cannot be made good is not offered in passing.
         let command = match remedy.choice && remedy.grade == Grade::B4 {
             true => pointer(finding),
-            false => shell_words(argv),
+            false => alike.command(remedy, argv),
         };
         let planned = match remedy.own().filter(|_| !remedy.choice) {
             Some(_) => self.plan(argv),
@@ -255,7 +283,7 @@ impl Choosing<'_> {
         mut plan: Plan,
     ) {
         let subject = &alike.subject;
-        let command = shell_words(argv);
+        let command = alike.command(remedy, argv);
         if plan.is_empty() {
             return self.leave(finding, subject, &format!("{command} would change nothing"));
         }
@@ -293,7 +321,7 @@ impl Choosing<'_> {
         self.told.parts.push(Part {
             rule: finding.rule,
             subject: alike.subject.clone(),
-            argv: argv.to_vec(),
+            command,
             plan,
         });
     }

@@ -123,6 +123,22 @@ fn remedies_on_one_node_are_taken_one_after_the_other_under_one_pause() {
 }
 
 #[test]
+fn of_many_nodes_one_stands_in_the_command_and_all_are_changed() {
+    let fake = OLD.serve(json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}));
+    for n in 1..=12 {
+        let entry = "driver|1.0.0 apply erroring";
+        fake.load(OLD.node(&format!("gpu-{n:02}"), "erroring", &[entry]));
+    }
+    let stage = Stage::over(fake);
+    assert_snapshot!(
+        stage
+            .run("fix --up-to B2 --no-pause --dry-run")
+            .transcript()
+    );
+    assert_snapshot!(stage.run("fix").transcript());
+}
+
+#[test]
 fn no_other_node_is_changed_than_those_that_are_named() {
     let stage = Stage::over(two_packages());
     let ran = stage.run("fix --node gpu-2 --up-to B4 --no-pause --confirm");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use kubectl_skyhook::cluster::dump;
+use kubectl_skyhook::cluster::dump::{self, DumpError};
 use kubectl_skyhook::plan::Plan;
 use kubectl_skyhook::rules::{self, Scope};
 
@@ -12,11 +12,15 @@ use crate::support::marks;
 use crate::support::model::{self, carry_out, tidy};
 use crate::support::run::Run;
 
-/// The codes that a plan says to cure.
+/// The codes that a plan says to cure, where that shows without an operator: what is retried it starts itself, and what it
+/// says of a deletion stands until its next pass.
 fn cured(plan: &Plan) -> BTreeSet<String> {
     let notes = plan.consequences.notes.iter();
     let cured = notes.filter_map(|note| note.strip_prefix("cures "));
     cured
+        .filter(|cured| {
+            !cured.contains(": kubectl skyhook package retry ") && !cured.starts_with("SKY108")
+        })
         .filter_map(|rest| rest.split(' ').next())
         .map(str::to_owned)
         .collect()
@@ -24,7 +28,12 @@ fn cured(plan: &Plan) -> BTreeSet<String> {
 
 /// The marks of what is found, whatever its severity.
 fn found(capture: &Path) -> BTreeSet<String> {
-    let cluster = dump::load(&[capture.to_owned()], None).expect("a cluster");
+    let cluster = match dump::load(&[capture.to_owned()], None) {
+        Ok(cluster) => cluster,
+        // All of it is gone.
+        Err(DumpError::NothingKnown { .. }) => return BTreeSet::new(),
+        Err(error) => panic!("{error}"),
+    };
     let report = rules::diagnose(&cluster, &Scope::default());
     report.findings.iter().map(marks::of_finding).collect()
 }
