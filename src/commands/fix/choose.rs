@@ -104,6 +104,9 @@ impl Alike<'_> {
     }
 }
 
+/// Whether a finding is about something else than what the flags name, and the rule whose remedy works there already.
+type Whose = (bool, Option<&'static str>);
+
 /// A custom resource on a node.
 type Place = (String, String);
 
@@ -142,7 +145,7 @@ impl Choosing<'_> {
     fn alike<'f>(&self, cause: &Cause, findings: &'f [Finding]) -> Vec<Alike<'f>> {
         // Stands for the node.
         const ANY: &str = "NODE";
-        let mut kinds: Vec<((bool, Option<&'static str>), Vec<usize>)> = Vec::new();
+        let mut kinds: Vec<(Whose, Vec<usize>)> = Vec::new();
         let mut known = HashMap::new();
         for at in cause.findings.iter().copied() {
             let finding = &findings[at];
