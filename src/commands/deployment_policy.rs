@@ -59,6 +59,7 @@ command! {
     "deployment-policy reset": Args => run,
     needs: NEEDS,
     writes: &[Write::Nodes, Write::SkyhookStatus],
+    plans: plan,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {

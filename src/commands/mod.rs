@@ -11,6 +11,7 @@ pub mod deployment_policy;
 pub mod diagnose;
 pub mod explain;
 pub mod finalizer;
+pub mod fix;
 pub mod journal;
 pub mod leftovers;
 pub mod lifecycle;
@@ -30,7 +31,10 @@ pub mod update_state;
 pub mod version;
 pub mod wait;
 
+use clap::{FromArgMatches, Subcommand};
+
 use self::shared::command::{CommandInfo, Run, group};
+use crate::args::boolean::spelled_out;
 
 /// Declares [`Command`] and [`tasks`].
 macro_rules! table {
@@ -61,6 +65,7 @@ table! {
         Package(package::Command),
     }
     "Change" {
+        Fix(fix::Args),
         Reset(reset::Args),
         Pause(lifecycle::Pause),
         Resume(lifecycle::Resume),
@@ -98,6 +103,18 @@ table! {
 /// Every command that does something by itself, in the order of the table.
 pub fn all() -> Vec<&'static CommandInfo> {
     Command::all()
+}
+
+/// A command of ours by its words, as a remedy holds them.
+///
+/// # Errors
+///
+/// What clap says of words that are none.
+pub fn parse(words: &[String]) -> Result<Command, clap::Error> {
+    let tree = clap::Command::new("kubectl-skyhook").no_binary_name(true);
+    let mut tree = spelled_out(Command::augment_subcommands(tree));
+    let matches = tree.try_get_matches_from_mut(words)?;
+    Command::from_arg_matches(&matches)
 }
 
 /// The first word of a command or of a group of commands.

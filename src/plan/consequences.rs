@@ -41,6 +41,26 @@ impl Consequences {
         self.grade = self.grade.max(Some(grade));
     }
 
+    /// Adds what another plan sets off. A node that is in both counts twice.
+    pub fn add(&mut self, other: Consequences) {
+        self.grade = self.grade.max(other.grade);
+        self.nodes += other.nodes;
+        self.gpus += other.gpus;
+        for (package, nodes) in other.reruns {
+            *self.reruns.entry(package).or_default() += nodes;
+        }
+        self.drains += other.drains;
+        self.restarts += other.restarts;
+        self.reboots += other.reboots;
+        for lost in other.cannot_be_undone {
+            if !self.cannot_be_undone.contains(&lost) {
+                self.cannot_be_undone.push(lost);
+            }
+        }
+        self.notes.extend(other.notes);
+        other.warnings.into_iter().for_each(|w| self.warn(w));
+    }
+
     /// Adds a warning, once.
     pub fn warn(&mut self, warning: impl Into<String>) {
         let warning = warning.into();

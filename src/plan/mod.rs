@@ -6,6 +6,7 @@
 pub mod build;
 mod change;
 mod consequences;
+mod contradiction;
 mod edit;
 mod fields;
 mod grade;

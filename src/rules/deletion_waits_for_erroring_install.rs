@@ -90,7 +90,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     node,
                     pending.name,
                     "If the operator still skips the node after the repair, set the node in progress",
-                );
+                )
+                .by_choice();
             }
             forget(finding, Grade::B4, skyhook.name(), node, entry)
                 .caveat("uninstall.sh does not run: what the package changed on the host stays")

@@ -276,6 +276,14 @@ impl Finding {
         self
     }
 
+    /// The remedy that was added last is right only where somebody wants it so, or knows what no object tells.
+    pub fn by_choice(&mut self) -> &mut Self {
+        if let Some(remedy) = self.remedies.last_mut() {
+            remedy.choice = true;
+        }
+        self
+    }
+
     /// What to mind about the remedy that was added last.
     pub fn caveat(&mut self, caveat: impl Into<String>) -> &mut Self {
         if let Some(remedy) = self.remedies.last_mut() {

@@ -89,7 +89,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     &node.name,
                     &entry.name,
                 )
-                .caveat("its interrupt runs: services restart or the node reboots");
+                .caveat("its interrupt runs: services restart or the node reboots")
+                .by_choice();
             }
         }
     }

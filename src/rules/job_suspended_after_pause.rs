@@ -81,7 +81,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .remedy(Grade::B2, "Pause it once more", ["pause", skyhook.name()])
                 .caveat("running jobs of it are stopped, and run again afterwards")
                 .remedy(Grade::B3, "And resume it", ["resume", skyhook.name()])
-                .caveat("its work goes on, with the interrupts that packages have");
+                .caveat("its work goes on, with the interrupts that packages have")
+                // By itself it changes nothing: it follows the pause.
+                .by_choice();
         }
     }
 }

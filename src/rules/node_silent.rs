@@ -113,7 +113,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .caveat(
                         "the record of what is installed is lost, and uninstall.sh does not run: what the packages \
                          changed on the host stays",
-                    );
+                    )
+                    .by_choice();
                 continue;
             }
             let in_batch = skyhook.status.node_priority.contains_key(&node.name);

@@ -22,11 +22,15 @@ pub struct Remedy {
     /// What it does not do, or what to mind before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
+    /// It is right only where somebody wants it so, or knows what no object tells.
+    #[serde(skip)]
+    pub choice: bool,
 }
 
 impl Remedy {
     pub fn new(grade: Grade, title: impl Into<String>, argv: Vec<String>) -> Remedy {
         let (preconditions, undo) = terms(&argv, grade);
+        let choice = own(&argv).is_some_and(is_choice);
         Remedy {
             title: title.into(),
             argv,
@@ -35,7 +39,35 @@ impl Remedy {
             undo,
             for_all_nodes: None,
             caveat: None,
+            choice,
         }
+    }
+
+    /// The words of a command of ours, without the program.
+    pub fn own(&self) -> Option<&[String]> {
+        own(&self.argv)
+    }
+
+    /// Whether it is of use only once somebody has repaired what fails.
+    pub fn follows_a_repair(&self) -> bool {
+        self.preconditions.iter().any(|p| p == REPAIRED)
+    }
+
+    /// The command for these nodes instead of the one that it names; our own take several.
+    pub fn on_nodes(&self, node: &str, nodes: &[&str]) -> Option<Vec<String>> {
+        self.own()?;
+        // A custom resource may have the same name.
+        let flagged = self.argv.windows(2).position(|w| w == ["--node", node]);
+        let at = flagged.map(|flag| flag + 1);
+        let at = at.or_else(|| self.argv.iter().position(|w| w == node))?;
+        let flag = flagged.is_some().then_some("--node");
+        let from = at - usize::from(flag.is_some());
+        let each = nodes
+            .iter()
+            .flat_map(|node| flag.into_iter().chain([*node]));
+        let mut argv = self.argv.clone();
+        argv.splice(from..=at, each.map(str::to_owned));
+        Some(argv)
     }
 }
 
@@ -116,6 +148,22 @@ fn terms(argv: &[String], grade: Grade) -> (Vec<String>, Undo) {
         .map_or((&[][..], Undo::No), |(_, more, undo)| (*more, *undo));
     let all = more.iter().chain([&UNCHANGED]);
     (all.map(ToString::to_string).collect(), undo)
+}
+
+/// Whether a command holds work back, changes what is wanted, or drops a record: no object tells whether that is right.
+fn is_choice(words: &[String]) -> bool {
+    const VERBS: [&[&str]; 6] = [
+        &["pause"],
+        &["disable"],
+        &["uninstall"],
+        &["update-state"],
+        &["node", "ignore"],
+        &["finalizer", "strip"],
+    ];
+    const FLAGS: [&str; 2] = ["--runtime-required", "--purge-state"];
+    let is =
+        |verb: &[&str]| words.len() >= verb.len() && words.iter().zip(verb).all(|(w, v)| w == v);
+    VERBS.iter().any(|verb| is(verb)) || words.iter().any(|w| FLAGS.contains(&w.as_str()))
 }
 
 fn own(argv: &[String]) -> Option<&[String]> {

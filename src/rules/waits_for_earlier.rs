@@ -157,6 +157,7 @@ fn close(cluster: &Cluster, finding: &mut Finding, root: &Skyhook, trouble: Opti
                 "Or resume it",
                 ["resume", root.name()],
             )
-            .caveat("its packages run, with the interrupts that they have");
+            .caveat("its packages run, with the interrupts that they have")
+            .by_choice();
     }
 }

@@ -15,6 +15,7 @@ mod diagnose_node;
 mod dropin;
 mod fake_api;
 mod finalizer;
+mod fix;
 mod floods;
 mod fuzz;
 mod generated;

@@ -177,6 +177,7 @@ fn commands_ask_for_no_more() {
         format!("disable {CR} --confirm"),
         format!("enable {CR} --confirm"),
         format!("deployment-policy reset {CR} --confirm"),
+        format!("fix --up-to B4 {by}"),
     ] {
         let stage = Stage::of("apply-erroring");
         let ran = stage.run(&words);

@@ -114,6 +114,7 @@ fn what_changes_print_fits() {
     let plan = stage.state.path().join("plan.json");
     let reset = format!("reset {CR} --node node-2 --no-pause");
     fits("Plan", &stage.run(&format!("{reset} --dry-run -o json")));
+    fits("Plan", &stage.run("fix --up-to B2 --dry-run -o json"));
     let saving = stage.run(&format!("{reset} --plan-out {} -o json", plan.display()));
     fits("Plan", &saving);
     fits_text(

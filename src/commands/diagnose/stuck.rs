@@ -3,7 +3,7 @@ use crate::cluster::{Cluster, Read, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::diagnosis::{self, Diagnosis};
 use crate::commands::shared::rule::find_rule;
-use crate::commands::shared::selection;
+use crate::commands::shared::scope;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::rules::reason::LINES;
@@ -74,7 +74,7 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let scope = args.scope()?;
     let cluster = ctx.load(&scope.needs()).await?;
-    check_names(&cluster, &scope)?;
+    scope::known(&cluster, &scope)?;
     let report = rules::diagnose(&cluster, &scope);
     let exit = args.fail_on.exit(&report, &cluster);
     let mut diagnosis = Diagnosis::new(&cluster, report).narrowed(scope.is_narrow());
@@ -90,7 +90,7 @@ impl Args {
     fn scope(&self) -> Result<Scope> {
         Ok(Scope {
             skyhooks: self.names.clone(),
-            nodes: self.nodes()?,
+            nodes: scope::node_names(&self.node)?,
             rules: self
                 .rule
                 .iter()
@@ -98,25 +98,6 @@ impl Args {
                 .collect::<Result<_>>()?,
         })
     }
-
-    fn nodes(&self) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        for word in &self.node {
-            names.extend(selection::expanded(word)?);
-        }
-        Ok(names)
-    }
-}
-
-/// A name that matches nothing is an error: it would look like "nothing stuck".
-fn check_names(cluster: &Cluster, scope: &Scope) -> Result<()> {
-    for name in &scope.skyhooks {
-        selection::known_skyhook(cluster, name)?;
-    }
-    for node in &scope.nodes {
-        selection::known_node(cluster, node)?;
-    }
-    Ok(())
 }
 
 impl FailOn {

@@ -3,7 +3,7 @@
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::args::selection::OfSkyhook;
-use crate::cluster::{Cluster, Node, Source};
+use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::migration::{self, Force};
 use crate::commands::shared::selection;
@@ -46,16 +46,17 @@ command! {
     "node leave-batch": Args => run,
     needs: NEEDS,
     writes: &[Write::SkyhookStatus],
+    plans: plan,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
-    let nodes = selection::nodes(&cluster, &args.nodes)?;
-    let plan = plan(&cluster, args, &nodes)?;
+    let plan = plan(&cluster, args)?;
     ctx.carry_out(&plan, &args.safety, Manner::default()).await
 }
 
-fn plan(cluster: &Cluster, args: &Args, nodes: &[&Node]) -> Result<Plan> {
+fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
+    let nodes = selection::nodes(cluster, &args.nodes)?;
     let skyhook = selection::existing(cluster, &args.of.skyhook)?;
     let names = nodes.iter().map(|n| n.name.as_str());
     let fields = batches::leave(skyhook, names);

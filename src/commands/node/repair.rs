@@ -47,6 +47,7 @@ command! {
     "node repair": Args => run,
     needs: NEEDS,
     writes: &[Write::Nodes],
+    plans: plan,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -54,12 +55,12 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .only(selection::only(&args.nodes, None, None))
         .load_to_change(&NEEDS, &Source::DECIDING)
         .await?;
-    let nodes = selection::nodes(&cluster, &args.nodes)?;
-    let plan = plan(&cluster, args, &nodes)?;
+    let plan = plan(&cluster, args)?;
     ctx.carry_out(&plan, &args.safety, Manner::default()).await
 }
 
-fn plan(cluster: &Cluster, args: &Args, nodes: &[&Node]) -> Result<Plan> {
+fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
+    let nodes = selection::nodes(cluster, &args.nodes)?;
     let skyhook = selection::existing(cluster, &args.of.skyhook)?;
     let mut plan = Plan {
         subject: skyhook.name().to_owned(),

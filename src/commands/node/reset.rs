@@ -3,13 +3,14 @@
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::args::selection::OfSkyhook;
-use crate::cluster::Source;
+use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::migration::Force;
 use crate::commands::shared::reset;
 use crate::commands::shared::selection;
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Exit, Result};
+use crate::plan::Plan;
 
 /// Reset package state on nodes, so that packages rerun
 ///
@@ -42,6 +43,7 @@ command! {
     "node reset": Args => run,
     needs: reset::NEEDS,
     writes: reset::WRITES,
+    plans: plan,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -50,10 +52,15 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .only(only)
         .load_to_change(&reset::NEEDS, &Source::DECIDING)
         .await?;
-    selection::known_skyhook(&cluster, &args.of.skyhook)?;
+    let plan = plan(&cluster, args)?;
+    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+}
+
+fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
+    selection::known_skyhook(cluster, &args.of.skyhook)?;
     let wish = reset::Wish {
         name: &args.of.skyhook,
-        nodes: selection::nodes(&cluster, &args.nodes)?,
+        nodes: selection::nodes(cluster, &args.nodes)?,
         package: None,
         failed_only: false,
         batches: false,
@@ -61,6 +68,5 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         no_pause: args.no_pause,
         force: args.force.force,
     };
-    let plan = reset::plan(&cluster, &wish)?;
-    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+    reset::plan(cluster, &wish)
 }

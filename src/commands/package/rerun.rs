@@ -60,6 +60,7 @@ command! {
     "package rerun": Args => run,
     needs: reset::NEEDS,
     writes: &[Write::Nodes, Write::Skyhooks, Write::DeletePods],
+    plans: plan,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {

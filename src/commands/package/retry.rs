@@ -55,6 +55,7 @@ command! {
     "package retry": Args => run,
     needs: reset::NEEDS,
     writes: &[Write::Nodes, Write::DeletePods, Write::DeleteJobs],
+    plans: plan,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {

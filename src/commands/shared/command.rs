@@ -1,8 +1,9 @@
 //! What is known of a command beside its arguments, and how commands and groups of commands are declared.
 
-use crate::cluster::Source;
+use crate::cluster::{Cluster, Source};
 use crate::ctx::{Ctx, OutcomeDocument, PlanDocument};
 use crate::error::{Exit, Result};
+use crate::plan::Plan;
 use crate::view::schema::Published;
 
 /// One command: its words, what it takes to run it, and what it prints.
@@ -108,6 +109,12 @@ pub trait Run {
     /// The one command that was asked for.
     fn info(&self) -> &'static CommandInfo;
 
+    /// What it would change on a cluster, for a command that makes plans of several; `None` of those that it leaves to
+    /// people.
+    fn plan(&self, _cluster: &Cluster) -> Option<Result<Plan>> {
+        None
+    }
+
     /// Runs it.
     fn run(&self, ctx: &mut Ctx) -> impl Future<Output = Result<Exit>>;
 }
@@ -122,6 +129,7 @@ macro_rules! command {
      $(, watches: $watches:expr)?
      $(, writes: $writes:expr)?
      $(, looks: $looks:expr)?
+     $(, plans: $plans:path)?
      $(, prints: { $($kind:literal: $document:ty),+ })?
      $(,)?) => {
         impl $crate::commands::shared::command::Run for $args {
@@ -143,6 +151,15 @@ macro_rules! command {
             fn info(&self) -> &'static $crate::commands::shared::command::CommandInfo {
                 <$args>::all()[0]
             }
+
+            $(
+                fn plan(
+                    &self,
+                    cluster: &$crate::cluster::Cluster,
+                ) -> Option<$crate::error::Result<$crate::plan::Plan>> {
+                    Some($plans(cluster, self))
+                }
+            )?
 
             async fn run(
                 &self,
@@ -171,6 +188,15 @@ macro_rules! group {
             fn info(&self) -> &'static $crate::commands::shared::command::CommandInfo {
                 match self {
                     $($group::$name(args) => args.info()),+
+                }
+            }
+
+            fn plan(
+                &self,
+                cluster: &$crate::cluster::Cluster,
+            ) -> Option<$crate::error::Result<$crate::plan::Plan>> {
+                match self {
+                    $($group::$name(args) => args.plan(cluster)),+
                 }
             }
 

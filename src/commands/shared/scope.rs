@@ -1,4 +1,4 @@
-//! What the words of a package command stand for on a cluster.
+//! What the words of a command stand for on a cluster.
 
 use std::collections::BTreeSet;
 
@@ -7,6 +7,7 @@ use crate::cluster::{Cluster, Node};
 use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
+use crate::rules::Scope;
 
 /// The nodes that the flags pick.
 ///
@@ -19,6 +20,31 @@ pub fn nodes<'a>(cluster: &'a Cluster, flags: &OnNodes) -> Result<Vec<&'a Node>>
         nodes.retain(|node| selector.matches(&node.labels));
     }
     Ok(nodes)
+}
+
+/// The names of nodes in words that may each be a set of them.
+///
+/// # Errors
+///
+/// A set that stands for none, or for too many.
+pub fn node_names(words: &[String]) -> Result<Vec<String>> {
+    let names: Result<Vec<Vec<String>>> = words.iter().map(|w| selection::expanded(w)).collect();
+    Ok(names?.concat())
+}
+
+/// Refuses names that are not there: the answer would look like "nothing stuck".
+///
+/// # Errors
+///
+/// The first of them, with the near names.
+pub fn known(cluster: &Cluster, scope: &Scope) -> Result<()> {
+    for name in &scope.skyhooks {
+        selection::known_skyhook(cluster, name)?;
+    }
+    for node in &scope.nodes {
+        selection::known_node(cluster, node)?;
+    }
+    Ok(())
 }
 
 /// Refuses a package that is neither in the spec, nor recorded on a node, nor at work.

@@ -45,14 +45,11 @@ pub fn captured(path: &Path) -> Objects {
     files.flat_map(|file| captured(&file)).collect()
 }
 
-/// Writes them down, as one file of documents.
+/// Writes them down, as one list.
 pub fn write(objects: &Objects, file: &Path) {
-    let documents: Vec<String> = objects
-        .values()
-        .filter(|o| o["kind"].is_string())
-        .map(Value::to_string)
-        .collect();
-    std::fs::write(file, documents.join("\n---\n")).expect("a write");
+    let items: Vec<&Value> = objects.values().filter(|o| o["kind"].is_string()).collect();
+    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
+    std::fs::write(file, list.to_string()).expect("a write");
 }
 
 /// Carries stages out on the model, as `apply` does on a server.

@@ -57,6 +57,8 @@ const fn writes(
 /// Every command that writes, and those whose grade depends on the cluster, by each.
 #[rustfmt::skip]
 pub const COMMANDS: &[Writes] = &[
+    writes("fix", "malformed-node-state", "", "fix", B1, Refuses),
+    writes("fix", "apply-erroring", "", "fix --up-to B2", B2, Refuses),
     writes("reset", "apply-erroring", "", "reset gpu-tune", B4, Refuses),
     writes("pause", "complete", "", "pause gpu-tune", B1, Refuses),
     writes("resume", "complete", "pause gpu-tune -y", "resume gpu-tune", B1, Aborts),

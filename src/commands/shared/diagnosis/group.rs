@@ -72,6 +72,11 @@ impl<'a> Group<'a> {
         groups
     }
 
+    /// The one that stands for all of them.
+    pub fn first(&self) -> &'a Finding {
+        self.findings[0]
+    }
+
     /// The worst of what is found, with what hangs on it.
     pub fn severity(&self) -> Severity {
         let all = self.findings.iter().chain(&self.effects);
@@ -242,7 +247,7 @@ impl<'a> Group<'a> {
     }
 
     /// `gpu-tune driver on node-[1-3] (3 nodes)`
-    fn subject(&self, cluster: &Cluster, wide: bool) -> String {
+    pub fn subject(&self, cluster: &Cluster, wide: bool) -> String {
         let subject = &self.findings[0].subject;
         let mut words: Vec<&str> = subject.skyhook.as_deref().into_iter().collect();
         words.extend(subject.package.as_deref());
@@ -317,15 +322,7 @@ impl<'a> Group<'a> {
         if !self.findings.iter().zip(&nodes).all(offers) {
             return None;
         }
-        let at = remedy.argv.iter().position(|w| w == nodes[0])?;
-        let flag = Some(remedy.argv[at - 1].as_str()).filter(|w| *w == "--node");
-        let from = at - usize::from(flag.is_some());
-        let each = nodes
-            .iter()
-            .flat_map(|node| flag.into_iter().chain([*node]));
-        let mut argv = remedy.argv.clone();
-        argv.splice(from..=at, each.map(str::to_owned));
-        Some(argv)
+        remedy.on_nodes(nodes[0], &nodes)
     }
 }
 
@@ -346,6 +343,7 @@ fn label_of(cluster: &Cluster, nodes: &[&str]) -> Option<String> {
     found.map(|(key, value)| format!("nodes with {key}={value}"))
 }
 
+/// The words with another node in them.
 fn renamed(argv: &[String], from: &str, to: &str) -> Vec<String> {
     let word = |word: &String| {
         if word == from {

@@ -2,7 +2,7 @@
 
 mod contrast;
 mod document;
-mod group;
+pub mod group;
 mod logs;
 mod reason;
 

@@ -1,0 +1,377 @@
+//! Which remedy is taken of which finding, and why the others are left alone.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::cluster::Cluster;
+use crate::commands::parse;
+use crate::commands::shared::command::Run as _;
+use crate::commands::shared::diagnosis::group::Group;
+use crate::commands::shared::shell_words::shell_words;
+use crate::plan::{Grade, Plan};
+use crate::rules::causes::{Cause, Causes};
+use crate::rules::{Finding, Remedy, Rule, Scope, Severity};
+use crate::view::{count, list};
+
+/// What may be taken.
+pub struct Limits {
+    pub scope: Scope,
+    /// The rules whose findings are meant; all, if none is named.
+    pub rules: Vec<&'static Rule>,
+    pub up_to: Grade,
+    pub no_pause: bool,
+}
+
+/// A remedy that is taken, with the plan of its command.
+pub struct Part {
+    pub rule: &'static Rule,
+    /// What it is about: `gpu-tune driver on node-1`.
+    pub subject: String,
+    /// The command that it stands for.
+    pub command: String,
+    pub plan: Plan,
+}
+
+/// What is taken, and what is left alone.
+#[derive(Default)]
+pub struct Told {
+    pub parts: Vec<Part>,
+    /// A line each.
+    pub left: Vec<String>,
+}
+
+impl Part {
+    pub fn says(&self) -> String {
+        let what = said(self.rule, &self.subject);
+        format!("cures {what}: {}", self.command)
+    }
+}
+
+/// `SKY201 package-erroring, gpu-tune driver on node-1`
+fn said(rule: &Rule, subject: &str) -> String {
+    format!("{} {}, {subject}", rule.code, rule.name)
+}
+
+/// Takes of each cause what may be taken.
+pub fn choose(cluster: &Cluster, findings: &[Finding], limits: &Limits) -> Told {
+    let mut choosing = Choosing {
+        cluster,
+        limits,
+        told: Told::default(),
+        worked_on: HashMap::new(),
+        passing: BTreeSet::new(),
+    };
+    let causes = Causes::of(findings).ranked(findings);
+    for cause in &causes {
+        for alike in choosing.alike(cause, findings) {
+            choosing.of_cause(&alike);
+        }
+    }
+    for cause in &causes {
+        choosing.effects(cause, findings);
+    }
+    choosing.finish()
+}
+
+/// Findings of one cause that one command cures.
+struct Alike<'a> {
+    findings: Vec<&'a Finding>,
+    subject: String,
+    /// With its words for all of the nodes.
+    remedy: Option<(&'a Remedy, Vec<String>)>,
+    /// It is about something else than what the flags name.
+    elsewhere: bool,
+    /// The rule whose remedy is taken there already: of one place one remedy is taken.
+    cured_by: Option<&'static str>,
+}
+
+/// Nodes that are all named in a command that is shown.
+const NAMED: usize = 8;
+
+impl Alike<'_> {
+    /// The command, for a reader: of many nodes, or of what takes a command each, one is named.
+    fn command(&self, remedy: &Remedy, argv: &[String]) -> String {
+        let number = self.findings.len();
+        let joined = argv != remedy.argv && number <= NAMED;
+        let is_it = |f: &&Finding| first(f).is_some_and(|other| other.argv == remedy.argv);
+        match joined || self.findings.iter().all(is_it) {
+            true => shell_words(argv),
+            false => format!(
+                "{}, and likewise for {} more",
+                shell_words(&remedy.argv),
+                count(number - 1)
+            ),
+        }
+    }
+}
+
+/// Whether a finding is about something else than what the flags name, and the rule whose remedy works there already.
+type Whose = (bool, Option<&'static str>);
+
+/// A custom resource on a node.
+type Place = (String, String);
+
+fn place(finding: &Finding) -> Option<Place> {
+    let subject = &finding.subject;
+    Some((subject.skyhook.clone()?, subject.node.clone()?))
+}
+
+struct Choosing<'a> {
+    cluster: &'a Cluster,
+    limits: &'a Limits,
+    told: Told,
+    /// The packages, or all of them, that remedies work on already, with the codes of the rules.
+    worked_on: HashMap<Place, Vec<(Option<String>, &'static str)>>,
+    /// The codes of what may pass by itself, or stops nothing.
+    passing: BTreeSet<&'static str>,
+}
+
+impl Choosing<'_> {
+    fn is_meant(&self, finding: &Finding) -> bool {
+        let rules = &self.limits.rules;
+        rules.is_empty() || rules.iter().any(|rule| rule.code == finding.rule.code)
+    }
+
+    /// Whether it is about something else than what the flags name: it explains that, or holds it up.
+    fn is_elsewhere(&self, finding: &Finding) -> bool {
+        let scope = &self.limits.scope;
+        let other = |named: &[String], own: &Option<String>| {
+            !named.is_empty() && own.as_ref().is_some_and(|own| !named.contains(own))
+        };
+        other(&scope.skyhooks, &finding.subject.skyhook)
+            || other(&scope.nodes, &finding.subject.node)
+    }
+
+    /// The findings of a cause that are meant, by the command that cures them.
+    fn alike<'f>(&self, cause: &Cause, findings: &'f [Finding]) -> Vec<Alike<'f>> {
+        // Stands for the node.
+        const ANY: &str = "NODE";
+        let mut kinds: Vec<(Whose, Vec<usize>)> = Vec::new();
+        let mut known = HashMap::new();
+        for at in cause.findings.iter().copied() {
+            let finding = &findings[at];
+            if !self.is_meant(finding) {
+                continue;
+            }
+            let command = first(finding).map(|remedy| {
+                if remedy.own().is_none() {
+                    return Vec::new();
+                }
+                let node = finding.subject.node.as_deref();
+                let other = node.and_then(|node| remedy.on_nodes(node, &[ANY]));
+                other.unwrap_or_else(|| remedy.argv.clone())
+            });
+            let whose = (self.is_elsewhere(finding), self.cured_by(finding));
+            let kind = *known.entry((whose, command)).or_insert_with(|| {
+                kinds.push((whose, Vec::new()));
+                kinds.len() - 1
+            });
+            kinds[kind].1.push(at);
+        }
+        let kinds = kinds.into_iter().map(|((elsewhere, cured_by), places)| {
+            let own = Cause {
+                findings: places.clone(),
+                effects: Vec::new(),
+            };
+            let alike: Vec<&Finding> = places.iter().map(|at| &findings[*at]).collect();
+            let nodes: Vec<&str> = alike
+                .iter()
+                .filter_map(|f| f.subject.node.as_deref())
+                .collect();
+            let remedy = first(alike[0]);
+            let argv = remedy.map(|remedy| {
+                let all = nodes.first().and_then(|node| remedy.on_nodes(node, &nodes));
+                all.unwrap_or_else(|| remedy.argv.clone())
+            });
+            Alike {
+                findings: alike,
+                subject: Group::of(&own, findings).subject(self.cluster, false),
+                remedy: remedy.zip(argv),
+                elsewhere,
+                cured_by,
+            }
+        });
+        kinds.collect()
+    }
+
+    fn of_cause(&mut self, alike: &Alike<'_>) {
+        let finding = alike.findings[0];
+        if self.passes(finding) {
+            self.passing.insert(finding.rule.code);
+            return;
+        }
+        if alike.elsewhere {
+            return self.leave(finding, &alike.subject, "the flags do not name it");
+        }
+        if let Some(other) = alike.cured_by {
+            let says = format!("the remedy of {other} works there: look again afterwards");
+            return self.leave(finding, &alike.subject, &says);
+        }
+        let Some((remedy, argv)) = &alike.remedy else {
+            let says = format!("no command cures it: {}", pointer(finding));
+            return self.leave(finding, &alike.subject, &says);
+        };
+        // What cannot be made good is not offered in passing.
+        let command = match remedy.choice && remedy.grade == Grade::B4 {
+            true => pointer(finding),
+            false => alike.command(remedy, argv),
+        };
+        let planned = match remedy.own().filter(|_| !remedy.choice) {
+            Some(_) => self.plan(argv),
+            None => None,
+        };
+        match planned {
+            None if remedy.own().is_some() => {
+                self.leave(
+                    finding,
+                    &alike.subject,
+                    &format!("it is your choice: {command}"),
+                );
+            }
+            None => self.leave(
+                finding,
+                &alike.subject,
+                &format!("it is for a person: {command}"),
+            ),
+            Some(Err(why)) => {
+                let says = format!("{command} refuses: {why}");
+                self.leave(finding, &alike.subject, &says);
+            }
+            Some(Ok(plan)) => self.weigh(finding, remedy, alike, argv, plan),
+        }
+    }
+
+    /// The rule whose remedy works on the same package of the same node already, or on all of them.
+    fn cured_by(&self, finding: &Finding) -> Option<&'static str> {
+        let package = &finding.subject.package;
+        let mut here = self.worked_on.get(&place(finding)?)?.iter();
+        let meets =
+            |known: &Option<String>| known.is_none() || package.is_none() || known == package;
+        here.find(|(known, _)| meets(known)).map(|(_, code)| *code)
+    }
+
+    /// Whether it may pass by itself or stops nothing, and its code is not named.
+    fn passes(&self, finding: &Finding) -> bool {
+        let stays = finding.severity > Severity::Info && finding.lasts;
+        !stays && self.limits.rules.is_empty()
+    }
+
+    /// What the command would change; nothing if it makes no plan.
+    fn plan(&self, argv: &[String]) -> Option<Result<Plan, String>> {
+        let words = &argv[2..];
+        // Commands that do not pause do not know the flag.
+        let unpaused = [words, &["--no-pause".to_owned()]].concat();
+        let unpaused = self
+            .limits
+            .no_pause
+            .then(|| parse(&unpaused).ok())
+            .flatten();
+        let command = match unpaused {
+            Some(command) => command,
+            None => parse(words).ok()?,
+        };
+        Some(command.plan(self.cluster)?.map_err(|error| {
+            let hints = error.hints.iter().take(1);
+            let hints: Vec<String> = hints.map(|hint| format!(" ({hint})")).collect();
+            format!("{}{}", error.message, hints.concat())
+        }))
+    }
+
+    /// Takes the plan of a remedy, unless it goes too far.
+    fn weigh(
+        &mut self,
+        finding: &Finding,
+        remedy: &Remedy,
+        alike: &Alike<'_>,
+        argv: &[String],
+        mut plan: Plan,
+    ) {
+        let subject = &alike.subject;
+        let command = alike.command(remedy, argv);
+        if plan.is_empty() {
+            return self.leave(finding, subject, &format!("{command} would change nothing"));
+        }
+        let grade = plan.grade();
+        if grade > self.limits.up_to {
+            let says = format!(
+                "it is {grade}, {}; --up-to {grade} includes it: {command}",
+                grade.meaning()
+            );
+            return self.leave(finding, subject, &says);
+        }
+        let named = &self.limits.scope.nodes;
+        let beyond: Vec<&str> = plan
+            .nodes()
+            .into_iter()
+            .filter(|node| !named.is_empty() && !named.iter().any(|name| name == node))
+            .take(3)
+            .collect();
+        if !beyond.is_empty() {
+            let says = format!("{command} would change other nodes: {}", list(&beyond));
+            return self.leave(finding, subject, &says);
+        }
+        if remedy.follows_a_repair() {
+            plan.consequences.warn(format!(
+                "{}: of use only once what made it fail is repaired",
+                finding.rule.code
+            ));
+        }
+        for one in &alike.findings {
+            if let Some(place) = place(one) {
+                let work = (one.subject.package.clone(), one.rule.code);
+                self.worked_on.entry(place).or_default().push(work);
+            }
+        }
+        self.told.parts.push(Part {
+            rule: finding.rule,
+            subject: alike.subject.clone(),
+            command,
+            plan,
+        });
+    }
+
+    /// What follows from a cause is left to its cure.
+    fn effects(&mut self, cause: &Cause, findings: &[Finding]) {
+        let code = findings[cause.findings[0]].rule.code;
+        let effects = Group::of(cause, findings).effects();
+        for effect in effects {
+            let finding = effect.first();
+            if self.is_meant(finding) && !self.passes(finding) {
+                let subject = effect.subject(self.cluster, false);
+                self.leave(finding, &subject, &format!("it follows from {code}"));
+            }
+        }
+    }
+
+    fn leave(&mut self, finding: &Finding, subject: &str, why: &str) {
+        let line = format!("leaves {}, as {why}", said(finding.rule, subject));
+        // An effect of several causes stands with each.
+        if !self.told.left.contains(&line) {
+            self.told.left.push(line);
+        }
+    }
+
+    fn finish(mut self) -> Told {
+        if !self.passing.is_empty() {
+            let codes: Vec<&str> = self.passing.into_iter().collect();
+            self.told.left.push(format!(
+                "leaves {}, which may pass or stop nothing; name a code to take it all the same",
+                list(&codes)
+            ));
+        }
+        self.told
+    }
+}
+
+/// The command that shows it with all its remedies.
+fn pointer(finding: &Finding) -> String {
+    format!(
+        "kubectl skyhook diagnose stuck --rule {}",
+        finding.rule.code
+    )
+}
+
+/// The mildest remedy that changes something and leaves no choice; else the mildest that changes something.
+fn first(finding: &Finding) -> Option<&Remedy> {
+    let changing = || finding.remedies.iter().filter(|r| r.grade > Grade::B0);
+    changing().find(|r| !r.choice).or_else(|| changing().next())
+}

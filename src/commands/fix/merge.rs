@@ -1,0 +1,183 @@
+//! Plans of several commands as one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::choose::Part;
+use crate::api::Skyhook;
+use crate::cluster::Cluster;
+use crate::error::{Error, Exit, Result};
+use crate::plan::build::hold;
+use crate::plan::{Change, Consequences, Plan, Stage, Step};
+use crate::view::list;
+
+/// One plan of all, with one pause of each custom resource around it.
+///
+/// # Errors
+///
+/// Two of them write different things to the same place.
+pub fn merged(cluster: &Cluster, mut parts: Vec<Part>) -> Result<Plan> {
+    refuse_contradictions(&parts)?;
+    // What lets the operator go on comes last; else the gravest cause first.
+    parts.sort_by_key(|part| Turn::of(&part.plan));
+    let mut plan = Plan {
+        title: title(&parts),
+        subject: the_same(&parts, |plan| Some(plan.subject.as_str()))
+            .unwrap_or("fix")
+            .to_owned(),
+        erroring: the_same(&parts, |plan| plan.erroring.as_deref()).map(str::to_owned),
+        consequences: consequences(cluster, &parts),
+        stages: Vec::new(),
+    };
+    let mut held: BTreeMap<String, &Skyhook> = BTreeMap::new();
+    for step in parts.iter().flat_map(|part| part.plan.steps()) {
+        if step.change.holds()
+            && let Some(skyhook) = cluster.skyhook(&step.target.name)
+        {
+            held.insert(step.target.name.clone(), skyhook);
+        }
+    }
+    let mut taken: HashMap<String, Vec<Step>> = HashMap::new();
+    for stage in parts.into_iter().flat_map(|part| part.plan.stages) {
+        plan.stages.extend(without(stage, &held, &mut taken));
+    }
+    let ends: Vec<[Stage; 2]> = held
+        .values()
+        .filter_map(|skyhook| hold::ends(cluster, skyhook, &plan.title))
+        .collect();
+    let (first, last): (Vec<Stage>, Vec<Stage>) = ends.into_iter().map(|[a, b]| (a, b)).unzip();
+    plan.stages.splice(0..0, first);
+    plan.stages.extend(last);
+    Ok(plan)
+}
+
+/// When a plan has its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    Nodes,
+    /// Batches start anew once what failed is out of their way.
+    Batches,
+    /// A pause ends once there is nothing left to be done under it.
+    Resume,
+}
+
+impl Turn {
+    fn of(plan: &Plan) -> Turn {
+        let work = || plan.steps().filter(|step| !step.change.is_hold());
+        let resumes = |step: &Step| {
+            step.target.kind.is_custom() && matches!(step.change, Change::Metadata(_))
+        };
+        if work().any(resumes) {
+            Turn::Resume
+        } else if work().any(|step| matches!(step.change, Change::Status(_))) {
+            Turn::Batches
+        } else {
+            Turn::Nodes
+        }
+    }
+}
+
+/// `fix SKY201 and SKY204`
+fn title(parts: &[Part]) -> String {
+    let mut codes: Vec<&str> = Vec::new();
+    for part in parts {
+        if !codes.contains(&part.rule.code) {
+            codes.push(part.rule.code);
+        }
+    }
+    match codes.is_empty() {
+        true => "fix".to_owned(),
+        false => format!("fix {}", list(&codes)),
+    }
+}
+
+/// What all plans say alike.
+fn the_same<'a>(parts: &'a [Part], of: impl Fn(&'a Plan) -> Option<&'a str>) -> Option<&'a str> {
+    let said: BTreeSet<Option<&str>> = parts.iter().map(|part| of(&part.plan)).collect();
+    match said.len() {
+        1 => said.into_iter().next().flatten(),
+        _ => None,
+    }
+}
+
+/// What they set off together. A node that several plans write to counts once.
+fn consequences(cluster: &Cluster, parts: &[Part]) -> Consequences {
+    let mut all = Consequences::default();
+    let mut nodes: BTreeSet<&str> = BTreeSet::new();
+    let (mut twice, mut gpus) = (0, 0);
+    for part in parts {
+        all.add(part.plan.consequences.clone());
+        for node in part.plan.nodes() {
+            if !nodes.insert(node) {
+                twice += 1;
+                gpus += cluster.node(node).map_or(0, |n| n.gpus);
+            }
+        }
+    }
+    all.nodes = all.nodes.saturating_sub(twice).max(nodes.len());
+    all.gpus = all.gpus.saturating_sub(gpus);
+    all
+}
+
+/// A stage without the pauses that stand around the whole, and without what was done before.
+fn without(
+    mut stage: Stage,
+    held: &BTreeMap<String, &Skyhook>,
+    taken: &mut HashMap<String, Vec<Step>>,
+) -> Option<Stage> {
+    let waits_only = stage.steps.is_empty();
+    let around = |step: &Step| step.change.is_hold() && held.contains_key(&step.target.name);
+    stage.steps.retain(|step| {
+        let on_it = taken.entry(step.target.path()).or_default();
+        let again = on_it.iter().any(|done| done.change == step.change);
+        let stays = !again && !around(step);
+        if stays {
+            on_it.push(step.clone());
+        }
+        stays
+    });
+    (waits_only || !stage.steps.is_empty()).then_some(stage)
+}
+
+/// Refuses where two write different things to the same place.
+fn refuse_contradictions(parts: &[Part]) -> Result<()> {
+    let mut places: HashMap<String, Vec<(&Part, &Step)>> = HashMap::new();
+    for part in parts {
+        for step in part.plan.steps() {
+            let known = places.entry(step.target.path()).or_default();
+            for (other, before) in known
+                .iter()
+                .filter(|(other, _)| !std::ptr::eq(*other, part))
+            {
+                if let Some(what) = before.contradicts(step) {
+                    return Err(contradiction(
+                        other,
+                        part,
+                        &format!("{what} of {}", step.target),
+                    ));
+                }
+            }
+            known.push((part, step));
+        }
+    }
+    Ok(())
+}
+
+fn contradiction(one: &Part, other: &Part, place: &str) -> Error {
+    let says = |part: &Part| format!("{} ({})", part.rule.code, part.subject);
+    let error = Error {
+        exit: Exit::Refused,
+        ..Error::failed(format!(
+            "the remedies of {} and {} contradict each other: both change {place}; nothing was changed",
+            says(one),
+            says(other)
+        ))
+    };
+    let codes: BTreeSet<&str> = [one.rule.code, other.rule.code].into();
+    match codes.len() {
+        1 => error.hint(format!(
+            "narrow it with --node: kubectl skyhook fix {} --help",
+            one.rule.code
+        )),
+        _ => error.hint(format!("kubectl skyhook fix {}", one.rule.code)),
+    }
+}

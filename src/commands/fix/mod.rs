@@ -1,0 +1,169 @@
+//! `fix`: the remedies of what is found, as one plan.
+
+mod choose;
+mod merge;
+
+use self::choose::{Limits, Part, Told, choose};
+use crate::args::named;
+use crate::args::safety::Safety;
+use crate::cluster::{Cluster, Source};
+use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::rule::find_rule;
+use crate::commands::shared::scope;
+use crate::ctx::{Ctx, Manner};
+use crate::error::{Exit, Result};
+use crate::plan::{Grade, Plan};
+use crate::rules::{self, Scope};
+use crate::view::plural;
+
+/// Apply the remedies of all findings as one plan
+///
+/// Runs the rules as `diagnose stuck` does, takes of each cause the first remedy that is a command of this program, up to
+/// a grade, and makes one plan of them all, with the preview, the question, the journal and the undo of any other. What
+/// follows from a cause is left to the cure of the cause: look again afterwards.
+///
+/// Left alone, and listed with the reason, is what only a person can cure, such as an image, a script or a
+/// PodDisruptionBudget; what is a choice, such as to pause, to ignore a node or to take an uninstall back; and what is
+/// graver than --up-to. Findings that may pass by themselves are taken where their codes are named.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  # What it would do, and what it leaves alone
+  kubectl skyhook fix --dry-run
+
+  # Run failing packages again, once what made them fail is repaired
+  kubectl skyhook fix package-erroring --up-to B2
+
+  # One custom resource, one node
+  kubectl skyhook fix --skyhook gpu-tune --node gpu-0001 --up-to B4")]
+pub struct Args {
+    /// Only findings of these rules, by code or name
+    #[arg(value_name = "CODE")]
+    rules: Vec<String>,
+
+    /// Only of this custom resource; may be repeated
+    #[arg(long = "skyhook", value_name = "NAME", alias = "nodewright", value_parser = named::skyhook)]
+    skyhooks: Vec<String>,
+
+    /// Only on this node, and change no other; may be repeated
+    #[arg(long, value_name = "NODE", value_parser = named::node)]
+    node: Vec<String>,
+
+    /// The gravest that may be done: B1 changes objects and runs nothing, B2 runs packages again, B3 restarts services
+    /// and evicts pods, B4 reboots nodes or drops a record for good
+    #[arg(long, value_name = "GRADE", value_enum, default_value_t = UpTo::B1, ignore_case = true)]
+    up_to: UpTo,
+
+    /// Do not pause the operator, even where it could write to the same nodes
+    #[arg(long)]
+    no_pause: bool,
+
+    #[command(flatten)]
+    safety: Safety,
+}
+
+/// The gravest that may be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum UpTo {
+    #[value(name = "B1")]
+    B1,
+    #[value(name = "B2")]
+    B2,
+    #[value(name = "B3")]
+    B3,
+    #[value(name = "B4")]
+    B4,
+}
+
+impl From<UpTo> for Grade {
+    fn from(up_to: UpTo) -> Grade {
+        match up_to {
+            UpTo::B1 => Grade::B1,
+            UpTo::B2 => Grade::B2,
+            UpTo::B3 => Grade::B3,
+            UpTo::B4 => Grade::B4,
+        }
+    }
+}
+
+/// Without these no cause is told from what follows of it, and no remedy is sure.
+const DECIDES: [Source; 5] = [
+    Source::Skyhooks,
+    Source::Legacy,
+    Source::Nodes,
+    Source::Pods,
+    Source::Jobs,
+];
+
+command! {
+    "fix": Args => run,
+    needs: needs(),
+    writes: &[
+        Write::Nodes,
+        Write::NodeConditions,
+        Write::Skyhooks,
+        Write::SkyhookStatus,
+        Write::DeletePods,
+        Write::DeleteJobs,
+    ],
+}
+
+/// What the rules look at: the commands that it stands for look at no more.
+fn needs() -> Vec<Source> {
+    Scope::default().needs()
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let limits = args.limits()?;
+    let cluster = ctx.load_to_change(&needs(), &DECIDES).await?;
+    scope::known(&cluster, &limits.scope)?;
+    let plan = plan(&cluster, &limits)?;
+    if plan.is_empty() {
+        // There is no preview then to say what is left alone.
+        let said = &plan.consequences;
+        for line in said.notes.iter().chain(&said.warnings) {
+            ctx.note(line.as_str());
+        }
+    }
+    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+}
+
+impl Args {
+    fn limits(&self) -> Result<Limits> {
+        Ok(Limits {
+            scope: Scope {
+                skyhooks: self.skyhooks.clone(),
+                nodes: scope::node_names(&self.node)?,
+                // What a finding follows from is seen by the other rules.
+                rules: Vec::new(),
+            },
+            rules: self
+                .rules
+                .iter()
+                .map(|rule| find_rule(rule))
+                .collect::<Result<_>>()?,
+            up_to: self.up_to.into(),
+            no_pause: self.no_pause,
+        })
+    }
+}
+
+/// The remedies of what is found, as one plan that says what it leaves alone.
+///
+/// # Errors
+///
+/// Two remedies that contradict each other.
+fn plan(cluster: &Cluster, limits: &Limits) -> Result<Plan> {
+    let report = rules::diagnose(cluster, &limits.scope);
+    let Told { parts, left } = choose(cluster, &report.findings, limits);
+    let cured: Vec<String> = parts.iter().map(Part::says).collect();
+    let mut plan = merge::merged(cluster, parts)?;
+    let notes = std::mem::take(&mut plan.consequences.notes);
+    plan.consequences.notes = cured.into_iter().chain(notes).chain(left).collect();
+    if !report.not_checked.is_empty() {
+        plan.consequences.warn(format!(
+            "{} could not be checked: see `kubectl skyhook diagnose stuck`",
+            plural(report.not_checked.len(), "rule")
+        ));
+    }
+    Ok(plan)
+}

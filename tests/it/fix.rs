@@ -1,0 +1,97 @@
+//! `fix`: the remedies of what is found, as one plan that is shown, carried out and taken back like any other.
+
+mod live;
+mod model;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use insta::assert_snapshot;
+
+use crate::support::run::{Ran, Run, run};
+
+/// Every captured cluster, by name.
+fn clusters() -> Vec<PathBuf> {
+    let folder = PathBuf::from("tests/clusters");
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("the folder is there")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    paths.sort();
+    paths
+}
+
+fn over(cluster: &str, words: &str) -> Ran {
+    run(&format!("fix {words} --from tests/clusters/{cluster}")).go()
+}
+
+/// On every captured cluster, whatever it takes: what is done, in full, and what is left alone.
+#[test]
+fn what_it_would_do_to_every_captured_cluster() {
+    let mut all = String::new();
+    for path in clusters() {
+        let from = path.display().to_string();
+        let ran = Run::new(["fix", "--up-to", "B4", "--from", &from]).go();
+        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        let name = path.file_name().expect("a name").to_string_lossy();
+        let _ = writeln!(all, "## {name}\n{}{}", ran.stdout, ran.stderr);
+    }
+    assert_snapshot!(all);
+}
+
+#[test]
+fn unasked_it_runs_no_package_and_says_what_would_include_it() {
+    assert_snapshot!(over("apply-erroring", "").transcript());
+}
+
+#[test]
+fn where_nothing_is_wrong_there_is_nothing_to_do() {
+    let ran = over("complete", "");
+    assert_snapshot!(ran.transcript());
+}
+
+#[test]
+fn codes_nodes_and_custom_resources_narrow_it() {
+    for words in [
+        "SKY301 --up-to B2",
+        "package-erroring --up-to B2",
+        "--node node-1 --up-to B2",
+        "--skyhook gpu-tune --up-to B2",
+    ] {
+        assert_snapshot!(words, over("rollout-stopped", words).transcript());
+    }
+}
+
+#[test]
+fn a_choice_is_left_alone_and_so_is_what_is_for_a_person() {
+    assert_snapshot!(over("drain-blocked", "--up-to B4").transcript());
+    assert_snapshot!(over("image-pull-back-off", "--up-to B4").transcript());
+    assert_snapshot!(over("dependency-uninstalled", "--up-to B4").transcript());
+}
+
+#[test]
+fn what_stops_nothing_is_taken_where_its_code_is_named() {
+    assert_snapshot!(over("v0.17-paused", "--up-to B4").transcript());
+    assert_snapshot!(over("v0.17-paused", "SKY308 --up-to B4").transcript());
+}
+
+#[test]
+fn names_that_are_not_there_are_errors() {
+    for words in [
+        "SKY999",
+        "pakage-erroring",
+        "--node nod-1",
+        "--skyhook gpu-tun",
+        "--up-to B5",
+    ] {
+        assert_snapshot!(words, over("apply-erroring", words).transcript());
+    }
+}
+
+#[test]
+fn a_document_says_the_same() {
+    let ran = over("apply-erroring", "--up-to B2 -o json");
+    assert_snapshot!(ran.transcript());
+    let ran = over("complete", "-o json");
+    assert_snapshot!(ran.transcript());
+}

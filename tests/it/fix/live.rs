@@ -1,0 +1,177 @@
+//! `fix` against a server: carried out, journalled, and taken back.
+
+use insta::assert_snapshot;
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use crate::support::fake_api::FakeApi;
+use crate::support::run::Ran;
+use crate::support::stage::Stage;
+use crate::support::world::World;
+
+const OLD: World = World(Generation::Skyhook);
+
+/// Captured clusters where something is cured that leaves nothing behind that cannot be made again.
+const CLUSTERS: [(&str, &str); 7] = [
+    ("apply-erroring", "SKY201"),
+    ("deleted-while-paused", "SKY109"),
+    ("malformed-node-state", "SKY206"),
+    ("runtime-required-and-ignored", "SKY304"),
+    ("two-priorities", "SKY201"),
+    ("orphaned-uninstall-complete", "SKY107"),
+    ("rollout-stopped", "SKY201"),
+];
+
+fn expect(ran: &Ran, code: i32) {
+    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
+}
+
+/// The codes of what is found.
+fn found(stage: &Stage) -> Vec<String> {
+    let ran = stage.run("diagnose stuck --no-logs --fail-on never -o json");
+    let document = ran.json();
+    let findings = document["findings"].as_array().expect("findings").iter();
+    findings
+        .map(|f| f["code"].as_str().expect("a code").to_owned())
+        .collect()
+}
+
+/// The objects without what a server counts, and node states whatever the order of their packages.
+fn objects(stage: &Stage) -> Vec<Value> {
+    let mut all = stage.fake.objects();
+    for object in &mut all {
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            let counted = ["resourceVersion", "managedFields"];
+            metadata.retain(|key, value| !counted.contains(&key.as_str()) && *value != json!({}));
+        }
+        if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+            for value in annotations.values_mut() {
+                let parsed = value.as_str().and_then(|v| serde_json::from_str(v).ok());
+                *value = parsed.unwrap_or_else(|| value.clone());
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn what_it_does_is_done_and_undone() {
+    for (cluster, code) in CLUSTERS {
+        let stage = Stage::operated(cluster);
+        let before = objects(&stage);
+        assert!(found(&stage).iter().any(|c| c == code), "{cluster}");
+        let ran = stage.run("fix --up-to B4 --no-pause --confirm");
+        expect(&ran, 0);
+        assert!(!stage.writes().is_empty(), "{}", ran.transcript());
+        assert!(
+            found(&stage).iter().all(|c| c != code),
+            "{cluster}: {}",
+            ran.transcript()
+        );
+        expect(&stage.run("undo --confirm"), 0);
+        assert_eq!(objects(&stage), before, "{cluster}: {}", ran.transcript());
+    }
+}
+
+#[test]
+fn the_journal_tells_what_it_was_for() {
+    let stage = Stage::of("orphaned-uninstall-complete");
+    expect(&stage.run("fix --no-pause --confirm"), 0);
+    let list = stage.run("journal list -o json").json();
+    assert_eq!(list["items"][0]["title"], "fix SKY107");
+}
+
+/// What may not be read decides what is cause and what follows.
+#[test]
+fn without_pods_it_does_nothing() {
+    let stage = Stage::of("apply-erroring");
+    stage.fake.on("LIST pods").reply(403);
+    let ran = stage.run("fix --up-to B4 --confirm");
+    expect(&ran, 1);
+    assert!(
+        ran.stderr.contains("nothing was changed"),
+        "{}",
+        ran.transcript()
+    );
+    assert_eq!(stage.writes(), Vec::<String>::new());
+}
+
+/// A world of the older operator in which two packages fail on a node, and one of them on another.
+fn two_packages() -> FakeApi {
+    let package = |name: &str| json!({"version": "1.0.0", "image": format!("example.com/{name}")});
+    let fake = OLD.serve(json!({"driver": package("driver"), "tuning": package("tuning")}));
+    let (driver, tuning) = (
+        "driver|1.0.0 apply erroring",
+        "tuning|1.0.0 config erroring",
+    );
+    fake.load(OLD.node("gpu-1", "erroring", &[driver, tuning]));
+    fake.load(OLD.node("gpu-2", "erroring", &[driver]));
+    fake
+}
+
+#[test]
+fn remedies_on_one_node_are_taken_one_after_the_other_under_one_pause() {
+    let stage = Stage::over(two_packages());
+    assert_snapshot!(stage.run("fix --up-to B4 --dry-run").transcript());
+    let before = objects(&stage);
+    let ran = stage.run("fix --up-to B4 --no-pause --confirm");
+    expect(&ran, 0);
+    let left = found(&stage);
+    assert!(!left.contains(&"SKY201".to_owned()), "{}", ran.transcript());
+    expect(&stage.run("undo --confirm"), 0);
+    assert_eq!(objects(&stage), before, "{}", ran.transcript());
+}
+
+#[test]
+fn of_many_nodes_one_stands_in_the_command_and_all_are_changed() {
+    let fake = OLD.serve(json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}));
+    for n in 1..=12 {
+        let entry = "driver|1.0.0 apply erroring";
+        fake.load(OLD.node(&format!("gpu-{n:02}"), "erroring", &[entry]));
+    }
+    let stage = Stage::over(fake);
+    assert_snapshot!(
+        stage
+            .run("fix --up-to B2 --no-pause --dry-run")
+            .transcript()
+    );
+    assert_snapshot!(stage.run("fix").transcript());
+}
+
+#[test]
+fn no_other_node_is_changed_than_those_that_are_named() {
+    let stage = Stage::over(two_packages());
+    let ran = stage.run("fix --node gpu-2 --up-to B4 --no-pause --confirm");
+    expect(&ran, 0);
+    let writes = stage.writes();
+    assert!(
+        writes.iter().all(|write| write.ends_with("/gpu-2")) && !writes.is_empty(),
+        "{}",
+        ran.transcript()
+    );
+}
+
+/// The pause that somebody has left behind is ended by a resume, and taken over by what needs a pause itself.
+#[test]
+fn remedies_that_contradict_each_other_are_refused_by_their_codes() {
+    let fake = two_packages();
+    let name = fake.objects().iter().find_map(|object| {
+        let kind = object["kind"].as_str()?;
+        (kind == "Skyhook").then(|| object["metadata"]["name"].as_str().map(str::to_owned))?
+    });
+    let name = name.expect("a custom resource");
+    let stage = Stage::over(fake);
+    let pause = Generation::Skyhook.key("pause");
+    let mut held = stage.fake.get("skyhooks", "", &name).expect("it is there");
+    held["metadata"]["annotations"] = json!({
+        pause: "true",
+        "kubectl-skyhook/pause-reason": format!("held for: reset {name} on 3 nodes"),
+        "kubectl-skyhook/hold":
+            r#"{"by":"ann@laptop","machine":"laptop pid:[1]","process":4711,"since":"2026-11-20T08:00:00Z"}"#,
+    });
+    stage.fake.load(held);
+    let ran = stage.run("fix --up-to B4 --confirm");
+    assert_snapshot!(ran.transcript());
+    expect(&ran, 3);
+    assert_eq!(stage.writes(), Vec::<String>::new());
+}

@@ -1,0 +1,96 @@
+//! What `fix` does is carried out on the model of each captured cluster, cures what it says, and leads back.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use kubectl_skyhook::cluster::dump::{self, DumpError};
+use kubectl_skyhook::plan::Plan;
+use kubectl_skyhook::rules::{self, Scope};
+
+use super::clusters;
+use crate::support::marks;
+use crate::support::model::{self, carry_out, tidy};
+use crate::support::run::Run;
+
+/// The codes that a plan says to cure, where that shows without an operator: what is retried it starts itself, and what it
+/// says of a deletion stands until its next pass.
+fn cured(plan: &Plan) -> BTreeSet<String> {
+    let notes = plan.consequences.notes.iter();
+    let cured = notes.filter_map(|note| note.strip_prefix("cures "));
+    cured
+        .filter(|cured| {
+            !cured.contains(": kubectl skyhook package retry ") && !cured.starts_with("SKY108")
+        })
+        .filter_map(|rest| rest.split(' ').next())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The marks of what is found, whatever its severity.
+fn found(capture: &Path) -> BTreeSet<String> {
+    let cluster = match dump::load(&[capture.to_owned()], None) {
+        Ok(cluster) => cluster,
+        // All of it is gone.
+        Err(DumpError::NothingKnown { .. }) => return BTreeSet::new(),
+        Err(error) => panic!("{error}"),
+    };
+    let report = rules::diagnose(&cluster, &Scope::default());
+    report.findings.iter().map(marks::of_finding).collect()
+}
+
+/// What is wrong with what is done to a cluster, and whether anything is done.
+fn tried(capture: &Path) -> Result<bool, String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, after) = (
+        folder.path().join("plan.json"),
+        folder.path().join("after.yaml"),
+    );
+    let words = [
+        "fix",
+        "--up-to",
+        "B4",
+        "--from",
+        &capture.display().to_string(),
+        "--plan-out",
+        &file.display().to_string(),
+    ]
+    .map(str::to_owned);
+    let ran = Run::new(words).go();
+    let text =
+        std::fs::read_to_string(&file).map_err(|_| format!("no plan: {}", ran.transcript()))?;
+    let plan = Plan::load(&text).expect("a plan");
+    if plan.is_empty() {
+        return Ok(false);
+    }
+    let before = tidy(model::captured(capture));
+    let mut cluster = before.clone();
+    carry_out(&plan.stages, &mut cluster).map_err(|why| format!("cannot be carried out: {why}"))?;
+    model::write(&cluster, &after);
+    let (stages, lost) = plan.inverse();
+    carry_out(&stages, &mut cluster).map_err(|why| format!("cannot be taken back: {why}"))?;
+    if lost.is_empty() && tidy(cluster) != before {
+        return Err("undo does not lead back".to_owned());
+    }
+    let (was, is) = (found(capture), found(&after));
+    for code in cured(&plan) {
+        let of = |marks: &BTreeSet<String>| marks.iter().filter(|m| m.starts_with(&code)).count();
+        if of(&is) >= of(&was) {
+            return Err(format!("does not cure {code}"));
+        }
+    }
+    Ok(true)
+}
+
+#[test]
+fn it_cures_on_the_model_and_is_taken_back() {
+    let mut done = 0;
+    let mut wrong = String::new();
+    for capture in clusters() {
+        match tried(&capture) {
+            Ok(does) => done += usize::from(does),
+            Err(why) => wrong.push_str(&format!("{}: {why}\n", capture.display())),
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(done >= 10, "{done}");
+}
