@@ -114,9 +114,10 @@ impl<R: Read> Read for Watched<R> {
         let read = self.inner.read(buffer)?;
         self.bytes += read as u64;
         let trailing = buffer[..read].iter().rev().take_while(|b| blank(b)).count();
-        self.blanks = match trailing == read {
-            true => self.blanks + read as u64,
-            false => trailing as u64,
+        self.blanks = if trailing == read {
+            self.blanks + read as u64
+        } else {
+            trailing as u64
         };
         if self.blanks > MOST_BLANKS {
             return Err(Excess::Blanks.into());

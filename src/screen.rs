@@ -47,9 +47,10 @@ pub enum Shown {
 pub fn trace(line: &str) {
     let mut stderr = io::stderr().lock();
     // When stderr cannot be written to, there is no one left to tell.
-    let _ = match stderr.is_terminal() {
-        true => writeln!(stderr, "{}", harmless_lines(line)),
-        false => writeln!(stderr, "{line}"),
+    let _ = if stderr.is_terminal() {
+        writeln!(stderr, "{}", harmless_lines(line))
+    } else {
+        writeln!(stderr, "{line}")
     };
 }
 
@@ -125,25 +126,26 @@ impl<O: Write, E: Write> Screen<O, E> {
 
     /// Prints data on stdout: as it is where a program reads it, harmless on a terminal.
     pub fn print(&mut self, data: &str) -> anyhow::Result<Shown> {
-        match self.out.terminal {
-            true => self.out.write(&harmless_lines(data)),
-            false => self.out.write(data),
+        if self.out.terminal {
+            self.out.write(&harmless_lines(data))
+        } else {
+            self.out.write(data)
         }
     }
 
     /// Prints a piece of a log behind a prefix: byte for byte where a program reads it, harmless on a terminal.
     pub fn log(&mut self, prefix: &Line, bytes: &[u8]) -> anyhow::Result<Shown> {
         let mut out = Vec::with_capacity(bytes.len() + 32);
-        match self.out.colour {
-            true => out.extend_from_slice(coloured(prefix).as_bytes()),
-            false => out.extend_from_slice(prefix.plain().as_bytes()),
+        if self.out.colour {
+            out.extend_from_slice(coloured(prefix).as_bytes())
+        } else {
+            out.extend_from_slice(prefix.plain().as_bytes())
         }
-        match self.out.terminal {
-            true => {
-                let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
-                out.extend_from_slice(harmless_lines(&text).as_bytes());
-            }
-            false => out.extend_from_slice(bytes),
+        if self.out.terminal {
+            let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
+            out.extend_from_slice(harmless_lines(&text).as_bytes());
+        } else {
+            out.extend_from_slice(bytes)
         }
         self.out.write_bytes(&out)
     }
@@ -217,9 +219,10 @@ impl<W: Write> Stream<W> {
         };
         let mut out = String::new();
         for line in text.lines(layout) {
-            match self.colour {
-                true => out.push_str(&coloured(&line)),
-                false => line.spans.iter().for_each(|s| out.push_str(&s.text)),
+            if self.colour {
+                out.push_str(&coloured(&line))
+            } else {
+                line.spans.iter().for_each(|s| out.push_str(&s.text))
             }
             out.push('\n');
         }

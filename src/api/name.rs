@@ -54,9 +54,10 @@ impl Name {
 
 impl From<&str> for Name {
     fn from(text: &str) -> Name {
-        match text.len() > LONGEST {
-            true => Name(Arc::new(text.into())),
-            false => WORDS.with_borrow_mut(|words| words.find(text)),
+        if text.len() > LONGEST {
+            Name(Arc::new(text.into()))
+        } else {
+            WORDS.with_borrow_mut(|words| words.find(text))
         }
     }
 }

@@ -98,9 +98,10 @@ fn stands_alone(plan: &Plan, step: &Step) -> bool {
 
 fn onto(step: &Step, object: &Value) -> Rebased<Step> {
     let other = || step.target.uid.as_deref() != object["metadata"]["uid"].as_str();
-    match step.may_be_gone && (object.is_null() || step.target.uid.is_some() && other()) {
-        true => Rebased::Done,
-        false => step.rebase(object),
+    if step.may_be_gone && (object.is_null() || step.target.uid.is_some() && other()) {
+        Rebased::Done
+    } else {
+        step.rebase(object)
     }
 }
 

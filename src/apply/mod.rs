@@ -243,9 +243,10 @@ impl Run<'_, '_> {
         self.tell(&Event::Sending { step });
         // The server would say that it is there already, or not yet.
         let beyond = self.plan.makes_again(step) || self.plan.works_on_what_it_makes(step);
-        let fate = match self.options.dry_run && beyond {
-            true => Fate::Applied,
-            false => self.carry_out(stage, at, step, always).await,
+        let fate = if self.options.dry_run && beyond {
+            Fate::Applied
+        } else {
+            self.carry_out(stage, at, step, always).await
         };
         self.tell(&Event::Step {
             place: (stage, at),
@@ -288,9 +289,10 @@ impl Run<'_, '_> {
             Err(why) => return Some(Ended::Unseen { why }),
         };
         let failed = self.failed() + erroring.len();
-        (failed > most).then_some(match erroring.is_empty() {
-            true => Ended::TooManyFailures { failed },
-            false => Ended::NodesErroring { nodes: erroring },
+        (failed > most).then_some(if erroring.is_empty() {
+            Ended::TooManyFailures { failed }
+        } else {
+            Ended::NodesErroring { nodes: erroring }
         })
     }
 

@@ -165,16 +165,18 @@ fn key(text: &str) -> Result<&str, String> {
         };
         prefix.len() <= LONGEST_PREFIX && prefix.split('.').all(part)
     };
-    match is_word(name) && prefix.is_none_or(domain) {
-        true => Ok(text),
-        false => Err(format!("{text:?} is no key of a label")),
+    if is_word(name) && prefix.is_none_or(domain) {
+        Ok(text)
+    } else {
+        Err(format!("{text:?} is no key of a label"))
     }
 }
 
 fn value(text: &str) -> Result<String, String> {
-    match is_word(text) {
-        true => Ok(text.to_owned()),
-        false => Err(format!("{text:?} is no value of a label")),
+    if is_word(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{text:?} is no value of a label"))
     }
 }
 

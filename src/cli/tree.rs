@@ -50,12 +50,13 @@ fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
     };
     let near = near(typed, suggested.iter().map(String::as_str));
     let near: Vec<String> = near.into_iter().map(str::to_owned).collect();
-    match near.is_empty() {
-        true => error.remove(ContextKind::SuggestedSubcommand),
-        false => error.insert(
+    if near.is_empty() {
+        error.remove(ContextKind::SuggestedSubcommand)
+    } else {
+        error.insert(
             ContextKind::SuggestedSubcommand,
             ContextValue::Strings(near),
-        ),
+        )
     };
     error.with_cmd(tree)
 }

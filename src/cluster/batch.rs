@@ -63,9 +63,10 @@ impl Cluster {
                 open: Vec::new(),
                 skyhook,
             });
-            match open {
-                true => batch.open.push(node),
-                false => batch.unfinished.push(node),
+            if open {
+                batch.open.push(node)
+            } else {
+                batch.unfinished.push(node)
             }
         };
         for node in self.selected(skyhook) {

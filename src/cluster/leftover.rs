@@ -49,9 +49,10 @@ impl Cluster {
         for node in self.nodes.items() {
             for generation in Generation::ALL {
                 for (owner, on) in &node.keys(generation).skyhooks {
-                    let why = match generation == self.generation() {
-                        true => self.is_gone(owner, generation).then_some(gone),
-                        false => self.old_keys_left(node, owner, generation),
+                    let why = if generation == self.generation() {
+                        self.is_gone(owner, generation).then_some(gone)
+                    } else {
+                        self.old_keys_left(node, owner, generation)
                     };
                     found.extend(why.map(|why| Leftover {
                         owner,

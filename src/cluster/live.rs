@@ -199,9 +199,10 @@ impl Needs {
             wanted(self.events, from.events(operators)),
             wanted(self.disruption_budgets, from.disruption_budgets()),
             async {
-                match self.webhooks {
-                    true => from.admission().await,
-                    false => Admission::default(),
+                if self.webhooks {
+                    from.admission().await
+                } else {
+                    Admission::default()
                 }
             },
             wanted(self.config_maps, from.config_maps(operators)),
@@ -219,8 +220,5 @@ impl Needs {
 }
 
 async fn wanted<T>(wanted: bool, read: impl Future<Output = Read<T>>) -> Read<T> {
-    match wanted {
-        true => read.await,
-        false => Read::NotAsked,
-    }
+    if wanted { read.await } else { Read::NotAsked }
 }

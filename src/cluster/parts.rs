@@ -106,9 +106,10 @@ impl Parts {
         now: Timestamp,
     ) -> Cluster {
         let newer = |n: &Node| !n.keys(Generation::NodeWright).skyhooks.is_empty();
-        let generation = asked_for.unwrap_or(match nodes.items().iter().any(newer) {
-            true => Generation::NodeWright,
-            false => Generation::Skyhook,
+        let generation = asked_for.unwrap_or(if nodes.items().iter().any(newer) {
+            Generation::NodeWright
+        } else {
+            Generation::Skyhook
         });
         let parts = Parts {
             taken_at: now,

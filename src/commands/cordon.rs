@@ -163,9 +163,10 @@ fn holders(cluster: &Cluster, one: &Node) -> Vec<String> {
     for generation in Generation::ALL {
         let held = one.keys(generation);
         for (name, _) in held.skyhooks.iter().filter(|(_, on)| on.cordon) {
-            let owner = match generation == ruling {
-                true => cluster.skyhook(name),
-                false => cluster.legacy.items().iter().find(|s| s.name() == name),
+            let owner = if generation == ruling {
+                cluster.skyhook(name)
+            } else {
+                cluster.legacy.items().iter().find(|s| s.name() == name)
             };
             let selects = owner.filter(|s| s.spec.node_selectors.matches(&one.labels));
             holders.extend(selects.map(|s| s.reference()));

@@ -288,9 +288,10 @@ fn plan(
             effects::begins(cluster, skyhook, &nodes, true, &mut plan.consequences);
         }
         let target = Target::skyhook(generation, name, skyhook.metadata.uid.as_deref());
-        let why = match verb.sets() {
-            true => "the operator starts nothing new for it",
-            false => "the operator works on it again",
+        let why = if verb.sets() {
+            "the operator starts nothing new for it"
+        } else {
+            "the operator works on it again"
         };
         plan.stages = vec![Stage::of(vec![Step::new(
             target,
@@ -298,10 +299,11 @@ fn plan(
             why,
         )])];
     }
-    match verb.sets() {
+    if verb.sets() {
         // An emergency does not wait for a migration.
-        true => migration::warn_of_hold(cluster, &mut plan.consequences),
-        false => refuse_start(cluster, verb, name, &mut plan, force)?,
+        migration::warn_of_hold(cluster, &mut plan.consequences);
+    } else {
+        refuse_start(cluster, verb, name, &mut plan, force)?;
     }
     Ok(plan)
 }

@@ -151,9 +151,10 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     plan.consequences.at_least(Grade::B2);
     plan.stages.push(PlanStage::of(steps));
     migration::refuse_held(cluster, &mut plan, args.force)?;
-    match !args.no_pause && hold::is_needed(cluster, skyhook, &nodes) {
-        true => held::around(cluster, plan, skyhook),
-        false => Ok(plan),
+    if !args.no_pause && hold::is_needed(cluster, skyhook, &nodes) {
+        held::around(cluster, plan, skyhook)
+    } else {
+        Ok(plan)
     }
 }
 

@@ -35,9 +35,10 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let operator = match args.client_only {
-        true => None,
-        false => Some(ask(ctx, args.timeout).await),
+    let operator = if args.client_only {
+        None
+    } else {
+        Some(ask(ctx, args.timeout).await)
     };
     ctx.show(&Version { operator })?;
     Ok(Exit::Done)
@@ -45,11 +46,12 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 async fn ask(ctx: &mut Ctx, timeout: Duration) -> Operator {
     let load = ctx.load(&[Source::Operator]);
-    let loaded = match timeout.is_zero() {
-        false => tokio::time::timeout(timeout, load)
+    let loaded = if timeout.is_zero() {
+        load.await
+    } else {
+        tokio::time::timeout(timeout, load)
             .await
-            .unwrap_or_else(|_| Err(crate::error::Error::failed("timed out"))),
-        true => load.await,
+            .unwrap_or_else(|_| Err(crate::error::Error::failed("timed out")))
     };
     match loaded {
         Ok(cluster) => Operator::of(&cluster),

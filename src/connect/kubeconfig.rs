@@ -81,9 +81,10 @@ fn read_bounded(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
         let bytes = bounded::read(file, MOST_KUBECONFIG).map_err(unreadable)?;
         return Kubeconfig::from_yaml(&String::from_utf8_lossy(&bytes));
     }
-    match metadata.len() > MOST_KUBECONFIG {
-        true => Err(unreadable(Excess::Bytes(MOST_KUBECONFIG).into())),
-        false => Kubeconfig::read_from(path),
+    if metadata.len() > MOST_KUBECONFIG {
+        Err(unreadable(Excess::Bytes(MOST_KUBECONFIG).into()))
+    } else {
+        Kubeconfig::read_from(path)
     }
 }
 

@@ -162,9 +162,10 @@ async fn run(exec: &ExecConfig, limit: Option<Duration>) -> Result<Status, Error
         }
         _ => terminal,
     };
-    let limit = match interactive {
-        true => LIMIT_OF_A_LOGIN,
-        false => limit.unwrap_or(LIMIT),
+    let limit = if interactive {
+        LIMIT_OF_A_LOGIN
+    } else {
+        limit.unwrap_or(LIMIT)
     };
     let output = timeout(limit, command(exec, interactive).output())
         .await

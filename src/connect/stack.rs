@@ -166,9 +166,10 @@ fn proxy(cluster: &Cluster, environment: &Environment, server: &Uri) -> Result<O
     let Some(proxy) = named.or_else(|| environment.proxy(server)) else {
         return Ok(None);
     };
-    let spelled = match proxy.contains("://") {
-        true => proxy.replacen("socks5h://", "socks5://", 1),
-        false => format!("http://{proxy}"),
+    let spelled = if proxy.contains("://") {
+        proxy.replacen("socks5h://", "socks5://", 1)
+    } else {
+        format!("http://{proxy}")
     };
     let uri: Option<Uri> = spelled.parse().ok();
     uri.filter(|uri| matches!(uri.scheme_str(), Some("http" | "https" | "socks5")))
@@ -187,9 +188,10 @@ fn certificates(bundle: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
         .filter(|block| block.tag() == "CERTIFICATE")
         .map(pem::Pem::into_contents)
         .collect();
-    match certificates.is_empty() {
-        true => Err(bad("it holds no certificate")),
-        false => Ok(certificates),
+    if certificates.is_empty() {
+        Err(bad("it holds no certificate"))
+    } else {
+        Ok(certificates)
     }
 }
 

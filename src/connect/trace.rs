@@ -41,9 +41,10 @@ impl Trace {
     fn headers(&self, title: &str, headers: &HeaderMap) {
         (self.say)(&format!("{title} headers:"));
         for (name, value) in headers {
-            let value = match value.is_sensitive() || is_secret(name.as_str()) {
-                true => redact::MASKED.into(),
-                false => redact::text(&String::from_utf8_lossy(value.as_bytes())),
+            let value = if value.is_sensitive() || is_secret(name.as_str()) {
+                redact::MASKED.into()
+            } else {
+                redact::text(&String::from_utf8_lossy(value.as_bytes()))
             };
             (self.say)(&format!("    {name}: {value}"));
         }

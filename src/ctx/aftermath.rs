@@ -20,9 +20,10 @@ pub fn note_hold(held: &RefCell<Option<Target>>, event: &Event<'_>) {
             held.replace(Some(step.target.clone()));
         }
         Event::Step { step, fate, .. } if step.change.is_hold() => {
-            let none = match step.change.holds() {
-                true => !fate.may_have_changed(),
-                false => fate.is_settled(),
+            let none = if step.change.holds() {
+                !fate.may_have_changed()
+            } else {
+                fate.is_settled()
             };
             if none {
                 held.replace(None);

@@ -68,9 +68,10 @@ impl Ctx {
             place: self.place(),
         };
         if let Some(file) = &safety.plan_out {
-            let cluster = match from_files {
-                true => None,
-                false => Some(self.here().await?.origin),
+            let cluster = if from_files {
+                None
+            } else {
+                Some(self.here().await?.origin)
             };
             apply_file::write(&Saved::of(plan, cluster), file)?;
             self.show(&preview)?;
@@ -145,9 +146,10 @@ impl Ctx {
         let asked = async {
             self.may(plan, options).await?;
             // A journal says which cluster it is of.
-            match journalled {
-                true => self.here().await.map(Some),
-                false => Ok(None),
+            if journalled {
+                self.here().await.map(Some)
+            } else {
+                Ok(None)
             }
         };
         let here = tokio::select! {

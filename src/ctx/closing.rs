@@ -107,9 +107,10 @@ impl Closing<'_> {
             }
             Ended::TimedOut { waiting } => {
                 let mut untils = self.plan.stages.iter().filter_map(|s| s.until.as_ref());
-                let remedy = match untils.any(|until| until.sign == Sign::Paused) {
-                    true => "; is the operator running? --no-pause skips the pause",
-                    false => "",
+                let remedy = if untils.any(|until| until.sign == Sign::Paused) {
+                    "; is the operator running? --no-pause skips the pause"
+                } else {
+                    ""
                 };
                 format!("timed out waiting until {waiting}{remedy}")
             }

@@ -100,9 +100,10 @@ impl<'a> Follower<'a> {
         client: &kube::Client,
         namespace: Option<String>,
     ) -> Follower<'a> {
-        let target = match screen.err.terminal {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
+        let target = if screen.err.terminal {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(None, target);
         let style = ProgressStyle::with_template("{msg}\n{elapsed} so far; Ctrl-C leaves it alone");
@@ -184,12 +185,12 @@ impl<'a> Follower<'a> {
 
     fn look(&mut self, cluster: &Cluster) -> Standing {
         let look = self.goal.look(cluster);
-        match self.screen.err.terminal {
-            true => self.bar.set_message(self.screen.drawn(&look.whole)),
-            false => look
-                .news
+        if self.screen.err.terminal {
+            self.bar.set_message(self.screen.drawn(&look.whole))
+        } else {
+            look.news
                 .into_iter()
-                .for_each(|line| self.screen.note(line)),
+                .for_each(|line| self.screen.note(line))
         }
         look.standing
     }

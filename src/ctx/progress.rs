@@ -20,9 +20,10 @@ impl Progress {
     pub fn of(plan: &Plan, terminal: bool) -> Progress {
         let steps = plan.steps().count();
         // A single object is done before one could read the line.
-        let target = match terminal && steps > 1 {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
+        let target = if terminal && steps > 1 {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(u64::try_from(steps).ok(), target);
         let style = ProgressStyle::with_template("{pos}/{len} objects  {rate}  {msg}");

@@ -24,12 +24,11 @@ pub fn without(
 ) -> Result<Vec<(Source, Unread)>> {
     let (missed, without): (Vec<_>, Vec<_>) =
         unread(cluster, needs).partition(|(source, _)| required.contains(source));
-    match missed.is_empty() {
-        true => Ok(without),
-        false => {
-            let says = told(&missed);
-            Err(Error::failed(format!("{says}; nothing was changed")))
-        }
+    if missed.is_empty() {
+        Ok(without)
+    } else {
+        let says = told(&missed);
+        Err(Error::failed(format!("{says}; nothing was changed")))
     }
 }
 
@@ -44,9 +43,10 @@ pub fn any(cluster: &Cluster, needs: &[Source]) -> Result<()> {
         .filter(|need| cluster.source(**need).was_asked());
     let unread: Vec<_> = unread(cluster, needs).collect();
     let forbidden = unread.iter().all(|(_, why)| why.is_forbidden());
-    match unread.len() > 1 && forbidden && unread.len() == asked.count() {
-        true => Err(Error::failed(told(&unread))),
-        false => Ok(()),
+    if unread.len() > 1 && forbidden && unread.len() == asked.count() {
+        Err(Error::failed(told(&unread)))
+    } else {
+        Ok(())
     }
 }
 

@@ -66,9 +66,10 @@ fn agree(a: &Edit, b: &Edit) -> bool {
 fn fields(a: &[Field], b: &[Field]) -> Option<String> {
     for one in a {
         for other in b {
-            let (short, long) = match one.path.len() <= other.path.len() {
-                true => (one, other),
-                false => (other, one),
+            let (short, long) = if one.path.len() <= other.path.len() {
+                (one, other)
+            } else {
+                (other, one)
             };
             let Some(below) = long.path.strip_prefix(short.path.as_slice()) else {
                 continue;

@@ -143,10 +143,13 @@ impl Edit {
         match &self.pin {
             Pin::Nothing => Rebased::Same(onto(self.to.clone())),
             Pin::Yield => Rebased::Done,
-            Pin::State => match went_on(key, self.from.as_deref(), now) {
-                true => Rebased::Same(onto(self.to.clone())),
-                false => Rebased::Moved(changed(key, self.from.as_deref(), now)),
-            },
+            Pin::State => {
+                if went_on(key, self.from.as_deref(), now) {
+                    Rebased::Same(onto(self.to.clone()))
+                } else {
+                    Rebased::Moved(changed(key, self.from.as_deref(), now))
+                }
+            }
             Pin::Entries(moves) => match replay(key, now, moves) {
                 Ok(None) => Rebased::Done,
                 Ok(Some((to, moves))) => Rebased::Same(onto(to).pin(Pin::Entries(moves))),

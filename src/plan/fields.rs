@@ -138,10 +138,9 @@ pub(super) fn describe(fields: &[Field]) -> Vec<String> {
     let news =
         |f: &&Field| f.from != f.to && (f.from.is_some() || !f.to.as_ref().is_some_and(zero));
     let lines: Vec<String> = fields.iter().filter(news).map(Field::describe).collect();
-    match lines.is_empty() {
-        true if !fields.is_empty() => {
-            vec!["no effective change (defaults made explicit)".to_owned()]
-        }
-        _ => lines,
+    if lines.is_empty() && !fields.is_empty() {
+        vec!["no effective change (defaults made explicit)".to_owned()]
+    } else {
+        lines
     }
 }

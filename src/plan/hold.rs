@@ -50,9 +50,12 @@ impl Hold {
         // What a hold that was left behind has put there is nobody's wish.
         let back = |key: &str| now(key).filter(|_| instead_of.is_none());
         let edits = |first: bool| {
-            let edit = |at: &str, to: &str| match first {
-                true => Edit::new(now(at), Some(to)),
-                false => Edit::new(Some(to), back(at)),
+            let edit = |at: &str, to: &str| {
+                if first {
+                    Edit::new(now(at), Some(to))
+                } else {
+                    Edit::new(Some(to), back(at))
+                }
             };
             Metadata::default()
                 .annotation(key, edit(key, "true"))
@@ -174,9 +177,10 @@ impl Hold {
             (None, Some("true")) => back(&self.key),
             _ => now(&self.key),
         };
-        let reason = match reason_is_ours {
-            true => back(REASON),
-            false => now(REASON),
+        let reason = if reason_is_ours {
+            back(REASON)
+        } else {
+            now(REASON)
         };
         let edits = [(self.key.as_str(), pause), (REASON, reason), (HOLDER, None)];
         let mut end = self.onto(object, edits);

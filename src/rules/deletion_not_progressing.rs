@@ -52,9 +52,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .filter(|e| e.skyhook == skyhook.name() && cluster.at_work(e))
             .any(|e| cluster.overtime(e, executions.all()).is_none());
         // Without the operator's finalizer nothing is uninstalled any more, whatever is recorded.
-        let pending = match skyhook.has_finalizer() {
-            true => cluster.pending_uninstalls(skyhook),
-            false => Vec::new(),
+        let pending = if skyhook.has_finalizer() {
+            cluster.pending_uninstalls(skyhook)
+        } else {
+            Vec::new()
         };
         if at_work
             || explained(cluster, skyhook, &pending)

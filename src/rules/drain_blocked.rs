@@ -175,9 +175,10 @@ fn certainty(
         let young = on.is_some_and(|on| cluster.refusal_is_young(on))
             && !held.values().any(|(budget, _)| before(budget));
         let lasts = for_good || held.is_empty();
-        return Some(match lasts && !young {
-            true => Certainty::Blocked,
-            false => Certainty::MayPass,
+        return Some(if lasts && !young {
+            Certainty::Blocked
+        } else {
+            Certainty::MayPass
         });
     }
     match (for_good, drain.begun) {

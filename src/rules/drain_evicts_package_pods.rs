@@ -90,9 +90,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
         } else {
             let aks = |n: &crate::cluster::Node| n.labels.keys().any(|key| key.starts_with(AKS));
-            finding.severity(match cluster.selected(skyhook).any(aks) {
-                true => Severity::Warning,
-                false => Severity::Info,
+            finding.severity(if cluster.selected(skyhook).any(aks) {
+                Severity::Warning
+            } else {
+                Severity::Info
             });
         }
         finding

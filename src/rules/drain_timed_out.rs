@@ -76,9 +76,10 @@ fn message(skyhook: &Skyhook, drained: bool) -> String {
         None => "its timeout".to_owned(),
     };
     let what = format!("the drain for {} ran into {timeout}", skyhook.reference());
-    match drained {
-        true => format!("{what}; the pods are gone since, so the operator may go on by itself"),
-        false => format!("{what}: the node stays cordoned, and the drain is not tried again"),
+    if drained {
+        format!("{what}; the pods are gone since, so the operator may go on by itself")
+    } else {
+        format!("{what}: the node stays cordoned, and the drain is not tried again")
     }
 }
 
@@ -108,9 +109,10 @@ fn report(cluster: &Cluster, finding: &mut Finding, skyhook: &Skyhook, node: &No
     for entry in open {
         finding.entry(&node.name, entry);
     }
-    let title = match in_force.is_empty() {
-        true => "See which pods are still on the node",
-        false => "See which pods are still on the node, and remove what keeps them there",
+    let title = if in_force.is_empty() {
+        "See which pods are still on the node"
+    } else {
+        "See which pods are still on the node, and remove what keeps them there"
     };
     pods_on_node(finding, title, &node.name);
     reset_node(

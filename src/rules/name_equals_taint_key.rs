@@ -55,9 +55,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             format!(
                 "deleting {} removes the record of which nodes were tainted: {}",
                 skyhook.reference(),
-                match keys.contains(&skyhook.name()) {
-                    true => "it is named like the runtime-required taint",
-                    false => "the key of that record ends in its name",
+                if keys.contains(&skyhook.name()) {
+                    "it is named like the runtime-required taint"
+                } else {
+                    "the key of that record ends in its name"
                 }
             ),
         );

@@ -78,9 +78,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "Let the operator work on it again",
                     ["node", "unignore", &node.name],
                 )
-                .caveat(match skyhook.deleting() {
-                    true => LOOK_AGAIN,
-                    false => "packages run at once, with the interrupts that they have",
+                .caveat(if skyhook.deleting() {
+                    LOOK_AGAIN
+                } else {
+                    "packages run at once, with the interrupts that they have"
                 });
         }
     }

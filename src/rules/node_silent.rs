@@ -52,23 +52,23 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             };
             let here = pending.iter().filter(|p| p.node.name == node.name);
             let waited_for: Vec<&str> = here.map(|p| p.name).collect();
-            let unfinished = match skyhook.deleting() {
-                true => !waited_for.is_empty(),
-                false => has_begun(cluster, &executions, skyhook, node),
+            let unfinished = if skyhook.deleting() {
+                !waited_for.is_empty()
+            } else {
+                has_begun(cluster, &executions, skyhook, node)
             };
             if !unfinished {
                 continue;
             }
             let reference = skyhook.reference();
-            let message = match skyhook.deleting() {
-                true => format!(
+            let message = if skyhook.deleting() {
+                format!(
                     "the node has not been ready for a long time, and the deletion of {reference} waits for its uninstall here"
-                ),
-                false => {
-                    format!(
-                        "the node has not been ready for a long time, and {reference} has unfinished work on it"
-                    )
-                }
+                )
+            } else {
+                format!(
+                    "the node has not been ready for a long time, and {reference} has unfinished work on it"
+                )
             };
             let finding = findings.report(Subject::node(&node.name, Some(skyhook.name())), message);
             if may_be_rebooting(cluster, skyhook, node, since) {
@@ -124,12 +124,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "Or leave the node out until it is back, so that others go on",
                     ["node", "ignore", &node.name],
                 )
-                .caveat(match in_batch && cluster.operator_before(0, 20) {
-                    true => {
-                        "before v0.20 it still holds its place in the batch: look again, SKY305 says how to take it \
-                         out; every custom resource leaves the node alone until it is unignored"
-                    }
-                    false => "every custom resource leaves the node alone until it is unignored",
+                .caveat(if in_batch && cluster.operator_before(0, 20) {
+                    "before v0.20 it still holds its place in the batch: look again, SKY305 says how to take it out; \
+                     every custom resource leaves the node alone until it is unignored"
+                } else {
+                    "every custom resource leaves the node alone until it is unignored"
                 });
         }
     }

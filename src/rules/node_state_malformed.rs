@@ -50,16 +50,17 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             for malformed in on.state.iter().flat_map(|s| s.malformed()) {
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())),
-                    match left {
-                        true => format!(
+                    if left {
+format!(
                             "the node state of {} cannot be read; it no longer selects the node, so nothing waits for it",
                             skyhook.reference()
-                        ),
-                        false => format!(
+                        )
+} else {
+format!(
                             "the node state of {} cannot be read, which stops the operator",
                             skyhook.reference()
-                        ),
-                    },
+                        )
+},
                 );
                 // The operator leaves out what is paused.
                 if left {

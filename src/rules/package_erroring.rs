@@ -84,9 +84,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 rerun(
                     finding,
                     Grade::of_rerun(interrupt),
-                    match retried {
-                        true => "Or run the package again from the start",
-                        false => "Once the cause is gone, run the package again",
+                    if retried {
+                        "Or run the package again from the start"
+                    } else {
+                        "Once the cause is gone, run the package again"
                     },
                     skyhook.name(),
                     &node.name,
@@ -122,9 +123,10 @@ fn message(
 ) -> String {
     let what = format!("package {} fails at stage {}", entry.name, entry.stage);
     let Some((execution, job)) = execution.and_then(|e| e.job.map(|job| (e, job))) else {
-        return match retries {
-            true => format!("{what}; the operator does not give it up yet"),
-            false => what,
+        return if retries {
+            format!("{what}; the operator does not give it up yet")
+        } else {
+            what
         };
     };
     let timeout = || {
@@ -133,9 +135,10 @@ fn message(
     };
     let over = execution.timed_out().is_some()
         || job.failed().is_some_and(|c| c.reason == "DeadlineExceeded");
-    let what = match over {
-        true => format!("{what}: it runs longer than its timeout{}", timeout()),
-        false => what,
+    let what = if over {
+        format!("{what}: it runs longer than its timeout{}", timeout())
+    } else {
+        what
     };
     let failed = execution.failed_attempts(cluster.generation());
     let attempts = match failed {

@@ -115,9 +115,10 @@ fn change(skyhook: &Skyhook, execution: &Execution<'_>, pod: &Pod) -> Option<Cha
             .contains_key("kubernetes.io/limit-ranger")
         && is_of_generation(first, skyhook.metadata.generation);
     let limits = &first.resources.limits;
-    let (of, given) = match first.resources.requests.is_empty() {
-        true => ("limits", limits),
-        false => ("requests", &first.resources.requests),
+    let (of, given) = if first.resources.requests.is_empty() {
+        ("limits", limits)
+    } else {
+        ("requests", &first.resources.requests)
     };
     if !ours || given.is_empty() {
         return None;

@@ -272,9 +272,10 @@ impl Reason {
 
     /// What a log that was asked for holds.
     pub fn heard(&mut self, piece: &Piece, lines: &[String]) {
-        let run = match piece.previous {
-            true => ", the run before",
-            false => "",
+        let run = if piece.previous {
+            ", the run before"
+        } else {
+            ""
         };
         let from = format!("{} in pod/{}{run}", piece.container, piece.pod);
         self.log = Log::of(from, lines.iter().map(String::as_str)).or(self.log.take());

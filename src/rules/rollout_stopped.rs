@@ -74,9 +74,10 @@ fn report(
     };
     let failed: Vec<&&Node> = held.iter().filter(failed).collect();
     let only = skyhook.status.compartment_statuses.len() < 2;
-    let place = match only {
-        true => String::new(),
-        false => format!(" in compartment {compartment}"),
+    let place = if only {
+        String::new()
+    } else {
+        format!(" in compartment {compartment}")
     };
     let finding = findings.report(
         Subject::skyhook(skyhook),
@@ -118,13 +119,14 @@ fn report(
         ["node", "list", "--skyhook", name],
     );
     let reset = ["deployment-policy", "reset", name];
-    match only {
-        true => finding.remedy(Grade::B2, "Then let the rollout go on", reset),
-        false => finding.remedy(
+    if only {
+        finding.remedy(Grade::B2, "Then let the rollout go on", reset)
+    } else {
+        finding.remedy(
             Grade::B2,
             "Then let the rollout of the compartment go on",
             reset.into_iter().chain(["--compartment", compartment]),
-        ),
+        )
     }
     .caveat("a node that is still erroring is counted again and stops the rollout again");
 }

@@ -58,15 +58,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let finding = findings.report(
                 Subject::node(&node.name, None),
-                match presumed {
-                    true => {
-                        "carries its runtime-required taint, and the input has no custom resource that would \
-                         lift it"
-                    }
-                    false => {
-                        "keeps its runtime-required taint for good: no custom resource with runtimeRequired \
-                         selects it"
-                    }
+                if presumed {
+                    "carries its runtime-required taint, and the input has no custom resource that would lift it"
+                } else {
+                    "keeps its runtime-required taint for good: no custom resource with runtimeRequired selects it"
                 },
             );
             if presumed {

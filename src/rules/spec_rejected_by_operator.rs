@@ -156,15 +156,16 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
                 name: name.clone(),
                 ..Subject::default()
             },
-            match once_failed {
-                true => format!(
+            if once_failed {
+format!(
                     "deployment policy {name} lacks {lacking}, which stops the operator for all as soon as a batch fails"
-                ),
-                false => format!(
+                )
+} else {
+format!(
                     "deployment policy {name} lacks {lacking}, which stops the operator for all as soon \
                      as it counts a batch by it"
-                ),
-            },
+                )
+},
         );
         if once_failed {
             finding.severity(Severity::Warning).blocks_only(&[]);

@@ -121,12 +121,13 @@ fn message(execution: &Execution<'_>, overdue: bool) -> String {
         "the deleted job for stage {} of package {}",
         execution.stage, execution.package
     );
-    match overdue {
-        true => format!(
+    if overdue {
+        format!(
             "{what} does not end, and the operator does nothing for any custom resource until it does"
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "{what} waits for its pod to end; until then the operator does nothing for any custom resource"
-        ),
+        )
     }
 }

@@ -46,9 +46,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             format!(
                 "{} is left from a newer operator that no longer runs: {}",
                 stale.reference(),
-                match at_work.is_empty() {
-                    true => "changes of it have no effect",
-                    false => "its jobs still run, and the older operator starts pods beside them",
+                if at_work.is_empty() {
+                    "changes of it have no effect"
+                } else {
+                    "its jobs still run, and the older operator starts pods beside them"
                 }
             ),
         );

@@ -44,9 +44,10 @@ pub fn stuck_in_batch(
     // In the middle of a reboot a node is called erroring as well.
     if status == Status::Erroring && on.is_some_and(|on| fails_for_real(skyhook, on)) {
         // How newer operators choose around a failing node is not known for certain.
-        let severity = match holds_while_blocked {
-            true => Severity::Error,
-            false => Severity::Warning,
+        let severity = if holds_while_blocked {
+            Severity::Error
+        } else {
+            Severity::Warning
         };
         return Some(Trouble {
             on_node: true,

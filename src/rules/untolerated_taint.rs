@@ -100,9 +100,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         "Tolerate the taint in additionalTolerations",
                         ["edit", &cluster.generation().resource(), skyhook.name()],
                     )
-                    .caveat(match skyhook.deleting() {
-                        true => super::evidence::LOOK_AGAIN,
-                        false => "packages then run on every node with this taint",
+                    .caveat(if skyhook.deleting() {
+                        super::evidence::LOOK_AGAIN
+                    } else {
+                        "packages then run on every node with this taint"
                     });
                 for taint in taints.iter().filter(|t| !t.of_lifecycle()) {
                     finding

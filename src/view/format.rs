@@ -98,9 +98,10 @@ impl OutputFormat {
     ///
     /// A file that holds no template, or no columns.
     pub fn of_file(text: &str, content: &str) -> Result<OutputFormat, FormatError> {
-        match text.to_ascii_lowercase().starts_with("jsonpath") {
-            true => Ok(OutputFormat::JsonPath(json_path(content)?)),
-            false => Columns::parse_file(content).map(OutputFormat::CustomColumns),
+        if text.to_ascii_lowercase().starts_with("jsonpath") {
+            Ok(OutputFormat::JsonPath(json_path(content)?))
+        } else {
+            Columns::parse_file(content).map(OutputFormat::CustomColumns)
         }
     }
 }
@@ -157,13 +158,15 @@ pub fn yaml(document: &Value) -> Result<String, FormatError> {
     };
     let yaml = serde_saphyr::to_string_with_options(document, options)
         .map_err(|error| FormatError(format!("cannot write YAML: {error}")))?;
-    let yaml = match is_harmless(&yaml) {
-        true => yaml,
-        false => escaped(document)?,
+    let yaml = if is_harmless(&yaml) {
+        yaml
+    } else {
+        escaped(document)?
     };
-    Ok(match yaml.ends_with('\n') {
-        true => yaml,
-        false => yaml + "\n",
+    Ok(if yaml.ends_with('\n') {
+        yaml
+    } else {
+        yaml + "\n"
     })
 }
 
@@ -195,13 +198,15 @@ mod tests {
 
     impl View for Nodes {
         fn blocks(&self, wide: bool) -> Text {
-            let mut table = match wide {
-                true => Table::new(["name", "zone"]),
-                false => Table::new(["name"]),
+            let mut table = if wide {
+                Table::new(["name", "zone"])
+            } else {
+                Table::new(["name"])
             };
-            match wide {
-                true => table.row(cells!["gpu-1", "a"]),
-                false => table.row(cells!["gpu-1"]),
+            if wide {
+                table.row(cells!["gpu-1", "a"])
+            } else {
+                table.row(cells!["gpu-1"])
             };
             table.into()
         }

@@ -195,9 +195,12 @@ fn runs(mut numbers: Vec<&str>) -> Vec<Run> {
         .map(|digits| digits.len())
         .collect();
     // Of one width where that width is padded, else 0.
-    let width = |digits: &str| match padded.contains(&digits.len()) {
-        true => digits.len(),
-        false => 0,
+    let width = |digits: &str| {
+        if padded.contains(&digits.len()) {
+            digits.len()
+        } else {
+            0
+        }
     };
     let value = |digits: &str| digits.parse::<u64>().unwrap_or_default();
     numbers.sort_by_key(|digits| (width(digits), value(digits)));

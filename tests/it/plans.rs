@@ -31,9 +31,10 @@ fn yaml(after: &Objects, before: &Objects) -> String {
     let documents: Vec<String> = changed
         .map(|(_, object)| serde_saphyr::to_string(object).expect("YAML"))
         .collect();
-    match documents.is_empty() {
-        true => "# nothing changes\n".to_owned(),
-        false => documents.join("---\n"),
+    if documents.is_empty() {
+        "# nothing changes\n".to_owned()
+    } else {
+        documents.join("---\n")
     }
 }
 

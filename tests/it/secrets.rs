@@ -69,9 +69,10 @@ fn files(folder: &Path) -> Vec<(String, String)> {
     let entries = std::fs::read_dir(folder).expect("a folder");
     let paths = entries.map(|entry| entry.expect("an entry").path());
     paths
-        .flat_map(|path| match path.is_dir() {
-            true => files(&path),
-            false => {
+        .flat_map(|path| {
+            if path.is_dir() {
+                files(&path)
+            } else {
                 let text = std::fs::read(&path).expect("a file");
                 let text = String::from_utf8_lossy(&text).into_owned();
                 vec![(path.display().to_string(), text)]

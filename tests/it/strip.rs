@@ -58,9 +58,10 @@ fn a_webhook_without_a_backend_is_named_before_the_first_write() {
             stage.fake.load(service());
             stage.fake.load(slice(false));
         }
-        let why = match present {
-            false => "service skyhook/webhook-service does not exist",
-            true => "service skyhook/webhook-service has no ready endpoint",
+        let why = if present {
+            "service skyhook/webhook-service has no ready endpoint"
+        } else {
+            "service skyhook/webhook-service does not exist"
         };
         for words in [STRIP, "finalizer strip gpu-tune --confirm"] {
             let ran = stage.run(words);
@@ -157,9 +158,10 @@ fn the_runtime_required_taint_goes_where_nothing_else_needs_it() {
         let ran = stage.run(STRIP);
         expect(&ran, 0);
         let taints = stage.node("node-1")["spec"]["taints"].clone();
-        let expected = match stays {
-            true => json!([taint(), foreign]),
-            false => json!([foreign]),
+        let expected = if stays {
+            json!([taint(), foreign])
+        } else {
+            json!([foreign])
         };
         assert_eq!(taints, expected, "{needed_by:?}: {}", ran.transcript());
         let said = ran.stderr.contains("taint stays on node-1");

@@ -40,9 +40,10 @@ fn order(stage: &Stage, from: usize) -> Vec<String> {
     let mut order: Vec<String> = Vec::new();
     for write in stage.writes().into_iter().skip(from) {
         let (method, path) = write.split_once(' ').expect("a method");
-        let what = match path.contains("/nodes/") {
-            true => "nodes",
-            false => path.rsplit('/').next().expect("a name"),
+        let what = if path.contains("/nodes/") {
+            "nodes"
+        } else {
+            path.rsplit('/').next().expect("a name")
         };
         let line = format!("{method} {what}");
         if order.last() != Some(&line) {

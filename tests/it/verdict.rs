@@ -29,9 +29,10 @@ fn served(path: &Path, change: impl Fn(Generation, &mut Value)) -> Served {
     fake.load_file(path);
     let objects = fake.objects();
     let of = |g: Generation| objects.iter().any(|o| o["kind"] == g.kind());
-    let generation = match of(Generation::NodeWright) {
-        true => Generation::NodeWright,
-        false => Generation::Skyhook,
+    let generation = if of(Generation::NodeWright) {
+        Generation::NodeWright
+    } else {
+        Generation::Skyhook
     };
     let fake = fake.serving(generation);
     if objects.iter().all(|o| o["kind"] != "Deployment") {

@@ -242,10 +242,11 @@ impl Record {
                 if matches!(step.change, Change::Create(_)) && fate != Some(&Fate::Applied) {
                     made.push(step.clone());
                 }
-                match step.change.is_hold() {
-                    // The way back is held where the way there was.
-                    true => worked,
-                    false => taken(fate),
+                // The way back is held where the way there was.
+                if step.change.is_hold() {
+                    worked
+                } else {
+                    taken(fate)
                 }
             });
         }

@@ -141,15 +141,17 @@ impl Store {
             }
         }
         let folder = self.folder.display();
-        let unreadable = match complaints.is_empty() {
-            true => String::new(),
-            false => format!("; {}", complaints.join("; ")),
+        let unreadable = if complaints.is_empty() {
+            String::new()
+        } else {
+            format!("; {}", complaints.join("; "))
         };
-        match self.ids()?.is_empty() {
-            true => anyhow::bail!("nothing to undo: no journal in {folder}"),
-            false => anyhow::bail!(
+        if self.ids()?.is_empty() {
+            anyhow::bail!("nothing to undo: no journal in {folder}")
+        } else {
+            anyhow::bail!(
                 "nothing to undo: every command in the journals of {folder} is undone already, or changed nothing{unreadable}; see: kubectl skyhook journal list"
-            ),
+            )
         }
     }
 }

@@ -25,9 +25,10 @@ pub fn look(head: &[u8]) -> Result<(), String> {
     // Comments may come first, and then an end is in sight.
     let keyed = text.contains([':', '{', '[']) || text.starts_with('#');
     let blank = |c: char| c.is_whitespace() || c == '\0';
-    match text.trim_matches(blank).is_empty() || keyed {
-        true => Ok(()),
-        false => Err(TEXT.to_owned()),
+    if text.trim_matches(blank).is_empty() || keyed {
+        Ok(())
+    } else {
+        Err(TEXT.to_owned())
     }
 }
 

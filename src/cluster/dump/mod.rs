@@ -142,12 +142,11 @@ fn read_stream(
     gatherer: &mut Gatherer,
 ) -> Result<(), DumpError> {
     let (head, stream) = begun(label, stream)?;
-    match head.starts_with(&[0x1f, 0x8b]) {
-        true => {
-            let (head, stream) = begun(label, Unpacked::new(stream))?;
-            read_unpacked(label, stem, &head, stream, gatherer)
-        }
-        false => read_unpacked(label, stem, &head, stream, gatherer),
+    if head.starts_with(&[0x1f, 0x8b]) {
+        let (head, stream) = begun(label, Unpacked::new(stream))?;
+        read_unpacked(label, stem, &head, stream, gatherer)
+    } else {
+        read_unpacked(label, stem, &head, stream, gatherer)
     }
 }
 

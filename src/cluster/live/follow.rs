@@ -238,9 +238,10 @@ fn was_asked<T>(read: &Read<T>) -> bool {
 
 /// Reads a source again if it was read before.
 async fn again<T>(before: &Read<T>, read: impl Future<Output = Read<T>>) -> Read<T> {
-    match was_asked(before) {
-        true => read.await,
-        false => Read::NotAsked,
+    if was_asked(before) {
+        read.await
+    } else {
+        Read::NotAsked
     }
 }
 

@@ -203,9 +203,10 @@ impl List {
 
 /// How many items to ask for after a page of so many bytes.
 fn sized(limit: usize, bytes: usize) -> usize {
-    match limit > 0 && bytes > LARGEST_PAGE {
-        true => (limit * LARGEST_PAGE / bytes).clamp(SMALLEST_PAGE.min(limit), limit),
-        false => limit,
+    if limit > 0 && bytes > LARGEST_PAGE {
+        (limit * LARGEST_PAGE / bytes).clamp(SMALLEST_PAGE.min(limit), limit)
+    } else {
+        limit
     }
 }
 

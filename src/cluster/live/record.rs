@@ -35,10 +35,7 @@ impl<'a> Recorder<'a> {
         list: &List,
         keep: &(dyn Fn(&T) -> bool + Sync),
     ) -> Result<Vec<T>, Failure> {
-        let keep = |item: &T| match keep(item) {
-            true => Keep::Whole,
-            false => Keep::Not,
-        };
+        let keep = |item: &T| if keep(item) { Keep::Whole } else { Keep::Not };
         self.within(list.record(client, self.tape, &keep, || {}))
             .await
     }

@@ -144,12 +144,13 @@ impl Reader<'_> {
         operators: &Read<Vec<Deployment>>,
     ) -> Vec<List> {
         let inside = self.operator_namespaces(operators);
-        let lists: Vec<List> = match inside.is_empty() {
-            true => vec![List::all(api, plural, singular)],
-            false => inside
+        let lists: Vec<List> = if inside.is_empty() {
+            vec![List::all(api, plural, singular)]
+        } else {
+            inside
                 .iter()
                 .map(|namespace| List::inside(api, namespace, plural, singular))
-                .collect(),
+                .collect()
         };
         let labelled = |list: &List| {
             let list = list.clone();
@@ -191,9 +192,10 @@ impl Reader<'_> {
             let deployments = self.list(&list.labelled(&selector)).await;
             found.extend(deployments.unwrap_or_default());
         }
-        match found.iter().any(Deployment::runs_operator) {
-            true => Read::Ok(found),
-            false => Read::Unreadable(failure.into()),
+        if found.iter().any(Deployment::runs_operator) {
+            Read::Ok(found)
+        } else {
+            Read::Unreadable(failure.into())
         }
     }
 
@@ -280,9 +282,10 @@ impl Reader<'_> {
             .filter(|d| d.runs_operator())
             .filter_map(|d| d.metadata.namespace.clone())
             .collect();
-        match known.is_empty() {
-            true => self.namespace.map(str::to_owned).into_iter().collect(),
-            false => known,
+        if known.is_empty() {
+            self.namespace.map(str::to_owned).into_iter().collect()
+        } else {
+            known
         }
     }
 

@@ -82,9 +82,10 @@ impl File {
         out.flush().map_err(failed)?;
         drop(out);
         draft.as_file().sync_all().map_err(failed)?;
-        let placed = match self.force {
-            true => draft.persist(&self.path),
-            false => draft.persist_noclobber(&self.path),
+        let placed = if self.force {
+            draft.persist(&self.path)
+        } else {
+            draft.persist_noclobber(&self.path)
         };
         placed.map_err(|error| failed(error.error))?;
         Ok(size)

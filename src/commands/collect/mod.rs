@@ -111,9 +111,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         }
     };
     ctx.note(summary::of(&index, size));
-    Ok(match index.is_whole() {
-        true => Exit::Done,
-        false => Exit::Partly,
+    Ok(if index.is_whole() {
+        Exit::Done
+    } else {
+        Exit::Partly
     })
 }
 

@@ -29,9 +29,10 @@ pub fn of(index: &Index, size: u64) -> Text {
     for (what, why) in missing(index) {
         text.item("- ", text::warning("missing: ") + format!("{what}: {why}"));
     }
-    let whole = match index.is_whole() {
-        true => "",
-        false => " Whoever reads it is told what is missing.",
+    let whole = if index.is_whole() {
+        ""
+    } else {
+        " Whoever reads it is told what is missing."
     };
     text.paragraph(format!(
         "Secrets are replaced by placeholders as far as they can be recognised; look through it before you pass it \

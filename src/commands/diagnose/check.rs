@@ -67,9 +67,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     let interrupted = interrupt();
     let over = async {
-        match args.timeout.is_zero() {
-            true => std::future::pending().await,
-            false => tokio::time::sleep(args.timeout).await,
+        if args.timeout.is_zero() {
+            std::future::pending().await
+        } else {
+            tokio::time::sleep(args.timeout).await
         }
     };
     let mut last = look(ctx).await?;

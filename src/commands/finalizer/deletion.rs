@@ -69,9 +69,10 @@ impl<'a> Deletion<'a> {
             standing: Standing::NotDeleting,
             because: "its deletion was not requested".to_owned(),
             // Once the operator's finalizer is gone, the deletion waits for no uninstall.
-            pending: match skyhook.deleting() && !skyhook.has_finalizer() {
-                true => Vec::new(),
-                false => cluster.pending_uninstalls(skyhook),
+            pending: if skyhook.deleting() && !skyhook.has_finalizer() {
+                Vec::new()
+            } else {
+                cluster.pending_uninstalls(skyhook)
             },
             held_by: Vec::new(),
             operator_down: cluster.operator_down() || cluster.operator_absent(),
@@ -166,12 +167,11 @@ impl<'a> Deletion<'a> {
         if self.objection().is_some() {
             argv.push("--force".to_owned());
         }
-        let caveat = match self.cluster.operator_absent() {
-            true => {
-                "uninstall.sh does not run on any node; if the operator is to be installed again, install it instead: \
+        let caveat = if self.cluster.operator_absent() {
+            "uninstall.sh does not run on any node; if the operator is to be installed again, install it instead: \
                  it then finishes the deletion"
-            }
-            false => "uninstall.sh does not run on any node",
+        } else {
+            "uninstall.sh does not run on any node"
         };
         Some(Remedy {
             caveat: Some(caveat.to_owned()),

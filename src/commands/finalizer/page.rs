@@ -110,9 +110,10 @@ impl FinalizerStatus<'_> {
             }
         }
         for (start, finding, nodes) in said {
-            let on = match nodes.is_empty() {
-                true => String::new(),
-                false => format!(" on {}", NodeSet::of(nodes).limited(SHOWN)),
+            let on = if nodes.is_empty() {
+                String::new()
+            } else {
+                format!(" on {}", NodeSet::of(nodes).limited(SHOWN))
             };
             text.item("- ", start + on.as_str() + ": " + finding.message.as_str());
         }

@@ -93,13 +93,14 @@ impl Alike<'_> {
         let number = self.findings.len();
         let joined = argv != remedy.argv && number <= NAMED;
         let is_it = |f: &&Finding| first(f).is_some_and(|other| other.argv == remedy.argv);
-        match joined || self.findings.iter().all(is_it) {
-            true => shell_words(argv),
-            false => format!(
+        if joined || self.findings.iter().all(is_it) {
+            shell_words(argv)
+        } else {
+            format!(
                 "{}, and likewise for {} more",
                 shell_words(&remedy.argv),
                 count(number - 1)
-            ),
+            )
         }
     }
 }
@@ -211,9 +212,10 @@ impl Choosing<'_> {
             return self.leave(finding, &alike.subject, &says);
         };
         // What cannot be made good is not offered in passing.
-        let command = match remedy.choice && remedy.grade == Grade::B4 {
-            true => pointer(finding),
-            false => alike.command(remedy, argv),
+        let command = if remedy.choice && remedy.grade == Grade::B4 {
+            pointer(finding)
+        } else {
+            alike.command(remedy, argv)
         };
         let planned = match remedy.own().filter(|_| !remedy.choice) {
             Some(_) => self.plan(argv),

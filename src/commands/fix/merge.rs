@@ -84,9 +84,10 @@ fn title(parts: &[Part]) -> String {
             codes.push(part.rule.code);
         }
     }
-    match codes.is_empty() {
-        true => "fix".to_owned(),
-        false => format!("fix {}", list(&codes)),
+    if codes.is_empty() {
+        "fix".to_owned()
+    } else {
+        format!("fix {}", list(&codes))
     }
 }
 

@@ -201,9 +201,10 @@ impl View for Leftovers<'_> {
                 text.append(closed);
                 return text.line(text::dim(format!("Checked {nodes}."))).clone();
             }
-            text.line(match self.unread {
-                true => text::warning("Nothing found, but not everything could be read"),
-                false => text::good("Nothing is left of custom resources that are gone"),
+            text.line(if self.unread {
+                text::warning("Nothing found, but not everything could be read")
+            } else {
+                text::good("Nothing is left of custom resources that are gone")
             });
             return text.line(text::dim(format!("Checked {nodes}."))).clone();
         }
@@ -254,9 +255,10 @@ impl View for Leftovers<'_> {
                  --purge-state is given.",
             ));
         }
-        let purge = match self.only_records {
-            true => " --purge-state",
-            false => "",
+        let purge = if self.only_records {
+            " --purge-state"
+        } else {
+            ""
         };
         text.line(text::dim(format!(
             "to remove it: kubectl skyhook leftovers --clean{purge}"
@@ -280,9 +282,10 @@ impl View for Leftovers<'_> {
     }
 
     fn document(&self) -> Value {
-        let [tainted, noted] = match self.all {
-            true => self.cluster.closed_for_nobody(),
-            false => Default::default(),
+        let [tainted, noted] = if self.all {
+            self.cluster.closed_for_nobody()
+        } else {
+            Default::default()
         };
         let document = Document {
             api_version: API_VERSION.to_owned(),

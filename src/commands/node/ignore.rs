@@ -71,9 +71,10 @@ async fn unignore(ctx: &mut Ctx, args: &Unignore) -> Result<Exit> {
 
 async fn run(ctx: &mut Ctx, args: &Words, ignore: bool) -> Result<Exit> {
     // To keep the operator off does not wait for a look at what it does; to let it in shows what begins then.
-    let required: &[Source] = match ignore {
-        true => &[Source::Nodes],
-        false => &Source::DECIDING,
+    let required: &[Source] = if ignore {
+        &[Source::Nodes]
+    } else {
+        &Source::DECIDING
     };
     let cluster = ctx
         .only(selection::only(&args.nodes, None, None))
@@ -95,9 +96,10 @@ fn plan(cluster: &Cluster, nodes: &[&Node], ignore: bool) -> Plan {
         let change = change(cluster.generation(), node, ignore);
         if !change.is_empty() {
             let target = Target::node(&node.name, node.uid.as_deref());
-            let why = match ignore {
-                true => "the operator starts nothing new here",
-                false => "the operator works here again",
+            let why = if ignore {
+                "the operator starts nothing new here"
+            } else {
+                "the operator works here again"
             };
             steps.push(Step::new(target, Change::Metadata(change), why));
         }

@@ -141,9 +141,10 @@ impl View for NodeList {
         columns.extend(wide.then_some("restarts"));
         columns.push("note");
         columns.extend(self.labels.then_some("labels"));
-        let mut table = match self.labels {
-            true => Table::new(columns),
-            false => Table::new(columns).prose(),
+        let mut table = if self.labels {
+            Table::new(columns)
+        } else {
+            Table::new(columns).prose()
         };
         for row in &self.rows {
             let mut cells = cells![

@@ -87,9 +87,10 @@ struct NodeStatus {
 
 impl View for NodeStatus {
     fn blocks(&self, wide: bool) -> Text {
-        match wide {
-            true => self.by_package().into(),
-            false => self.by_node().into(),
+        if wide {
+            self.by_package().into()
+        } else {
+            self.by_node().into()
         }
     }
 

@@ -268,12 +268,13 @@ fn nothing_given_up(
     let set = NodeSet::of(recorded.iter().map(|n| n.name.as_str())).limited(6);
     running.truncate(3);
     let still: Vec<&str> = running.iter().map(String::as_str).collect();
-    refused(match still.is_empty() {
-        true => format!("no stage of {package} was given up on {set}"),
-        false => format!(
+    refused(if still.is_empty() {
+        format!("no stage of {package} was given up on {set}")
+    } else {
+        format!(
             "no stage of {package} was given up on {set}: {} is still tried",
             list(&still)
-        ),
+        )
     })
     .hint(format!(
         "kubectl skyhook package status {package} --skyhook {}",

@@ -121,9 +121,10 @@ impl View for PackageStatus {
     fn blocks(&self, wide: bool) -> Text {
         let narrow = ["node", "package", "version", "stage", "state"];
         let more = ["restarts", "image", "complete", "in-spec", "node-status"];
-        let mut table = match wide {
-            true => Table::new(narrow.iter().chain(&more)),
-            false => Table::new(narrow),
+        let mut table = if wide {
+            Table::new(narrow.iter().chain(&more))
+        } else {
+            Table::new(narrow)
         };
         for row in &self.rows {
             let start = cells![
@@ -140,9 +141,10 @@ impl View for PackageStatus {
                 yes(row.in_spec),
                 node_status(row),
             ];
-            match wide {
-                true => table.row(start.into_iter().chain(end)),
-                false => table.row(start),
+            if wide {
+                table.row(start.into_iter().chain(end))
+            } else {
+                table.row(start)
             };
         }
         table.into()

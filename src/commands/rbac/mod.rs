@@ -112,8 +112,9 @@ fn online() -> impl Iterator<Item = &'static CommandInfo> {
 pub fn advice(verb: &str) -> Option<String> {
     let known = online().find(|command| command.words == verb)?;
     let ours = "kubectl skyhook rbac";
-    Some(match known.words.contains(' ') {
-        true => format!("{ours} --for '{verb}'"),
-        false => format!("{ours} --for {verb}"),
+    Some(if known.words.contains(' ') {
+        format!("{ours} --for '{verb}'")
+    } else {
+        format!("{ours} --for {verb}")
     })
 }

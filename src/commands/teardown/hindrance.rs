@@ -41,9 +41,10 @@ impl Hindrance {
         if let Some(node) = &subject.node {
             on.extend(["on", node]);
         }
-        match on.is_empty() {
-            true => format!("{code} {name}"),
-            false => format!("{code} {name}: {}", on.join(" ")),
+        if on.is_empty() {
+            format!("{code} {name}")
+        } else {
+            format!("{code} {name}: {}", on.join(" "))
         }
     }
 }
@@ -113,13 +114,15 @@ fn told(cluster: &Cluster, finding: &Finding, on: &[&str], skyhook: &Skyhook) ->
         code: Some(finding.rule.code.to_owned()),
         name: Some(finding.rule.name.to_owned()),
         subject,
-        message: match gone {
-            true => format!("{}; its finalizer is never removed", finding.message),
-            false => finding.message.clone(),
+        message: if gone {
+            format!("{}; its finalizer is never removed", finding.message)
+        } else {
+            finding.message.clone()
         },
-        next: match gone {
-            true => Some(strip(skyhook.name(), "")),
-            false => step(finding, skyhook).map(|r| shell_words(&r.argv)),
+        next: if gone {
+            Some(strip(skyhook.name(), ""))
+        } else {
+            step(finding, skyhook).map(|r| shell_words(&r.argv))
         },
     }
 }

@@ -91,10 +91,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             (false, _) => Exit::Done,
         });
     }
-    match plan.is_empty() {
+    if plan.is_empty() {
         // Everything was asked for before; to look on changes nothing.
-        true => ctx.note(page.preview()),
-        false => ctx.ask(&plan, page.preview(), &args.safety).await?,
+        ctx.note(page.preview());
+    } else {
+        ctx.ask(&plan, page.preview(), &args.safety).await?;
     }
     let watched = watch(ctx, args, &preflight, cluster).await?;
     page.left = match watched.ended {

@@ -150,9 +150,10 @@ pub fn unread(cluster: &Cluster) -> Vec<String> {
             Read::Unreadable(why) => Some(format!("cannot read {source}: {why}")),
             // Without the API there is nothing of it to read.
             Read::NotAsked if cluster.ruling.served.is_empty() => None,
-            Read::NotAsked => Some(match cluster.may_leave_out() {
-                true => format!("the input has no {source}"),
-                false => format!("{source} were not read"),
+            Read::NotAsked => Some(if cluster.may_leave_out() {
+                format!("the input has no {source}")
+            } else {
+                format!("{source} were not read")
             }),
         })
         .collect();

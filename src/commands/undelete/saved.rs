@@ -27,9 +27,10 @@ pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>
     let store = Store::of(crate::ctx::variable)?;
     store.trusted()?;
     let kind = Kind::from(cluster.generation());
-    let here = match cluster.from_files {
-        true => None,
-        false => Some(ctx.here().await?.origin),
+    let here = if cluster.from_files {
+        None
+    } else {
+        Some(ctx.here().await?.origin)
     };
     let mut known: Vec<String> = Vec::new();
     if let Some(id) = id {

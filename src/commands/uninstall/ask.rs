@@ -172,9 +172,10 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
 }
 
 fn needs(wish: &Wish<'_>) -> Vec<Source> {
-    match wish.waits() {
-        true => all_needs(),
-        false => NEEDS.to_vec(),
+    if wish.waits() {
+        all_needs()
+    } else {
+        NEEDS.to_vec()
     }
 }
 
@@ -255,18 +256,20 @@ fn plan(
 }
 
 fn title(packages: &[&str], wish: &Wish<'_>) -> String {
-    let what = match wish.all {
-        true => "all packages",
-        false => packages[0],
+    let what = if wish.all {
+        "all packages"
+    } else {
+        packages[0]
     };
     let also = match (wish.remove, wish.waits()) {
         (true, _) => ", wait, and remove from the spec",
         (false, true) => ", and wait",
         _ => "",
     };
-    let order = match wish.all && packages.len() > 1 {
-        true => format!(" ({})", packages.join(", then ")),
-        false => String::new(),
+    let order = if wish.all && packages.len() > 1 {
+        format!(" ({})", packages.join(", then "))
+    } else {
+        String::new()
     };
     format!("uninstall {what} of {}{order}{also}", wish.name)
 }

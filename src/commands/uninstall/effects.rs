@@ -189,10 +189,7 @@ impl Told<'_> {
             effects.notes.push(format!(
                 "{name} is not on {}; it is installed there{}",
                 nodes(survey.absent.iter().copied()),
-                match survey.is_absent() {
-                    true => "",
-                    false => " again",
-                }
+                if survey.is_absent() { "" } else { " again" }
             ));
         }
         let executions = cluster.executions();

@@ -163,9 +163,10 @@ impl ctx::Goal for Progress {
         let found = blockers(cluster, &report, skyhook, Goal::Uninstall(package));
         let confirmed = self.suspects.confirm(cluster.taken_at, &found);
         if confirmed.is_empty() {
-            return match self.suspects.look_again() {
-                true => Blocked::Perhaps,
-                false => Blocked::No,
+            return if self.suspects.look_again() {
+                Blocked::Perhaps
+            } else {
+                Blocked::No
             };
         }
         let report = report.stuck_by(&confirmed);

@@ -82,9 +82,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let mut waited = Waited::new(&cluster, &args.condition, &names);
     let waiting = async {
         let waiting = poll(ctx, &client, args, cluster, &mut waited);
-        match args.timeout.is_zero() {
-            true => Some(waiting.await),
-            false => tokio::time::timeout(args.timeout, waiting).await.ok(),
+        if args.timeout.is_zero() {
+            Some(waiting.await)
+        } else {
+            tokio::time::timeout(args.timeout, waiting).await.ok()
         }
     };
     let ended = tokio::select! {

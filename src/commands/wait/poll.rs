@@ -65,13 +65,10 @@ pub async fn poll(
         cluster = loop {
             tokio::time::sleep(args.interval.max(SHORTEST)).await;
             looks += 1;
-            let light = match looks < WHOLE_EVERY {
-                true => Some(trouble.bear(
-                    ctx,
-                    may_go,
-                    look(ctx, client, vec![Source::Skyhooks]).await,
-                )?),
-                false => None,
+            let light = if looks < WHOLE_EVERY {
+                Some(trouble.bear(ctx, may_go, look(ctx, client, vec![Source::Skyhooks]).await)?)
+            } else {
+                None
             };
             match light {
                 Some(Look::At(read)) if versions(&read, waited) == before => continue,

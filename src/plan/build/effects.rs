@@ -73,9 +73,10 @@ fn ignored_nodes(ignored: &[&str], effects: &mut Consequences) {
 
 /// Says that nothing runs for a custom resource that is paused or disabled.
 fn stands_still(skyhook: &Skyhook, effects: &mut Consequences) {
-    let (what, command) = match skyhook.paused() {
-        true => ("paused", "resume"),
-        false => ("disabled", "enable"),
+    let (what, command) = if skyhook.paused() {
+        ("paused", "resume")
+    } else {
+        ("disabled", "enable")
     };
     effects.warn(format!(
         "{} is {what}: nothing runs until `kubectl skyhook {command} {}`",
@@ -174,9 +175,10 @@ pub fn begins(
     effects.nodes = effects.nodes.max(concerned);
     effects.gpus = effects.gpus.max(gpus);
     for ((begins, name), nodes) in work {
-        let what = match plain {
-            true => name.to_owned(),
-            false => format!("{name} of {}", skyhook.name()),
+        let what = if plain {
+            name.to_owned()
+        } else {
+            format!("{name} of {}", skyhook.name())
         };
         effects.notes.push(begins.note(&what, nodes));
     }

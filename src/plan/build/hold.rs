@@ -63,14 +63,15 @@ pub fn end_failing(
             .filter(|e| e.job.is_none() && e.alive())
             .filter(|e| package.is_none_or(|p| e.interrupt || e.package == p));
         for execution in bare {
-            match fails(node, &execution.package) {
-                true => failing.extend(execution.pods.iter().map(|pod| Target {
+            if fails(node, &execution.package) {
+                failing.extend(execution.pods.iter().map(|pod| Target {
                     kind: Kind::Pod,
                     namespace: pod.metadata.namespace.clone(),
                     name: pod.name().to_owned(),
                     uid: pod.metadata.uid.clone(),
-                })),
-                false => at_work.push(execution.reference()),
+                }))
+            } else {
+                at_work.push(execution.reference())
             }
         }
     }

@@ -130,9 +130,10 @@ fn take_keys(
     on: &OnNode,
     taken: Taken,
 ) -> Metadata {
-    let kept = match taken.records {
-        true => BTreeSet::new(),
-        false => records(on),
+    let kept = if taken.records {
+        BTreeSet::new()
+    } else {
+        records(on)
     };
     if let Some(state) = &on.state {
         for (key, text) in state.annotations().filter(|(key, _)| !kept.contains(key)) {

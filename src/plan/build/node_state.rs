@@ -67,12 +67,13 @@ pub fn repaired(skyhook: &Skyhook, node: &Node, on: &OnNode) -> Result<Repaired,
         };
         after.add(key, package, &text);
     }
-    match after.malformed().is_empty() {
-        true => Ok(Repaired {
+    if after.malformed().is_empty() {
+        Ok(Repaired {
             change,
             state: after,
-        }),
-        false => Err(CannotRepair::NoCopy),
+        })
+    } else {
+        Err(CannotRepair::NoCopy)
     }
 }
 

@@ -238,11 +238,12 @@ fn bracket(scanner: &mut Scanner<'_>, place: Place) -> Result<Bracket, PathError
         };
         let filter = filter::filter(scanner, depth)?;
         scanner.blanks();
-        return match scanner.eat("]") {
-            true => Ok(Bracket::Segment(Segment::Selector(Selector::Filter(
+        return if scanner.eat("]") {
+            Ok(Bracket::Segment(Segment::Selector(Selector::Filter(
                 filter,
-            )))),
-            false => Err(scanner.unexpected("]")),
+            ))))
+        } else {
+            Err(scanner.unexpected("]"))
         };
     }
     let mut selectors = Vec::new();
@@ -323,12 +324,11 @@ fn index_or_slice(scanner: &mut Scanner<'_>) -> Result<Selector, PathError> {
     scanner.blanks();
     let second = number(scanner)?;
     scanner.blanks();
-    let third = match scanner.eat(":") {
-        true => {
-            scanner.blanks();
-            number(scanner)?
-        }
-        false => None,
+    let third = if scanner.eat(":") {
+        scanner.blanks();
+        number(scanner)?
+    } else {
+        None
     };
     match third {
         Some(..=0) => Err(start.error("a slice with a step that is not above 0")),

@@ -54,15 +54,17 @@ impl Group<'_> {
                 return Err(NoSet::TooMany);
             }
             // Zeros in front keep the width.
-            let width = match first.starts_with('0') {
-                true => first.len(),
-                false => 0,
+            let width = if first.starts_with('0') {
+                first.len()
+            } else {
+                0
             };
             names.extend((from..=to).map(|n| format!("{prefix}{n:0width$}{suffix}")));
         }
-        match names.len() > MOST_NAMES {
-            true => Err(NoSet::TooMany),
-            false => Ok(()),
+        if names.len() > MOST_NAMES {
+            Err(NoSet::TooMany)
+        } else {
+            Ok(())
         }
     }
 }

@@ -59,9 +59,10 @@ fn sorted(value: &Value) -> Value {
         Value::Object(map) => {
             let mut members: Vec<_> = map.iter().map(|(k, v)| (k.clone(), sorted(v))).collect();
             members.sort_by(|a, b| a.0.cmp(&b.0));
-            match members.is_empty() {
-                true => Value::Null,
-                false => Value::Object(members.into_iter().collect()),
+            if members.is_empty() {
+                Value::Null
+            } else {
+                Value::Object(members.into_iter().collect())
             }
         }
         Value::Bool(false) => Value::Null,

@@ -106,9 +106,10 @@ fn captures_spoiled() {
         500,
         &(any::<Index>(), any::<bool>(), spoils()),
         |(which, is_json, spoils)| {
-            match is_json {
-                true => looked_at(as_json.holds(&spoiled(which.get::<Vec<u8>>(&json), &spoils))),
-                false => looked_at(as_yaml.holds(&spoiled(which.get::<Vec<u8>>(&yaml), &spoils))),
+            if is_json {
+                looked_at(as_json.holds(&spoiled(which.get::<Vec<u8>>(&json), &spoils)))
+            } else {
+                looked_at(as_yaml.holds(&spoiled(which.get::<Vec<u8>>(&yaml), &spoils)))
             }
             Ok(())
         },
@@ -154,9 +155,10 @@ fn archives() {
         300,
         &(any::<bool>(), spoils()),
         |(inside, spoils)| {
-            let bytes = match inside {
-                true => archive(&spoiled(&tar, &spoils)),
-                false => spoiled(&packed, &spoils),
+            let bytes = if inside {
+                archive(&spoiled(&tar, &spoils))
+            } else {
+                spoiled(&packed, &spoils)
             };
             looked_at(scratch.holds(&bytes));
             Ok(())

@@ -151,9 +151,10 @@ fn tried(case: &Case) -> Result<(), String> {
         }
     }
     let later = LATER.contains(&(case.code, verb(&case.remedy).as_str()));
-    match found(&after, case.code).contains(&case.mark) && !later {
-        true => Err("does not cure".to_owned()),
-        false => Ok(()),
+    if found(&after, case.code).contains(&case.mark) && !later {
+        Err("does not cure".to_owned())
+    } else {
+        Ok(())
     }
 }
 

@@ -51,9 +51,10 @@ impl Captured {
     /// An API server that holds the capture.
     pub fn served(&self) -> FakeApi {
         let generation =
-            match self.name.starts_with("modelled-") || self.name.starts_with("nodewright-") {
-                true => Generation::NodeWright,
-                false => Generation::Skyhook,
+            if self.name.starts_with("modelled-") || self.name.starts_with("nodewright-") {
+                Generation::NodeWright
+            } else {
+                Generation::Skyhook
             };
         let fake = FakeApi::new().serving(generation);
         for file in ["cluster.json", "extra.json"] {

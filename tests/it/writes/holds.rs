@@ -278,9 +278,10 @@ fn a_pause_that_nothing_has_followed_is_taken_back() {
         }
         let undone = stage.run(&format!("undo {id} --confirm"));
         expect(&undone, 0);
-        match theirs {
-            false => assert!(stage.objects() == before, "{}", undone.transcript()),
-            true => assert_eq!(stage.annotation(REASON), json!("mine")),
+        if theirs {
+            assert_eq!(stage.annotation(REASON), json!("mine"))
+        } else {
+            assert!(stage.objects() == before, "{}", undone.transcript())
         }
         assert_eq!(
             stage.noted("pause"),

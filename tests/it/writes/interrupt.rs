@@ -132,9 +132,10 @@ fn an_interrupt_at_any_moment_can_be_taken_back() {
         let in_time = heard_in_time(&ran, reset);
         // Paused and resumed again, before any node was written to.
         let put_back = in_time && reset == 0;
-        let says = match put_back {
-            true => ": nothing changed, 61 not reached\ninterrupted; the pause was lifted again\n",
-            false => "\ninterrupted; what was in flight was finished\n",
+        let says = if put_back {
+            ": nothing changed, 61 not reached\ninterrupted; the pause was lifted again\n"
+        } else {
+            "\ninterrupted; what was in flight was finished\n"
         };
         assert_eq!(ran.stdout.contains(says), in_time, "{moment}");
         assert!(
@@ -157,9 +158,10 @@ fn an_interrupt_at_any_moment_is_finished_by_the_same_command() {
         let before = wide.nodes();
         let ran = wide.interrupted(&format!("{RESET} -o json"), pattern, nth);
         let json = ran.json();
-        let ended = match heard_in_time(&ran, wide.reset(&before)) {
-            true => "interrupted",
-            false => "finished",
+        let ended = if heard_in_time(&ran, wide.reset(&before)) {
+            "interrupted"
+        } else {
+            "finished"
         };
         assert_eq!(json["ended"], json!(ended));
         let fates = json["steps"].as_array().expect("steps").iter();

@@ -180,20 +180,21 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
         )
         .hint("see the log of the operator; where its replicas hang, restart them");
     }
-    match holder.is_empty() {
-        true => Check::new(
+    if holder.is_empty() {
+        Check::new(
             about,
             title,
             Outcome::Error,
             format!("nobody holds lease {name}"),
         )
-        .hint("see the log of the operator"),
-        false => Check::new(
+        .hint("see the log of the operator")
+    } else {
+        Check::new(
             about,
             title,
             Outcome::Good,
             format!("{holder} holds lease {name}, renewed {since} ago"),
-        ),
+        )
     }
 }
 

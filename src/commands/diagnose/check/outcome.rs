@@ -67,9 +67,10 @@ impl Check {
 
     /// Of files, and of what nobody could know where to look for.
     pub fn not_asked(about: &str, title: &str, cluster: &Cluster) -> Check {
-        let says = match cluster.from_files {
-            true => "it is not in the input",
-            false => "it was not read",
+        let says = if cluster.from_files {
+            "it is not in the input"
+        } else {
+            "it was not read"
         };
         Check::new(about, title, Outcome::NotChecked, says)
     }

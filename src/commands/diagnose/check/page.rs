@@ -68,9 +68,10 @@ impl Page {
             0 => {}
             n => parts.push(format!("{n} not checked")),
         }
-        let found = match parts.is_empty() {
-            true => String::new(),
-            false => format!(": {}", list(&parts)),
+        let found = if parts.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", list(&parts))
         };
         let verdict = match (self.sound(), self.count(Outcome::NotChecked)) {
             (false, _) => text::error("The installation has problems"),

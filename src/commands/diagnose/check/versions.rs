@@ -84,14 +84,15 @@ pub fn image_and_chart(cluster: &Cluster) -> Check {
         let agent = agent.map_or(String::new(), |image| format!(", the agent is {image}"));
         seen.push(format!("both are of {image}{agent}"));
     }
-    match seen.is_empty() {
-        true => Check::new(
+    if seen.is_empty() {
+        Check::new(
             about,
             title,
             Outcome::NotChecked,
             "the deployment does not say of which chart it is",
-        ),
-        false => Check::new(about, title, Outcome::Good, list(&seen)),
+        )
+    } else {
+        Check::new(about, title, Outcome::Good, list(&seen))
     }
 }
 
@@ -106,21 +107,23 @@ pub fn operator_and_api(cluster: &Cluster) -> Check {
         );
     };
     let newer = version.at_least(0, 18);
-    let own = match newer {
-        true => Generation::NodeWright,
-        false => Generation::Skyhook,
+    let own = if newer {
+        Generation::NodeWright
+    } else {
+        Generation::Skyhook
     };
     let served = cluster.ruling.served.contains(&own);
     let says = format!("operator {version} acts on {}", own.api_version());
-    match served {
-        true => Check::new(about, title, Outcome::Good, says),
-        false => Check::new(
+    if served {
+        Check::new(about, title, Outcome::Good, says)
+    } else {
+        Check::new(
             about,
             title,
             Outcome::Error,
             format!("{says}, which is not served"),
         )
-        .hint("install the definitions of the chart that the operator is of"),
+        .hint("install the definitions of the chart that the operator is of")
     }
 }
 

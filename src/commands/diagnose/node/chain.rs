@@ -64,9 +64,12 @@ impl<'a> Chain<'a> {
         let open: BTreeSet<&str> = open.map(|l| l.name).collect();
         let waits = cluster.skyhooks.items().iter();
         let waits = waits.filter(|s| open.contains(s.name()));
-        let anywhere = waits.filter_map(|s| match s.deleting() {
-            true => Some(s.name()),
-            false => cluster.gate_everywhere(s).map(|gate| gate.skyhook.name()),
+        let anywhere = waits.filter_map(|s| {
+            if s.deleting() {
+                Some(s.name())
+            } else {
+                cluster.gate_everywhere(s).map(|gate| gate.skyhook.name())
+            }
         });
         let findings = relevant(node, report.findings, &open, &anywhere.collect());
         Chain { links, findings }
@@ -90,9 +93,10 @@ impl<'a> Chain<'a> {
                         (None, None) => false,
                     })
         };
-        match self.findings.iter().any(keeps) {
-            true => Standing::Stuck,
-            false => worst.unwrap_or(Standing::Done),
+        if self.findings.iter().any(keeps) {
+            Standing::Stuck
+        } else {
+            worst.unwrap_or(Standing::Done)
         }
     }
 }
@@ -119,12 +123,13 @@ impl<'a> Look<'_, 'a> {
             findings: self.findings,
         };
         let steps: Vec<Step> = packages.iter().map(|p| steps.step(skyhook, p)).collect();
-        let (standing, because) = match selected {
-            true => self.stands(skyhook, before),
-            false => (
+        let (standing, because) = if selected {
+            self.stands(skyhook, before)
+        } else {
+            (
                 Standing::Done,
                 "it does not select the node any more, and has left its keys there".to_owned(),
-            ),
+            )
         };
         Some(Link {
             name: skyhook.name(),
@@ -227,12 +232,13 @@ impl<'a> Look<'_, 'a> {
         let standing = self.worst(skyhook.name()).max(Standing::Waiting);
         let nodes = elsewhere.iter().map(|p| p.node.name.as_str());
         let nodes = NodeSet::of(nodes).limited(4);
-        match elsewhere.is_empty() {
-            true => (standing, "it is being deleted".to_owned()),
-            false => (
+        if elsewhere.is_empty() {
+            (standing, "it is being deleted".to_owned())
+        } else {
+            (
                 standing,
                 format!("it is being deleted, which waits for {nodes}"),
-            ),
+            )
         }
     }
 

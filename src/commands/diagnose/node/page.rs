@@ -221,9 +221,10 @@ impl<'a> Page<'a> {
             };
             let nodes = group.iter().filter_map(|f| f.subject.node.as_deref());
             let nodes: Vec<&str> = nodes.filter(|on| *on != self.node.name).collect();
-            let on = match nodes.is_empty() {
-                true => String::new(),
-                false => format!(" on {}", NodeSet::of(nodes).limited(4)),
+            let on = if nodes.is_empty() {
+                String::new()
+            } else {
+                format!(" on {}", NodeSet::of(nodes).limited(4))
             };
             let what = label.on(finding.rule.code) + " " + finding.rule.name + on.as_str();
             text.item("- ", what + ": " + finding.message.as_str());

@@ -62,13 +62,14 @@ impl<'a> Steps<'_, 'a> {
             }
             Phase::NotStarted => {
                 let missing = self.dependencies(skyhook, placement);
-                match missing.is_empty() {
-                    true => String::new(),
-                    false => format!(
+                if missing.is_empty() {
+                    String::new()
+                } else {
+                    format!(
                         "depends on {}, which {} not done",
                         list(&missing),
                         if missing.len() == 1 { "is" } else { "are" }
-                    ),
+                    )
                 }
             }
             _ => String::new(),

@@ -124,9 +124,10 @@ pub fn from_files(ctx: &mut Ctx, cluster: &Cluster, choices: &[Choice]) -> Resul
         let newest = (!choice.attempts.is_empty()).then_some(0);
         about(ctx, choice, newest, false);
     }
-    ctx.note(match cluster.collected {
-        true => "The capture holds logs as files below logs/; its index.json names them.",
-        false => "Files hold no logs; read them from the cluster.",
+    ctx.note(if cluster.collected {
+        "The capture holds logs as files below logs/; its index.json names them."
+    } else {
+        "Files hold no logs; read them from the cluster."
     });
     Ok(Exit::Done)
 }

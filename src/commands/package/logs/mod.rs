@@ -99,9 +99,10 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     // Who follows watches all nodes: new ones join in.
-    let only = match args.follow {
-        true => None,
-        false => selection::only(&args.on.nodes, Some(&args.of.skyhook), Some(&args.package)),
+    let only = if args.follow {
+        None
+    } else {
+        selection::only(&args.on.nodes, Some(&args.of.skyhook), Some(&args.package))
     };
     let cluster = ctx.only(only).load(&NEEDS).await?;
     let choices = view(&cluster, args)?;

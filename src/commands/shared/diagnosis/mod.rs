@@ -160,17 +160,19 @@ impl<'a> Diagnosis<'a> {
             things.push(plural(counts.jobs, "job"));
         }
         let things = list(&things);
-        let against = match counts.rules == rules::ALL.len() {
-            true => String::new(),
-            false => format!(" against {}", plural(counts.rules, "rule")),
+        let against = if counts.rules == rules::ALL.len() {
+            String::new()
+        } else {
+            format!(" against {}", plural(counts.rules, "rule"))
         };
-        let ages = match self.cluster.from_files {
-            true => format!(
+        let ages = if self.cluster.from_files {
+            format!(
                 " Ages are counted to {}, {}.",
                 self.cluster.taken_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
                 self.cluster.clock.words()
-            ),
-            false => String::new(),
+            )
+        } else {
+            String::new()
         };
         format!("Checked {things}{against}.{ages}")
     }

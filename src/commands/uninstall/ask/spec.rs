@@ -76,9 +76,10 @@ pub fn out_of_the_spec(
     let others = skyhook.packages();
     for (other, package) in others.filter(|(other, _)| *other != name && !gone.contains(other)) {
         // A server cannot test for what is in a map that is not there.
-        let within = match package.whole["dependsOn"].is_object() {
-            true => format!("/{name}"),
-            false => String::new(),
+        let within = if package.whole["dependsOn"].is_object() {
+            format!("/{name}")
+        } else {
+            String::new()
         };
         let needs = format!("/spec/packages/{other}/dependsOn{within}");
         guard = guard.value(needs, json!(null));

@@ -68,10 +68,11 @@ impl View for UninstallStatus {
                     time => text::plain(&row.state) + text::dim(format!(" ({time})")),
                 },
                 row.uninstall.line(),
-                match wide {
-                    true => row.conditions.join(","),
+                if wide {
+                    row.conditions.join(",")
+                } else {
                     // The gravest comes first; its reason would not fit.
-                    false => row.condition().to_owned(),
+                    row.condition().to_owned()
                 },
             ];
             let end = cells![
