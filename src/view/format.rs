@@ -1,16 +1,13 @@
 //! The formats of `-o`.
 
 use std::str::FromStr;
-use std::sync::LazyLock;
 
-use regex::Regex;
-use serde_json::Value;
-
+use super::View;
 use super::columns::Columns;
 pub use super::go_json::json;
 use super::jsonpath::{JsonPath, Misfit};
 use super::text::Text;
-use super::{View, is_harmless};
+pub use super::yaml::yaml;
 
 /// What `-o` asks for.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -151,48 +148,12 @@ fn json_path(template: &str) -> Result<JsonPath, FormatError> {
     JsonPath::parse(template).map_err(|error| FormatError(error.to_string()))
 }
 
-/// YAML with every string on one line, and quoted where another reader could take it for something else.
-pub fn yaml(document: &Value) -> Result<String, FormatError> {
-    let options = serde_saphyr::ser_options! {
-        prefer_block_scalars: false,
-    };
-    let yaml = serde_saphyr::to_string_with_options(document, options)
-        .map_err(|error| FormatError(format!("cannot write YAML: {error}")))?;
-    let yaml = if is_harmless(&yaml) {
-        yaml
-    } else {
-        escaped(document)?
-    };
-    Ok(if yaml.ends_with('\n') {
-        yaml
-    } else {
-        yaml + "\n"
-    })
-}
-
-/// YAML whose every string is written as in JSON: the only way to escape what the serializer takes for letters.
-fn escaped(document: &Value) -> Result<String, FormatError> {
-    let json = json(document);
-    // Of two halves, as JSON has them, YAML would make two letters.
-    static PAIR: LazyLock<Regex> = LazyLock::new(|| {
-        let pattern = r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})";
-        Regex::new(pattern).expect("it is tested")
-    });
-    let whole = PAIR.replace_all(&json, |halves: &regex::Captures<'_>| {
-        let half = |n: usize| u16::from_str_radix(&halves[n], 16).unwrap_or_default();
-        let letter = char::decode_utf16([half(1), half(2)]).next();
-        let letter = letter.and_then(Result::ok).unwrap_or_default();
-        format!("\\U{:08x}", u32::from(letter))
-    });
-    Ok(whole.into_owned())
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
-    use crate::view::{Table, cells};
+    use crate::view::{Table, cells, is_harmless};
 
     struct Nodes;
 
@@ -267,99 +228,6 @@ mod tests {
             rendered("yaml"),
             "zone: a\nname: gpu-1\ntags: []\nmore:\n  count: 1\n  x: null\n  list:\n  - a\n  - b: 2\n    c: d\n"
         );
-    }
-
-    #[test]
-    fn yaml_strings_stay_strings_and_stay_readable() {
-        let long = "a sentence that is far longer than eighty columns, with `quotes`, and goes on and on and on";
-        let strings = [
-            "=",
-            "<<",
-            "yes",
-            "No",
-            "null",
-            "~",
-            "on",
-            "y",
-            "1e3",
-            "0x10",
-            "012",
-            "1_000",
-            "12:30:45",
-            "2026-01-01",
-            ".5",
-            "",
-            " a ",
-            "a: b",
-            "- a",
-            "#a",
-            "a #b",
-            "@a",
-            "`a`",
-            "%a",
-            "!a",
-            "&a",
-            "*a",
-            "?",
-            "{a}",
-            "[a]",
-            "'a'",
-            "\"a\"",
-            "two\nlines\n",
-            "tab\there",
-            "\u{1b}[31m",
-            long,
-            "{\"a|1.0\":{\"state\":\"complete\"}}",
-        ];
-        let document = json!({ "list": strings.to_vec(), "<<": 1, "yes": 2, "a: b": 3 });
-        let yaml = yaml(&document).expect("it renders");
-        assert_eq!(
-            yaml,
-            r##"list:
-- "="
-- "<<"
-- "yes"
-- "No"
-- "null"
-- "~"
-- "on"
-- "y"
-- "1e3"
-- "0x10"
-- "012"
-- "1_000"
-- "12:30:45"
-- "2026-01-01"
-- ".5"
-- ""
-- " a "
-- "a: b"
-- "- a"
-- "#a"
-- "a #b"
-- "@a"
-- "`a`"
-- "%a"
-- "!a"
-- "&a"
-- "*a"
-- "?"
-- "{a}"
-- "[a]"
-- "'a'"
-- "\"a\""
-- "two\nlines\n"
-- "tab\there"
-- "\e[31m"
-- a sentence that is far longer than eighty columns, with `quotes`, and goes on and on and on
-- "{\"a|1.0\":{\"state\":\"complete\"}}"
-"<<": 1
-"yes": 2
-"a: b": 3
-"##
-        );
-        let read: Value = serde_saphyr::from_str(&yaml).expect("YAML");
-        assert_eq!(read, document);
     }
 
     #[test]

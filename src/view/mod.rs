@@ -16,6 +16,7 @@ mod sort;
 mod table;
 pub mod text;
 mod words;
+mod yaml;
 
 pub use age::{age, duration_text, human};
 pub use format::{FormatError, OutputFormat};

@@ -86,7 +86,7 @@ fn where_the_uid_cannot_be_read_the_address_decides_and_that_is_said() {
     assert_snapshot!(
         ran.said()
             .lines()
-            .filter(|l| !l.starts_with("The newest"))
+            .filter(|l| !l.starts_with("Most recent command"))
             .collect::<Vec<_>>()
             .join("\n")
     );
