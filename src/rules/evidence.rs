@@ -192,7 +192,10 @@ pub fn pods_on_node(finding: &mut Finding, title: &str, node: &str) {
 pub fn no_execution(finding: &mut Finding, cluster: &Cluster, what: &str) {
     let (field, value) = match cluster.absence_of_executions() {
         Absence::Proven => (what, "none"),
-        Absence::Presumed => (what, "none in the input, which hold no such objects at all"),
+        Absence::Presumed => (
+            what,
+            "none in the input, which holds no such objects at all",
+        ),
         Absence::Unknown => (what, "could not be read"),
     };
     finding.evidence("cluster", field, value);
@@ -270,7 +273,12 @@ pub fn pending_deletion(cluster: &Cluster, finding: &mut Finding, skyhook: &Skyh
     finding.since(skyhook.metadata.deletion_timestamp).evidence(
         skyhook.reference(),
         "waits for the uninstall of",
-        format!("{} on {} nodes", packages.join(", "), nodes.len()),
+        format!(
+            "{} on {} node{}",
+            packages.join(", "),
+            nodes.len(),
+            if nodes.len() == 1 { "" } else { "s" }
+        ),
     );
     if let Some(condition) = skyhook.true_condition("DeletionBlocked") {
         finding.evidence(

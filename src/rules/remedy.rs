@@ -150,14 +150,20 @@ fn terms(argv: &[String], grade: Grade) -> (Vec<String>, Undo) {
     (all.map(ToString::to_string).collect(), undo)
 }
 
-/// Whether a command holds work back, changes what is wanted, or drops a record: no object tells whether that is right.
+/// Whether a command holds work back or ends what somebody holds, changes what is wanted, or drops a record: no object tells
+/// whether that is right.
 fn is_choice(words: &[String]) -> bool {
-    const VERBS: [&[&str]; 6] = [
+    const VERBS: [&[&str]; 11] = [
         &["pause"],
+        &["resume"],
         &["disable"],
+        &["enable"],
+        &["reset"],
         &["uninstall"],
         &["update-state"],
         &["node", "ignore"],
+        &["node", "unignore"],
+        &["cordon", "release"],
         &["finalizer", "strip"],
     ];
     const FLAGS: [&str; 2] = ["--runtime-required", "--purge-state"];

@@ -7,6 +7,7 @@ use super::columns::Columns;
 pub use super::go_json::json;
 use super::jsonpath::{JsonPath, Misfit};
 use super::text::Text;
+use super::yaml::YamlError;
 pub use super::yaml::yaml;
 
 /// What `-o` asks for.
@@ -41,6 +42,12 @@ pub enum Rendered {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FormatError(pub String);
+
+impl From<YamlError> for FormatError {
+    fn from(error: YamlError) -> FormatError {
+        FormatError(error.to_string())
+    }
+}
 
 impl From<Misfit> for FormatError {
     fn from(misfit: Misfit) -> FormatError {

@@ -4,22 +4,26 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::Value;
+use thiserror::Error;
 
-use super::format::FormatError;
 use super::go_json::json;
 use super::is_harmless;
 
+/// Why a document cannot be written as YAML.
+#[derive(Debug, Error)]
+#[error("cannot write YAML: {0}")]
+pub struct YamlError(#[from] serde_saphyr::ser::Error);
+
 /// YAML with every string on one line, and quoted where another reader could take it for something else.
-pub fn yaml(document: &Value) -> Result<String, FormatError> {
+pub fn yaml(document: &Value) -> Result<String, YamlError> {
     let options = serde_saphyr::ser_options! {
         prefer_block_scalars: false,
     };
-    let yaml = serde_saphyr::to_string_with_options(document, options)
-        .map_err(|error| FormatError(format!("cannot write YAML: {error}")))?;
+    let yaml = serde_saphyr::to_string_with_options(document, options)?;
     let yaml = if is_harmless(&yaml) {
         yaml
     } else {
-        escaped(document)?
+        escaped(document)
     };
     Ok(if yaml.ends_with('\n') {
         yaml
@@ -29,7 +33,7 @@ pub fn yaml(document: &Value) -> Result<String, FormatError> {
 }
 
 /// YAML whose every string is written as in JSON: the only way to escape what the serializer takes for letters.
-fn escaped(document: &Value) -> Result<String, FormatError> {
+fn escaped(document: &Value) -> String {
     let json = json(document);
     // Of two halves, as JSON has them, YAML would make two letters.
     static PAIR: LazyLock<Regex> = LazyLock::new(|| {
@@ -42,7 +46,7 @@ fn escaped(document: &Value) -> Result<String, FormatError> {
         let letter = letter.and_then(Result::ok).unwrap_or_default();
         format!("\\U{:08x}", u32::from(letter))
     });
-    Ok(whole.into_owned())
+    whole.into_owned()
 }
 
 #[cfg(test)]

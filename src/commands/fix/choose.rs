@@ -42,7 +42,7 @@ pub struct Told {
 impl Part {
     pub fn says(&self) -> String {
         let what = said(self.rule, &self.subject);
-        format!("cures {what}: {}", self.command)
+        format!("for {what}: {}", self.command)
     }
 }
 
@@ -138,7 +138,10 @@ impl Choosing<'_> {
         let other = |named: &[String], own: &Option<String>| {
             !named.is_empty() && own.as_ref().is_some_and(|own| !named.contains(own))
         };
-        other(&scope.skyhooks, &finding.subject.skyhook)
+        // What is about a custom resource as a whole sets off work on all of its nodes.
+        let whole = !scope.nodes.is_empty() && finding.subject.node.is_none();
+        whole
+            || other(&scope.skyhooks, &finding.subject.skyhook)
             || other(&scope.nodes, &finding.subject.node)
     }
 
@@ -201,18 +204,21 @@ impl Choosing<'_> {
             return;
         }
         if alike.elsewhere {
-            return self.leave(finding, &alike.subject, "the flags do not name it");
+            return self.leave(finding, &alike.subject, "--skyhook or --node leaves it out");
         }
         if let Some(other) = alike.cured_by {
             let says = format!("the remedy of {other} works there: look again afterwards");
             return self.leave(finding, &alike.subject, &says);
         }
         let Some((remedy, argv)) = &alike.remedy else {
-            let says = format!("no command cures it: {}", pointer(finding));
+            let says = format!(
+                "it has no remedy that is a command: see {}",
+                pointer(finding)
+            );
             return self.leave(finding, &alike.subject, &says);
         };
-        // What cannot be made good is not offered in passing.
-        let command = if remedy.choice && remedy.grade == Grade::B4 {
+        // What evicts, deletes or drops a record is shown with its caveats only.
+        let command = if remedy.grade >= Grade::B3 && (remedy.choice || remedy.own().is_none()) {
             pointer(finding)
         } else {
             alike.command(remedy, argv)
@@ -223,11 +229,12 @@ impl Choosing<'_> {
         };
         match planned {
             None if remedy.own().is_some() => {
-                self.leave(
-                    finding,
-                    &alike.subject,
-                    &format!("it is your choice: {command}"),
-                );
+                let why = if remedy.choice {
+                    "it is your choice"
+                } else {
+                    "it is a command of its own"
+                };
+                self.leave(finding, &alike.subject, &format!("{why}: {command}"));
             }
             None => self.leave(
                 finding,
@@ -235,7 +242,7 @@ impl Choosing<'_> {
                 &format!("it is for a person: {command}"),
             ),
             Some(Err(why)) => {
-                let says = format!("{command} refuses: {why}");
+                let says = format!("`{command}` refuses: {why}");
                 self.leave(finding, &alike.subject, &says);
             }
             Some(Ok(plan)) => self.weigh(finding, remedy, alike, argv, plan),
@@ -290,7 +297,11 @@ impl Choosing<'_> {
         let subject = &alike.subject;
         let command = alike.command(remedy, argv);
         if plan.is_empty() {
-            return self.leave(finding, subject, &format!("{command} would change nothing"));
+            return self.leave(
+                finding,
+                subject,
+                &format!("`{command}` would change nothing"),
+            );
         }
         let grade = plan.grade();
         if grade > self.limits.up_to {
@@ -308,7 +319,7 @@ impl Choosing<'_> {
             .take(3)
             .collect();
         if !beyond.is_empty() {
-            let says = format!("{command} would change other nodes: {}", list(&beyond));
+            let says = format!("`{command}` would change other nodes: {}", list(&beyond));
             return self.leave(finding, subject, &says);
         }
         if remedy.follows_a_repair() {
@@ -356,7 +367,7 @@ impl Choosing<'_> {
         if !self.passing.is_empty() {
             let codes: Vec<&str> = self.passing.into_iter().collect();
             self.told.left.push(format!(
-                "leaves {}, which may pass or stop nothing; name a code to take it all the same",
+                "leaves {}, which may pass by themselves, or stop nothing; name a code to include it",
                 list(&codes)
             ));
         }

@@ -6,25 +6,28 @@ mod merge;
 use self::choose::{Limits, Part, Told, choose};
 use crate::args::named;
 use crate::args::safety::Safety;
-use crate::cluster::{Cluster, Source};
+use crate::cluster::{Absence, Cluster, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::rule::find_rule;
 use crate::commands::shared::scope;
 use crate::ctx::{Ctx, Manner};
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 use crate::plan::{Grade, Plan};
-use crate::rules::{self, Scope};
+use crate::rules::{self, Report, Scope};
 use crate::view::plural;
 
 /// Apply the remedies of all findings as one plan
 ///
-/// Runs the rules as `diagnose stuck` does, takes of each cause the first remedy that is a command of this program, up to
-/// a grade, and makes one plan of them all, with the preview, the question, the journal and the undo of any other. What
-/// follows from a cause is left to the cure of the cause: look again afterwards.
+/// Runs the rules as `diagnose stuck` does and takes, for each cause, the first remedy that is a command of this plugin, up
+/// to a grade. It makes one plan of them all, with preview, confirmation, journal and undo as for any other command.
+/// Findings that follow from a cause are not fixed separately: run `diagnose stuck` again afterwards.
 ///
-/// Left alone, and listed with the reason, is what only a person can cure, such as an image, a script or a
-/// PodDisruptionBudget; what is a choice, such as to pause, to ignore a node or to take an uninstall back; and what is
-/// graver than --up-to. Findings that may pass by themselves are taken where their codes are named.
+/// Findings that it does not fix are listed with the reason: those that only a person can repair, such as an image, a
+/// script or a PodDisruptionBudget; those whose remedy is a choice, such as to pause or resume, to ignore a node or end that,
+/// to release a cordon, to reset, or to cancel an uninstall; and those whose remedy is above --up-to. Findings that may pass by themselves are fixed only if their codes
+/// are named.
+///
+/// If nothing is fixed although there are errors, it exits with 2.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # What it would do, and what it leaves alone
@@ -36,7 +39,7 @@ use crate::view::plural;
   # One custom resource, one node
   kubectl skyhook fix --skyhook gpu-tune --node gpu-0001 --up-to B4")]
 pub struct Args {
-    /// Only findings of these rules, by code or name
+    /// Only fix findings of these rules, by code or name
     #[arg(value_name = "CODE")]
     rules: Vec<String>,
 
@@ -116,7 +119,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let limits = args.limits()?;
     let cluster = ctx.load_to_change(&needs(), &DECIDES).await?;
     scope::known(&cluster, &limits.scope)?;
-    let plan = plan(&cluster, &limits)?;
+    let report = rules::diagnose(&cluster, &limits.scope);
+    let plan = plan(&cluster, &report, &limits)?;
     if plan.is_empty() {
         // There is no preview then to say what is left alone.
         let said = &plan.consequences;
@@ -124,7 +128,14 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             ctx.note(line.as_str());
         }
     }
-    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+    let exit = ctx
+        .carry_out(&plan, &args.safety, Manner::default())
+        .await?;
+    Ok(match exit {
+        // Nothing to do is not the same as nothing to find.
+        Exit::Done if plan.is_empty() && report.counts.errors > 0 => Exit::Findings,
+        exit => exit,
+    })
 }
 
 impl Args {
@@ -151,9 +162,14 @@ impl Args {
 ///
 /// # Errors
 ///
-/// Two remedies that contradict each other.
-fn plan(cluster: &Cluster, limits: &Limits) -> Result<Plan> {
-    let report = rules::diagnose(cluster, &limits.scope);
+/// Two remedies that contradict each other; or the input has no custom resources, and what is left of them may be wanted.
+fn plan(cluster: &Cluster, report: &Report, limits: &Limits) -> Result<Plan> {
+    if cluster.skyhooks.absence() == Absence::Presumed {
+        return Err(Error::failed(format!(
+            "the input has no {} objects, so nobody knows what is wrong with them",
+            cluster.generation().kind()
+        )));
+    }
     let Told { parts, left } = choose(cluster, &report.findings, limits);
     let cured: Vec<String> = parts.iter().map(Part::says).collect();
     let mut plan = merge::merged(cluster, parts)?;

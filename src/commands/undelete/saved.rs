@@ -56,6 +56,10 @@ pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>
                 continue;
             }
             if let Some(saved) = saved(&record, kind, name) {
+                if here.is_some() {
+                    let what = format!("journal {}", record.begun.id);
+                    ctx.same_cluster(&what, Some(&origin)).await?;
+                }
                 return Ok(saved);
             }
             known.extend(names(&record, kind));

@@ -88,7 +88,7 @@ pub fn waited_for(cluster: &Cluster) {
     let shown = ends(cluster, "uninstall gpu driver --dry-run", 0).stdout;
     tells(
         &shown,
-        "driver 2.0.1 is uninstalled on node-[1-3] (3 nodes), on all of them at once",
+        "driver 2.0.1 is uninstalled on node-[1-3] (3 nodes), on all nodes at once",
     );
     tells(&shown, "tuning depends on driver");
     let done = ends(cluster, "uninstall gpu driver --wait --confirm", 0);

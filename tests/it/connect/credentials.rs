@@ -260,10 +260,12 @@ fn ctrl_c_ends_a_plugin_that_hangs() {
         "config",
         &with_user("http://127.0.0.1:1", &hangs),
     );
-    let mut shell = Command::new("sh");
+    // Who starts the tests in the background has made them ignore Ctrl-C, and a shell cannot unlearn that.
+    let mut shell = Command::new("env");
     let script = r#"trap : INT; (while ! test -e "$PID"; do sleep 0.1; done; echo hangs) & "$0" status; echo "ended $?""#;
     shell
-        .args(["-c", script, env!("CARGO_BIN_EXE_kubectl-skyhook")])
+        .args(["--default-signal=INT", "sh", "-c", script])
+        .arg(env!("CARGO_BIN_EXE_kubectl-skyhook"))
         .env("PID", &pid)
         .env("HOME", dir.path())
         .env("KUBECONFIG", &path);

@@ -16,7 +16,7 @@ use crate::support::run::Run;
 /// says of a deletion stands until its next pass.
 fn cured(plan: &Plan) -> BTreeSet<String> {
     let notes = plan.consequences.notes.iter();
-    let cured = notes.filter_map(|note| note.strip_prefix("cures "));
+    let cured = notes.filter_map(|note| note.strip_prefix("for "));
     cured
         .filter(|cured| {
             !cured.contains(": kubectl skyhook package retry ") && !cured.starts_with("SKY108")
@@ -56,6 +56,9 @@ fn tried(capture: &Path) -> Result<bool, String> {
     ]
     .map(str::to_owned);
     let ran = Run::new(words).go();
+    if ran.stderr.contains("so nobody knows what is wrong") {
+        return Ok(false);
+    }
     let text =
         std::fs::read_to_string(&file).map_err(|_| format!("no plan: {}", ran.transcript()))?;
     let plan = Plan::load(&text).expect("a plan");
