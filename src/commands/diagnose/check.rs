@@ -12,7 +12,7 @@ use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::ctx::{Ctx, interrupt};
 use crate::error::{Exit, Result};
-use crate::rules::{Rule, Scope};
+use crate::rules::{Blocks, Rule, Scope};
 
 /// Check the installation of the operator itself
 ///
@@ -48,10 +48,12 @@ command! {
     prints: { "Check": page::Document },
 }
 
-/// The rules that are about the installation, rather than about what it works on.
+/// The rules that are about the installation, and those about what stops it for every custom resource.
 fn rules() -> Vec<&'static Rule> {
     let all = crate::rules::ALL.iter().copied();
-    all.filter(|rule| rule.code.starts_with("SKY5")).collect()
+    let stops = |rule: &Rule| rule.blocks.contains(&Blocks::Reconcile);
+    all.filter(|rule| rule.code.starts_with("SKY5") || stops(rule))
+        .collect()
 }
 
 /// All that other commands look at: whether it may be read is a part of the answer.

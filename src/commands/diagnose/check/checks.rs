@@ -5,7 +5,7 @@ use super::versions::{certificates, image_and_chart, operator_and_api, uninstall
 use super::{needs, rules};
 use crate::cluster::installation::{Definition, Installation};
 use crate::cluster::{Cluster, Deployment, Read, Source};
-use crate::rules::{Finding, Scope, diagnose};
+use crate::rules::{Blocks, Finding, Scope, diagnose};
 use crate::view::{age, list, plural};
 
 pub fn checks(cluster: &Cluster, installation: &Installation) -> Vec<Check> {
@@ -252,13 +252,20 @@ fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
 
 fn settings(cluster: &Cluster, findings: &[Finding]) -> Check {
     let (about, title) = ("custom resources", "none of them stops the operator");
-    let found = Check::by(about, title, findings, &["SKY502", "SKY503", "SKY504"]);
+    // The operator itself and its webhooks have lines of their own.
+    let others = ["SKY501", "SKY505"];
+    let stops = findings.iter().filter(|f| {
+        let named = matches!(f.rule.code, "SKY502" | "SKY503" | "SKY504");
+        named || f.blocks.contains(&Blocks::Reconcile) && !others.contains(&f.rule.code)
+    });
+    let codes: Vec<&str> = stops.map(|f| f.rule.code).collect();
+    let found = Check::by(about, title, findings, &codes);
     found.unwrap_or_else(|| {
         of_skyhooks(
             cluster,
             about,
             title,
-            "none has a name or a taint that does",
+            "no finding about them or their nodes says so",
         )
     })
 }
