@@ -246,6 +246,7 @@ async fn a_plugin_that_does_not_end_is_ended() {
 }
 
 /// On a terminal the plugin gets the Ctrl-C as well, and the shell its cursor back.
+#[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_ends_a_plugin_that_hangs() {
     let dir = tempdir().expect("a directory");

@@ -200,7 +200,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
 
 /// What this program reads may be read. What it takes to change something is asked when it is changed.
 fn rights(cluster: &Cluster) -> Check {
-    let (about, title) = ("rights", "the rights are there that the rules need");
+    let (about, title) = ("rights", "permission to read what the rules need");
     let mut refused = Vec::new();
     let mut failed = Vec::new();
     for source in needs() {
