@@ -87,6 +87,14 @@ impl Error {
         }
     }
 
+    /// Refused: not confirmed, a guard did not hold, or a cap was exceeded.
+    pub fn refused(message: impl fmt::Display) -> Error {
+        Error {
+            exit: Exit::Refused,
+            ..Error::failed(message)
+        }
+    }
+
     /// Adds something to type.
     pub fn hint(mut self, hint: impl Into<String>) -> Error {
         self.hints.push(hint.into());

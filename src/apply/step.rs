@@ -66,7 +66,7 @@ impl Tries {
         })
     }
 
-    /// The step as it has to be taken back, where it is sent in this form next.
+    /// The step as `undo` has to revert it, once it is sent in this form.
     fn note(&mut self, before: &Step, next: &Step) -> Step {
         if self.unsure == 0 {
             return next.clone();

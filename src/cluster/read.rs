@@ -35,6 +35,16 @@ impl Source {
     /// could not be read.
     pub const DECIDING: [Source; 3] = [Source::Skyhooks, Source::Legacy, Source::Nodes];
 
+    /// What says what runs where: without it no failure is told from what follows of it, and a Job that cannot be seen may
+    /// still be at work.
+    pub const OF_WORK: [Source; 5] = [
+        Source::Skyhooks,
+        Source::Legacy,
+        Source::Nodes,
+        Source::Pods,
+        Source::Jobs,
+    ];
+
     pub const ALL: [Source; 12] = [
         Source::Skyhooks,
         Source::Legacy,

@@ -39,12 +39,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let plan = saved.plan;
     let digest = plan.digest();
     if let Some(other) = args.digest.as_ref().filter(|d| **d != digest) {
-        return Err(Error {
-            exit: Exit::Refused,
-            ..Error::failed(format!(
-                "{file} holds plan {digest}, not {other}; nothing was changed"
-            ))
-        });
+        return Err(Error::refused(format!(
+            "{file} holds plan {digest}, not {other}; nothing was changed"
+        )));
     }
     if ctx.global().reading.from.is_empty() {
         ctx.same_cluster(&format!("the plan in {file}"), saved.cluster.as_ref())

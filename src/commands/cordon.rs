@@ -62,7 +62,6 @@ command! {
     "cordon release": Args => run,
     needs: NEEDS,
     writes: &[Write::Nodes],
-    plans: plan,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {

@@ -125,7 +125,6 @@ command! {
     "resume": Resume => resume,
     needs: START_NEEDS,
     writes: &[Write::Skyhooks],
-    plans: to_resume,
 }
 
 command! {
@@ -138,7 +137,6 @@ command! {
     "enable": Enable => enable,
     needs: START_NEEDS,
     writes: &[Write::Skyhooks],
-    plans: to_enable,
 }
 
 async fn pause(ctx: &mut Ctx, args: &Pause) -> Result<Exit> {
@@ -195,26 +193,6 @@ impl Verb {
     fn sets(self) -> bool {
         matches!(self, Verb::Pause | Verb::Disable)
     }
-}
-
-fn to_resume(cluster: &Cluster, args: &Resume) -> Result<Plan> {
-    plan(
-        cluster,
-        Verb::Resume,
-        &args.with.name,
-        None,
-        args.with.force,
-    )
-}
-
-fn to_enable(cluster: &Cluster, args: &Enable) -> Result<Plan> {
-    plan(
-        cluster,
-        Verb::Enable,
-        &args.with.name,
-        None,
-        args.with.force,
-    )
 }
 
 fn plan(

@@ -70,7 +70,6 @@ command! {
     "reset": Args => run,
     needs: reset::NEEDS,
     writes: reset::WRITES,
-    plans: plan,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {

@@ -112,10 +112,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 fn refused(why: String) -> Error {
-    Error {
-        exit: Exit::Refused,
-        ..Error::failed(format!("{why}; nothing was changed"))
-    }
+    Error::refused(format!("{why}; nothing was changed"))
 }
 
 /// The custom resource while it is on its way out, or held on its way back; nothing where it is gone.

@@ -108,14 +108,11 @@ fn shown(ctx: &mut Ctx, record: &Record, looked: &Looked) -> Result<Plan> {
     let left: Vec<String> = looked.moved.iter().map(words).collect();
     let mut shown = looked.changes.clone();
     if shown.is_empty() && !left.is_empty() {
-        let error = Error {
-            exit: Exit::Refused,
-            ..Error::failed(format!(
-                "nothing of {:?} can be taken back, it has changed since: {}; nothing was changed",
-                record.begun.plan.title,
-                some(&left)
-            ))
-        };
+        let error = Error::refused(format!(
+            "nothing of {:?} can be taken back, it has changed since: {}; nothing was changed",
+            record.begun.plan.title,
+            some(&left)
+        ));
         return Err(error
             .hint("it stays in force; an older command is taken back by its id: kubectl skyhook journal list"));
     }

@@ -251,9 +251,5 @@ fn refuse_misleading(stage: &Stage, state: &State) -> Result<()> {
         }
         _ => return Ok(()),
     };
-    Err(Error {
-        exit: Exit::Refused,
-        ..Error::failed(format!("{why}; nothing was changed"))
-    }
-    .hint("--force sets it all the same"))
+    Err(Error::refused(format!("{why}; nothing was changed")).hint("--force sets it all the same"))
 }

@@ -150,10 +150,7 @@ impl Ctx {
 
 impl From<Unconfirmed> for Error {
     fn from(unconfirmed: Unconfirmed) -> Error {
-        let refused = |message: &str| Error {
-            exit: Exit::Refused,
-            ..Error::failed(message)
-        };
+        let refused = |message: &str| Error::refused(message);
         const HINT: &str = "add --confirm, or look first with --dry-run";
         match unconfirmed {
             Unconfirmed::No => refused("not confirmed; nothing was changed"),

@@ -96,7 +96,10 @@ impl Closing<'_> {
                 "stopped: the journal cannot be written ({why}), and what it does not hold could not be undone"
             ),
             Ended::TooManyFailures { failed } => {
-                format!("stopped after {} failed (--max-failures)", count(*failed))
+                format!(
+                    "stopped after {} failed; --max-failures allows more",
+                    count(*failed)
+                )
             }
             Ended::NodesErroring { nodes } => format!(
                 "stopped: nodes became erroring: {}",

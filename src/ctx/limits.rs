@@ -1,7 +1,7 @@
 //! What a plan may not exceed, and flags that would do nothing for it.
 
 use crate::args::safety::Safety;
-use crate::error::{Error, Exit, Result};
+use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::view::{count, plural};
 
@@ -34,11 +34,8 @@ pub fn within(plan: &Plan, safety: &Safety) -> Result<()> {
         nodes if nodes == touched => format!("touch {}", plural(nodes, "node")),
         nodes => format!("set off work on {}", plural(nodes, "node")),
     };
-    Err(Error {
-        exit: Exit::Refused,
-        ..Error::failed(format!(
-            "it would {does}, and --max-nodes allows {}; nothing was changed",
-            count(most)
-        ))
-    })
+    Err(Error::refused(format!(
+        "it would {does}, and --max-nodes allows {}; nothing was changed",
+        count(most)
+    )))
 }

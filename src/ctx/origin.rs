@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::Ctx;
 use crate::cluster::Unread;
 use crate::cluster::live::origin;
-use crate::error::{Error, Exit, Result};
+use crate::error::{Error, Result};
 use crate::plan::{Origin, Sameness};
 use crate::view::text;
 
@@ -96,18 +96,15 @@ impl Ctx {
         let sameness = then.sameness(&here.origin);
         if sameness == Sameness::Other {
             let uid = |origin: &Origin| origin.uid.clone().unwrap_or_default();
-            let error = Error {
-                exit: Exit::Refused,
-                ..Error::failed(format!(
-                    "{what} is of another cluster: there the namespace {} has the uid {} (at {}), here {} (at {}); \
+            let error = Error::refused(format!(
+                "{what} is of another cluster: there the namespace {} has the uid {} (at {}), here {} (at {}); \
                      nothing was changed",
-                    origin::NAMESPACE,
-                    uid(then),
-                    then.server,
-                    uid(&here.origin),
-                    here.origin.server
-                ))
-            };
+                origin::NAMESPACE,
+                uid(then),
+                then.server,
+                uid(&here.origin),
+                here.origin.server
+            ));
             return Err(error.hint("choose its cluster with --context or --kubeconfig"));
         }
         if sameness == Sameness::Same {

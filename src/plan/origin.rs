@@ -53,7 +53,7 @@ mod tests {
         for (a, b, sameness) in [
             (("x", "1"), ("x", "1"), Sameness::Same),
             (("x", "1"), ("y", "1"), Sameness::Same),
-            // A cluster that was built anew behind the same address.
+            // A cluster that was rebuilt behind the same address.
             (("x", "1"), ("x", "2"), Sameness::Other),
             (("x", "1"), ("y", "2"), Sameness::Other),
             (("x", ""), ("x", "2"), Sameness::SameAddress),

@@ -380,7 +380,7 @@ pub fn reset_node<'f>(
         )
         .caveat(match (skyhook.deleting(), on.entries().is_empty()) {
             (_, true) => {
-                "nothing is recorded here yet: the work on the node begins anew, with the interrupts it has"
+                "nothing is recorded here yet: the work on the node starts again, with the interrupts it has"
             }
             (true, false) => {
                 "the record of what is installed is lost: what the deletion would have uninstalled stays on the host"

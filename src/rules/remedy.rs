@@ -88,46 +88,65 @@ pub enum Undo {
 const UNCHANGED: &str = "what it changes stands as it was found; this is tested with each write";
 const REPAIRED: &str = "what made it fail is repaired";
 
-/// Our own commands that change something: what has to be so beside what is tested, and whether it can be undone.
-const OWN: [(&str, &[&str], Undo); 16] = [
-    ("pause", &[], Undo::Yes),
-    ("disable", &[], Undo::Yes),
-    ("node ignore", &[], Undo::Yes),
-    ("resume", &["the custom resource is paused"], Undo::Partly),
-    ("enable", &["the custom resource is disabled"], Undo::Partly),
-    ("node unignore", &["the node is ignored"], Undo::Partly),
-    (
-        "node repair",
-        &["the operator's own copy of the node state can be read"],
-        Undo::Partly,
-    ),
-    ("node reset", &[], Undo::Partly),
-    (
-        "node leave-batch",
-        &["the node is in the batch"],
-        Undo::Partly,
-    ),
-    ("reset", &[], Undo::Partly),
-    ("package rerun", &[REPAIRED], Undo::Partly),
+/// One of our own commands that change something.
+struct Own {
+    words: &'static str,
+    /// What has to be so beside what is tested.
+    needs: &'static [&'static str],
+    undo: Undo,
+    /// It holds work back or ends what somebody holds, changes what is wanted, or drops a record: no object tells whether
+    /// that is right.
+    choice: bool,
+}
+
+const fn choice(words: &'static str, needs: &'static [&'static str], undo: Undo) -> Own {
+    Own {
+        words,
+        needs,
+        undo,
+        choice: true,
+    }
+}
+
+const fn repair(words: &'static str, needs: &'static [&'static str], undo: Undo) -> Own {
+    Own {
+        choice: false,
+        ..choice(words, needs, undo)
+    }
+}
+
+#[rustfmt::skip]
+const OWN: [Own; 18] = [
+    choice("pause", &[], Undo::Yes),
+    choice("disable", &[], Undo::Yes),
+    choice("node ignore", &[], Undo::Yes),
+    choice("resume", &["the custom resource is paused"], Undo::Partly),
+    choice("enable", &["the custom resource is disabled"], Undo::Partly),
+    choice("node unignore", &["the node is ignored"], Undo::Partly),
+    repair("node repair", &["the operator's own copy of the node state can be read"], Undo::Partly),
+    choice("node reset", &[], Undo::Partly),
+    repair("node leave-batch", &["the node is in the batch"], Undo::Partly),
+    choice("reset", &[], Undo::Partly),
+    repair("package rerun", &[REPAIRED], Undo::Partly),
     // It deletes a Job.
-    (
-        "package retry",
-        &["the job of the stage has given up", REPAIRED],
-        Undo::No,
-    ),
-    ("deployment-policy reset", &[], Undo::Partly),
-    (
-        "cordon release",
-        &["nobody else holds the cordon"],
-        Undo::Partly,
-    ),
-    ("uninstall", &[], Undo::Partly),
-    (
-        "leftovers",
-        &["no custom resource needs what is left"],
-        Undo::Partly,
-    ),
+    repair("package retry", &["the job of the stage has given up", REPAIRED], Undo::No),
+    repair("deployment-policy reset", &[], Undo::Partly),
+    choice("cordon release", &["nobody else holds the cordon"], Undo::Partly),
+    choice("update-state", &[], Undo::Partly),
+    choice("uninstall", &[], Undo::Partly),
+    choice("finalizer strip", &[], Undo::No),
+    repair("leftovers", &["no custom resource needs what is left"], Undo::Partly),
 ];
+
+/// The entry of a command of ours, by its words.
+fn known(words: &[String]) -> Option<&'static Own> {
+    OWN.iter().find(|own| {
+        let mut words = words.iter();
+        own.words
+            .split(' ')
+            .all(|part| words.next().is_some_and(|word| word == part))
+    })
+}
 
 /// What has to be so before a command is of use, and whether it can be taken back.
 fn terms(argv: &[String], grade: Grade) -> (Vec<String>, Undo) {
@@ -137,39 +156,15 @@ fn terms(argv: &[String], grade: Grade) -> (Vec<String>, Undo) {
     let Some(words) = own(argv) else {
         return (Vec::new(), Undo::No);
     };
-    let named = |name: &str| {
-        let mut words = words.iter();
-        name.split(' ')
-            .all(|part| words.next().is_some_and(|word| word == part))
-    };
-    let (more, undo) = OWN
-        .iter()
-        .find(|(name, ..)| named(name))
-        .map_or((&[][..], Undo::No), |(_, more, undo)| (*more, *undo));
+    let (more, undo) = known(words).map_or((&[][..], Undo::No), |own| (own.needs, own.undo));
     let all = more.iter().chain([&UNCHANGED]);
     (all.map(ToString::to_string).collect(), undo)
 }
 
-/// Whether a command holds work back or ends what somebody holds, changes what is wanted, or drops a record: no object tells
-/// whether that is right.
+/// Whether no object tells if a command is right.
 fn is_choice(words: &[String]) -> bool {
-    const VERBS: [&[&str]; 11] = [
-        &["pause"],
-        &["resume"],
-        &["disable"],
-        &["enable"],
-        &["reset"],
-        &["uninstall"],
-        &["update-state"],
-        &["node", "ignore"],
-        &["node", "unignore"],
-        &["cordon", "release"],
-        &["finalizer", "strip"],
-    ];
     const FLAGS: [&str; 2] = ["--runtime-required", "--purge-state"];
-    let is =
-        |verb: &[&str]| words.len() >= verb.len() && words.iter().zip(verb).all(|(w, v)| w == v);
-    VERBS.iter().any(|verb| is(verb)) || words.iter().any(|w| FLAGS.contains(&w.as_str()))
+    known(words).is_some_and(|own| own.choice) || words.iter().any(|w| FLAGS.contains(&w.as_str()))
 }
 
 fn own(argv: &[String]) -> Option<&[String]> {

@@ -214,18 +214,13 @@ fn of_files_it_says_what_they_do_not_hold() {
 /// What ends every reconcile is seen here as well, whatever it is about.
 #[test]
 fn what_stops_the_operator_for_all_is_an_error() {
-    for (cluster, code) in [
-        ("malformed-node-state", "SKY206"),
-        ("modelled-migration-hold", "SKY601"),
-        ("nodewright-undying-pod-after-reset-wedged", "SKY217"),
+    for cluster in [
+        "malformed-node-state",
+        "modelled-migration-hold",
+        "nodewright-undying-pod-after-reset-wedged",
     ] {
         let captured = clusters::named(cluster);
         let ran = run(&format!("diagnose check --from {}", captured.path())).go();
-        let found = ran
-            .stdout
-            .lines()
-            .any(|l| l.contains("none of them stops the operator") && l.contains(code));
-        assert!(found, "{}", ran.transcript());
-        assert_ne!(ran.code, Some(0), "{}", ran.transcript());
+        insta::assert_snapshot!(format!("check_{cluster}"), ran.transcript());
     }
 }

@@ -32,10 +32,9 @@ fn what_it_would_do_to_every_captured_cluster() {
     for path in clusters() {
         let from = path.display().to_string();
         let ran = Run::new(["fix", "--up-to", "B4", "--from", &from]).go();
-        // 1 where the input has no custom resources, 2 where nothing is fixed although there are errors.
-        assert!(matches!(ran.code, Some(0..=2)), "{}", ran.transcript());
         let name = path.file_name().expect("a name").to_string_lossy();
-        let _ = writeln!(all, "## {name}\n{}{}", ran.stdout, ran.stderr);
+        let code = ran.code.expect("it ends by itself");
+        let _ = writeln!(all, "## {name}: {code}\n{}{}", ran.stdout, ran.stderr);
     }
     assert_snapshot!(all);
 }

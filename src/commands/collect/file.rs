@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::Builder;
 
-use crate::error::{Error, Exit, Result};
+use crate::error::{Error, Result};
 
 pub enum Target {
     Stdout,
@@ -38,11 +38,10 @@ impl Target {
             )));
         }
         if there.is_some() && !stream && !force {
-            return Err(Error {
-                exit: Exit::Refused,
-                ..Error::failed(format!("{shown} is there already; nothing was read"))
-            }
-            .hint("--force overwrites it, and -o FILE names another"));
+            return Err(
+                Error::refused(format!("{shown} is there already; nothing was read"))
+                    .hint("--force overwrites it, and -o FILE names another"),
+            );
         }
         if !folder(&path).is_dir() {
             let folder = folder(&path).display();

@@ -155,10 +155,7 @@ fn refuse(
     args: &Args,
     effects: &mut Consequences,
 ) -> Result<()> {
-    let refused = |why: String| Error {
-        exit: Exit::Refused,
-        ..Error::failed(format!("{why}; nothing was changed"))
-    };
+    let refused = |why: String| Error::refused(format!("{why}; nothing was changed"));
     if !skyhook.deleting() {
         let resource = cluster.generation().resource();
         return Err(refused(format!(

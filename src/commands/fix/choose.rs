@@ -383,7 +383,7 @@ fn pointer(finding: &Finding) -> String {
     )
 }
 
-/// The mildest remedy that changes something and leaves no choice; else the mildest that changes something.
+/// The least disruptive remedy that changes something and is no choice; else the least disruptive that changes something.
 fn first(finding: &Finding) -> Option<&Remedy> {
     let changing = || finding.remedies.iter().filter(|r| r.grade > Grade::B0);
     changing().find(|r| !r.choice).or_else(|| changing().next())

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::choose::Part;
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
-use crate::error::{Error, Exit, Result};
+use crate::error::{Error, Result};
 use crate::plan::build::hold;
 use crate::plan::{Change, Consequences, Plan, Stage, Step};
 use crate::view::list;
@@ -17,7 +17,7 @@ use crate::view::list;
 /// Two of them write different things to the same place.
 pub fn merged(cluster: &Cluster, mut parts: Vec<Part>) -> Result<Plan> {
     refuse_contradictions(&parts)?;
-    // What lets the operator go on comes last; else the gravest cause first.
+    // Batches come last; else the gravest cause first.
     parts.sort_by_key(|part| Turn::of(&part.plan));
     let mut plan = Plan {
         title: title(&parts),
@@ -54,21 +54,14 @@ pub fn merged(cluster: &Cluster, mut parts: Vec<Part>) -> Result<Plan> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
     Nodes,
-    /// Batches start anew once what failed is out of their way.
+    /// Batches start again once what failed is repaired.
     Batches,
-    /// A pause ends once there is nothing left to be done under it.
-    Resume,
 }
 
 impl Turn {
     fn of(plan: &Plan) -> Turn {
-        let work = || plan.steps().filter(|step| !step.change.is_hold());
-        let resumes = |step: &Step| {
-            step.target.kind.is_custom() && matches!(step.change, Change::Metadata(_))
-        };
-        if work().any(resumes) {
-            Turn::Resume
-        } else if work().any(|step| matches!(step.change, Change::Status(_))) {
+        let batches = |step: &Step| matches!(step.change, Change::Status(_));
+        if plan.steps().any(batches) {
             Turn::Batches
         } else {
             Turn::Nodes
@@ -165,20 +158,58 @@ fn refuse_contradictions(parts: &[Part]) -> Result<()> {
 
 fn contradiction(one: &Part, other: &Part, place: &str) -> Error {
     let says = |part: &Part| format!("{} ({})", part.rule.code, part.subject);
-    let error = Error {
-        exit: Exit::Refused,
-        ..Error::failed(format!(
-            "the remedies of {} and {} contradict each other: both change {place}; nothing was changed",
-            says(one),
-            says(other)
-        ))
-    };
+    let error = Error::refused(format!(
+        "the remedies of {} and {} contradict each other: both change {place}; nothing was changed",
+        says(one),
+        says(other)
+    ));
     let codes: BTreeSet<&str> = [one.rule.code, other.rule.code].into();
     match codes.len() {
-        1 => error.hint(format!(
-            "narrow it with --node: kubectl skyhook fix {} --help",
-            one.rule.code
-        )),
+        1 => error.hint(format!("kubectl skyhook fix {} --node NODE", one.rule.code)),
         _ => error.hint(format!("kubectl skyhook fix {}", one.rule.code)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Exit;
+    use crate::plan::{Edit, Metadata, Target};
+    use crate::rules;
+
+    fn part(code: &str, to: &str) -> Part {
+        let edit = Metadata::default().label("key", Edit::new(Some("old"), Some(to)));
+        let target = Target::node("gpu-1", None);
+        let step = Step::new(target, Change::Metadata(edit), "a test");
+        Part {
+            rule: rules::find(code).expect("a rule"),
+            subject: "gpu on gpu-1".to_owned(),
+            command: String::new(),
+            plan: Plan {
+                stages: vec![Stage::of(vec![step])],
+                ..Plan::default()
+            },
+        }
+    }
+
+    #[test]
+    fn remedies_that_contradict_each_other_are_refused_by_their_codes() {
+        let refused = |one, other| refuse_contradictions(&[one, other]).expect_err("they do");
+        let two = refused(part("SKY201", "a"), part("SKY206", "b"));
+        assert_eq!(
+            two.message,
+            "the remedies of SKY201 (gpu on gpu-1) and SKY206 (gpu on gpu-1) contradict each other: both change key of \
+             node/gpu-1; nothing was changed"
+        );
+        assert_eq!(
+            (two.exit, two.hints.as_slice()),
+            (
+                Exit::Refused,
+                &["kubectl skyhook fix SKY201".to_owned()][..]
+            )
+        );
+        let one = refused(part("SKY201", "a"), part("SKY201", "b"));
+        assert_eq!(one.hints, ["kubectl skyhook fix SKY201 --node NODE"]);
+        assert!(refuse_contradictions(&[part("SKY201", "a"), part("SKY206", "a")]).is_ok());
     }
 }

@@ -14,7 +14,6 @@ use crate::ctx::{Ctx, Manner};
 use crate::error::{Error, Exit, Result};
 use crate::plan::{Grade, Plan};
 use crate::rules::{self, Report, Scope};
-use crate::view::plural;
 
 /// Apply the remedies of all findings as one plan
 ///
@@ -88,21 +87,11 @@ impl From<UpTo> for Grade {
     }
 }
 
-/// Without these no cause is told from what follows of it, and no remedy is sure.
-const DECIDES: [Source; 5] = [
-    Source::Skyhooks,
-    Source::Legacy,
-    Source::Nodes,
-    Source::Pods,
-    Source::Jobs,
-];
-
 command! {
     "fix": Args => run,
     needs: needs(),
     writes: &[
         Write::Nodes,
-        Write::NodeConditions,
         Write::Skyhooks,
         Write::SkyhookStatus,
         Write::DeletePods,
@@ -117,7 +106,7 @@ fn needs() -> Vec<Source> {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let limits = args.limits()?;
-    let cluster = ctx.load_to_change(&needs(), &DECIDES).await?;
+    let cluster = ctx.load_to_change(&needs(), &Source::OF_WORK).await?;
     scope::known(&cluster, &limits.scope)?;
     let report = rules::diagnose(&cluster, &limits.scope);
     let plan = plan(&cluster, &report, &limits)?;
@@ -176,10 +165,8 @@ fn plan(cluster: &Cluster, report: &Report, limits: &Limits) -> Result<Plan> {
     let notes = std::mem::take(&mut plan.consequences.notes);
     plan.consequences.notes = cured.into_iter().chain(notes).chain(left).collect();
     if !report.not_checked.is_empty() {
-        plan.consequences.warn(format!(
-            "{} could not be checked: see `kubectl skyhook diagnose stuck`",
-            plural(report.not_checked.len(), "rule")
-        ));
+        plan.consequences
+            .warn("not every rule could be checked: see `kubectl skyhook diagnose stuck`");
     }
     Ok(plan)
 }

@@ -58,7 +58,6 @@ command! {
     "node unignore": Unignore => unignore,
     needs: NEEDS,
     writes: &[Write::Nodes],
-    plans: to_unignore,
 }
 
 async fn ignore(ctx: &mut Ctx, args: &Ignore) -> Result<Exit> {
@@ -83,11 +82,6 @@ async fn run(ctx: &mut Ctx, args: &Words, ignore: bool) -> Result<Exit> {
     let nodes = selection::nodes(&cluster, &args.nodes)?;
     let plan = plan(&cluster, &nodes, ignore);
     ctx.carry_out(&plan, &args.safety, Manner::default()).await
-}
-
-fn to_unignore(cluster: &Cluster, args: &Unignore) -> Result<Plan> {
-    let nodes = selection::nodes(cluster, &args.with.nodes)?;
-    Ok(plan(cluster, &nodes, false))
 }
 
 fn plan(cluster: &Cluster, nodes: &[&Node], ignore: bool) -> Plan {

@@ -100,13 +100,10 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
 }
 
 fn no_copy(skyhook: &str, node: &Node) -> Error {
-    Error {
-        exit: Exit::Refused,
-        ..Error::failed(format!(
-            "the status of {skyhook} holds no copy of the state of {}; nothing was changed",
-            node.name
-        ))
-    }
+    Error::refused(format!(
+        "the status of {skyhook} holds no copy of the state of {}; nothing was changed",
+        node.name
+    ))
     .hint(format!(
         "kubectl skyhook reset {skyhook} --node {}",
         node.name

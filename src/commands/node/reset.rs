@@ -43,7 +43,6 @@ command! {
     "node reset": Args => run,
     needs: reset::NEEDS,
     writes: reset::WRITES,
-    plans: plan,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {

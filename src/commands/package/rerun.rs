@@ -222,10 +222,7 @@ fn refuse_uninstalls(
 }
 
 fn refused(message: &str) -> Error {
-    Error {
-        exit: Exit::Refused,
-        ..Error::failed(format!("{message}; nothing was changed"))
-    }
+    Error::refused(format!("{message}; nothing was changed"))
 }
 
 fn warn_of_dependants(skyhook: &Skyhook, package: &str, plan: &mut Plan) {

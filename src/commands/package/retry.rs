@@ -42,15 +42,6 @@ pub struct Args {
     safety: Safety,
 }
 
-/// A Job that cannot be seen may still be at work.
-const DECIDES: [Source; 5] = [
-    Source::Skyhooks,
-    Source::Legacy,
-    Source::Nodes,
-    Source::Pods,
-    Source::Jobs,
-];
-
 command! {
     "package retry": Args => run,
     needs: reset::NEEDS,
@@ -61,7 +52,7 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx
         .only(args.on.only())
-        .load_to_change(&reset::NEEDS, &DECIDES)
+        .load_to_change(&reset::NEEDS, &Source::OF_WORK)
         .await?;
     let plan = plan(&cluster, args)?;
     ctx.carry_out(&plan, &args.safety, Manner::default()).await
@@ -283,8 +274,5 @@ fn nothing_given_up(
 }
 
 fn refused(message: String) -> Error {
-    Error {
-        exit: Exit::Refused,
-        ..Error::failed(format!("{message}; nothing was changed"))
-    }
+    Error::refused(format!("{message}; nothing was changed"))
 }

@@ -4,7 +4,7 @@ use crate::api::Skyhook;
 use crate::cluster::admission::Operation;
 use crate::cluster::{Cluster, Read, Source};
 use crate::commands::shared::shell_words::shell_words;
-use crate::error::{Error, Exit, Result};
+use crate::error::{Error, Result};
 use crate::plan::Consequences;
 use crate::rules::{self, Scope};
 
@@ -32,16 +32,13 @@ pub fn refuse_unreachable(
     let Some(first) = dead.first() else {
         return Ok(());
     };
-    let mut error = Error {
-        exit: Exit::Refused,
-        ..Error::failed(format!(
-            "webhook {} of {}/{} would turn it down: {}; nothing was changed",
-            first.webhook.name,
-            first.configuration.kind.to_lowercase(),
-            first.configuration.metadata.name,
-            first.why
-        ))
-    };
+    let mut error = Error::refused(format!(
+        "webhook {} of {}/{} would turn it down: {}; nothing was changed",
+        first.webhook.name,
+        first.configuration.kind.to_lowercase(),
+        first.configuration.metadata.name,
+        first.why
+    ));
     let scope = Scope {
         rules: rules::find(RULE).into_iter().collect(),
         ..Scope::default()

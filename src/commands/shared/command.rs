@@ -109,8 +109,8 @@ pub trait Run {
     /// The one command that was asked for.
     fn info(&self) -> &'static CommandInfo;
 
-    /// What it would change on a cluster, for a command that makes plans of several; `None` of those that it leaves to
-    /// people.
+    /// What it would change on a cluster, for `fix`, which makes one plan of several; `None` of a command that `fix` never
+    /// takes by itself.
     fn plan(&self, _cluster: &Cluster) -> Option<Result<Plan>> {
         None
     }

@@ -130,9 +130,6 @@ fn words(cluster: &Cluster, skyhook: &Skyhook, hold: &Hold<'_>) -> String {
 
 fn refused(cluster: &Cluster, skyhook: &Skyhook, hold: &Hold<'_>, hint: &str) -> Error {
     let words = words(cluster, skyhook, hold);
-    Error {
-        exit: Exit::Refused,
-        ..Error::failed(format!("{words}; nothing was changed"))
-    }
-    .hint(format!("{hint} kubectl skyhook resume {}", skyhook.name()))
+    Error::refused(format!("{words}; nothing was changed"))
+        .hint(format!("{hint} kubectl skyhook resume {}", skyhook.name()))
 }

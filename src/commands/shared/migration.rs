@@ -2,7 +2,7 @@
 
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Read, Source};
-use crate::error::{Error, Exit, Result};
+use crate::error::{Error, Result};
 use crate::plan::{Consequences, Plan};
 use crate::view::plural;
 
@@ -118,8 +118,5 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
 }
 
 fn refused(message: String) -> Error {
-    Error {
-        exit: Exit::Refused,
-        ..Error::failed(message)
-    }
+    Error::refused(message)
 }

@@ -2,7 +2,7 @@
 
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, OnNode, Phase};
-use crate::error::{Error, Exit, Result};
+use crate::error::{Error, Result};
 use crate::view::NodeSet;
 
 /// Refuses where the operator would never come back to the package.
@@ -44,12 +44,10 @@ pub fn refuse(
         return Ok(());
     }
     let nodes = NodeSet::of(stranded.iter().copied());
-    Err(Error {
-        exit: Exit::Refused,
-        ..Error::failed(format!(
+    Err(Error::refused(format!(
         "this operator would never run {package} again on {}: more packages are complete there than there are \
          packages without dependencies; nothing was changed",
         nodes.limited(6)
-    ))}
+    ))
     .hint(format!("kubectl skyhook reset {} --node {}", skyhook.name(), stranded[0])))
 }

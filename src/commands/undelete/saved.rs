@@ -36,12 +36,7 @@ pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>
     if let Some(id) = id {
         let record = store.read(id)?;
         if let Some(saved) = saved(&record, kind, name) {
-            if here.is_some() {
-                let what = format!("journal {id}");
-                ctx.same_cluster(&what, Some(&record.begun.origin()))
-                    .await?;
-            }
-            return Ok(saved);
+            return of_this_cluster(ctx, cluster, &record, saved).await;
         }
         known.extend(names(&record, kind));
     } else {
@@ -56,11 +51,7 @@ pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>
                 continue;
             }
             if let Some(saved) = saved(&record, kind, name) {
-                if here.is_some() {
-                    let what = format!("journal {}", record.begun.id);
-                    ctx.same_cluster(&what, Some(&origin)).await?;
-                }
-                return Ok(saved);
+                return of_this_cluster(ctx, cluster, &record, saved).await;
             }
             known.extend(names(&record, kind));
         }
@@ -70,6 +61,25 @@ pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>
     Err(Error::unknown(&what, name, known)
         .hint(format!("kubectl skyhook undelete {name} -f FILE"))
         .hint("kubectl skyhook journal list"))
+}
+
+/// What was saved, unless it is of another cluster.
+///
+/// # Errors
+///
+/// It is; see [`Ctx::same_cluster`].
+async fn of_this_cluster(
+    ctx: &mut Ctx,
+    cluster: &Cluster,
+    record: &Record,
+    saved: Saved,
+) -> Result<Saved> {
+    if !cluster.from_files {
+        let what = format!("journal {}", record.begun.id);
+        ctx.same_cluster(&what, Some(&record.begun.origin()))
+            .await?;
+    }
+    Ok(saved)
 }
 
 /// The object that a step took away, if it did or may have.

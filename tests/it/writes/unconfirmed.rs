@@ -219,7 +219,7 @@ fn a_yes_on_standard_input_confirms_that_packages_run_again_and_nothing_beyond()
         let child = Child::default();
         // Some then wait for an operator, and there is none.
         let fake = &prepared.stage.fake;
-        fake.on("PATCH skyhooks").after(child.interrupt());
+        fake.on("PATCH skyhooks").nth(1).after(child.interrupt());
         let run = prepared.stage.command(&prepared.words).child(&child);
         let ran = run.stdin("y\n").go();
         if command.grade <= B2 {

@@ -6,7 +6,7 @@ use crate::cluster::Cluster;
 use crate::cluster::history::History;
 use crate::commands::uninstall::effects::dependants;
 use crate::commands::uninstall::survey::{Survey, first, nodes};
-use crate::error::{Error, Exit, Result};
+use crate::error::{Error, Result};
 use crate::view::list;
 
 /// Refuses what would hang, strand the package, or do nothing.
@@ -173,8 +173,5 @@ fn never_installed(
 }
 
 fn refused(why: impl Into<String>) -> Error {
-    Error {
-        exit: Exit::Refused,
-        ..Error::failed(format!("{}; nothing was changed", why.into()))
-    }
+    Error::refused(format!("{}; nothing was changed", why.into()))
 }
