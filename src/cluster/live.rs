@@ -12,6 +12,7 @@ pub mod log;
 mod logs;
 mod names;
 pub mod origin;
+mod protobuf;
 mod record;
 mod request;
 mod sources;

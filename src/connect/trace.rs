@@ -10,7 +10,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{HeaderMap, Request, Response};
+use http::header::{ACCEPT, HeaderMap, HeaderValue};
+use http::{Request, Response};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use kube::client::Body;
@@ -120,7 +121,10 @@ where
                 let response = service.oneshot(request).await.map_err(Into::into)?;
                 return Ok(response.map(|body| TracedBody::silent(body)));
             };
-            let (head, body) = request.into_parts();
+            let (mut head, body) = request.into_parts();
+            if trace.most() > 0 {
+                ask_for_text(&mut head.headers);
+            }
             let url = match head.uri.host() {
                 Some(_) => head.uri.to_string(),
                 None => format!("{server}{}", head.uri),
@@ -164,6 +168,15 @@ where
                 }),
             }))
         })
+    }
+}
+
+/// Bodies that are shown come as JSON.
+fn ask_for_text(headers: &mut HeaderMap) {
+    let binary = b"application/vnd.kubernetes.protobuf";
+    let accepts = headers.get(ACCEPT);
+    if accepts.is_some_and(|value| value.as_bytes().starts_with(binary)) {
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use http::{Method, Request};
+use http_body_util::BodyExt;
 use kube::{Client, Config, config::AuthInfo};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
@@ -47,6 +48,17 @@ impl Api {
 
     pub fn get(&self, path: &str) -> Result<Value, Refused> {
         self.send(Method::GET, path, "application/json", None)
+    }
+
+    /// A list in an encoding of choice.
+    pub fn bytes(&self, path: &str, accept: &str) -> Vec<u8> {
+        let request = Request::get(path).header("accept", accept);
+        let request = request.body(Vec::new().into()).expect("a request");
+        let answer = self.runtime.block_on(async {
+            let response = self.client.send(request).await?;
+            response.into_body().collect().await
+        });
+        answer.expect("an answer").to_bytes().to_vec()
     }
 
     /// `None` when it is not there; anything else that goes wrong is an error of the test.

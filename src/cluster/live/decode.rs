@@ -8,6 +8,7 @@ use serde::de::{DeserializeOwned, Deserializer, Error, IgnoredAny, MapAccess, Vi
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::protobuf;
 use crate::cluster::nulls::drop_nulls;
 use crate::reason::first_line;
 
@@ -53,10 +54,20 @@ struct ListMeta {
 /// The outer `None` is of a page that does not begin so, and has to be decoded to know.
 pub(super) fn next_of(body: &[u8]) -> Option<Option<String>> {
     let mut found = None;
-    // The items end it: they are neither read nor looked at.
-    let _ = serde_json::Deserializer::from_slice(body).deserialize_map(Beginning(&mut found));
+    if let Some(list) = protobuf::list::<Head>(body) {
+        found = list.ok().map(|list| list.metadata);
+    } else {
+        // The items end it: they are neither read nor looked at.
+        let _ = serde_json::Deserializer::from_slice(body).deserialize_map(Beginning(&mut found));
+    }
     let next = found?.next.filter(|token: &String| !token.is_empty());
     Some(next)
+}
+
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    metadata: ListMeta,
 }
 
 struct Beginning<'a>(&'a mut Option<ListMeta>);
@@ -99,10 +110,15 @@ pub(super) async fn page_beside<T: DeserializeOwned + Send + 'static>(
 
 /// Decodes a page; says what is wrong with it if that cannot be done.
 ///
-/// Whole pages decode in one go, as a rule. Where one does not, its items are tried one by one,
+/// Whole pages of JSON decode in one go, as a rule. Where one does not, its items are tried one by one,
 /// without their nulls, which old clients leave behind where a list or a map should be. `singular`
 /// names the kind of item in messages.
 pub(super) fn page<T: DeserializeOwned>(body: &[u8], singular: &str) -> Result<Page<T>, String> {
+    if let Some(list) = protobuf::list::<Body<T>>(body) {
+        return list
+            .map_err(|e| format!("the answer is not a list: {e}"))?
+            .into_page();
+    }
     if let Ok(body) = serde_json::from_slice::<Body<T>>(body) {
         return body.into_page();
     }

@@ -5,7 +5,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_e
 use serde::de::DeserializeOwned;
 
 use super::decode::{self, Page, Told};
-use super::request::{Failure, get};
+use super::protobuf;
+use super::request::{Failure, JSON, get_as};
 use crate::cluster::capture::{Keep, Tape};
 
 /// Items in one page, as kubectl asks for.
@@ -71,13 +72,18 @@ impl List {
         client: &kube::Client,
     ) -> Result<(Vec<T>, String), Failure> {
         let decode = |body| decode::page_beside(body, self.singular);
+        let accept = if protobuf::knows(&self.resource()) {
+            protobuf::MEDIA_TYPES
+        } else {
+            JSON
+        };
         for _ in 0..RESTARTS {
-            match self.paged(client, PAGE, decode).await {
+            match self.paged(client, accept, PAGE, decode).await {
                 Err(failure) if failure.code() == Some(410) => {}
                 done => return done,
             }
         }
-        self.paged(client, 0, decode).await
+        self.paged(client, accept, 0, decode).await
     }
 
     /// [`List::read`], with what is read kept on a tape: of each item as much as is asked for. `again` hears where
@@ -92,7 +98,7 @@ impl List {
         let mut tries = 0;
         loop {
             again();
-            let mut segment = tape.begin(&self.file());
+            let mut segment = tape.begin(&self.resource());
             let decode = |body: Bytes| {
                 let page = decode::each(&body, self.singular, |told| match told {
                     Told::List { api_version, kind } => segment.is_of(api_version, kind),
@@ -106,7 +112,7 @@ impl List {
                 std::future::ready(page)
             };
             let limit = if tries < RESTARTS { PAGE } else { 0 };
-            match self.paged(client, limit, decode).await {
+            match self.paged(client, JSON, limit, decode).await {
                 Err(failure) if failure.code() == Some(410) && tries < RESTARTS => tries += 1,
                 Err(failure) => return Err(failure),
                 Ok((items, _)) => {
@@ -117,8 +123,8 @@ impl List {
         }
     }
 
-    /// What the file of a capture is named after: `jobs.batch`.
-    fn file(&self) -> String {
+    /// What it is a list of, as the files of a capture are named: `jobs.batch`.
+    fn resource(&self) -> String {
         let parts: Vec<&str> = self.path.split('/').collect();
         let plural = parts.last().copied().unwrap_or_default();
         match parts.as_slice() {
@@ -147,6 +153,7 @@ impl List {
     async fn paged<T, D>(
         &self,
         client: &kube::Client,
+        accept: &str,
         mut limit: usize,
         mut decode: impl FnMut(Bytes) -> D,
     ) -> Result<(Vec<T>, String), Failure>
@@ -155,7 +162,7 @@ impl List {
     {
         let mut items = Vec::new();
         let mut token: Option<String> = None;
-        let mut body = get(client, &self.url(limit, None)).await?;
+        let mut body = get_as(client, &self.url(limit, None), accept).await?;
         loop {
             limit = sized(limit, body.len());
             let known = decode::next_of(&body);
@@ -163,7 +170,7 @@ impl List {
             let (page, coming) = match known {
                 Some(Some(next)) if Some(&next) != token.as_ref() => {
                     let url = self.url(limit, Some(&next));
-                    let (page, coming) = futures::join!(decoding, get(client, &url));
+                    let (page, coming) = futures::join!(decoding, get_as(client, &url, accept));
                     (page, Some(coming))
                 }
                 _ => (decoding.await, None),
@@ -180,7 +187,7 @@ impl List {
             };
             body = match coming {
                 Some(coming) => coming?,
-                None => get(client, &self.url(limit, Some(&next))).await?,
+                None => get_as(client, &self.url(limit, Some(&next)), accept).await?,
             };
             token = Some(next);
         }

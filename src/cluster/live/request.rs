@@ -11,6 +11,9 @@ use crate::cluster::read::Unread;
 use crate::connect::{self, RETRIES, ServedBy, Unanswered, Why};
 use crate::reason::first_line;
 
+/// What every server answers in.
+pub(super) const JSON: &str = "application/json";
+
 /// Why a read gave nothing.
 #[derive(Debug, Clone)]
 pub(super) enum Failure {
@@ -83,7 +86,7 @@ impl From<Failure> for Unread {
 ///
 /// Nothing is decoded here and kube's own checks are not used, as they copy the body.
 pub(super) async fn get(client: &kube::Client, path: &str) -> Result<Bytes, Failure> {
-    get_as(client, path, "application/json").await
+    get_as(client, path, JSON).await
 }
 
 /// [`get`], of a media type of choice.

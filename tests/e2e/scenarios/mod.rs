@@ -3,6 +3,7 @@
 mod cures;
 mod deletion;
 mod deletion_cured;
+mod encodings;
 mod facts;
 mod generations;
 mod healthy;
@@ -418,6 +419,9 @@ const MIGRATION: Group = &[
     ("mirrored_and_complete", modelled::mirrored_and_complete),
 ];
 
+/// Kubernetes alone.
+const ENCODINGS: Group = &[("of_every_field", encodings::of_every_field)];
+
 /// What the README shows.
 const README: Group = &[
     ("why_and_cure", readme::why_and_cure),
@@ -442,6 +446,7 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         ("webhooks", Cluster::old_with_webhooks, WEBHOOKS),
         ("modelled", Cluster::new, NEW),
         ("migration", Cluster::old, MIGRATION),
+        ("encodings", Cluster::bare, ENCODINGS),
         ("readme", Cluster::old, README),
     ];
     let named = GENERATIONS

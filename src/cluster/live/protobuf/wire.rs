@@ -1,0 +1,129 @@
+//! The fields of a message, as protobuf writes them down.
+
+use std::fmt;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::de;
+
+/// Why something in protobuf cannot be decoded.
+#[derive(Debug)]
+pub struct Error(String);
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Error {
+    pub fn new(why: String) -> Error {
+        Error(why)
+    }
+
+    pub fn cut_off() -> Error {
+        Error("a message is cut off".to_owned())
+    }
+}
+
+impl de::Error for Error {
+    fn custom<M: fmt::Display>(message: M) -> Error {
+        Error(message.to_string())
+    }
+}
+
+/// The fields of a message that are still to be read.
+#[derive(Clone, Copy)]
+pub struct Fields<'de>(pub &'de [u8]);
+
+#[derive(Clone, Copy)]
+pub enum Value<'de> {
+    Number(u64),
+    Bytes(&'de [u8]),
+}
+
+impl<'de> Value<'de> {
+    pub fn text(self) -> Result<&'de str, Error> {
+        std::str::from_utf8(self.bytes()?).map_err(|e| Error(e.to_string()))
+    }
+
+    pub fn bytes(self) -> Result<&'de [u8], Error> {
+        match self {
+            Value::Bytes(bytes) => Ok(bytes),
+            Value::Number(_) => Err(Error("a number stands where a message should".to_owned())),
+        }
+    }
+
+    /// Integers of Kubernetes are signed, and negative ones fill all ten bytes.
+    pub fn number(self) -> Result<i64, Error> {
+        match self {
+            Value::Number(number) => Ok(number as i64),
+            Value::Bytes(_) => Err(Error("a message stands where a number should".to_owned())),
+        }
+    }
+}
+
+impl<'de> Fields<'de> {
+    /// The number and value of the next field.
+    pub fn next(&mut self) -> Result<Option<(u64, Value<'de>)>, Error> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let tag = self.varint()?;
+        let value = match tag & 7 {
+            0 => Value::Number(self.varint()?),
+            1 => Value::Bytes(self.take(8)?),
+            2 => {
+                let length = usize::try_from(self.varint()?).map_err(|_| Error::cut_off())?;
+                Value::Bytes(self.take(length)?)
+            }
+            5 => Value::Bytes(self.take(4)?),
+            wire => return Err(Error(format!("there is no wire type {wire}"))),
+        };
+        Ok(Some((tag >> 3, value)))
+    }
+
+    fn varint(&mut self) -> Result<u64, Error> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let (byte, rest) = self.0.split_first().ok_or_else(Error::cut_off)?;
+            self.0 = rest;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(Error("a number has more than ten bytes".to_owned()))
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'de [u8], Error> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or_else(Error::cut_off)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    /// The value of a field, where it is there.
+    pub fn find(mut self, number: u64) -> Result<Option<Value<'de>>, Error> {
+        while let Some((at, value)) = self.next()? {
+            if at == number {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The text in a field; empty where there is none.
+    pub fn text(self, number: u64) -> Result<&'de str, Error> {
+        self.find(number)?.map_or(Ok(""), Value::text)
+    }
+
+    /// Of a `Time`, as JSON has it: without fractions of a microsecond.
+    pub fn time(self) -> Result<Timestamp, Error> {
+        let part = |number| self.find(number)?.map_or(Ok(0), Value::number);
+        let (seconds, nanoseconds): (i64, i64) = (part(1)?, part(2)?);
+        Timestamp::from_second(seconds)
+            .and_then(|time| time.checked_add(SignedDuration::from_micros(nanoseconds / 1000)))
+            .map_err(|e| Error::new(e.to_string()))
+    }
+}
