@@ -63,6 +63,25 @@ impl Applier<'_> {
             }
         }
     }
+
+    /// What becomes of a deletion, and where to delete it instead.
+    pub fn on_deletion(&self) -> &'static str {
+        match self {
+            Applier::ArgoCd(_) => {
+                "its next sync creates it again while its source has it; remove it from its source (Git or chart values)"
+            }
+            Applier::FluxKustomization(..) => {
+                "its next reconciliation creates it again while its source has it; remove it from its source (Git)"
+            }
+            Applier::FluxHelmRelease(..) => {
+                "its next upgrade, or its drift correction, creates it again while the chart has it; change the values of \
+                 the HelmRelease, or delete the HelmRelease"
+            }
+            Applier::Helm(..) => {
+                "the next helm upgrade may create it again while the chart has it; change its values, or uninstall the release"
+            }
+        }
+    }
 }
 
 /// By the annotation, where it is of this very object: what copies an object copies that, too, and Argo CD passes over it.

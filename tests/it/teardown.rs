@@ -1,5 +1,6 @@
 //! `teardown`: what it says before, in which order it goes about it, and how it ends.
 
+mod again;
 mod cut_short;
 
 use insta::assert_snapshot;
@@ -378,49 +379,4 @@ fn a_node_that_stays_held_is_not_safe() {
     let ran = teardown(&Stage::over(fake), "--confirm");
     assert_eq!(ran.code, Some(2), "{}", ran.transcript());
     assert_snapshot!("teardown_held_node", ran.stdout);
-}
-
-#[test]
-fn what_somebody_makes_again_is_said() {
-    let fake = FakeApi::new()
-        .serving(Generation::Skyhook)
-        .with(OLD.operator())
-        .with(cr(OLD, "kept", 200, tuning()));
-    fake.on("DELETE skyhooks kept").after(|it| {
-        it.store.forget("skyhooks", "", "kept");
-        let mut again = cr(OLD, "kept", 200, tuning());
-        again["metadata"]["uid"] = json!("another");
-        it.store.load(again);
-    });
-    let ran = teardown(&Stage::over(fake), "--confirm");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
-    assert!(ran.stdout.contains("made again"), "{}", ran.transcript());
-}
-
-/// The older objects first, or the operator would make the newer ones from them again.
-#[test]
-fn the_older_generation_goes_before_the_newer() {
-    let fake = FakeApi::new()
-        .serving(Generation::Skyhook)
-        .serving(Generation::NodeWright)
-        .with(NEW.operator())
-        .with(cr(OLD, "gpu", 200, tuning()))
-        .with(cr(NEW, "gpu", 200, tuning()))
-        .with(policy(OLD, "careful"))
-        .with(policy(NEW, "careful"));
-    goes(&fake, OLD, "gpu");
-    goes(&fake, NEW, "gpu");
-    let stage = Stage::over(fake);
-    let ran = teardown(&stage, "--confirm");
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
-    let [old, new] = Generation::ALL.map(|g| format!("DELETE /apis/{}", g.api_version()));
-    assert_eq!(
-        stage.writes(),
-        [
-            format!("{old}/skyhooks/gpu"),
-            format!("{new}/nodewrights/gpu"),
-            format!("{old}/deploymentpolicies/careful"),
-            format!("{new}/deploymentpolicies/careful"),
-        ]
-    );
 }

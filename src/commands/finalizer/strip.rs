@@ -13,7 +13,7 @@ use crate::commands::shared::selection;
 use crate::commands::shared::shell_words::shell_words;
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::node;
+use crate::plan::build::{applied, node};
 use crate::plan::{
     Change, Consequences, Edit, Kind, Metadata, Plan, Sign, Stage, Step, Target, Until,
 };
@@ -144,6 +144,7 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
     if !plan.is_empty() {
         residue::consequences(cluster, args, &nodes, &mut plan.consequences);
     }
+    applied::warn(cluster, &mut plan);
     Ok(plan)
 }
 

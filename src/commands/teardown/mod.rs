@@ -19,6 +19,7 @@ use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::{self, Ctx, Manner};
 use crate::error::{Error, Exit, Result};
+use crate::plan::build::applied;
 use crate::rules::Scope;
 use crate::view::{count, duration_text};
 
@@ -63,7 +64,8 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load_or_leftovers(&needs(), &Source::DECIDING).await?;
     let preflight = preflight::look(&cluster);
-    let plan = preflight.plan();
+    let mut plan = preflight.plan();
+    applied::warn(&cluster, &mut plan);
     let mut page = Page {
         preflight: &preflight,
         plan: &plan,

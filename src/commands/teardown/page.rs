@@ -135,6 +135,9 @@ impl Page<'_> {
             "- ",
             "Ctrl-C ends it: what is not deleted yet stays as it is; a deletion that was asked for cannot be taken back",
         );
+        for warning in &self.plan.consequences.warnings {
+            text.item("- ", text::warning("warning: ") + warning.as_str());
+        }
         for lost in &self.plan.consequences.cannot_be_undone {
             text.item("- ", format!("cannot be undone: {lost}"));
         }
