@@ -46,6 +46,7 @@ pub mod read;
 pub mod refusal;
 pub mod rollout;
 pub mod ruling;
+mod selections;
 pub mod taints;
 pub mod turn;
 
@@ -65,6 +66,7 @@ pub use placement::{AskedBy, Phase, Placement, Wanted};
 pub use pod::{DisruptionBudget, Pod};
 pub use read::{Absence, Read, Source, Unread};
 pub use ruling::{Ruling, Signs};
+use selections::Selections;
 
 /// Everything that was read, at one moment. Nothing in it changes.
 #[derive(Debug, Clone)]
@@ -102,6 +104,8 @@ pub struct Cluster {
     pub collected: bool,
     /// The one namespace of which the files hold pods: those of the others were left out.
     pub only_namespace: Option<String>,
+    /// Of `nodes`, which stay as they are.
+    selections: Selections,
 }
 
 impl Cluster {

@@ -166,6 +166,7 @@ impl Parts {
             from_files: self.from_files,
             collected: self.collected,
             only_namespace: self.only_namespace,
+            selections: Default::default(),
         }
     }
 }

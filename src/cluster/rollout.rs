@@ -25,11 +25,9 @@ impl Cluster {
             !self.named_only,
             "a question about all nodes, of which some were read"
         );
-        let selector = &skyhook.spec.node_selectors;
-        self.nodes
-            .items()
-            .iter()
-            .filter(|n| selector.matches(&n.labels))
+        let nodes = self.nodes.items();
+        let selected = self.selections.of(&skyhook.spec.node_selectors, nodes);
+        (0..selected.len()).map(move |at| &nodes[selected[at]])
     }
 
     /// The nodes that carry keys of the custom resource, selected or not.

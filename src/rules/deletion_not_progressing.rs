@@ -61,7 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             || explained(cluster, skyhook, &pending)
             || is_blocked(
                 cluster,
-                others.get_or_insert_with(|| what_others_find(cluster)),
+                others.get_or_insert_with(|| what_others_find(cluster, findings)),
                 skyhook,
             )
         {
@@ -135,12 +135,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 /// What the rules find that do not build on each other.
-fn what_others_find(cluster: &Cluster) -> Vec<Finding> {
+fn what_others_find(cluster: &Cluster, findings: &Findings) -> Vec<Finding> {
     let others = ALL
         .iter()
         .filter(|r| !["SKY113", "SKY216", "SKY222"].contains(&r.code));
     others
-        .flat_map(|rule| Findings::by(rule, cluster))
+        .flat_map(|rule| findings.by(rule, cluster).to_vec())
         .collect()
 }
 

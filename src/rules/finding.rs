@@ -1,6 +1,7 @@
 //! What a rule says when it fires.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
@@ -299,50 +300,59 @@ pub struct Findings {
     rule: &'static Rule,
     found: Vec<Finding>,
     depends_on: Vec<Source>,
-    troubles: Rc<OnceCell<Rc<NodeTroubles>>>,
+    run: Run,
 }
 
-impl Findings {
-    pub(super) fn of(rule: &'static Rule) -> Findings {
-        Findings {
+/// One run of rules over one cluster: what a rule finds, others build on, and it is looked for once.
+#[derive(Debug, Clone, Default)]
+pub struct Run(Rc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    found: RefCell<BTreeMap<&'static str, Found>>,
+    troubles: OnceCell<Rc<NodeTroubles>>,
+}
+
+/// What a rule found, and the sources on which the answer depends besides those that are needed.
+#[derive(Debug, Clone)]
+pub struct Found {
+    pub findings: Rc<Vec<Finding>>,
+    pub depends_on: Vec<Source>,
+}
+
+impl Run {
+    /// What one rule finds.
+    pub fn of(&self, rule: &'static Rule, cluster: &Cluster) -> Found {
+        if let Some(found) = self.0.found.borrow().get(rule.code) {
+            return found.clone();
+        }
+        let mut findings = Findings {
             rule,
             found: Vec::new(),
             depends_on: Vec::new(),
-            troubles: Rc::default(),
-        }
+            run: self.clone(),
+        };
+        (rule.detect)(cluster, &mut findings);
+        let found = Found {
+            findings: Rc::new(findings.found),
+            depends_on: findings.depends_on,
+        };
+        self.0.found.borrow_mut().insert(rule.code, found.clone());
+        found
     }
+}
 
-    /// The same for another rule over the same cluster: what was found out of troubles is not looked for twice.
-    pub(super) fn with_troubles(self, troubles: &Rc<OnceCell<Rc<NodeTroubles>>>) -> Findings {
-        Findings {
-            troubles: Rc::clone(troubles),
-            ..self
-        }
-    }
-
-    /// Those of another rule over the same cluster.
-    pub(super) fn beside(&self, rule: &'static Rule) -> Findings {
-        Findings::of(rule).with_troubles(&self.troubles)
-    }
-
+impl Findings {
     /// What keeps nodes from getting on, for a rule that looks at effects.
     pub fn troubles(&self, cluster: &Cluster) -> Rc<NodeTroubles> {
-        Rc::clone(
-            self.troubles
-                .get_or_init(|| Rc::new(NodeTroubles::of(cluster))),
-        )
+        let found = |rule| self.by(rule, cluster);
+        let troubles = &self.run.0.troubles;
+        Rc::clone(troubles.get_or_init(|| Rc::new(NodeTroubles::of(found))))
     }
 
-    /// What one rule finds, for another that builds on it.
-    pub(super) fn by(rule: &'static Rule, cluster: &Cluster) -> Vec<Finding> {
-        let mut findings = Findings::of(rule);
-        (rule.detect)(cluster, &mut findings);
-        findings.found
-    }
-
-    /// What was found, and the sources on which the answer depends besides those that are needed.
-    pub(super) fn into_inner(self) -> (Vec<Finding>, Vec<Source>) {
-        (self.found, self.depends_on)
+    /// What another rule finds, for one that builds on it.
+    pub(super) fn by(&self, rule: &'static Rule, cluster: &Cluster) -> Rc<Vec<Finding>> {
+        self.run.of(rule, cluster).findings
     }
 
     /// On this cluster the answer depends on a source that the rule can otherwise do without.

@@ -31,7 +31,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let generation = cluster.generation();
-    let mut refused: Option<Vec<Finding>> = None;
+    let refused = findings.by(&drain_blocked::RULE, cluster);
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.disabled()) {
         for node in cluster.selected(skyhook) {
             if !node.ignored(generation) || cluster.is_complete_on(skyhook, node) {
@@ -57,8 +57,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     format!("{done} of {all}"),
                 );
             // Else its drain is refused again as soon as it is not ignored any more.
-            let refused =
-                refused.get_or_insert_with(|| Findings::by(&drain_blocked::RULE, cluster));
             let here = |f: &&Finding| {
                 f.subject.node.as_ref() == Some(&node.name)
                     && f.subject.skyhook.as_deref() == Some(skyhook.name())

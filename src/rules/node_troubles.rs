@@ -1,9 +1,9 @@
 //! What keeps nodes from getting on, as the rules that look at causes find it: rules that look at effects build on it.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
-use super::{ALL, Finding, Findings, Severity};
-use crate::cluster::Cluster;
+use super::{ALL, Finding, Rule, Severity};
 
 /// The rules that find effects: a deletion without a cause, a failure without one, a later custom resource that waits,
 /// a batch that is held. They ask here, so that asking them would never end.
@@ -19,21 +19,20 @@ pub struct NodeTroubles {
 }
 
 impl NodeTroubles {
-    pub(super) fn of(cluster: &Cluster) -> NodeTroubles {
+    /// From what each rule finds.
+    pub(super) fn of(found: impl Fn(&'static Rule) -> Rc<Vec<Finding>>) -> NodeTroubles {
         let mut troubles = NodeTroubles::default();
         for rule in ALL.iter().filter(|r| !EFFECTS.contains(&r.code)) {
-            let mut findings = Findings::of(rule);
-            (rule.detect)(cluster, &mut findings);
             let holds = |f: &Finding| {
                 f.severity == Severity::Error || HOLDING_WARNINGS.contains(&f.rule.code)
             };
-            for finding in findings.into_inner().0.into_iter().filter(holds) {
+            for finding in found(rule).iter().filter(|f| holds(f)) {
                 if let Some(node) = &finding.subject.node {
                     troubles
                         .by_node
                         .entry(node.clone())
                         .or_default()
-                        .push(finding);
+                        .push(finding.clone());
                 }
             }
         }

@@ -68,7 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if quiet < QUIET {
             continue;
         }
-        let others = others.get_or_insert_with(|| what_others_find(cluster));
+        let others = others.get_or_insert_with(|| what_others_find(cluster, findings));
         let about = |f: &Finding| {
             f.stops_all()
                 || f.subject.skyhook.as_deref() == Some(skyhook.name())
@@ -149,10 +149,10 @@ fn last_sign(
 }
 
 /// What the rules find that do not build on each other.
-fn what_others_find(cluster: &Cluster) -> Vec<Finding> {
+fn what_others_find(cluster: &Cluster, findings: &Findings) -> Vec<Finding> {
     let builds_on_others = ["SKY113", "SKY222"];
     let others = ALL.iter().filter(|r| !builds_on_others.contains(&r.code));
     others
-        .flat_map(|rule| Findings::by(rule, cluster))
+        .flat_map(|rule| findings.by(rule, cluster).to_vec())
         .collect()
 }

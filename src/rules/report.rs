@@ -1,14 +1,14 @@
 //! All rules over a cluster, and the verdict.
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::causes::Causes;
 use super::confirm::Key;
-use super::{ALL, Finding, Findings, Rule, Severity, blockers};
+use super::finding::Run;
+use super::{ALL, Finding, Rule, Severity, blockers};
 use crate::cluster::{Cluster, Read, Source};
 
 /// What to look at. Empty lists look at everything.
@@ -100,14 +100,12 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     } else {
         &scope.rules
     };
-    let troubles = Rc::default();
-    let run = |rule: &'static Rule| {
-        let mut found = Findings::of(rule).with_troubles(&troubles);
-        (rule.detect)(cluster, &mut found);
-        let (found, depends_on) = found.into_inner();
-        (rule, found, depends_on)
+    let run = Run::default();
+    let looked = |rule: &'static Rule| {
+        let found = run.of(rule, cluster);
+        (rule, found.findings.to_vec(), found.depends_on)
     };
-    let mut found: Vec<_> = rules.iter().copied().map(run).collect();
+    let mut found: Vec<_> = rules.iter().copied().map(looked).collect();
     blockers::mark_deletions(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
     blockers::mark_taints(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
     let scope = scope.with_causes(cluster, found.iter().flat_map(|(_, found, _)| found));

@@ -116,9 +116,7 @@ impl Standstill {
             held: HashMap::new(),
         };
         for rule in rules {
-            let mut found = findings.beside(rule);
-            (rule.detect)(cluster, &mut found);
-            for finding in found.into_inner().0 {
+            for finding in findings.by(rule, cluster).iter() {
                 if let Some(skyhook) = &finding.subject.skyhook {
                     standstill.hold(skyhook, &finding.holds_up, finding.severity);
                 }

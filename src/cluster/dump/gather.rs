@@ -15,7 +15,7 @@ use super::summary::Summary;
 use crate::api::Generation;
 use crate::cluster::admission::CONFIGURATIONS;
 use crate::cluster::capture::{Index, index};
-use crate::cluster::nulls::drop_nulls;
+use crate::cluster::nulls;
 use crate::cluster::{Cluster, Parts, Pod, Read, Ruling, clock};
 
 /// Collects objects, each once, and remembers what was asked for.
@@ -341,12 +341,12 @@ impl<'a> Body<'a> {
             value
         };
         match self.form {
-            Form::Value(value) => decode(complete(value)),
+            Form::Value(value) => nulls::decode(complete(value)),
             Form::Text(text) => {
                 let whole = completed(text, lacks.as_ref());
                 serde_json::from_slice(&whole).or_else(|_| {
                     let value = serde_json::from_slice(text).map_err(|e| e.to_string())?;
-                    decode(complete(value))
+                    nulls::decode(complete(value))
                 })
             }
         }
@@ -384,14 +384,4 @@ fn take<T: DeserializeOwned>(read: &mut Read<Vec<T>>, item: Option<Item<'_>>) {
         }
         (Ok(_), _) => {}
     }
-}
-
-/// Decodes an object, taking `null` for an absent field where the plain way fails.
-fn decode<T: DeserializeOwned>(mut value: Value) -> Result<T, String> {
-    T::deserialize(&value)
-        .or_else(|_| {
-            drop_nulls(&mut value);
-            T::deserialize(&value)
-        })
-        .map_err(|e| e.to_string())
 }

@@ -4,6 +4,8 @@
 
 use std::io::{Read, Result};
 
+use memchr::{memchr_iter, memchr2, memrchr};
+
 /// What is read at once.
 const PIECE: usize = 1 << 18;
 
@@ -27,8 +29,8 @@ pub struct Place {
 impl Place {
     /// The place after this text.
     pub fn after(self, text: &[u8]) -> Place {
-        let lines = text.iter().filter(|b| **b == b'\n').count();
-        match text.iter().rposition(|b| *b == b'\n') {
+        let lines = memchr_iter(b'\n', text).count();
+        match memrchr(b'\n', text) {
             Some(at) => Place {
                 line: self.line + lines,
                 column: text.len() - at - 1,
@@ -158,8 +160,7 @@ impl Scan {
                     at += 1;
                 }
                 Within::Text => {
-                    let special = |b: &u8| matches!(b, b'"' | b'\\');
-                    let found = piece[at..].iter().position(special)?;
+                    let found = memchr2(b'"', b'\\', &piece[at..])?;
                     at += found + 1;
                     if piece[at - 1] == b'\\' {
                         self.within = Within::Escape;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::protobuf;
-use crate::cluster::nulls::drop_nulls;
+use crate::cluster::nulls;
 use crate::reason::first_line;
 
 /// From so many bytes on a page is decoded beside what else goes on.
@@ -183,16 +183,14 @@ pub(super) enum Told<'a, T> {
 
 /// Decodes one object as leniently; says what is wrong with it if that cannot be done.
 pub(super) fn item<T: DeserializeOwned>(raw: &RawValue, singular: &str) -> Result<T, String> {
-    if let Ok(item) = serde_json::from_str(raw.get()) {
+    let text = raw.get().as_bytes();
+    if let Ok(item) = serde_json::from_slice(text) {
         return Ok(item);
     }
-    let mut value: Value = serde_json::from_str(raw.get()).map_err(|e| e.to_string())?;
-    drop_nulls(&mut value);
+    let value: Value = serde_json::from_slice(text).map_err(|e| e.to_string())?;
     let name = value["metadata"]["name"].as_str().unwrap_or("?").to_owned();
-    serde_json::from_value(value).map_err(|e| {
-        let why = first_line(&e.to_string());
-        format!("{singular} {}: {why}", first_line(&name))
-    })
+    nulls::decode(value)
+        .map_err(|why| format!("{singular} {}: {}", first_line(&name), first_line(&why)))
 }
 
 #[cfg(test)]

@@ -128,21 +128,18 @@ fn next(
 }
 
 /// What was read last, and of what was not read this time, what was read before.
-fn merged(before: Cluster, read: Cluster) -> Cluster {
-    fn newer<T>(before: Read<T>, read: Read<T>) -> Read<T> {
-        match read {
-            Read::Ok(_) => read,
-            Read::Unreadable(_) | Read::NotAsked => before,
+fn merged(before: Cluster, mut read: Cluster) -> Cluster {
+    fn or<T>(read: &mut Read<T>, before: Read<T>) {
+        if !matches!(read, Read::Ok(_)) {
+            *read = before;
         }
     }
-    Cluster {
-        nodes: newer(before.nodes, read.nodes),
-        skyhooks: newer(before.skyhooks, read.skyhooks),
-        pods: newer(before.pods, read.pods),
-        jobs: newer(before.jobs, read.jobs),
-        operators: newer(before.operators, read.operators),
-        ..read
-    }
+    or(&mut read.nodes, before.nodes);
+    or(&mut read.skyhooks, before.skyhooks);
+    or(&mut read.pods, before.pods);
+    or(&mut read.jobs, before.jobs);
+    or(&mut read.operators, before.operators);
+    read
 }
 
 struct Following<'a> {

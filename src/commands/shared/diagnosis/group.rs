@@ -335,8 +335,9 @@ fn label_of(cluster: &Cluster, nodes: &[&str]) -> Option<String> {
     let first = cluster.node(nodes[0])?;
     let exactly = |key: &str, value: &str| {
         let has = |n: &Node| n.labels.get(key).is_some_and(|v| v == value);
-        cluster.nodes.items().iter().filter(|n| has(n)).count() == nodes.len()
-            && nodes.iter().all(|n| cluster.node(n).is_some_and(has))
+        let all = cluster.nodes.items().iter().filter(|n| has(n));
+        nodes.iter().all(|n| cluster.node(n).is_some_and(has))
+            && all.take(nodes.len() + 1).count() == nodes.len()
     };
     let mut labels = first.labels.iter();
     let found = labels.find(|(key, value)| !NodeKey::is_ours(key) && exactly(key, value));
