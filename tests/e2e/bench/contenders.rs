@@ -62,7 +62,7 @@ impl Setting<'_> {
         let get = ["get", "nodes", "-o", "json"];
         let kubectl =
             found("kubectl").map(|it| self.foreign("kubectl get nodes -o json", it, &get));
-        contenders.extend(kubectl);
+        contenders.extend(kubectl.map(once));
         Group::of("All nodes", contenders)
     }
 
@@ -86,7 +86,7 @@ impl Setting<'_> {
         contenders[0].name = "diagnose stuck --from FILE".to_owned();
         let jq = found("jq")
             .map(|jq| self.foreign("jq '.items | length'", jq, &[".items | length", &file]));
-        contenders.extend(jq);
+        contenders.extend(jq.map(once));
         contenders.push(self.bare("bare read of the file", &["read", &file], true));
         let mut group = Group::of("A capture of the same cluster", contenders);
         group.input_bytes = Some(self.capture_bytes);
@@ -175,6 +175,7 @@ impl Setting<'_> {
         Contender {
             name: name.to_owned(),
             floor: false,
+            once: false,
             invocation: Invocation {
                 program,
                 args: args.iter().map(|&arg| arg.to_owned()).collect(),
@@ -188,6 +189,12 @@ impl Setting<'_> {
             },
         }
     }
+}
+
+fn once(mut contender: Contender) -> Contender {
+    contender.once = true;
+    contender.name += " (once)";
+    contender
 }
 
 fn found(program: &str) -> Option<PathBuf> {
