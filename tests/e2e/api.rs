@@ -111,6 +111,12 @@ impl Api {
             .collect())
     }
 
+    /// What is no JSON, such as the server's metrics.
+    pub fn text(&self, path: &str) -> Result<String> {
+        let request = Request::get(path).body(Vec::new())?;
+        Ok(self.runtime.block_on(self.client.request_text(request))?)
+    }
+
     /// Waits until the server says it is ready.
     pub fn await_ready(&self, limit: Duration) -> Result<()> {
         let path = Request::get("/readyz").body(Vec::new())?;

@@ -60,6 +60,8 @@ impl ControlPlane {
                 ("initial-advertise-peer-urls", &peer),
                 ("initial-cluster", &format!("default={peer}")),
                 ("unsafe-no-fsync", "true"),
+                // Of the bench's large clusters every change is kept for minutes.
+                ("quota-backend-bytes", "8589934592"),
                 ("log-level", "warn"),
             ]),
             &BTreeMap::new(),

@@ -9,6 +9,7 @@
 )]
 
 mod api;
+mod bench;
 mod capture;
 mod cluster;
 mod control_plane;
@@ -34,6 +35,9 @@ use libtest_mimic::Arguments;
 use crate::tools::Tools;
 
 fn main() -> ExitCode {
+    if let Some(done) = bench::asked() {
+        return done;
+    }
     let arguments = Arguments::from_args();
     if !arguments.list {
         enter_network_namespace();

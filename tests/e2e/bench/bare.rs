@@ -1,0 +1,164 @@
+//! A client that does no more than a server makes everybody do: it asks, and throws away what comes.
+
+use std::{fs::File, io::Read};
+
+use anyhow::{Context, Result, bail, ensure};
+use futures::{StreamExt, TryStreamExt};
+use http::{Request, header};
+use http_body_util::BodyExt;
+use hyper_util::{
+    client::legacy::{Client as Http, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use kube::{
+    Client, Config,
+    client::{Body, ConfigExt},
+    config::AuthInfo,
+};
+use tower::ServiceBuilder;
+
+/// The mode of this program that is such a client.
+pub const MODE: &str = "bench-bare";
+pub const SERVER: &str = "KUBECTL_SKYHOOK_BENCH_SERVER";
+/// The file of the authority that the server is known by.
+pub const AUTHORITY: &str = "KUBECTL_SKYHOOK_BENCH_AUTHORITY";
+/// In one page of a list, as kubectl asks for.
+const PAGE: usize = 500;
+/// As many as a command of ours has in flight unless told otherwise.
+const IN_FLIGHT: usize = 32;
+/// A page's token is JSON in base64, and stands before the items in each encoding. So do its first bytes.
+const TOKEN_BEGINS: &[u8] = b"eyJ2Ijoi";
+const HEAD: usize = 4096;
+
+/// `list PATH ACCEPT`, `get PATH ACCEPT`, `patch NODE...` or `read FILE`.
+pub fn client(args: &[String]) -> Result<()> {
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    if let ["read", file] = words.as_slice() {
+        return read(file);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let client = connect()?;
+        match words.as_slice() {
+            ["list", path, accept] => list(&client, path, accept).await,
+            ["get", path, accept] => get(&client, path, accept).await.map(|_| ()),
+            ["patch", nodes @ ..] => patch(&client, nodes).await,
+            _ => bail!("no such thing to do: {words:?}"),
+        }
+    })
+}
+
+fn connect() -> Result<Client> {
+    let mut config = Config::new(std::env::var(SERVER)?.parse()?);
+    let authority = std::fs::read(std::env::var(AUTHORITY)?)?;
+    config.root_cert = Some(vec![pem::parse(authority)?.into_contents()]);
+    config.auth_info = AuthInfo {
+        token: Some("admin".to_owned().into()),
+        ..AuthInfo::default()
+    };
+    // With Nagle's algorithm, which kube leaves on, the first answer of a connection waits 40 ms for an acknowledgement
+    // that nobody is in a hurry to send.
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    let connector = config.rustls_https_connector_with_connector(connector)?;
+    // Nothing asks for gzip here: the server is near.
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .map_err(tower::BoxError::from)
+        .service(Http::builder(TokioExecutor::new()).build(connector));
+    Ok(Client::new(service, "default"))
+}
+
+async fn list(client: &Client, path: &str, accept: &str) -> Result<()> {
+    let mut token = None;
+    loop {
+        let after = token
+            .map(|token| format!("&continue={token}"))
+            .unwrap_or_default();
+        let head = get(client, &format!("{path}?limit={PAGE}{after}"), accept).await?;
+        token = next(&head);
+        if token.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// The token of the next page, from the first bytes of this one.
+fn next(head: &[u8]) -> Option<String> {
+    let at = head
+        .windows(TOKEN_BEGINS.len())
+        .position(|window| window == TOKEN_BEGINS)?;
+    let token = head[at..]
+        .iter()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte));
+    Some(token.map(|byte| char::from(*byte)).collect())
+}
+
+/// Reads an answer to its end, and keeps how it begins.
+async fn get(client: &Client, path: &str, accept: &str) -> Result<Vec<u8>> {
+    let request = Request::get(path)
+        .header(header::ACCEPT, accept)
+        .body(Body::empty())?;
+    let response = client.send(request).await?;
+    ensure!(
+        response.status().is_success(),
+        "{path}: {}",
+        response.status()
+    );
+    // A server that does not speak what was asked for answers in JSON, which would be measured in its stead.
+    let content = response.headers().get(header::CONTENT_TYPE);
+    let content = content.and_then(|value| value.to_str().ok());
+    let protobuf = content.is_some_and(|content| content.contains("protobuf"));
+    ensure!(
+        protobuf == accept.contains("protobuf"),
+        "{path}: asked for {accept}, answered {content:?}"
+    );
+    let mut head = Vec::with_capacity(HEAD);
+    let mut body = response.into_body();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame?.into_data() {
+            let room = HEAD.saturating_sub(head.len()).min(data.len());
+            head.extend_from_slice(&data[..room]);
+        }
+    }
+    Ok(head)
+}
+
+/// One annotation on each of these nodes, which changes with each run.
+async fn patch(client: &Client, nodes: &[&str]) -> Result<()> {
+    let now = jiff::Timestamp::now();
+    let body = format!(r#"{{"metadata":{{"annotations":{{"example.com/bench":"{now}"}}}}}}"#);
+    let one = |node: &str| {
+        Request::patch(format!("/api/v1/nodes/{node}"))
+            .header(header::CONTENT_TYPE, "application/merge-patch+json")
+            .body(Body::from(body.clone().into_bytes()))
+    };
+    futures::stream::iter(nodes)
+        .map(|node| async move {
+            let response = client.send(one(node)?).await?;
+            ensure!(
+                response.status().is_success(),
+                "{node}: {}",
+                response.status()
+            );
+            let mut body = response.into_body();
+            while let Some(frame) = body.frame().await {
+                frame?;
+            }
+            Ok(())
+        })
+        .buffer_unordered(IN_FLIGHT)
+        .try_collect()
+        .await
+}
+
+fn read(path: &str) -> Result<()> {
+    let mut file = File::open(path).with_context(|| format!("opening {path}"))?;
+    let mut buffer = vec![0; 1 << 20];
+    while file.read(&mut buffer)? > 0 {}
+    Ok(())
+}

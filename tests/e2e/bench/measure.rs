@@ -1,0 +1,84 @@
+//! What one run of a program costs.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::{
+    resource::{UsageWho, getrusage},
+    time::TimeValLike,
+};
+use serde::{Deserialize, Serialize};
+
+/// The mode of this program that runs another one.
+pub const MODE: &str = "bench-measure";
+
+/// A program with what it is told.
+#[derive(Clone, Debug)]
+pub struct Invocation {
+    pub program: PathBuf,
+    pub args: Vec<String>,
+    pub env: Vec<(&'static str, String)>,
+    /// The exit codes that say it did what it was asked for.
+    pub exits: &'static [i32],
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cost {
+    pub wall_seconds: f64,
+    /// Of user and system, of all its threads.
+    pub cpu_seconds: f64,
+    /// The most memory that was resident at once.
+    pub peak_bytes: u64,
+    pub exit: i32,
+}
+
+impl Invocation {
+    /// Runs it once. Between it and us stands a small process that runs nothing else: the kernel sums up what children
+    /// took, and a new process counts the memory of the one that started it as its own.
+    pub fn cost(&self) -> Result<Cost> {
+        let out = Command::new(std::env::current_exe()?)
+            .arg(MODE)
+            .arg(&self.program)
+            .args(&self.args)
+            .envs(self.env.iter().map(|(key, value)| (key, value)))
+            .output()?;
+        let said = String::from_utf8_lossy(&out.stderr);
+        let called = || format!("{} {}: {said}", self.program.display(), self.args.join(" "));
+        let cost: Cost = serde_json::from_slice(&out.stdout).with_context(called)?;
+        if !self.exits.contains(&cost.exit) {
+            bail!("{}: exit code {}", called(), cost.exit);
+        }
+        Ok(cost)
+    }
+}
+
+/// Runs a program, whose output nobody reads, and prints what it cost.
+pub fn this(args: &[String]) -> Result<()> {
+    let (program, args) = args.split_first().context("a program to measure")?;
+    let mut command = Command::new(program);
+    command
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    let begun = Instant::now();
+    let status = command
+        .status()
+        .with_context(|| format!("running {program}"))?;
+    let wall = begun.elapsed();
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let micros = (usage.user_time() + usage.system_time()).num_microseconds();
+    let cost = Cost {
+        wall_seconds: wall.as_secs_f64(),
+        cpu_seconds: micros as f64 / 1e6,
+        // Linux counts in KiB.
+        peak_bytes: u64::try_from(usage.max_rss())? * 1024,
+        exit: status.code().unwrap_or(-1),
+    };
+    serde_json::to_writer(std::io::stdout(), &cost)?;
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! What was measured, as `bench.json` holds it.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::{
+    load::Loaded,
+    measure::{Cost, Invocation},
+};
+use crate::api::Api;
+
+/// What is over in milliseconds is run so many times as often.
+const QUICK: usize = 4;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Results {
+    pub taken_at: String,
+    pub machine: String,
+    pub rounds: usize,
+    pub binary_bytes: u64,
+    pub clusters: Vec<Measured>,
+}
+
+/// One cluster.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Measured {
+    pub nodes: usize,
+    pub skyhooks: usize,
+    pub pods: usize,
+    pub node_bytes: usize,
+    /// Of one, five and fifteen minutes, with what the bench itself has caused.
+    pub load_before: String,
+    pub load_after: String,
+    pub groups: Vec<Done>,
+}
+
+/// What is run side by side.
+pub struct Group {
+    pub title: String,
+    pub contenders: Vec<Contender>,
+    /// What all of them read, where that is no server.
+    pub input_bytes: Option<u64>,
+    pub quick: bool,
+}
+
+pub struct Contender {
+    pub name: String,
+    /// One of the bare ones, the quickest of which the others are compared with.
+    pub floor: bool,
+    /// It takes so long that it runs in the round that is counted, and not again.
+    pub once: bool,
+    pub invocation: Invocation,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Done {
+    pub title: String,
+    pub input_bytes: Option<u64>,
+    pub rows: Vec<Row>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    pub name: String,
+    pub floor: bool,
+    pub wall_seconds: f64,
+    pub cpu_seconds: f64,
+    pub peak_bytes: f64,
+    /// As the server counts them: what all got that was read from it, as it was sent.
+    pub requests: u64,
+    pub received_bytes: u64,
+    /// Over the quickest of the bare ones.
+    pub wall_ratio: f64,
+    pub cpu_ratio: f64,
+    pub samples: Vec<Cost>,
+}
+
+impl Results {
+    pub fn begin(binary: &Path, rounds: usize) -> Result<Self> {
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
+        Ok(Self {
+            taken_at: now.to_string(),
+            machine: machine(),
+            rounds,
+            binary_bytes: std::fs::metadata(binary)?.len(),
+            clusters: Vec::new(),
+        })
+    }
+}
+
+impl Measured {
+    pub fn of(cluster: &Loaded) -> Self {
+        Self {
+            nodes: cluster.nodes,
+            skyhooks: cluster.skyhooks,
+            pods: cluster.pods,
+            node_bytes: cluster.node_bytes,
+            load_before: load_average(),
+            load_after: String::new(),
+            groups: Vec::new(),
+        }
+    }
+}
+
+impl Group {
+    pub fn of(title: &str, contenders: Vec<Contender>) -> Self {
+        Self {
+            title: title.to_owned(),
+            contenders,
+            input_bytes: None,
+            quick: false,
+        }
+    }
+
+    /// Each once that is only counted, then all in turn, again and again, so that what else the machine does meanwhile
+    /// meets all of them.
+    pub fn measure(&self, api: &Api, rounds: usize) -> Result<Done> {
+        let rounds = if self.quick { QUICK * rounds } else { rounds };
+        let idle = Served::between(api, || Ok(()))?;
+        let mut counts = Vec::new();
+        let mut samples: Vec<Vec<Cost>> = Vec::new();
+        for contender in &self.contenders {
+            let mut first = Vec::new();
+            let served = Served::between(api, || {
+                first.push(contender.invocation.cost()?);
+                Ok(())
+            })?;
+            counts.push(served.without(&idle));
+            // Others had nothing read into caches for them yet.
+            first.retain(|_| contender.once);
+            samples.push(first);
+        }
+        for _ in 0..rounds {
+            for (contender, samples) in self.contenders.iter().zip(&mut samples) {
+                if !contender.once {
+                    samples.push(contender.invocation.cost()?);
+                }
+            }
+        }
+        let rows = self.contenders.iter().zip(counts).zip(samples);
+        let mut rows: Vec<Row> = rows
+            .map(|((contender, served), samples)| Row::of(contender, &served, samples))
+            .collect();
+        let floors = rows.iter().filter(|row| row.floor);
+        let floor = floors
+            .min_by(|one, other| one.wall_seconds.total_cmp(&other.wall_seconds))
+            .context("every group has a bare one")?;
+        let (wall, cpu) = (floor.wall_seconds, floor.cpu_seconds);
+        for row in &mut rows {
+            row.wall_ratio = row.wall_seconds / wall;
+            row.cpu_ratio = row.cpu_seconds / cpu;
+            eprintln!("{}: {:.3} s", row.name, row.wall_seconds);
+        }
+        Ok(Done {
+            title: self.title.clone(),
+            input_bytes: self.input_bytes,
+            rows,
+        })
+    }
+}
+
+impl Row {
+    fn of(contender: &Contender, served: &Served, samples: Vec<Cost>) -> Self {
+        Self {
+            name: contender.name.clone(),
+            floor: contender.floor,
+            wall_seconds: median(samples.iter().map(|cost| cost.wall_seconds)),
+            cpu_seconds: median(samples.iter().map(|cost| cost.cpu_seconds)),
+            peak_bytes: median(samples.iter().map(|cost| cost.peak_bytes as f64)),
+            requests: served.requests,
+            received_bytes: served.bytes,
+            wall_ratio: 0.0,
+            cpu_ratio: 0.0,
+            samples,
+        }
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 {
+        values[middle]
+    } else {
+        f64::midpoint(values[middle - 1], values[middle])
+    }
+}
+
+/// What the server says it has served.
+struct Served {
+    requests: u64,
+    bytes: u64,
+}
+
+impl Served {
+    fn so_far(api: &Api) -> Result<Self> {
+        let text = api.text("/metrics")?;
+        let sum = |metric: &str| -> f64 {
+            let lines = text.lines().filter_map(|line| line.strip_prefix(metric));
+            // Servers renew the leases by which they are known, whoever else asks for something.
+            let lines = lines.filter(|line| !line.contains("resource=\"leases\""));
+            lines
+                .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+                .sum()
+        };
+        Ok(Self {
+            requests: sum("apiserver_request_total{") as u64,
+            bytes: sum("apiserver_response_sizes_sum{") as u64,
+        })
+    }
+
+    fn between(api: &Api, work: impl FnOnce() -> Result<()>) -> Result<Self> {
+        let before = Self::so_far(api)?;
+        work()?;
+        Ok(Self::so_far(api)?.without(&before))
+    }
+
+    fn without(&self, other: &Self) -> Self {
+        Self {
+            requests: self.requests.saturating_sub(other.requests),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+}
+
+pub fn load_average() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+}
+
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("unknown processor", |(_, model)| model);
+    format!("{cores} cores, {model}")
+}
