@@ -127,6 +127,9 @@ impl NodeState {
             one_package: package.is_some(),
             values,
         });
+        // There are thousands of nodes, and few have more than one annotation of this kind.
+        self.annotations.shrink_to_fit();
+        self.entries.shrink_to_fit();
     }
 
     /// The package that an annotation key is for, in the shape of one key per package.

@@ -1,13 +1,13 @@
 //! The main custom resource, `Skyhook` or `NodeWright`: one shape in both generations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::Timestamp;
-use serde::de::Error as _;
+use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{Condition, Generation, LabelSelector, Meta, Status};
+use super::{Condition, Generation, LabelSelector, Meta, Name, Status};
 
 /// A `Skyhook` or `NodeWright`. Unknown fields are ignored, unknown words are kept.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -18,16 +18,28 @@ pub struct Skyhook {
     pub metadata: Meta,
     pub spec: SkyhookSpec,
     pub status: SkyhookStatus,
-    /// As it was read, with all that this program does not know: what it is made again from.
+    /// As it was read, with all that this program does not know: what it is made again from. Of the status, which
+    /// speaks of every node, only what the operator cannot find out again.
     #[serde(skip)]
     pub whole: Value,
+    /// Its size as JSON, in bytes.
+    #[serde(skip)]
+    pub size: usize,
 }
 
 impl<'de> Deserialize<'de> for Skyhook {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Skyhook, D::Error> {
-        let whole = Value::deserialize(deserializer)?;
+        let mut whole = Value::deserialize(deserializer)?;
         let skyhook = Skyhook::deserialize(&whole).map_err(D::Error::custom)?;
-        Ok(Skyhook { whole, ..skyhook })
+        let size = serde_json::to_vec(&whole).map_or(0, |text| text.len());
+        if let Some(status) = whole.get_mut("status").and_then(Value::as_object_mut) {
+            status.retain(|field, _| field == "configUpdates");
+        }
+        Ok(Skyhook {
+            whole,
+            size,
+            ..skyhook
+        })
     }
 }
 
@@ -124,7 +136,7 @@ pub struct SkyhookStatus {
     pub observed_generation: i64,
     pub conditions: Vec<Condition>,
     /// The operator's mirror of the node annotations; the annotations are the truth.
-    pub node_state: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
+    pub node_state: Mirror,
     pub node_status: BTreeMap<String, Status>,
     /// Nodes of the batch at work, with the time they joined it.
     pub node_priority: BTreeMap<String, Option<Timestamp>>,
@@ -132,6 +144,46 @@ pub struct SkyhookStatus {
     pub config_updates: BTreeMap<String, Vec<String>>,
     pub compartment_statuses: BTreeMap<String, CompartmentStatus>,
     pub complete_nodes: String,
+}
+
+/// The operator's copy of the node states. Those of many nodes are alike, and are kept as one text.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(from = "BTreeMap<String, BTreeMap<String, Value>>")]
+pub struct Mirror(BTreeMap<String, Name>);
+
+impl Mirror {
+    /// On how many nodes something is recorded.
+    pub fn nodes(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What is recorded of one node, by `name|version`.
+    pub fn of(&self, node: &str) -> Option<BTreeMap<String, Value>> {
+        let text = self.0.get(node)?;
+        Some(serde_json::from_str(text).expect("it was written from such a map"))
+    }
+
+    /// Whether a package is recorded on any node.
+    pub fn has(&self, key: &str) -> bool {
+        let texts: HashSet<&str> = self.0.values().map(Name::as_str).collect();
+        texts.into_iter().any(|text| {
+            let packages: BTreeMap<String, IgnoredAny> =
+                serde_json::from_str(text).expect("it was written from such a map");
+            packages.contains_key(key)
+        })
+    }
+}
+
+impl From<BTreeMap<String, BTreeMap<String, Value>>> for Mirror {
+    fn from(nodes: BTreeMap<String, BTreeMap<String, Value>>) -> Mirror {
+        let mut known: HashMap<String, Name> = HashMap::new();
+        let texts = nodes.into_iter().map(|(node, packages)| {
+            let text = serde_json::to_string(&packages).expect("it was JSON");
+            let text = known.entry(text).or_insert_with_key(|t| t.as_str().into());
+            (node, text.clone())
+        });
+        Mirror(texts.collect())
+    }
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -148,7 +148,11 @@ impl Parts {
             policies,
             legacy_policies,
             nodes: self.nodes.map(|mut nodes| {
-                nodes.sort_by(|a, b| a.name.cmp(&b.name));
+                // Servers give them in order, and to sort takes room.
+                if !nodes.is_sorted_by(|a, b| a.name <= b.name) {
+                    nodes.sort_by(|a, b| a.name.cmp(&b.name));
+                }
+                nodes.shrink_to_fit();
                 nodes
             }),
             pods: self.pods,

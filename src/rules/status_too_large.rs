@@ -34,7 +34,7 @@ const LIMIT: usize = 1536 * 1024;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items() {
-        let size = serde_json::to_vec(&skyhook.whole).map_or(0, |text| text.len());
+        let size = skyhook.size;
         if size < LIMIT / 5 * 4 {
             continue;
         }
@@ -49,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if size < LIMIT {
             finding.severity(Severity::Warning);
         }
-        let nodes = skyhook.status.node_state.len();
+        let nodes = skyhook.status.node_state.nodes();
         finding
             .evidence(
                 skyhook.reference(),

@@ -337,7 +337,7 @@ mod tests {
         );
     }
 
-    /// Optimised it takes some ten milliseconds; here is what a debug build may take.
+    /// Optimised it takes some ten milliseconds; here is what a debug build may take on a machine that does much else.
     #[test]
     fn is_quick_with_a_large_cluster() {
         let names: Vec<String> = (0..15_000)
@@ -346,7 +346,7 @@ mod tests {
         let start = Instant::now();
         assert_eq!(NodeSet::of(names.iter().map(String::as_str)).len(), 15_000);
         let took = start.elapsed();
-        assert!(took < Duration::from_secs(2), "{took:?}");
+        assert!(took < Duration::from_secs(10), "{took:?}");
     }
 
     proptest! {

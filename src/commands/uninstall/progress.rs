@@ -66,8 +66,7 @@ impl Progress {
     fn mirrored(&self, skyhook: &Skyhook) -> bool {
         let package = &self.packages[self.current];
         let key = format!("{}|{}", package.name, package.version);
-        let mut nodes = skyhook.status.node_state.values();
-        self.mirror_too && nodes.any(|state| state.contains_key(&key))
+        self.mirror_too && skyhook.status.node_state.has(&key)
     }
 
     /// Why it will not come about, or nothing.

@@ -51,7 +51,7 @@ pub fn repaired(skyhook: &Skyhook, node: &Node, on: &OnNode) -> Result<Repaired,
     let copy = skyhook
         .status
         .node_state
-        .get(&node.name)
+        .of(&node.name)
         .ok_or(CannotRepair::NoCopy)?;
     let mut change = Metadata::default();
     let mut after = NodeState::default();
@@ -60,7 +60,7 @@ pub fn repaired(skyhook: &Skyhook, node: &Node, on: &OnNode) -> Result<Repaired,
         let text = match state.malformed().iter().find(|m| m.annotation == key) {
             None => text.to_owned(),
             Some(malformed) => {
-                let text = restored(copy, package).ok_or(CannotRepair::NoCopy)?;
+                let text = restored(&copy, package).ok_or(CannotRepair::NoCopy)?;
                 change = change.annotation(key, edit(malformed, &text));
                 text
             }

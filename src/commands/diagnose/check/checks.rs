@@ -275,9 +275,8 @@ fn sizes(cluster: &Cluster, findings: &[Finding]) -> Check {
     if let Some(check) = Check::by(about, title, findings, &["SKY506"]) {
         return check;
     }
-    let size = |s: &crate::api::Skyhook| serde_json::to_vec(&s.whole).map_or(0, |text| text.len());
     let all = cluster.skyhooks.items().iter();
-    let says = match all.map(|s| (size(s), s.name())).max() {
+    let says = match all.map(|s| (s.size, s.name())).max() {
         Some((size, name)) => format!("the largest is {name}, of {} KiB", size.div_ceil(1024)),
         None => "there are none".to_owned(),
     };
