@@ -25,6 +25,7 @@ const fn plant(
         failing: 6,
         attribute: None,
         exit_code: 1,
+        held: 0,
     }
 }
 
@@ -35,6 +36,10 @@ impl Plant {
             attribute: Some(attribute),
             ..self
         }
+    }
+
+    const fn holding(self, held: usize) -> Plant {
+        Plant { held, ..self }
     }
 
     const fn code(self, exit_code: i64) -> Plant {
@@ -49,6 +54,7 @@ const APPLY: Plant = plant("apply-erroring", "gpu-tune", "node-2", "SKY201");
 const IMAGE: Plant = plant("image-pull-back-off", "gpu-tune", "node-1", "SKY202");
 const DRAIN: Plant = plant("drain-blocked", "gpu-tune", "node-1", "SKY401");
 const UNINSTALL: Plant = plant("uninstall-erroring", "gpu-tune", "node-2", "SKY112");
+const STOPPED: Plant = plant("rollout-stopped", "gpu-tune", "node-1", "SKY201");
 const DELETED: Plant = plant("deleted-while-erroring", "gpu-tune", "node-2", "SKY101");
 
 const NEW_APPLY: Plant = plant("nodewright-apply-erroring", "aerr", "aerr-1", "SKY201");
@@ -80,6 +86,18 @@ const NEW_UNINSTALL: Plant = plant(
     "unerr-1",
     "SKY112",
 );
+const NEW_STOPPED: Plant = plant(
+    "nodewright-rollout-stopped-by-policy",
+    "policy",
+    "policy-1",
+    "SKY201",
+);
+const NEW_TAINT: Plant = plant(
+    "nodewright-runtime-required-taint-kept",
+    "rtreq",
+    "rtreq-1",
+    "SKY201",
+);
 const NEW_DELETED: Plant = plant(
     "nodewright-deleted-while-erroring",
     "delerr",
@@ -95,7 +113,11 @@ fn clusters() -> Vec<(Generation, Scheme, [Plant; 3])> {
         (
             Skyhook,
             Counted,
-            [APPLY.on(9, "osImage").code(127), IMAGE.on(5, ZONE), DRAIN],
+            [
+                APPLY.on(9, "osImage").code(127),
+                IMAGE.on(5, ZONE),
+                DRAIN.holding(20),
+            ],
         ),
         (
             Skyhook,
@@ -114,7 +136,11 @@ fn clusters() -> Vec<(Generation, Scheme, [Plant; 3])> {
         (
             Skyhook,
             Counted,
-            [IMAGE.on(6, "osImage"), UNINSTALL, APPLY.on(15, "pool")],
+            [
+                IMAGE.on(6, "osImage"),
+                STOPPED.holding(9),
+                APPLY.on(15, "pool"),
+            ],
         ),
         (
             NodeWright,
@@ -122,7 +148,7 @@ fn clusters() -> Vec<(Generation, Scheme, [Plant; 3])> {
             [
                 NEW_APPLY.on(10, INSTANCE).code(127),
                 NEW_IMAGE.on(6, ZONE),
-                NEW_BUDGET,
+                NEW_BUDGET.holding(15),
             ],
         ),
         (
@@ -137,7 +163,11 @@ fn clusters() -> Vec<(Generation, Scheme, [Plant; 3])> {
         (
             NodeWright,
             Addresses,
-            [NEW_DELETED, NEW_TIMEOUT.on(9, "rack"), NEW_IMAGE],
+            [
+                NEW_DELETED,
+                NEW_TIMEOUT.on(9, "rack"),
+                NEW_IMAGE.holding(12),
+            ],
         ),
         (
             NodeWright,
@@ -145,7 +175,7 @@ fn clusters() -> Vec<(Generation, Scheme, [Plant; 3])> {
             [
                 NEW_REBOOT.on(11, ZONE),
                 NEW_BUDGET.on(8, "pool"),
-                NEW_APPLY.code(126),
+                NEW_TAINT.code(126),
             ],
         ),
         (
@@ -153,7 +183,7 @@ fn clusters() -> Vec<(Generation, Scheme, [Plant; 3])> {
             Random,
             [
                 NEW_UNINSTALL,
-                NEW_UNMANAGED.on(5, INSTANCE),
+                NEW_UNMANAGED.on(5, INSTANCE).holding(20),
                 NEW_TIMEOUT.on(14, "osImage"),
             ],
         ),
@@ -163,7 +193,7 @@ fn clusters() -> Vec<(Generation, Scheme, [Plant; 3])> {
             [
                 NEW_DRAIN_TIMEOUT.on(6, "kernelVersion"),
                 NEW_DELETED,
-                NEW_INTERRUPT.on(8, ZONE),
+                NEW_STOPPED.on(8, ZONE).holding(16),
             ],
         ),
     ]
@@ -207,7 +237,8 @@ fn wrong(plants: &[Plant; 3], fleet: &Fleet) -> Vec<String> {
     for (at_all, cause) in causes.iter().enumerate().skip(3) {
         wrong.push(format!("cause {at_all} is {}", told(cause)));
     }
-    for ((plant, failing), skyhook) in plants.iter().zip(&fleet.failing).zip(&fleet.skyhooks) {
+    let planted = plants.iter().zip(&fleet.failing).zip(&fleet.held);
+    for (((plant, failing), held), skyhook) in planted.zip(&fleet.skyhooks) {
         let is_it = |cause: &&Value| {
             let first = at(&document, &cause["findings"])[0];
             cause["code"] == plant.code && first["subject"]["skyhook"] == skyhook.as_str()
@@ -224,12 +255,21 @@ fn wrong(plants: &[Plant; 3], fleet: &Fleet) -> Vec<String> {
                 plant.code
             ));
         }
-        let effects = nodes(&at(&document, &cause["explains"]), LATE);
-        if !planted.is_subset(&effects) {
-            wrong.push(format!(
-                "{} of {skyhook} explains {LATE} on {effects:?} alone",
-                plant.code
-            ));
+        let effects = at(&document, &cause["explains"]);
+        for late in LATE {
+            let effects = nodes(&effects, late);
+            let waits = failing.iter().chain(held);
+            let missed: Vec<&String> = waits.filter(|node| !effects.contains(*node)).collect();
+            if !missed.is_empty() {
+                wrong.push(format!(
+                    "{} of {skyhook} does not explain {late} on {missed:?}",
+                    plant.code
+                ));
+            }
+        }
+        let holds = |f: &&Value| f["subject"]["skyhook"] == skyhook.as_str();
+        if plant.held > 0 && !effects.iter().any(holds) {
+            wrong.push(format!("{} of {skyhook} holds no batch", plant.code));
         }
         let attribute = cause["contrasts"][0]["attribute"].as_str();
         if attribute != plant.attribute {

@@ -20,6 +20,8 @@ pub struct Plant {
     /// What only these nodes have.
     pub attribute: Option<&'static str>,
     pub exit_code: i64,
+    /// So many more nodes are not begun: the failing ones hold the batch.
+    pub held: usize,
 }
 
 /// How nodes are named.
@@ -60,13 +62,15 @@ impl Scheme {
 
 /// Nodes of each custom resource.
 const OF_EACH: usize = 40;
-/// The custom resource that comes after all the others, on all nodes.
-pub const LATE: &str = "late";
+/// The custom resources that come after all the others, on all nodes.
+pub const LATE: [&str; 2] = ["late", "later"];
 
 /// A cluster with what is planted, and the nodes on which each is.
 pub struct Fleet {
     pub list: Value,
     pub failing: Vec<Vec<String>>,
+    /// The nodes that wait for these.
+    pub held: Vec<Vec<String>>,
     /// What the custom resource of each is called.
     pub skyhooks: Vec<String>,
 }
@@ -77,7 +81,8 @@ pub fn fleet(of: Generation, scheme: Scheme, plants: &[Plant], seed: u64) -> Fle
         of,
         items: BTreeMap::new(),
     };
-    let (mut failing, mut skyhooks, mut waiting, mut all) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let (mut failing, mut held, mut skyhooks) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut waiting, mut all) = (Vec::new(), 0);
     for (at, plant) in plants.iter().enumerate() {
         let names = (0..OF_EACH).map(|n| scheme.name(at * OF_EACH + n, &mut dice));
         let mut names: Vec<String> = names.collect();
@@ -85,23 +90,29 @@ pub fn fleet(of: Generation, scheme: Scheme, plants: &[Plant], seed: u64) -> Fle
         for n in (1..names.len()).rev() {
             names.swap(n, dice.roll(n + 1));
         }
-        let well = names.split_off(plant.failing);
+        let mut well = names.split_off(plant.failing);
+        let waits = well.split_off(well.len() - plant.held);
         let skyhook = match plant.skyhook {
             "gpu-tune" => format!("tune-{at}"),
             name => name.to_owned(),
         };
-        made.plant(plant, at, &skyhook, &names, &well, &mut dice);
-        waiting.extend(names.iter().cloned());
+        let nodes = [names.as_slice(), &well, &waits];
+        made.plant(plant, at, &skyhook, nodes, &mut dice);
+        waiting.extend(names.iter().chain(&waits).cloned());
         all += OF_EACH;
         names.sort();
         failing.push(names);
+        held.push(waits);
         skyhooks.push(skyhook);
     }
-    made.late(&waiting, all);
+    for (at, late) in LATE.into_iter().enumerate() {
+        made.late(late, 900 + at, &waiting, all);
+    }
     let items: Vec<Value> = made.items.into_values().collect();
     Fleet {
         list: json!({"apiVersion": "v1", "kind": "List", "items": items}),
         failing,
+        held,
         skyhooks,
     }
 }
@@ -123,8 +134,7 @@ impl Made {
         plant: &Plant,
         at: usize,
         skyhook: &str,
-        failing: &[String],
-        well: &[String],
+        [failing, well, held]: [&[String]; 3],
         dice: &mut Dice,
     ) {
         let of = self.of;
@@ -138,6 +148,7 @@ impl Made {
         for object in objects.iter().filter(|o| o["kind"] != of.kind()) {
             let used = [
                 "Deployment",
+                "DeploymentPolicy",
                 "PodDisruptionBudget",
                 "ConfigMap",
                 "DaemonSet",
@@ -151,8 +162,10 @@ impl Made {
             for mut object in copies(&template, plant, k, node) {
                 if object["kind"] == "Node" {
                     self.dress(&mut object, skyhook, plant.attribute, true, dice);
-                    let key = |what: &str| self.of.key(&format!("{what}_{LATE}"));
-                    object["metadata"]["annotations"][key("status")] = "waiting".into();
+                    for late in LATE {
+                        let key = self.of.key(&format!("status_{late}"));
+                        object["metadata"]["annotations"][key] = "waiting".into();
+                    }
                 }
                 self.add(object);
             }
@@ -161,11 +174,15 @@ impl Made {
             .iter()
             .filter(is_node)
             .find(|o| name(o) == plant.node);
-        for node in well {
+        for node in well.iter().chain(held) {
             let mut object = bare.expect("the node").clone();
             object["metadata"]["name"] = node.as_str().into();
             object["metadata"]["uid"] = format!("uid-{node}").into();
-            object["metadata"]["annotations"] = self.complete(&custom);
+            object["metadata"]["annotations"] = if held.contains(node) {
+                self.waiting(&custom)
+            } else {
+                self.complete(&custom)
+            };
             if let Some(labels) = object["metadata"]["labels"].as_object_mut() {
                 labels.retain(|key, _| !key.contains(of.group()));
             }
@@ -179,31 +196,54 @@ impl Made {
         for other in nodes.iter().filter(|n| *n != plant.node) {
             spread(&mut custom["status"], other, &[]);
         }
-        let (done, matched) = (well.len(), well.len() + failing.len());
+        let (done, matched) = (well.len(), well.len() + failing.len() + held.len());
         if let Some(statuses) = custom["status"]["nodeStatus"].as_object_mut() {
             statuses.extend(well.iter().map(|node| (node.clone(), json!("complete"))));
+            statuses.extend(held.iter().map(|node| (node.clone(), json!("waiting"))));
         }
         custom["status"]["completeNodes"] = format!("{done}/{matched}").into();
-        let compartment = &mut custom["status"]["compartmentStatuses"]["__default__"];
+        let compartments = custom["status"]["compartmentStatuses"].as_object_mut();
+        let compartment = compartments.and_then(|all| all.values_mut().next());
+        let compartment = compartment.expect("a compartment");
         compartment["matched"] = json!(matched);
-        compartment["ceiling"] = json!(matched);
+        compartment["ceiling"] = json!(if held.is_empty() {
+            matched
+        } else {
+            failing.len()
+        });
         compartment["completed"] = json!(done);
         compartment["batchState"]["completedNodes"] = json!(done);
+        if !held.is_empty() {
+            let begun = custom["metadata"]["creationTimestamp"].clone();
+            let chosen = failing.iter().map(|node| (node.clone(), begun.clone()));
+            custom["status"]["nodePriority"] = Value::Object(chosen.collect());
+            let count = failing.len();
+            if custom["spec"]["deploymentPolicy"].is_null() {
+                custom["spec"]["interruptionBudget"] = json!({"count": count});
+            }
+            custom["status"]["nodesInProgress"] = json!(count);
+        }
         self.add(custom);
+    }
+
+    /// What a node says on which nothing is begun.
+    fn waiting(&self, custom: &Value) -> Value {
+        let names = [name(custom)].into_iter().chain(LATE.map(str::to_owned));
+        let statuses = names.map(|of| (self.of.key(&format!("status_{of}")), json!("waiting")));
+        Value::Object(statuses.collect())
     }
 
     /// What a node says on which all is done.
     fn complete(&self, custom: &Value) -> Value {
         let skyhook = name(custom);
         let key = |what: &str, of: &str| self.of.key(&format!("{what}_{of}"));
-        let late = entry(
-            "tail",
-            &json!({"version": "1.0.0", "image": "example.com/tail"}),
-        );
-        let mut annotations = json!({
-            key("status", LATE): "complete",
-            key("nodeState", LATE): Value::Object(late).to_string(),
-        });
+        let mut annotations = json!({});
+        for late in LATE {
+            let spec = json!({"version": "1.0.0", "image": "example.com/tail"});
+            annotations[key("status", late)] = "complete".into();
+            annotations[key("nodeState", late)] =
+                Value::Object(entry("tail", &spec)).to_string().into();
+        }
         if custom["metadata"]["deletionTimestamp"].is_string() {
             return annotations;
         }
@@ -248,17 +288,17 @@ impl Made {
     }
 
     /// A custom resource on all nodes, which waits where an earlier one is not done.
-    fn late(&mut self, waiting: &[String], all: usize) {
+    fn late(&mut self, name: &str, priority: usize, waiting: &[String], all: usize) {
         let statuses: Map<String, Value> = waiting
             .iter()
             .map(|node| (node.clone(), json!("waiting")))
             .collect();
         self.add(json!({
             "apiVersion": self.of.api_version(), "kind": self.of.kind(),
-            "metadata": {"name": LATE, "uid": LATE, "generation": 1, "creationTimestamp": "2026-11-20T10:00:00Z",
+            "metadata": {"name": name, "uid": name, "generation": 1, "creationTimestamp": "2026-11-20T10:00:00Z",
                 "finalizers": [self.of.finalizer()]},
             "spec": {
-                "priority": 900,
+                "priority": priority,
                 "nodeSelectors": {"matchLabels": {"everything": "yes"}},
                 "packages": {"tail": {"version": "1.0.0", "image": "example.com/tail"}},
             },
