@@ -227,11 +227,15 @@ fn the_end_of_a_long_log_is_kept_and_its_secrets_are_not() {
     for n in 0..400 {
         log += &format!("2026-11-20T11:55:00Z {n} {}\n", "x".repeat(5_000));
     }
-    log += "2026-11-20T11:56:00Z password=hunter2-hunter2\n2026-11-20T11:56:01Z fatal: no space left\n";
+    log += "2026-11-20T11:56:00Z password=hunter2-hunter2\n2026-11-20T11:56:01Z with ghp_0123456789abcdefABCD: \
+            no space left\n";
     fake.change(|it| it.logs.write_previous(&pod(1, 1), "driver-apply", &log));
-    let report = same(&Scene::of(&fake), "a long log");
+    let scene = Scene::of(&fake);
+    let report = same(&scene, "a long log");
+    let kept: String = scene.files().into_values().collect();
+    assert!(!kept.contains("ghp_") && !kept.contains("hunter2"));
     let lines = lines(&report);
     let last = lines.as_array().expect("lines").iter().rev().take(2);
     let last: Vec<&str> = last.filter_map(Value::as_str).collect();
-    assert_eq!(last, ["fatal: no space left", "password=<masked>"]);
+    assert_eq!(last, ["with <masked>: no space left", "password=<masked>"]);
 }
