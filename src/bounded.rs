@@ -16,6 +16,8 @@ const GIB: u64 = 1 << 30;
 
 /// The most bytes of one capture, or of one file of an archive.
 pub const MOST_CAPTURE: u64 = 8 * GIB;
+/// The most bytes that are read of one log in a capture.
+pub const MOST_LOG: u64 = 16 * MIB;
 /// The most bytes of a plan: it holds every object of a large cluster twice.
 pub const MOST_PLAN: u64 = GIB;
 /// The most bytes of a kubeconfig.

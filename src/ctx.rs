@@ -22,6 +22,7 @@ pub use carry_out::Manner;
 pub use closing::Document as OutcomeDocument;
 pub use edges::{interrupt, variable};
 pub use follow::{Blocked, Goal, Look, Standing, Waiting};
+pub use installation::Preflight;
 pub use limits::within;
 pub use origin::{Here, Place};
 pub use preview::Document as PlanDocument;

@@ -28,6 +28,7 @@ pub mod history;
 pub mod hold;
 pub mod installation;
 pub mod intent;
+pub mod kept_logs;
 pub mod leftover;
 pub mod live;
 mod managed;
@@ -58,6 +59,7 @@ pub use clock::Clock;
 pub use config_map::ConfigMap;
 pub use event::Event;
 pub use execution::{Execution, Executions, Job};
+pub use kept_logs::KeptLogs;
 pub use node::{Node, OnNode};
 pub use only::Only;
 pub use operator::Deployment;
@@ -102,6 +104,8 @@ pub struct Cluster {
     pub from_files: bool,
     /// From files that say what was asked for: what they hold none of was not there.
     pub collected: bool,
+    /// The logs that these files hold.
+    pub kept_logs: Option<KeptLogs>,
     /// The one namespace of which the files hold pods: those of the others were left out.
     pub only_namespace: Option<String>,
     /// Of `nodes`, which stay as they are.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::admission::Admission;
 use super::pod::DisruptionBudget;
-use super::{Cluster, ConfigMap, Deployment, Event, Job, Node, Pod, Read, Ruling, Signs};
+use super::{Cluster, ConfigMap, Deployment, Event, Job, KeptLogs, Node, Pod, Read, Ruling, Signs};
 use crate::api::{DeploymentPolicy, Generation, Skyhook, Version};
 
 /// The pieces of a [`Cluster`], as an edge collects them.
@@ -15,6 +15,7 @@ pub struct Parts {
     pub from_files: bool,
     /// See [`Cluster::collected`].
     pub collected: bool,
+    pub kept_logs: Option<KeptLogs>,
     /// See [`Cluster::only_namespace`].
     pub only_namespace: Option<String>,
     /// The APIs that are served, or of which files hold traces.
@@ -169,6 +170,7 @@ impl Parts {
             named_only: self.named_only,
             from_files: self.from_files,
             collected: self.collected,
+            kept_logs: self.kept_logs,
             only_namespace: self.only_namespace,
             selections: Default::default(),
         }

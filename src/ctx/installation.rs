@@ -1,9 +1,12 @@
 //! What a look at the installation itself reads.
 
 use super::Ctx;
+pub use crate::apply::Preflight;
+use crate::apply::{Options, preflight};
 use crate::cluster::Cluster;
 use crate::cluster::installation::Installation;
 use crate::cluster::live::installation;
+use crate::plan::Plan;
 
 impl Ctx {
     /// The server, the definitions and the leases; nothing of it where files are read.
@@ -12,5 +15,17 @@ impl Ctx {
             Some(client) => installation::read(&client, cluster).await,
             None => Installation::default(),
         }
+    }
+
+    /// What of a plan that nobody carries out the user may not do; nothing where files are read. The questions are
+    /// access reviews, which are posted and change nothing.
+    pub async fn may_change(&self, plan: &Plan) -> Option<Preflight> {
+        let client = self.client()?;
+        let timeout = self.global.connection.timeout();
+        let options = Options {
+            timeout: timeout.unwrap_or(Options::default().timeout),
+            ..Options::default()
+        };
+        Some(preflight(&client, plan, &options).await)
     }
 }

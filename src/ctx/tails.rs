@@ -6,6 +6,7 @@ use futures::StreamExt;
 use tokio::time::{Instant, timeout_at};
 
 use super::Ctx;
+use crate::cluster::Cluster;
 use crate::cluster::attempts::Piece;
 use crate::cluster::live::tail::tail;
 
@@ -27,10 +28,24 @@ pub enum Tail {
     Late,
 }
 
+impl From<Result<Option<(usize, Vec<String>)>, String>> for Tail {
+    fn from(read: Result<Option<(usize, Vec<String>)>, String>) -> Tail {
+        match read {
+            Ok(Some((at, lines))) => Tail::Lines(at, lines),
+            Ok(None) => Tail::Nothing,
+            Err(why) => Tail::Unread(why),
+        }
+    }
+}
+
 impl Ctx {
     /// The last lines of logs, read side by side, each the first of several that holds any. After a second those that
-    /// are not here are given up. None where files are read.
-    pub async fn tails(&self, wanted: &[Vec<Piece>], lines: usize) -> Vec<Tail> {
+    /// are not here are given up. Of a capture those that it holds; none where other files are read.
+    pub async fn tails(&self, cluster: &Cluster, wanted: &[Vec<Piece>], lines: usize) -> Vec<Tail> {
+        if let Some(kept) = &cluster.kept_logs {
+            let tails = wanted.iter().map(|pieces| kept.tail(pieces, lines));
+            return tails.map(Tail::from).collect();
+        }
         let Some(client) = self.client() else {
             return Vec::new();
         };
@@ -39,9 +54,7 @@ impl Ctx {
             let client = client.clone();
             async move {
                 match timeout_at(until, tail(&client, pieces, lines)).await {
-                    Ok(Ok(Some((at, lines)))) => Tail::Lines(at, lines),
-                    Ok(Ok(None)) => Tail::Nothing,
-                    Ok(Err(error)) => Tail::Unread(error.to_string()),
+                    Ok(read) => Tail::from(read.map_err(|error| error.to_string())),
                     Err(_) => Tail::Late,
                 }
             }

@@ -6,6 +6,9 @@ use regex::Regex;
 
 use super::{MASKED, pattern};
 
+/// Tokens that are known by how they begin.
+pub(super) const TOKENS: &str = r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}|nvapi-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|AIza[\w-]{30,})";
+
 /// The lines of a log with all taken out that looks like a credential: what [`super::text`] knows, values behind the
 /// names of secrets, keys and tokens of known forms, and private keys over several lines.
 pub fn lines<S: AsRef<str>>(lines: impl IntoIterator<Item = S>) -> Vec<String> {
@@ -46,16 +49,15 @@ pub fn line(line: &str) -> String {
             r#"(?i)(--?[\w-]*(?:token|passw(?:or)?d|secret|api-?key|access-?key|credential)[\w-]*\s+)[^\s-][^\s]*"#,
         )
     });
-    static KNOWN: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(
-            r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}|nvapi-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|AIza[\w-]{30,})",
-        )
-    });
+    static KNOWN: LazyLock<Regex> = LazyLock::new(|| pattern(TOKENS));
+    // A capture has them in the place of secrets: of it the same is shown as of the cluster.
+    static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| pattern("<masked:[0-9a-f]{12}>"));
     let masked = format!("${{1}}{MASKED}");
     let text = super::text(line);
     let text = NAMED.replace_all(&text, masked.as_str());
     let text = FLAG.replace_all(&text, masked.as_str());
-    KNOWN.replace_all(&text, MASKED).into_owned()
+    let text = KNOWN.replace_all(&text, MASKED);
+    PLACEHOLDER.replace_all(&text, MASKED).into_owned()
 }
 
 /// How many lines at the beginning are of a key: as long as keys are wrapped, and of nothing but base64.

@@ -93,7 +93,7 @@ pub fn names_a_secret(name: &str) -> bool {
 /// Without any of these there is nothing to look for.
 static HINT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(?i:token|passw|pwd|secret|key|credential|bearer|basic|authorization|://)|eyJ|PRIVATE KEY",
+        r"(?i:token|passw|pwd|secret|key|credential|bearer|basic|authorization|://)|eyJ|PRIVATE KEY|gh[pousr]_|github_pat_|glpat-|xox|AKIA|ASIA|nvapi-|hf_|sk-|AIza",
     )
 });
 
@@ -116,6 +116,9 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 static IN_LOGS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         r#"(?i)[\w.-]*(?:token|passwd|password|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credential|authorization)[\w.-]*["']?\s*:\s*["']?(?P<s>[^\s"'\\,;&]+)"#,
+        // Its beginning was cut off: what stands before its end may be of it.
+        r"(?s)\A.*-----END [A-Z ]*PRIVATE KEY-----",
+        super::log::TOKENS,
     ]
     .map(pattern)
     .into()
@@ -198,5 +201,24 @@ mod tests {
         for name in ["name", "imagePullSecret", "secretName", "key", "tokens"] {
             assert!(!names_a_secret(name), "{name}");
         }
+    }
+
+    #[test]
+    fn tokens_and_ends_of_keys_go_from_logs() {
+        let masks = Placeholders::default();
+        let log = |text: &str| starred(&masks.log(text, &BTreeSet::new()));
+        assert_eq!(log("with ghp_0123456789abcdefABCD now"), "with * now");
+        assert_eq!(log("AKIA0123456789ABCDEF"), "*");
+        assert_eq!(
+            log(
+                "2026-11-20T10:00:00Z MIIEpAIBAAKC\n2026-11-20T10:00:01Z -----END RSA PRIVATE KEY-----\nnext"
+            ),
+            "*\nnext"
+        );
+        // In objects they may be names.
+        assert_eq!(
+            masks.text("node sk-rack-0001-of-the-cluster"),
+            "node sk-rack-0001-of-the-cluster"
+        );
     }
 }

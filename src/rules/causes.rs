@@ -105,6 +105,11 @@ fn by_kind(findings: &[Finding], places: impl Iterator<Item = usize>) -> Vec<Cau
         });
         causes[cause].findings.push(at);
     }
+    // The worst stands for all of them.
+    for cause in &mut causes {
+        let severity = |at: &usize| std::cmp::Reverse(findings[*at].severity);
+        cause.findings.sort_by_key(severity);
+    }
     causes
 }
 
@@ -114,11 +119,11 @@ fn kind(at: usize, finding: &Finding) -> impl Eq + std::hash::Hash + use<'_> {
     let alone = subject.node.is_none().then_some(at);
     (
         finding.rule.code,
-        finding.severity,
+        finding.severity_of_trouble(),
         &subject.kind,
         &subject.skyhook,
         &subject.package,
-        &finding.message,
+        finding.trouble(),
         alone,
     )
 }
@@ -174,7 +179,9 @@ impl<'f> Places<'f> {
         for awaited in &finding.waits_for {
             explained_by.extend(self.nearest(findings, at, awaited));
         }
-        if explained_by.is_empty() && !finding.waits_for.is_empty() && !finding.stops_all() {
+        // A package that fails would fail as well if the operator got on.
+        let waits = !finding.waits_for.is_empty() && finding.subject.package.is_none();
+        if explained_by.is_empty() && waits && !finding.stops_all() {
             explained_by.extend(self.stopping_all.iter().copied());
         }
         explained_by.remove(&at);

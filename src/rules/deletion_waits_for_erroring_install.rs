@@ -60,16 +60,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if entry.state != State::Erroring || entry.stage.is_uninstall() {
                 continue;
             }
+            let message = format!(
+                "deletion of {} waits for package {}, whose installation fails at stage {}",
+                skyhook.reference(),
+                pending.name,
+                entry.stage
+            );
             let finding = findings.report(
                 Subject::node(node, Some(skyhook.name())).package(pending.name),
-                format!(
-                    "deletion of {} waits for package {}, whose installation fails at stage {}",
-                    skyhook.reference(),
-                    pending.name,
-                    entry.stage
-                ),
+                message.as_str(),
             );
             finding
+                // Whether there will be one more attempt makes no other trouble of it.
+                .alike(message)
                 .waits_for_node(skyhook.name(), node)
                 .since(skyhook.metadata.deletion_timestamp)
                 .failing_since(failing_since(cluster, skyhook, pending.node))

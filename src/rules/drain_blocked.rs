@@ -87,6 +87,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::node(&drain.node.name, Some(name)).package(drain.package),
             message(&drain, &noted, &held, &leaving, certainty),
         );
+        if held.is_empty() {
+            finding.alike(consequence(
+                &alike(&noted, &leaving),
+                &drain,
+                &held,
+                certainty,
+            ));
+        }
         if certainty != Certainty::Blocked {
             finding.severity(Severity::Warning).blocks_only(HERE);
         } else if !cluster.operator_before(0, 20) {
@@ -257,7 +265,6 @@ fn message(
     leaving: &[&Pod],
     certainty: Certainty,
 ) -> String {
-    let package = drain.package;
     let what = match held.keys().next() {
         Some(path) if held.len() == 1 => {
             format!("PodDisruptionBudget {path} allows no eviction")
@@ -274,6 +281,22 @@ fn message(
         }
         None => refused(noted),
     };
+    consequence(&what, drain, held, certainty)
+}
+
+/// What refuses, without the names of pods, which are of one node alone.
+fn alike(noted: &[Refusal], leaving: &[&Pod]) -> String {
+    if !leaving.is_empty() {
+        return "pods were evicted and do not terminate".to_owned();
+    }
+    let mut pods = noted.iter().filter(|r| !r.name.is_empty());
+    pods.next()
+        .map_or_else(|| refused(noted), |first| refusal("a pod", &first.reason))
+}
+
+/// What follows from it for the drain.
+fn consequence(what: &str, drain: &Drain<'_>, held: &Held<'_>, certainty: Certainty) -> String {
+    let package = drain.package;
     match certainty {
         Certainty::Blocked => {
             format!("{what}, so the node cannot be drained for the interrupt of package {package}")
@@ -299,14 +322,17 @@ fn refused(noted: &[Refusal]) -> String {
     let Some(first) = noted.iter().find(|r| !r.name.is_empty()) else {
         return "the operator says that its drain is blocked".to_owned();
     };
-    let pod = first.pod();
-    let what = match first.reason.as_str() {
-        "UnmanagedPod" => format!("pod {pod} has no controller that would recreate it"),
-        "EmptyDirData" => format!("pod {pod} keeps data in an emptyDir volume"),
-        reason => format!("pod {pod} is not evicted ({reason})"),
-    };
+    let what = refusal(&format!("pod {}", first.pod()), &first.reason);
     match noted.len() {
         1 => what,
         n => format!("{what}, one of {n} pods that are not evicted"),
+    }
+}
+
+fn refusal(pod: &str, reason: &str) -> String {
+    match reason {
+        "UnmanagedPod" => format!("{pod} has no controller that would recreate it"),
+        "EmptyDirData" => format!("{pod} keeps data in an emptyDir volume"),
+        reason => format!("{pod} is not evicted ({reason})"),
     }
 }

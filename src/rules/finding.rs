@@ -104,6 +104,8 @@ pub struct Finding {
     pub subject: Subject,
     /// Never names the subject's own node, so that the same trouble on many nodes folds.
     pub message: String,
+    /// See [`Finding::alike`].
+    alike: Option<String>,
     pub since: Option<Timestamp>,
     pub evidence: Vec<Evidence>,
     /// From the least to the most destructive.
@@ -132,6 +134,23 @@ impl Finding {
     /// Whether it ends the operator's pass, which concerns every custom resource, whichever it is about.
     pub fn stops_all(&self) -> bool {
         self.blocks.contains(&Blocks::Reconcile)
+    }
+
+    /// What it says of several nodes at once, where the message names what one of them has alone: a pod, a number of
+    /// attempts.
+    pub fn alike(&mut self, message: impl Into<String>) -> &mut Self {
+        self.alike = Some(message.into());
+        self
+    }
+
+    /// What is wrong, whichever node it is on: findings of one rule that say the same here are one trouble.
+    pub fn trouble(&self) -> &str {
+        self.alike.as_deref().unwrap_or(&self.message)
+    }
+
+    /// How bad it has to be to be the same trouble; any, where the message does not tell a harmless one from a bad one.
+    pub fn severity_of_trouble(&self) -> Option<Severity> {
+        self.alike.is_none().then_some(self.severity)
     }
 
     /// It stays until somebody acts, though it is no error by itself.
@@ -369,6 +388,7 @@ impl Findings {
             severity: self.rule.severity,
             subject,
             message: message.into(),
+            alike: None,
             since: None,
             evidence: Vec::new(),
             remedies: Vec::new(),

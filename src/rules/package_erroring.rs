@@ -52,6 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
                     message(cluster, entry, execution, retries),
                 );
+                finding.alike(alike(entry));
                 if retries && !fails_on(cluster, execution) {
                     finding.severity(Severity::Warning);
                 }
@@ -115,13 +116,18 @@ fn fails(skyhook: &Skyhook, entry: &Entry) -> bool {
         && !restarted_by_its_own_reboot(skyhook, entry)
 }
 
+/// Whatever the number of attempts, and whether there will be one more.
+fn alike(entry: &Entry) -> String {
+    format!("package {} fails at stage {}", entry.name, entry.stage)
+}
+
 fn message(
     cluster: &Cluster,
     entry: &Entry,
     execution: Option<&Execution<'_>>,
     retries: bool,
 ) -> String {
-    let what = format!("package {} fails at stage {}", entry.name, entry.stage);
+    let what = alike(entry);
     let Some((execution, job)) = execution.and_then(|e| e.job.map(|job| (e, job))) else {
         return if retries {
             format!("{what}; the operator does not give it up yet")

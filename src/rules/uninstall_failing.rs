@@ -54,13 +54,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 } else {
                     ""
                 };
+                let message = format!(
+                    "uninstall of package {} fails at stage {}{consequence}",
+                    entry.name, entry.stage
+                );
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
-                    format!(
-                        "uninstall of package {} fails at stage {}{consequence}",
-                        entry.name, entry.stage
-                    ),
+                    message.as_str(),
                 );
+                // Whether there will be one more attempt makes no other trouble of it.
+                finding.alike(message);
                 let execution = newest_execution(&executions, skyhook.name(), &node.name, entry);
                 if operator_retries(cluster, execution, on) {
                     finding.severity(Severity::Warning);

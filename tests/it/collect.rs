@@ -2,6 +2,7 @@
 
 mod faults;
 mod file;
+mod logs;
 mod secrets;
 mod trees;
 

@@ -190,6 +190,60 @@ fn what_may_not_be_read_is_not_called_good() {
     }
 }
 
+/// What the user may change is asked, and what is missing is named with its role.
+#[test]
+fn what_may_not_be_changed_is_a_warning_with_the_role_that_is_missing() {
+    let line = |fake: &FakeApi| {
+        let ran = check(fake, "-o json");
+        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        let json = ran.json();
+        let mut checks = json["checks"].as_array().expect("checks").iter();
+        let title = "permission to change what commands change";
+        let found = checks.find(|c| c["title"] == title).expect("the line");
+        format!(
+            "{}: {} | {}",
+            found["outcome"], found["says"], found["hint"]
+        )
+    };
+    let looks_only = sound();
+    let resources = [
+        NEW.0.plural(),
+        "deploymentpolicies",
+        "nodes",
+        "pods",
+        "jobs",
+        "configmaps",
+    ];
+    for resource in resources {
+        for verb in ["PATCH", "DELETE", "CREATE"] {
+            looks_only.on(&format!("{verb} {resource}")).reply(403);
+        }
+    }
+    let no_pods = sound();
+    no_pods.on("DELETE pods").reply(403);
+    let no_policies = sound();
+    no_policies.on("CREATE deploymentpolicies").reply(403);
+    let shown = [looks_only, no_pods, no_policies].map(|fake| line(&fake));
+    insta::assert_snapshot!(shown.join("\n"));
+    // Of the server nothing else is asked than before.
+    let fake = sound();
+    assert_eq!(check(&fake, "").code, Some(0));
+    let posted = |r: &crate::support::fake_api::Logged| r.method == "POST";
+    let posts: Vec<String> = fake
+        .requests()
+        .into_iter()
+        .filter(posted)
+        .map(|r| r.path)
+        .collect();
+    assert!(
+        posts
+            .iter()
+            .all(|path| path.ends_with("/selfsubjectaccessreviews")),
+        "{posts:?}"
+    );
+    assert!((10..40).contains(&posts.len()), "{}", posts.len());
+}
+
 #[test]
 fn it_waits_until_all_is_well_or_the_time_is_over() {
     let fake = sound();

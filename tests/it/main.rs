@@ -49,6 +49,7 @@ mod status;
 mod strip;
 mod supply_chain;
 mod teardown;
+mod truth;
 mod undelete;
 mod uninstall;
 mod verdict;

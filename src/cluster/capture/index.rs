@@ -9,6 +9,9 @@ pub const API_VERSION: &str = "kubectl-skyhook/v1";
 pub const KIND: &str = "Capture";
 /// Its file.
 pub const FILE: &str = "index.json";
+/// The folder of the logs, below which each has one of its namespace and one of its pod; and how a log's file ends.
+pub const LOGS: &str = "logs";
+pub const LOG: &str = ".log";
 
 /// What a capture says of itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -91,7 +94,7 @@ pub struct Log {
     pub outcome: Outcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Where it is.
+    /// Where it is; nowhere if it was read and there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }

@@ -1,18 +1,24 @@
 //! A capture of `collect`: its index says what was asked for, and what became of it.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::api::Generation;
 use crate::cluster::admission::WebhookConfiguration;
 use crate::cluster::capture::Index;
-use crate::cluster::{Clock, Cluster, Parts, Pod, Read};
+use crate::cluster::{Clock, Cluster, KeptLogs, Parts, Pod, Read};
 
 /// The cluster as it would have been read from the server at that moment.
-pub fn finish(mut parts: Parts, index: &Index, files: &BTreeSet<String>) -> Cluster {
+pub fn finish(
+    mut parts: Parts,
+    index: &Index,
+    files: &BTreeSet<String>,
+    logs: HashMap<String, Vec<String>>,
+) -> Cluster {
     let lost = |file: &&String| !files.contains(*file);
     let lost: Vec<String> = index.files.iter().filter(lost).cloned().collect();
     parts.take_over(&index.sources, &lost);
     parts.collected = true;
+    parts.kept_logs = Some(KeptLogs::new(index.logs.clone(), logs));
     parts.clock = Clock::Capture;
     parts.taken_at = index.taken_at;
     parts.served = Generation::ALL

@@ -1,22 +1,19 @@
 //! Documents to the pieces of a cluster. Pure.
 
-use std::borrow::Cow;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use jiff::Timestamp;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::body::Body;
 use super::collected;
 use super::kinds::resource_of;
 use super::layout::Namespaces;
-use super::summary::Summary;
 use crate::api::Generation;
 use crate::cluster::admission::CONFIGURATIONS;
 use crate::cluster::capture::{Index, index};
-use crate::cluster::nulls;
-use crate::cluster::{Cluster, Parts, Pod, Read, Ruling, clock};
+use crate::cluster::{Cluster, Parts, Pod, Read, Ruling, clock, kept_logs};
 
 /// Collects objects, each once, and remembers what was asked for.
 #[derive(Debug, Default)]
@@ -30,6 +27,8 @@ pub struct Gatherer {
     /// What a capture of `collect` says of itself, and the files that were there.
     index: Option<Index>,
     files: BTreeSet<String>,
+    /// The last lines of its logs.
+    logs: HashMap<String, Vec<String>>,
     /// Of which namespaces a tree holds something.
     pub namespaces: Namespaces,
 }
@@ -100,6 +99,11 @@ impl Gatherer {
         self.files.insert(stem.to_owned());
     }
 
+    /// Takes a log, by its path in the capture.
+    pub fn log(&mut self, file: String, text: &[u8]) {
+        self.logs.insert(file, kept_logs::last_lines(text));
+    }
+
     /// Takes note of a list of this kind; of a `List` where it is empty.
     pub fn list(&mut self, stem: &str, api_version: &str, of: &str, empty: bool) {
         self.file(stem);
@@ -159,7 +163,12 @@ impl Gatherer {
         self.parts.from_files = true;
         self.parts.asked_for = asked_for;
         if let Some(index) = self.index {
-            return Some(collected::finish(self.parts, &index, &self.files));
+            return Some(collected::finish(
+                self.parts,
+                &index,
+                &self.files,
+                self.logs,
+            ));
         }
         let newest = self.newest.unwrap_or_default();
         let (taken_at, clock) = clock::of_files(newest, self.captured, self.written);
@@ -293,75 +302,6 @@ struct Item<'a> {
     path: &'a str,
     kind: &'a str,
     body: Body<'a>,
-}
-
-/// An object before it is known what it is decoded to.
-pub struct Body<'a> {
-    pub summary: Summary,
-    /// Kind and version, where it leaves them out.
-    lacks: Option<(String, String)>,
-    form: Form<'a>,
-}
-
-enum Form<'a> {
-    Value(Value),
-    Text(&'a [u8]),
-}
-
-impl<'a> Body<'a> {
-    fn of(value: Value) -> Body<'a> {
-        Body {
-            summary: Summary::deserialize(&value).unwrap_or_default(),
-            lacks: None,
-            form: Form::Value(value),
-        }
-    }
-
-    /// An object from JSON.
-    ///
-    /// # Errors
-    ///
-    /// It is no JSON.
-    pub fn read(text: &'a [u8]) -> serde_json::Result<Body<'a>> {
-        Ok(Body {
-            summary: serde_json::from_slice(text)?,
-            lacks: None,
-            form: Form::Text(text),
-        })
-    }
-
-    /// As it is, or without its nulls where it does not decode as it is.
-    fn decode<T: DeserializeOwned>(self) -> Result<T, String> {
-        let lacks = self.lacks;
-        let complete = |mut value: Value| {
-            if let (Some((kind, version)), Value::Object(object)) = (&lacks, &mut value) {
-                object.insert("kind".to_owned(), kind.as_str().into());
-                object.insert("apiVersion".to_owned(), version.as_str().into());
-            }
-            value
-        };
-        match self.form {
-            Form::Value(value) => nulls::decode(complete(value)),
-            Form::Text(text) => {
-                let whole = completed(text, lacks.as_ref());
-                serde_json::from_slice(&whole).or_else(|_| {
-                    let value = serde_json::from_slice(text).map_err(|e| e.to_string())?;
-                    nulls::decode(complete(value))
-                })
-            }
-        }
-    }
-}
-
-/// The text of an object with what it lacks in front; it may then name that twice, and not decode.
-fn completed<'a>(text: &'a [u8], lacks: Option<&(String, String)>) -> Cow<'a, [u8]> {
-    let (Some((kind, version)), Some(rest)) = (lacks, text.strip_prefix(b"{")) else {
-        return text.into();
-    };
-    let [kind, version] = [kind, version].map(|word| Value::from(word.as_str()));
-    let mut whole = format!("{{\"kind\":{kind},\"apiVersion\":{version},").into_bytes();
-    whole.extend_from_slice(rest);
-    whole.into()
 }
 
 fn group(api_version: &str) -> &str {

@@ -5,7 +5,8 @@ use std::io::Read;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::gather::{Body, Gatherer};
+use super::body::Body;
+use super::gather::Gatherer;
 use super::pieces::{Pieces, Place};
 use super::summary::Summary;
 use super::{DumpError, unreadable};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::kinds::resource_of;
 use crate::api::Generation;
+use crate::cluster::capture::index::{LOG, LOGS};
 use crate::cluster::{Deployment, Parts, Read};
 
 /// Namespaces that every cluster has, and that nobody chooses one by one.
@@ -30,6 +31,16 @@ const OF_OTHERS: [&str; 6] = [
     "network_logs",
     "audit_logs",
 ];
+
+/// The log of a capture that a file of a tree is, as its index names it.
+pub fn log_of_capture(path: &Path) -> Option<String> {
+    let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
+    let [.., logs, namespace, pod, file] = parts.as_slice() else {
+        return None;
+    };
+    let of_capture = *logs == LOGS && file.ends_with(LOG);
+    of_capture.then(|| format!("{LOGS}/{namespace}/{pod}/{file}"))
+}
 
 /// Of which namespaces a tree holds something.
 #[derive(Debug, Default)]

@@ -1,6 +1,7 @@
 //! (edge) A cluster from files: what `collect`, `kubectl get -o json|yaml`, `oc adm must-gather` or `kubectl cluster-info
 //! dump` wrote, alone, in a directory tree or in a `.tar.gz` of one.
 
+mod body;
 mod collected;
 mod documents;
 mod gather;
@@ -18,7 +19,7 @@ use thiserror::Error;
 
 use super::{Cluster, clock};
 use crate::api::Generation;
-use crate::bounded::{self, MOST_CAPTURE, Unpacked};
+use crate::bounded::{self, MOST_CAPTURE, MOST_LOG, Unpacked};
 use crate::reason::plain_reason;
 use gather::Gatherer;
 
@@ -90,14 +91,28 @@ fn read_path(path: &Path, gatherer: &mut Gatherer) -> Result<(), DumpError> {
     }
     let mut files = files_below(path).map_err(io)?;
     let below = |file: &PathBuf| file.strip_prefix(path).unwrap_or(file).to_owned();
-    files.retain(|file| gatherer.namespaces.admits(&below(file)));
-    if files.iter().all(|file| is_clock(file)) {
+    let is_log = |file: &PathBuf| layout::log_of_capture(file).is_some();
+    files.retain(|file| is_log(file) || gatherer.namespaces.admits(&below(file)));
+    if files.iter().all(|file| is_clock(file) || is_log(file)) {
         return Err(DumpError::NoFiles { path: label });
     }
-    files.iter().try_for_each(|file| read_path(file, gatherer))
+    files.iter().try_for_each(|file| {
+        let Some(log) = layout::log_of_capture(file) else {
+            return read_path(file, gatherer);
+        };
+        let text = bounded::open(file).and_then(read_log);
+        let unreadable = |source| unreadable(&file.display().to_string(), source);
+        gatherer.log(log, &text.map_err(unreadable)?);
+        Ok(())
+    })
 }
 
-/// The object files of a tree, sorted; symbolic links are not followed.
+/// Whether a file of a tree is one that is read.
+fn is_read(path: &Path) -> bool {
+    holds_objects(path) || is_clock(path) || layout::log_of_capture(path).is_some()
+}
+
+/// The files of a tree that are read, sorted; symbolic links are not followed.
 fn files_below(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut open = vec![directory.to_owned()];
@@ -107,7 +122,7 @@ fn files_below(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
             let kind = entry.file_type()?;
             if kind.is_dir() {
                 open.push(entry.path());
-            } else if kind.is_file() && (holds_objects(&entry.path()) || is_clock(&entry.path())) {
+            } else if kind.is_file() && is_read(&entry.path()) {
                 files.push(entry.path());
             }
         }
@@ -188,6 +203,8 @@ fn read_unpacked(
         }
         if is_clock(&path) {
             gatherer.captured(clock_in(entry).map_err(io)?);
+        } else if let Some(log) = layout::log_of_capture(&path) {
+            gatherer.log(log, &read_log(entry).map_err(io)?);
         } else if holds_objects(&path) && gatherer.namespaces.admits(&path) {
             any = true;
             let written = entry
@@ -212,6 +229,13 @@ fn read_unpacked(
 
 fn is_tar(bytes: &[u8]) -> bool {
     bytes.get(257..262) == Some(b"ustar")
+}
+
+/// As much of a log as `collect` keeps of one, and more.
+fn read_log(stream: impl std::io::Read) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    stream.take(MOST_LOG).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 fn clock_in(stream: impl std::io::Read) -> std::io::Result<Option<Timestamp>> {

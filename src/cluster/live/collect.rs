@@ -11,6 +11,7 @@ use super::sources::Reader;
 use super::{LoadError, logs, read};
 use crate::api::Generation;
 use crate::bounded;
+use crate::cluster::attempts::Piece as LogPiece;
 use crate::cluster::capture::index::{API_VERSION, KIND, Source as Noted, Versions};
 use crate::cluster::capture::pieces::Piece;
 use crate::cluster::capture::{Index, Keep, Limits, Tape};
@@ -28,6 +29,8 @@ pub struct Wish {
     pub patience: Duration,
     /// The last lines of each log.
     pub lines: u64,
+    /// The logs that a report on the cluster asks for.
+    pub asked: fn(&Cluster) -> Vec<LogPiece>,
     pub api: Option<Generation>,
     /// Where the user says the operator runs.
     pub namespace: Option<String>,
@@ -75,7 +78,14 @@ pub async fn collect(
             |_| Read::Ok(1),
         ),
     ));
-    let (logs, noted) = logs::read(&reader(), recorder, &cluster, wish.lines).await;
+    let (logs, noted) = logs::read(
+        &reader(),
+        recorder,
+        &cluster,
+        wish.lines,
+        (wish.asked)(&cluster),
+    )
+    .await;
     sources.extend(noted);
     let version: Option<Value> = version
         .ok()

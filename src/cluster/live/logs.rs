@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use bytes::{Buf, BytesMut};
 use futures::StreamExt;
 
 use super::list::List;
@@ -9,8 +10,9 @@ use super::log::{Log, LogError, Request};
 use super::record::Recorder;
 use super::request::Failure;
 use super::sources::Reader;
+use crate::cluster::attempts::Piece;
 use crate::cluster::capture::Outcome;
-use crate::cluster::capture::index::{Log as Noted, Source};
+use crate::cluster::capture::index::{LOG, LOGS, Log as Noted, Source};
 use crate::cluster::operator::MANAGER_LABEL;
 use crate::cluster::pod::ContainerStatus;
 use crate::cluster::read::Read;
@@ -22,20 +24,33 @@ const MOST_PODS: usize = 200;
 const AT_ONCE: usize = 8;
 /// Bytes of one log that are kept.
 const MOST_BYTES: usize = 1 << 20;
+/// Bytes of one log that are read.
+const MOST_READ: usize = 64 << 20;
 /// How many times the lines of others the operator's log may have.
 const OPERATORS: u64 = 10;
 /// The length to which names are cut in paths.
 const NAME: usize = 60;
 
-/// Reads them; gives what became of each, and of the whole.
+/// Reads them, and before all others what a report asks for; gives what became of each, and of the whole.
 pub(super) async fn read(
     reader: &Reader<'_>,
     recorder: Recorder<'_>,
     cluster: &Cluster,
     lines: u64,
+    asked: Vec<Piece>,
 ) -> (Vec<Noted>, Vec<Source>) {
     let operators = operators(reader, recorder, cluster).await;
     let mut wanted: Vec<Request> = Vec::new();
+    for piece in asked {
+        let request = Request {
+            timestamps: true,
+            tail: Some(lines),
+            ..piece.request()
+        };
+        if !wanted.contains(&request) {
+            wanted.push(request);
+        }
+    }
     for pod in operators.iter().flatten() {
         wanted.extend(of_operator(pod, lines * OPERATORS));
     }
@@ -43,12 +58,13 @@ pub(super) async fn read(
     pods.sort_by_key(|pod| (pod.trouble().is_none(), pod.path()));
     let beyond = pods.len().saturating_sub(MOST_PODS);
     for pod in pods.into_iter().take(MOST_PODS) {
-        wanted.extend(of_package(pod, lines));
+        let of_package = of_package(pod, lines).into_iter();
+        let more: Vec<Request> = of_package.filter(|r| !wanted.contains(r)).collect();
+        wanted.extend(more);
     }
     let mut logs: Vec<Noted> = futures::stream::iter(wanted.into_iter().enumerate())
         .map(|(number, request)| one(reader.client, recorder, number, request))
         .buffered(AT_ONCE)
-        .filter_map(|noted| async { noted })
         .collect()
         .await;
     logs.sort_by(|a, b| a.file.cmp(&b.file));
@@ -146,13 +162,13 @@ fn of_package(pod: &Pod, lines: u64) -> Vec<Request> {
     requests
 }
 
-/// Reads one log and keeps it; nothing where there is none.
+/// Reads one log and keeps it; without a file where there is none.
 async fn one(
     client: &kube::Client,
     recorder: Recorder<'_>,
     number: usize,
     request: Request,
-) -> Option<Noted> {
+) -> Noted {
     let log = tokio::time::timeout_at(recorder.deadline, text(client, &request)).await;
     let mut noted = Noted {
         outcome: Outcome::Read,
@@ -171,30 +187,36 @@ async fn one(
                 .keep_log(&file, &recorder.tape.masks.log(&text))
             {
                 noted.file = Some(file);
-                return Some(noted);
+                return noted;
             }
             (Outcome::LeftOut, "there was no room for it".to_owned())
         }
-        Ok(Err(error)) if error.nothing_there() => return None,
+        Ok(Err(error)) if error.nothing_there() => return noted,
         Ok(Err(error)) if error.code == Some(403) => (Outcome::Refused, error.why),
         Ok(Err(error)) => (Outcome::Failed, error.why),
         Err(_) => (Outcome::Failed, recorder.too_late()),
     };
     noted.outcome = outcome;
     noted.message = Some(recorder.tape.masks.words(&message));
-    Some(noted)
+    noted
 }
 
-/// What is kept of a log: its last lines, and of these the first bytes.
+/// What is kept of a log: its last lines, and of these the last bytes.
 async fn text(client: &kube::Client, request: &Request) -> Result<String, LogError> {
     let mut log = Log::open(client, request).await?;
-    let mut bytes = Vec::new();
-    while bytes.len() < MOST_BYTES
+    let (mut bytes, mut read) = (BytesMut::new(), 0);
+    while read < MOST_READ
         && let Some(chunk) = log.chunk().await?
     {
+        read += chunk.len();
         bytes.extend_from_slice(&chunk);
+        let beyond = bytes.len().saturating_sub(MOST_BYTES);
+        if beyond > 0 {
+            // A line of which the beginning is gone has lost its time with it.
+            let rest = bytes[beyond..].iter().position(|b| *b == b'\n');
+            bytes.advance(rest.map_or(beyond, |at| beyond + at + 1));
+        }
     }
-    bytes.truncate(MOST_BYTES);
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -202,7 +224,7 @@ fn file(number: usize, log: &Noted) -> String {
     let cut = |name: &str| name.chars().take(NAME).collect::<String>();
     let previous = if log.previous { ".previous" } else { "" };
     format!(
-        "logs/{}/{}/{number:03}-{}{previous}.log",
+        "{LOGS}/{}/{}/{number:03}-{}{previous}{LOG}",
         cut(&log.namespace),
         cut(&log.pod),
         cut(&log.container)

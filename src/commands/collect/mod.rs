@@ -11,8 +11,10 @@ use crate::cluster::Source;
 use crate::cluster::capture::{Limits, archive};
 use crate::cluster::live::{Collected, Wish};
 use crate::commands::shared::command::command;
+use crate::commands::shared::diagnosis::Diagnosis;
 use crate::ctx::{Ctx, now};
 use crate::error::{Error, Exit, Result};
+use crate::rules::{self, Scope};
 use crate::view::OutputFormat;
 
 /// As good as for ever.
@@ -90,6 +92,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             some => some,
         },
         lines: args.tail,
+        asked: |cluster| {
+            let report = rules::diagnose(cluster, &Scope::default());
+            Diagnosis::new(cluster, report).logs().concat()
+        },
         api: None,
         namespace: None,
         tool: format!("v{}", env!("CARGO_PKG_VERSION")),

@@ -1,3 +1,4 @@
+mod changes;
 mod checks;
 mod outcome;
 mod page;
@@ -5,10 +6,12 @@ mod versions;
 
 use std::time::Duration;
 
+use self::changes::{changes, every_change};
 use self::checks::checks;
 use self::page::Page;
 use crate::args::duration::duration;
 use crate::cluster::{Cluster, Source};
+use crate::commands;
 use crate::commands::shared::command::command;
 use crate::ctx::{Ctx, interrupt};
 use crate::error::{Exit, Result};
@@ -17,8 +20,11 @@ use crate::rules::{Blocks, Rule, Scope};
 /// Check the installation of the operator itself
 ///
 /// Goes from the outside to the inside: the API server, the definitions of the kinds, the operator and who leads, what
-/// you may read, the admission webhooks and their certificates, versions that do not go together, settings and sizes
+/// you may read and change, the admission webhooks and their certificates, versions that do not go together, settings and sizes
 /// that stop the operator. Each line that is not good has a hint. What could not be looked at is said.
+///
+/// What you may change it asks the server in access reviews, which change nothing; that something may not be changed is a
+/// warning.
 ///
 /// Exits with 2 if something is wrong, and else with 1 if the cluster withheld something. Warnings do not count.
 #[derive(Debug, Clone, clap::Args)]
@@ -101,5 +107,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 async fn look(ctx: &mut Ctx) -> Result<Page> {
     let cluster: Cluster = ctx.load(&needs()).await?;
     let installation = ctx.installation(&cluster).await;
-    Ok(Page::new(&cluster, checks(&cluster, &installation)))
+    let answers = ctx.may_change(&every_change(&cluster)).await;
+    let changes = changes(&cluster, &commands::all(), answers.as_ref());
+    Ok(Page::new(
+        &cluster,
+        checks(&cluster, &installation, changes),
+    ))
 }

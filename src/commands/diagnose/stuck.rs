@@ -15,7 +15,8 @@ use crate::rules::{self, Report, Scope, Severity};
 /// mildest first. What could not be read is said, and then the verdict is not "healthy".
 ///
 /// Of a package that fails or hangs it shows how its container ended, and its last lines, without what looks like a
-/// secret. Logs that are not there within a second are left out; files hold none.
+/// secret. Logs that are not there within a second are left out. Of files only a capture of `collect` holds
+/// them.
 ///
 /// Exits with 2 if there is a finding at or above --fail-on, and else with 1 if the cluster withheld something that
 /// a rule needs.
@@ -79,7 +80,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let exit = args.fail_on.exit(&report, &cluster);
     let mut diagnosis = Diagnosis::new(&cluster, report).narrowed(scope.is_narrow());
     if !args.no_logs {
-        let tails = ctx.tails(&diagnosis.logs(), LINES).await;
+        let tails = ctx.tails(&cluster, &diagnosis.logs(), LINES).await;
         diagnosis = diagnosis.heard(tails);
     }
     ctx.show(&diagnosis.unfolded(args.all))?;

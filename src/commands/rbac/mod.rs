@@ -1,16 +1,15 @@
 //! `rbac`: what one has to be allowed.
 
-mod rights;
 mod role;
 
 use std::collections::BTreeSet;
 
 use clap::builder::PossibleValuesParser;
 
-pub use self::rights::{rights, rights_to_look};
+pub use self::role::Role;
 use self::role::Roles;
-pub use self::role::{Right, Role};
 use crate::commands::shared::command::{CommandInfo, command};
+pub use crate::commands::shared::rights::{Right, rights, rights_to_look};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 

@@ -4,39 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use crate::commands::shared::rights::Right;
 use crate::view::format::yaml;
 use crate::view::text::Text;
 use crate::view::{View, harmless};
-
-/// One thing that one may do.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Right {
-    pub group: String,
-    /// With the subresource, if it is one: `pods/log`.
-    pub resource: String,
-    pub verb: String,
-    /// The one object that it is for; any where there is none.
-    pub name: Option<&'static str>,
-}
-
-impl Right {
-    pub fn new(verb: &str, group: &str, resource: &str) -> Right {
-        Right {
-            group: group.to_owned(),
-            resource: resource.to_owned(),
-            verb: verb.to_owned(),
-            name: None,
-        }
-    }
-
-    /// For this object alone.
-    pub fn named(self, name: &'static str) -> Right {
-        Right {
-            name: Some(name),
-            ..self
-        }
-    }
-}
 
 /// A ClusterRole.
 #[derive(Debug, Clone, PartialEq, Eq)]

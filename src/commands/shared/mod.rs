@@ -9,6 +9,7 @@ pub mod migration;
 pub mod node_filter;
 pub mod package_row;
 pub mod reset;
+pub mod rights;
 pub mod rule;
 pub mod scope;
 pub mod selection;

@@ -8,7 +8,7 @@ use crate::cluster::{Cluster, Deployment, Read, Source};
 use crate::rules::{Blocks, Finding, Scope, diagnose};
 use crate::view::{age, list, plural};
 
-pub fn checks(cluster: &Cluster, installation: &Installation) -> Vec<Check> {
+pub fn checks(cluster: &Cluster, installation: &Installation, changes: Check) -> Vec<Check> {
     let findings = diagnose(
         cluster,
         &Scope {
@@ -21,6 +21,7 @@ pub fn checks(cluster: &Cluster, installation: &Installation) -> Vec<Check> {
     checks.extend(operator(cluster, findings));
     checks.push(leader(cluster, installation));
     checks.push(rights(cluster));
+    checks.push(changes);
     checks.push(webhooks(cluster, findings));
     checks.push(certificates(cluster));
     checks.push(image_and_chart(cluster));
@@ -198,7 +199,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
     }
 }
 
-/// What this program reads may be read. What it takes to change something is asked when it is changed.
+/// What this program reads may be read.
 fn rights(cluster: &Cluster) -> Check {
     let (about, title) = ("rights", "permission to read what the rules need");
     let mut refused = Vec::new();

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use futures::StreamExt;
 use jiff::Timestamp;
 
-use super::printer::{Printer, timed};
+use super::printer::Printer;
 use super::{Args, complain, left};
 use crate::cluster::attempts::{Choice, Piece};
+use crate::cluster::kept_logs::timed;
 use crate::cluster::live::log::{Log, LogError, Request};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};

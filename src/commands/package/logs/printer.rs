@@ -82,30 +82,3 @@ impl Printer {
         self.width.1 = self.width.1.max(container.len());
     }
 }
-
-/// Splits the time off a line that was asked for with timestamps.
-pub fn timed(line: &[u8]) -> (Option<jiff::Timestamp>, &[u8]) {
-    let end = line.iter().position(|b| *b == b' ').unwrap_or(0);
-    let time = std::str::from_utf8(&line[..end]).ok();
-    match time.and_then(|t| t.parse().ok()) {
-        Some(time) => (Some(time), &line[end + 1..]),
-        None => (None, line),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_time_is_told_from_the_line() {
-        let (time, line) = timed(b"2026-11-20T17:43:15.123456789Z a b\n");
-        assert_eq!(
-            time.map(|t| t.to_string()).as_deref(),
-            Some("2026-11-20T17:43:15.123456789Z")
-        );
-        assert_eq!(line, b"a b\n");
-        assert_eq!(timed(b"a b\n"), (None, &b"a b\n"[..]));
-        assert_eq!(timed(b"2026-11-20T17:43:15Z \n").1, b"\n");
-    }
-}

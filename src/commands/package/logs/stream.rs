@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
 
-use super::printer::timed;
 use crate::cluster::attempts::Piece;
+use crate::cluster::kept_logs::timed;
 use crate::cluster::live::log::{Log, LogError, Request, Since};
 
 /// How often a connection that breaks off without a new line is made again.

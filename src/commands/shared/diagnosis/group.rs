@@ -84,9 +84,8 @@ impl<'a> Group<'a> {
     }
 
     pub fn text(&self, cluster: &Cluster, wide: bool, detail: Detail) -> Text {
-        let first = self.findings[0];
         let mut body = Text::new();
-        body.paragraph(first.message.as_str());
+        body.paragraph(self.message());
         if let Some(contrast) = contrast::sentence(&self.contrasts(cluster)) {
             body.paragraph(contrast);
         }
@@ -114,6 +113,16 @@ impl<'a> Group<'a> {
         text
     }
 
+    /// What is wrong, in words that are true of all of them.
+    fn message(&self) -> &'a str {
+        let first = self.findings[0];
+        if self.findings.iter().all(|f| f.message == first.message) {
+            &first.message
+        } else {
+            first.trouble()
+        }
+    }
+
     /// All of them; in brief the first, and the least disruptive that changes something.
     fn remedies(&self, detail: Detail) -> Vec<&'a Remedy> {
         let all = &self.findings[0].remedies;
@@ -133,14 +142,21 @@ impl<'a> Group<'a> {
         let skyhook = self.findings[0].subject.skyhook.as_deref();
         let words = OWN.into_iter().chain(["diagnose", "stuck"]).chain(skyhook);
         let argv: Vec<String> = words.chain(["--rule", rule]).map(str::to_owned).collect();
-        let effects = self.effects();
-        let held = effects.iter().map(|effect| {
-            let subject = &effect.findings[0].subject;
+        let mut held: Vec<(&str, BTreeSet<&str>)> = Vec::new();
+        for effect in &self.effects {
+            let subject = &effect.subject;
             let name = subject.skyhook.as_deref().unwrap_or(&subject.name);
-            match effect.nodes().count() {
-                0 => name.to_owned(),
-                nodes => format!("{name} on {}", plural(nodes, "node")),
-            }
+            let at = held.iter().position(|(known, _)| *known == name);
+            let at = at.unwrap_or_else(|| {
+                held.push((name, BTreeSet::new()));
+                held.len() - 1
+            });
+            held[at].1.extend(subject.node.as_deref());
+        }
+        held.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
+        let held = held.iter().map(|(name, nodes)| match nodes.len() {
+            0 => (*name).to_owned(),
+            nodes => format!("{name} on {}", plural(nodes, "node")),
         });
         let held: Vec<String> = held.collect();
         let more = if held.is_empty() {

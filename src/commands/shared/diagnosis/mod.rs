@@ -14,7 +14,7 @@ use crate::cluster::Cluster;
 use crate::ctx::Tail;
 use crate::rules::causes::Causes;
 use crate::rules::{self, Report, Verdict, reason as attempts};
-use crate::view::text::{self, Line, Text};
+use crate::view::text::{self, Layout, Line, Text};
 use crate::view::{View, list, plural};
 
 /// What `diagnose stuck` answers.
@@ -29,6 +29,8 @@ pub struct Diagnosis<'a> {
 
 /// How many lines the report takes at the most, unless all of it is asked for.
 const LINES: usize = 40;
+/// The width of the terminal for which its lines are counted.
+const COLUMNS: usize = 100;
 
 impl<'a> Diagnosis<'a> {
     pub fn new(cluster: &'a Cluster, mut report: Report) -> Diagnosis<'a> {
@@ -213,7 +215,7 @@ impl View for Diagnosis<'_> {
             end.blank().append(not_checked);
         }
         end.blank().paragraph(text::dim(self.checked()));
-        let taken = 1 + 1 + end.plain().lines().count();
+        let taken = 1 + 1 + rows(&end);
         text.append(self.findings(wide, LINES.saturating_sub(taken)));
         text.append(end);
         text
@@ -236,10 +238,17 @@ impl View for Diagnosis<'_> {
     }
 }
 
-/// Lines in a pipe, each text with the empty line before it.
+/// Lines of texts, each with the empty line before it.
 fn height(texts: &[Text]) -> usize {
-    let each = texts.iter().map(|text| text.plain().lines().count() + 1);
+    let each = texts.iter().map(|text| rows(text) + 1);
     each.sum()
+}
+
+/// Lines on a terminal of [`COLUMNS`]; what is not wrapped, as commands are not, goes on in the next line there.
+fn rows(text: &Text) -> usize {
+    let lines = text.lines(Layout::columns(COLUMNS)).into_iter();
+    let rows = lines.map(|line| line.plain().chars().count().div_ceil(COLUMNS).max(1));
+    rows.sum()
 }
 
 fn joined(texts: Vec<Text>) -> Text {

@@ -2,11 +2,40 @@
 
 use std::collections::BTreeSet;
 
-use super::role::Right;
+use super::command::{CommandInfo, Write};
 use crate::api::Generation;
 use crate::cluster::{Source, live};
-use crate::commands::shared::command::{CommandInfo, Write};
 use crate::plan::{Change, Kind, Metadata, Plan, Stage, Step, Target};
+
+/// One thing that one may do.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Right {
+    pub group: String,
+    /// With the subresource, if it is one: `pods/log`.
+    pub resource: String,
+    pub verb: String,
+    /// The one object that it is for; any where there is none.
+    pub name: Option<&'static str>,
+}
+
+impl Right {
+    pub fn new(verb: &str, group: &str, resource: &str) -> Right {
+        Right {
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            verb: verb.to_owned(),
+            name: None,
+        }
+    }
+
+    /// For this object alone.
+    pub fn named(self, name: &'static str) -> Right {
+        Right {
+            name: Some(name),
+            ..self
+        }
+    }
+}
 
 /// All that a command may have to be allowed.
 pub fn rights(command: &CommandInfo) -> BTreeSet<Right> {
@@ -37,13 +66,7 @@ fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
     // What is written is journalled, and a journal says of which cluster it is.
     let origin = (!writes.is_empty())
         .then(|| Right::new("get", "", "namespaces").named(live::origin::NAMESPACE));
-    // A plan knows best what it needs; this one is of every kind of step that there may be.
-    let steps = writes.iter().flat_map(|write| steps(*write)).collect();
-    let plan = Plan {
-        stages: vec![Stage::of(steps)],
-        ..Plan::default()
-    };
-    let writes = plan.permissions().into_iter().map(|p| {
+    let writes = plan_of(writes).permissions().into_iter().map(|p| {
         let resource = match p.subresource {
             Some(subresource) => format!("{}/{subresource}", p.resource),
             None => p.resource.to_owned(),
@@ -57,6 +80,15 @@ fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
         .chain(origin)
         .chain(writes)
         .collect()
+}
+
+/// A plan of every kind of step that these writes may take: a plan knows best what it needs.
+pub fn plan_of(writes: &[Write]) -> Plan {
+    let steps = writes.iter().flat_map(|write| steps(*write)).collect();
+    Plan {
+        stages: vec![Stage::of(steps)],
+        ..Plan::default()
+    }
 }
 
 /// A step of every kind that a write stands for.

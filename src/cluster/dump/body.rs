@@ -1,0 +1,79 @@
+//! One object of a file, on its way to what it is decoded to.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::summary::Summary;
+use crate::cluster::nulls;
+
+/// An object before it is known what it is decoded to.
+pub struct Body<'a> {
+    pub summary: Summary,
+    /// Kind and version, where it leaves them out.
+    pub lacks: Option<(String, String)>,
+    form: Form<'a>,
+}
+
+enum Form<'a> {
+    Value(Value),
+    Text(&'a [u8]),
+}
+
+impl<'a> Body<'a> {
+    pub fn of(value: Value) -> Body<'a> {
+        Body {
+            summary: Summary::deserialize(&value).unwrap_or_default(),
+            lacks: None,
+            form: Form::Value(value),
+        }
+    }
+
+    /// An object from JSON.
+    ///
+    /// # Errors
+    ///
+    /// It is no JSON.
+    pub fn read(text: &'a [u8]) -> serde_json::Result<Body<'a>> {
+        Ok(Body {
+            summary: serde_json::from_slice(text)?,
+            lacks: None,
+            form: Form::Text(text),
+        })
+    }
+
+    /// As it is, or without its nulls where it does not decode as it is.
+    pub fn decode<T: DeserializeOwned>(self) -> Result<T, String> {
+        let lacks = self.lacks;
+        let complete = |mut value: Value| {
+            if let (Some((kind, version)), Value::Object(object)) = (&lacks, &mut value) {
+                object.insert("kind".to_owned(), kind.as_str().into());
+                object.insert("apiVersion".to_owned(), version.as_str().into());
+            }
+            value
+        };
+        match self.form {
+            Form::Value(value) => nulls::decode(complete(value)),
+            Form::Text(text) => {
+                let whole = completed(text, lacks.as_ref());
+                serde_json::from_slice(&whole).or_else(|_| {
+                    let value = serde_json::from_slice(text).map_err(|e| e.to_string())?;
+                    nulls::decode(complete(value))
+                })
+            }
+        }
+    }
+}
+
+/// The text of an object with what it lacks in front; it may then name that twice, and not decode.
+fn completed<'a>(text: &'a [u8], lacks: Option<&(String, String)>) -> Cow<'a, [u8]> {
+    let (Some((kind, version)), Some(rest)) = (lacks, text.strip_prefix(b"{")) else {
+        return text.into();
+    };
+    let [kind, version] = [kind, version].map(|word| Value::from(word.as_str()));
+    let mut whole = format!("{{\"kind\":{kind},\"apiVersion\":{version},").into_bytes();
+    whole.extend_from_slice(rest);
+    whole.into()
+}

@@ -1,0 +1,134 @@
+//! The logs that a capture holds, of which a report shows the last lines. Pure.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+
+use super::attempts::Piece;
+use super::capture::Outcome;
+use super::capture::index::Log;
+
+/// Lines of one log that are remembered.
+const LINES: usize = 100;
+/// Bytes of them.
+const BYTES: usize = 1 << 20;
+
+/// What a capture says of its logs.
+#[derive(Debug, Clone, Default)]
+pub struct KeptLogs {
+    noted: Vec<Log>,
+    texts: HashMap<String, Vec<String>>,
+}
+
+impl KeptLogs {
+    /// The logs that an index names, with the last lines of the files that are there.
+    pub fn new(noted: Vec<Log>, texts: HashMap<String, Vec<String>>) -> KeptLogs {
+        KeptLogs { noted, texts }
+    }
+
+    /// The last lines of the first of these logs that holds any, and which of them that is.
+    ///
+    /// # Errors
+    ///
+    /// Why the first log that is missing from the capture is not in it; that there was none is no error.
+    pub fn tail(
+        &self,
+        pieces: &[Piece],
+        lines: usize,
+    ) -> Result<Option<(usize, Vec<String>)>, String> {
+        let mut failed = None;
+        for (at, piece) in pieces.iter().enumerate() {
+            match self.last_lines(piece, lines) {
+                Ok([]) => {}
+                Ok(found) => return Ok(Some((at, found.to_vec()))),
+                Err(why) => {
+                    failed.get_or_insert(why);
+                }
+            }
+        }
+        failed.map_or(Ok(None), Err)
+    }
+
+    fn last_lines(&self, piece: &Piece, lines: usize) -> Result<&[String], String> {
+        let Some(noted) = self.noted.iter().find(|log| log.is_of(piece)) else {
+            return Err("the capture was made without it".to_owned());
+        };
+        match (noted.outcome, &noted.file) {
+            (Outcome::Read, None) => Ok(&[]),
+            (Outcome::Read, Some(file)) => {
+                let Some(text) = self.texts.get(file) else {
+                    return Err(format!("{file} is missing from the capture"));
+                };
+                Ok(&text[text.len().saturating_sub(lines)..])
+            }
+            _ => Err(noted.message.clone().unwrap_or_default()),
+        }
+    }
+}
+
+impl Log {
+    /// Whether it is this one.
+    pub fn is_of(&self, piece: &Piece) -> bool {
+        let names = |namespace: &str, pod: &str, container: &str| {
+            self.namespace == namespace && self.pod == pod && self.container == container
+        };
+        self.previous == piece.previous && names(&piece.namespace, &piece.pod, &piece.container)
+    }
+}
+
+/// The last lines of a log that was read with its times, without these.
+pub fn last_lines(log: &[u8]) -> Vec<String> {
+    let mut room = BYTES;
+    let all: Vec<&[u8]> = log.split_inclusive(|b| *b == b'\n').collect();
+    let bare = all.iter().rev().map(|line| timed(line).1).take(LINES);
+    let fits = |line: &&[u8]| {
+        let fits = line.len() <= room;
+        room = room.saturating_sub(line.len());
+        fits
+    };
+    let bare = bare.take_while(fits);
+    let mut last: Vec<String> = bare
+        .map(|line| String::from_utf8_lossy(line).into_owned())
+        .collect();
+    last.reverse();
+    last
+}
+
+/// The time at which a line was written, as Kubernetes puts it in front, and the line.
+pub fn timed(line: &[u8]) -> (Option<Timestamp>, &[u8]) {
+    let end = line.iter().position(|b| *b == b' ').unwrap_or(0);
+    let time = std::str::from_utf8(&line[..end]).ok();
+    match time.and_then(|t| t.parse().ok()) {
+        Some(time) => (Some(time), &line[end + 1..]),
+        None => (None, line),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_told_from_the_line() {
+        let (time, line) = timed(b"2026-11-20T17:43:15.123456789Z a b\n");
+        assert_eq!(
+            time.map(|t| t.to_string()).as_deref(),
+            Some("2026-11-20T17:43:15.123456789Z")
+        );
+        assert_eq!(line, b"a b\n");
+        assert_eq!(timed(b"a b\n"), (None, &b"a b\n"[..]));
+        assert_eq!(timed(b"2026-11-20T17:43:15Z \n").1, b"\n");
+    }
+
+    #[test]
+    fn the_last_lines_are_kept_and_bounded() {
+        let many: String = (0..500)
+            .map(|n| format!("2026-11-20T17:43:15Z line {n}\n"))
+            .collect();
+        let kept = last_lines(many.as_bytes());
+        assert_eq!((kept.len(), kept[99].as_str()), (LINES, "line 499\n"));
+        let long = format!("{}\n", "x".repeat(BYTES / 2)).repeat(5);
+        let kept = last_lines(long.as_bytes());
+        assert!(kept.concat().len() <= BYTES, "{}", kept.len());
+    }
+}

@@ -1,0 +1,109 @@
+//! Whether the user may do what the commands change, asked before there is anything to change. Pure.
+
+use std::collections::BTreeSet;
+
+use super::outcome::{Check, Outcome};
+use crate::api::Generation;
+use crate::cluster::Cluster;
+use crate::commands::shared::command::{CommandInfo, Write};
+use crate::commands::shared::rights::plan_of;
+use crate::commands::shared::shell_words::shell_words;
+use crate::ctx::Preflight;
+use crate::plan::{Kind, Permission, Plan};
+use crate::view::{list, plural};
+
+/// Commands that are named one by one, at most.
+const MOST: usize = 3;
+
+/// A plan that takes what all plans may take, on this cluster.
+pub fn every_change(cluster: &Cluster) -> Plan {
+    on(cluster, Write::ALL)
+}
+
+/// Only for the APIs that are served, and where the operator keeps what has a namespace: there a role may do.
+fn on(cluster: &Cluster, writes: &[Write]) -> Plan {
+    let mut plan = plan_of(writes);
+    let served = &cluster.ruling.served;
+    let operators = cluster.operators.items().iter();
+    let mut namespaces = operators.filter_map(|d| d.metadata.namespace.clone());
+    let namespace = namespaces.next();
+    for stage in &mut plan.stages {
+        stage.steps.retain(|step| {
+            let group = step.target.kind.resource().0;
+            Generation::of_group(group).is_none_or(|g| served.contains(&g))
+        });
+        for step in &mut stage.steps {
+            if matches!(step.target.kind, Kind::Pod | Kind::Job | Kind::ConfigMap) {
+                step.target.namespace = namespace.clone();
+            }
+        }
+    }
+    plan
+}
+
+/// What the answers mean for these commands.
+pub fn changes(
+    cluster: &Cluster,
+    commands: &[&'static CommandInfo],
+    answers: Option<&Preflight>,
+) -> Check {
+    let (about, title) = ("rights", "permission to change what commands change");
+    let check = |outcome, says: String| Check::new(about, title, outcome, says);
+    let Some(answers) = answers else {
+        return check(Outcome::NotChecked, "files are read".to_owned());
+    };
+    let denied: BTreeSet<&Permission> = answers.denied.iter().collect();
+    if denied.is_empty() {
+        return match &answers.unknown {
+            Some(why) => check(Outcome::NotChecked, why.clone()),
+            None => check(Outcome::Good, "all of it is allowed".to_owned()),
+        };
+    }
+    let lacking = |command: &&&CommandInfo| {
+        let takes = on(cluster, command.writes).permissions();
+        takes.iter().any(|p| denied.contains(p))
+    };
+    let lacking: Vec<&str> = commands
+        .iter()
+        .filter(lacking)
+        .map(|command| command.words)
+        .collect();
+    if denied.len() == every_change(cluster).permissions().len() {
+        let says = "none of it is allowed: this user may only look".to_owned();
+        return check(Outcome::Warning, says).hint("kubectl skyhook rbac --for operator");
+    }
+    let missing: Vec<String> = denied.iter().map(ToString::to_string).collect();
+    let named: Vec<String> = lacking.iter().map(|words| (*words).to_owned()).collect();
+    let (who, role) = if named.len() > MOST {
+        (plural(named.len(), "command"), vec!["operator".to_owned()])
+    } else {
+        (list(&named), named)
+    };
+    let role = role.into_iter().flat_map(|word| ["--for".to_owned(), word]);
+    let rbac = ["kubectl", "skyhook", "rbac"].map(str::to_owned);
+    let argv: Vec<String> = rbac.into_iter().chain(role).collect();
+    let says = format!("missing permission: {}, for {who}", list(&missing));
+    check(Outcome::Warning, says).hint(shell_words(&argv))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{Parts, Read};
+
+    #[test]
+    fn rights_that_could_not_be_asked_are_not_called_good() {
+        let cluster = Parts::of_leftovers(Read::Ok(Vec::new()), None, jiff::Timestamp::UNIX_EPOCH);
+        let answers = |unknown: Option<&str>| Preflight {
+            unknown: unknown.map(str::to_owned),
+            ..Preflight::default()
+        };
+        let outcome = |answers: Option<&Preflight>| changes(&cluster, &[], answers).outcome;
+        assert_eq!(outcome(Some(&answers(None))), Outcome::Good);
+        assert_eq!(
+            outcome(Some(&answers(Some("no server")))),
+            Outcome::NotChecked
+        );
+        assert_eq!(outcome(None), Outcome::NotChecked);
+    }
+}

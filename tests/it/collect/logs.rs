@@ -1,0 +1,241 @@
+//! The last lines of a failing container are in the archive, and shown of it as of the cluster.
+
+use serde_json::{Value, json};
+
+use kubectl_skyhook::api::Generation;
+
+use super::{Scene, timeless};
+use crate::support::fake_api::FakeApi;
+use crate::support::world::{Place, World};
+
+const OLD: World = World(Generation::Skyhook);
+const NEW: World = World(Generation::NodeWright);
+
+fn driver() -> Value {
+    json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
+}
+
+/// The package fails on so many nodes, in pods that are started again in place.
+fn looping(nodes: usize) -> FakeApi {
+    let fake = OLD.serve(driver());
+    for n in 1..=nodes {
+        let node = format!("node-{n:03}");
+        fake.load(OLD.node(&node, "erroring", &["driver|1.0.0 apply erroring"]));
+        let place = Place {
+            node: &node,
+            ..Place::default()
+        };
+        let containers = ["driver-init done", "driver-apply looping"];
+        fake.load(OLD.pod(&pod(n, nodes), &place, "Pending", &containers));
+    }
+    fake
+}
+
+/// By their names the pods come the other way round than their nodes.
+fn pod(n: usize, nodes: usize) -> String {
+    format!("apply-{:03}", nodes - n)
+}
+
+/// The attempts of a Job: two failed, and one has just begun.
+fn job() -> FakeApi {
+    let place = |at| Place {
+        job: Some("apply-1"),
+        at,
+        ..Place::default()
+    };
+    let (first, second, third) = (
+        "2026-11-20T11:50:00Z",
+        "2026-11-20T11:51:00Z",
+        "2026-11-20T11:52:00Z",
+    );
+    let failed = ["driver-init done", "driver-apply failed"];
+    let running = ["driver-init done", "driver-apply running"];
+    NEW.serve(driver())
+        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
+        .with(NEW.job(&place(first), json!({"failed": 2, "active": 1})))
+        .with(NEW.pod("a", &place(first), "Failed", &failed))
+        .with(NEW.pod("b", &place(second), "Failed", &failed))
+        .with(NEW.pod("c", &place(third), "Pending", &running))
+}
+
+/// A container that has passed, and the one that checks it, which wrote nothing.
+fn silent_check() -> FakeApi {
+    let place = Place {
+        job: Some("apply-1"),
+        at: "2026-11-20T11:50:00Z",
+        ..Place::default()
+    };
+    let containers = [
+        "driver-init done",
+        "driver-apply done",
+        "driver-applycheck failed",
+    ];
+    let fake = NEW
+        .serve(driver())
+        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
+        .with(NEW.job(&place, json!({"failed": 1})))
+        .with(NEW.pod("a", &place, "Failed", &containers));
+    fake.change(|it| {
+        it.logs.write("a", "driver-applycheck", "");
+        it.logs
+            .write("a", "driver-apply", "2026-11-20T11:50:02Z installed\n");
+    });
+    fake
+}
+
+/// Without the sentence that only files need, and without ages.
+fn words(text: &str) -> String {
+    let ages = regex::Regex::new(r"\b\d+[smhd](\d+[smh])?\b").expect("a pattern");
+    let kept = text.replace('\n', " ");
+    let kept = kept.split(" Ages are counted to ").next().expect("a part");
+    let kept = ages.replace_all(kept, "[age]").into_owned();
+    kept.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Collects, and compares what is said of the cluster and of the archive; gives the latter.
+fn same(scene: &Scene, place: &str) -> Value {
+    let collected = scene.collect("");
+    assert!(
+        matches!(collected.code, Some(0 | 4)),
+        "{place}: {}",
+        collected.transcript()
+    );
+    for arguments in ["", "--all", "--no-logs"] {
+        let asked = format!("diagnose stuck {arguments}");
+        let (live, from) = (scene.live(&asked), scene.from(&asked));
+        assert_eq!(words(&live.stdout), words(&from.stdout), "{place}");
+        assert_eq!(
+            (&live.stderr, live.code),
+            (&from.stderr, from.code),
+            "{place}"
+        );
+    }
+    let asked = "diagnose stuck -o json";
+    let (live, from) = (scene.live(asked), scene.from(asked));
+    assert_eq!(timeless(&live), timeless(&from), "{place}");
+    from.json()
+}
+
+/// The lines of the package that fails.
+fn lines(report: &Value) -> Value {
+    let mut findings = report["findings"].as_array().expect("findings").iter();
+    let failing = findings.find(|f| f["code"] == "SKY201");
+    failing.expect("a failing package")["reason"]["log"]["lines"].clone()
+}
+
+#[test]
+fn the_failing_line_of_an_archive_is_that_of_the_cluster() {
+    let fake = looping(2);
+    let log = "2026-11-20T11:55:00Z step 1\n\
+               2026-11-20T11:55:01.123456789Z \u{1b}[31mapply.sh: nvidia-smi: command not found\u{1b}[0m\n";
+    fake.change(|it| {
+        for n in 1..=2 {
+            it.logs.write_previous(&pod(n, 2), "driver-apply", log);
+        }
+    });
+    let report = same(&Scene::of(&fake), "a container that is started again");
+    assert_eq!(
+        lines(&report),
+        json!(["step 1", "apply.sh: nvidia-smi: command not found"])
+    );
+}
+
+#[test]
+fn the_same_attempt_speaks() {
+    let fake = job();
+    fake.change(|it| {
+        for (pod, said) in [("a", "first"), ("b", "second"), ("c", "third")] {
+            let log = format!("2026-11-20T11:50:02Z {said}\n");
+            it.logs.write(pod, "driver-apply", &log);
+        }
+    });
+    let report = same(&Scene::of(&fake), "the last attempt that failed");
+    assert_eq!(lines(&report), json!(["second"]));
+    fake.on("GET pods/log b").reply(404);
+    let report = same(&Scene::of(&fake), "its log is gone");
+    assert_eq!(lines(&report), json!(["third"]));
+    let report = same(
+        &Scene::of(&silent_check()),
+        "the container before the one that failed",
+    );
+    assert_eq!(lines(&report), json!(["installed"]));
+}
+
+/// Of more pods than are read those come first that a report asks for.
+#[test]
+fn of_many_pods_the_one_that_speaks_for_them_is_there() {
+    let fake = looping(230);
+    fake.change(|it| {
+        for n in 1..=230 {
+            let log = format!("2026-11-20T11:55:00Z no such device on {n}\n");
+            it.logs.write_previous(&pod(n, 230), "driver-apply", &log);
+        }
+    });
+    let scene = Scene::of(&fake);
+    let report = same(&scene, "many pods");
+    assert_eq!(lines(&report), json!(["no such device on 1"]));
+    let other = scene.from("diagnose stuck --node node-002").stdout;
+    assert!(
+        other.contains("Not read: 1 log (the capture was made without it)"),
+        "{other}"
+    );
+}
+
+/// What the server refused is said as it was said there; what was taken out of the archive since is missing.
+#[test]
+fn a_log_that_is_not_there_is_said() {
+    let fake = looping(1);
+    fake.on("GET pods/log").reply(403);
+    let scene = Scene::of(&fake);
+    same(&scene, "refused");
+    let said = scene.from("diagnose stuck").stdout;
+    assert!(said.contains("Not read: 1 log (forbidden: user "), "{said}");
+    let fake = looping(1);
+    fake.change(|it| {
+        it.logs
+            .write_previous(&pod(1, 1), "driver-apply", "2026-11-20T11:55:00Z broken\n");
+    });
+    let scene = Scene::of(&fake);
+    assert_eq!(scene.collect("").code, Some(0));
+    let folder = scene.folder.path().join("unpacked");
+    let mut log = None;
+    for (name, text) in scene.files() {
+        let path = folder.join(&name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(&path, text).expect("a file");
+        log = log.or(name.ends_with(".log").then_some((name, path)));
+    }
+    let unpacked = || {
+        let words = format!("diagnose stuck --from {}", folder.display());
+        crate::support::run::run(&words).go().stdout
+    };
+    assert!(unpacked().contains("| broken"), "{}", unpacked());
+    let (name, path) = log.expect("a log");
+    std::fs::remove_file(path).expect("it is there");
+    assert!(
+        unpacked().contains(&format!("{name} is missing from the capture")),
+        "{}",
+        unpacked()
+    );
+}
+
+/// A long log loses its beginning, and a secret in it stays one.
+#[test]
+fn the_end_of_a_long_log_is_kept_and_its_secrets_are_not() {
+    let fake = looping(1);
+    let mut log = String::new();
+    for n in 0..400 {
+        log += &format!("2026-11-20T11:55:00Z {n} {}\n", "x".repeat(5_000));
+    }
+    log += "2026-11-20T11:56:00Z password=hunter2-hunter2\n2026-11-20T11:56:01Z with ghp_0123456789abcdefABCD: \
+            no space left\n";
+    fake.change(|it| it.logs.write_previous(&pod(1, 1), "driver-apply", &log));
+    let scene = Scene::of(&fake);
+    let report = same(&scene, "a long log");
+    let kept: String = scene.files().into_values().collect();
+    assert!(!kept.contains("ghp_") && !kept.contains("hunter2"));
+    let lines = lines(&report);
+    let last = lines.as_array().expect("lines").iter().rev().take(2);
+    let last: Vec<&str> = last.filter_map(Value::as_str).collect();
+    assert_eq!(last, ["with <masked>: no space left", "password=<masked>"]);
+}
