@@ -1,20 +1,15 @@
 //! What a rule says when it fires.
 
-use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeMap;
 use std::fmt;
-use std::rc::Rc;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::causes::Awaited;
-use super::node_troubles::NodeTroubles;
 use super::remedy::Remedy;
 use super::{Blocks, Reason, Rule};
 use crate::api::{Entry, Skyhook};
-use crate::cluster::{Cluster, Source};
 use crate::plan::Grade;
 
 /// How bad a finding is.
@@ -125,6 +120,25 @@ pub struct Finding {
 }
 
 impl Finding {
+    pub(super) fn new(rule: &'static Rule, subject: Subject, message: String) -> Finding {
+        Finding {
+            rule,
+            severity: rule.severity,
+            subject,
+            message,
+            alike: None,
+            since: None,
+            evidence: Vec::new(),
+            remedies: Vec::new(),
+            blocks: rule.blocks,
+            lasts: true,
+            failing_since: None,
+            waits_for: Vec::new(),
+            holds_up: Vec::new(),
+            reason: None,
+        }
+    }
+
     /// It blocks this, and nothing else of what its rule blocks elsewhere.
     pub fn blocks_only(&mut self, blocks: &'static [Blocks]) -> &mut Self {
         self.blocks = blocks;
@@ -310,95 +324,5 @@ impl Finding {
             remedy.caveat = Some(caveat.into());
         }
         self
-    }
-}
-
-/// Where rules put what they find.
-#[derive(Debug)]
-pub struct Findings {
-    rule: &'static Rule,
-    found: Vec<Finding>,
-    depends_on: Vec<Source>,
-    run: Run,
-}
-
-/// One run of rules over one cluster: what a rule finds, others build on, and it is looked for once.
-#[derive(Debug, Clone, Default)]
-pub struct Run(Rc<Shared>);
-
-#[derive(Debug, Default)]
-struct Shared {
-    found: RefCell<BTreeMap<&'static str, Found>>,
-    troubles: OnceCell<Rc<NodeTroubles>>,
-}
-
-/// What a rule found, and the sources on which the answer depends besides those that are needed.
-#[derive(Debug, Clone)]
-pub struct Found {
-    pub findings: Rc<Vec<Finding>>,
-    pub depends_on: Vec<Source>,
-}
-
-impl Run {
-    /// What one rule finds.
-    pub fn of(&self, rule: &'static Rule, cluster: &Cluster) -> Found {
-        if let Some(found) = self.0.found.borrow().get(rule.code) {
-            return found.clone();
-        }
-        let mut findings = Findings {
-            rule,
-            found: Vec::new(),
-            depends_on: Vec::new(),
-            run: self.clone(),
-        };
-        (rule.detect)(cluster, &mut findings);
-        let found = Found {
-            findings: Rc::new(findings.found),
-            depends_on: findings.depends_on,
-        };
-        self.0.found.borrow_mut().insert(rule.code, found.clone());
-        found
-    }
-}
-
-impl Findings {
-    /// What keeps nodes from getting on, for a rule that looks at effects.
-    pub fn troubles(&self, cluster: &Cluster) -> Rc<NodeTroubles> {
-        let found = |rule| self.by(rule, cluster);
-        let troubles = &self.run.0.troubles;
-        Rc::clone(troubles.get_or_init(|| Rc::new(NodeTroubles::of(found))))
-    }
-
-    /// What another rule finds, for one that builds on it.
-    pub(super) fn by(&self, rule: &'static Rule, cluster: &Cluster) -> Rc<Vec<Finding>> {
-        self.run.of(rule, cluster).findings
-    }
-
-    /// On this cluster the answer depends on a source that the rule can otherwise do without.
-    pub fn depends_on(&mut self, source: Source) {
-        if !self.depends_on.contains(&source) {
-            self.depends_on.push(source);
-        }
-    }
-
-    /// Adds a finding at the rule's own severity; evidence and remedies are added to what returns.
-    pub fn report(&mut self, subject: Subject, message: impl Into<String>) -> &mut Finding {
-        self.found.push(Finding {
-            rule: self.rule,
-            severity: self.rule.severity,
-            subject,
-            message: message.into(),
-            alike: None,
-            since: None,
-            evidence: Vec::new(),
-            remedies: Vec::new(),
-            blocks: self.rule.blocks,
-            lasts: true,
-            failing_since: None,
-            waits_for: Vec::new(),
-            holds_up: Vec::new(),
-            reason: None,
-        });
-        self.found.last_mut().expect("one was pushed")
     }
 }

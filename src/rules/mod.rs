@@ -8,6 +8,7 @@ pub mod blockers;
 pub mod causes;
 pub mod confirm;
 mod finding;
+mod findings;
 mod node_troubles;
 pub mod reason;
 mod remedy;
@@ -15,7 +16,8 @@ mod report;
 
 pub use crate::plan::Grade;
 pub use blockers::{Blocks, Goal, blockers};
-pub use finding::{Evidence, Finding, Findings, Severity, Subject};
+pub use finding::{Evidence, Finding, Severity, Subject};
+pub use findings::Findings;
 pub use reason::Reason;
 pub use remedy::{Remedy, Undo};
 pub use report::{Counts, NotChecked, Report, Scope, Verdict, diagnose};

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::causes::Causes;
 use super::confirm::Key;
-use super::finding::Run;
+use super::findings::Run;
 use super::{ALL, Finding, Rule, Severity, blockers};
 use crate::cluster::{Cluster, Read, Source};
 
