@@ -13,6 +13,7 @@ mod polite;
 mod stack;
 mod target;
 mod trace;
+mod transport;
 mod unanswered;
 mod warnings;
 

@@ -14,6 +14,7 @@ use super::pace::{Pace, Paced};
 use super::plugin;
 use super::target::Target;
 use super::trace::{Trace, Traced};
+use super::transport;
 use super::{Connected, Environment, Polite, Warnings};
 use crate::args::connection::Connection;
 use crate::reason::first_line;
@@ -45,7 +46,11 @@ pub(super) async fn client(
     let traced = server.clone();
     // Whoever asks for none gets none.
     let pace = (!config.disable_compression).then(Pace::default);
-    let client = ClientBuilder::try_from(config)
+    let client = match config.proxy_url {
+        Some(_) => ClientBuilder::try_from(config),
+        None => transport::direct(&config),
+    };
+    let client = client
         .map_err(explain)?
         .with_layer(&layer_fn(|service| Buffer::new(service, QUEUE)))
         .with_layer(&option_layer(renewal.map(|renewal| {
