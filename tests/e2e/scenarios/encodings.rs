@@ -58,7 +58,6 @@ fn lasting(list: Value) -> Vec<Value> {
             fields,
             spec["taints"],
             containers,
-            phase,
             item["message"]
         ])
     };
