@@ -80,6 +80,7 @@ format!(
                         &condition.reason,
                     );
                 }
+                repair_node_state(finding, skyhook, node, on);
                 if !skyhook.paused() && !left {
                     finding
                         .remedy(
@@ -89,7 +90,8 @@ format!(
                         )
                         .caveat("it makes no progress on any node while it is paused");
                 }
-                repair_node_state(finding, skyhook, node, on);
+                // Of two that are equally mild, what cures stands first.
+                finding.remedies.sort_by_key(|r| r.grade);
             }
         }
     }
