@@ -54,7 +54,7 @@ struct ListMeta {
 /// The outer `None` is of a page that does not begin so, and has to be decoded to know.
 pub(super) fn next_of(body: &[u8]) -> Option<Option<String>> {
     let mut found = None;
-    if let Some(list) = protobuf::list::<Head>(body) {
+    if let Some(list) = protobuf::decode::<Head>(body) {
         found = list.ok().map(|list| list.metadata);
     } else {
         // The items end it: they are neither read nor looked at.
@@ -114,7 +114,7 @@ pub(super) async fn page_beside<T: DeserializeOwned + Send + 'static>(
 /// without their nulls, which old clients leave behind where a list or a map should be. `singular`
 /// names the kind of item in messages.
 pub(super) fn page<T: DeserializeOwned>(body: &[u8], singular: &str) -> Result<Page<T>, String> {
-    if let Some(list) = protobuf::list::<Body<T>>(body) {
+    if let Some(list) = protobuf::decode::<Body<T>>(body) {
         return list
             .map_err(|e| format!("the answer is not a list: {e}"))?
             .into_page();

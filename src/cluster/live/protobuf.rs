@@ -21,10 +21,10 @@ pub(super) const MEDIA_TYPES: &str = "application/vnd.kubernetes.protobuf, appli
 /// What an object in protobuf begins with; it is packed into a `runtime.Unknown`.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Decodes a list; `None` where the body is no protobuf.
+/// Decodes a list or a `Status`; `None` where the body is no protobuf.
 ///
-/// `T` is what the list is read into, with its `apiVersion` and `kind` beside its fields.
-pub(super) fn list<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Option<Result<T, Error>> {
+/// `T` is what it is read into, with its `kind` beside its fields.
+pub(super) fn decode<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Option<Result<T, Error>> {
     let packed = body.strip_prefix(MAGIC)?;
     Some(unpacked(packed).and_then(|list| T::deserialize(list)))
 }
@@ -39,9 +39,9 @@ fn unpacked(packed: &[u8]) -> Result<Members<'_>, Error> {
             _ => {}
         }
     }
-    let message = schema::of_list(kind);
+    let message = schema::of(kind);
     let message =
-        message.ok_or_else(|| Error::new(format!("it is a {kind:?} and not a known list")))?;
+        message.ok_or_else(|| Error::new(format!("it is a {kind:?} of which nothing is known")))?;
     Ok(Members {
         kind: Some(kind),
         message,
@@ -303,7 +303,7 @@ mod tests {
         let error = decoded::<Node>(b"k8s\0").expect_err("it is empty");
         assert_eq!(
             error,
-            r#"the answer is not a list: it is a "" and not a known list"#
+            r#"the answer is not a list: it is a "" of which nothing is known"#
         );
     }
 

@@ -7,6 +7,7 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use serde::Deserialize;
 
+use super::protobuf;
 use crate::cluster::read::Unread;
 use crate::connect::{self, RETRIES, ServedBy, Unanswered, Why};
 use crate::reason::first_line;
@@ -148,9 +149,13 @@ fn message(body: &[u8], status: http::StatusCode) -> String {
     struct Status {
         message: String,
     }
-    let said = match serde_json::from_slice::<Status>(body) {
-        Ok(status) => status.message,
-        Err(_) => String::from_utf8_lossy(body).into_owned(),
+    let status_of = |body| match protobuf::decode::<Status>(body) {
+        Some(status) => status.ok(),
+        None => serde_json::from_slice(body).ok(),
+    };
+    let said = match status_of(body) {
+        Some(status) => status.message,
+        None => String::from_utf8_lossy(body).into_owned(),
     };
     match first_line(&said) {
         said if said.is_empty() => status
@@ -204,6 +209,15 @@ pub(super) fn failure(error: kube::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As a real API server refuses whoever asks for protobuf.
+    #[test]
+    fn a_refusal_in_protobuf_says_why() {
+        let body = include_bytes!("../../../tests/protobuf/refused.pb");
+        let forbidden = "nodes is forbidden: User \"restricted\" cannot list resource \"nodes\" in API group \"\" at the \
+                         cluster scope";
+        assert_eq!(message(body, http::StatusCode::FORBIDDEN), forbidden);
+    }
 
     #[test]
     fn the_servers_sentence_is_shortened() {

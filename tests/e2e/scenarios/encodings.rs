@@ -14,6 +14,7 @@ const LISTS: [(&str, &str); 4] = [
     ("jobs", "/apis/batch/v1/namespaces/recorded/jobs"),
     ("events", "/api/v1/namespaces/recorded/events"),
 ];
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const EARLY: &str = "2026-01-02T03:04:05Z";
 const LATE: &str = "2026-01-02T03:04:06Z";
 
@@ -24,9 +25,7 @@ pub fn of_every_field(cluster: &Cluster) {
         let file = recorded(name, "json");
         if std::env::var_os("UPDATE").is_some() {
             let text = serde_json::to_string_pretty(&json).expect("it is JSON") + "\n";
-            let protobuf = cluster
-                .api
-                .bytes(path, "application/vnd.kubernetes.protobuf");
+            let protobuf = cluster.api.bytes(path, PROTOBUF);
             std::fs::write(file, text).expect("it can be written");
             std::fs::write(recorded(name, "pb"), protobuf).expect("it can be written");
             continue;
@@ -38,6 +37,17 @@ pub fn of_every_field(cluster: &Cluster) {
             lasting(was),
             "{name} are not as they were recorded"
         );
+    }
+}
+
+/// Whoever asks for protobuf is refused in protobuf.
+pub fn of_a_refusal(cluster: &Cluster) {
+    let refusal = cluster.user("restricted").bytes("/api/v1/nodes", PROTOBUF);
+    let file = recorded("refused", "pb");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(file, refusal).expect("it can be written");
+    } else {
+        assert_eq!(refusal, std::fs::read(file).expect("it was recorded"));
     }
 }
 

@@ -420,7 +420,10 @@ const MIGRATION: Group = &[
 ];
 
 /// Kubernetes alone.
-const ENCODINGS: Group = &[("of_every_field", encodings::of_every_field)];
+const ENCODINGS: Group = &[
+    ("of_every_field", encodings::of_every_field),
+    ("of_a_refusal", encodings::of_a_refusal),
+];
 
 /// What the README shows.
 const README: Group = &[

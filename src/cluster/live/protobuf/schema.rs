@@ -28,8 +28,11 @@ pub type Message = [(u64, &'static str, Kind)];
 
 use Kind::{Each, Flag, Json, Map, Number, Pointer, Quantity, Text, Time};
 
-/// The message of a kind of list, `NodeList`, if its fields are known here.
-pub fn of_list(kind: &str) -> Option<&'static Message> {
+/// The message of a kind of list, `NodeList`, or of a `Status`, if its fields are known here.
+pub fn of(kind: &str) -> Option<&'static Message> {
+    if kind == "Status" {
+        return Some(STATUS);
+    }
     let known = LISTS.iter().find(|(_, name, _)| *name == kind)?;
     Some(known.2)
 }
@@ -45,6 +48,9 @@ const LISTS: [(&str, &str, &Message); 4] = [
     ("events", "EventList", &list(&EVENT)),
     ("jobs.batch", "JobList", &list(&JOB)),
 ];
+
+/// Why the server refuses; whoever asks for protobuf is told so in protobuf.
+const STATUS: &Message = &[(3, "message", Text)];
 
 const fn list(items: &'static Kind) -> [(u64, &'static str, Kind); 2] {
     [(1, "metadata", LIST_META), (2, "items", Each(items))]
