@@ -32,13 +32,17 @@ impl Run<'_, '_> {
         ended.unwrap_or(Ended::Interrupted)
     }
 
+    /// Whether it has come about, as far as can be read.
+    pub(super) async fn holds(&self, until: &Until) -> bool {
+        let object = self.line.read(&until.target).await;
+        object.is_ok_and(|object| until.holds(&object))
+    }
+
     /// Looks at the object again and again.
     async fn look_until(&self, until: &Until) -> Ended {
         let come_about = async {
             loop {
-                if let Ok(object) = self.line.read(&until.target).await
-                    && until.holds(&object)
-                {
+                if self.holds(until).await {
                     return Ended::Finished;
                 }
                 tokio::time::sleep(self.options.patience).await;

@@ -22,7 +22,7 @@ use futures::StreamExt;
 
 use crate::args::connection::Connection;
 use crate::args::safety::{DryRun, Safety};
-use crate::plan::{Kind, Plan, Stage, Step};
+use crate::plan::{Kind, Plan, Stage, Step, Until};
 pub use attend::Attend;
 pub use event::{Ended, Event, Fate, Outcome, Tally, Verdict};
 pub use journal::Journal;
@@ -190,6 +190,15 @@ impl Run<'_, '_> {
             Some(canary) if on_nodes => canary.waves(stage.steps.len()),
             _ => std::iter::once(0..stage.steps.len()).collect(),
         };
+        if let Some(first) = stage.until.as_ref().and_then(Until::first)
+            && !self.options.dry_run
+            && !self.holds(&first).await
+        {
+            let ended = self.wait_until(&first).await;
+            if ended != Ended::Finished {
+                return ended;
+            }
+        }
         let last = waves.len().saturating_sub(1);
         for (nth, wave) in waves.into_iter().enumerate() {
             let done = wave.end;

@@ -111,7 +111,7 @@ impl Closing<'_> {
             Ended::TimedOut { waiting } => {
                 let mut untils = self.plan.stages.iter().filter_map(|s| s.until.as_ref());
                 let remedy = if untils.any(|until| until.sign == Sign::Paused) {
-                    "; is the operator running? --no-pause skips the pause"
+                    "; `kubectl skyhook diagnose check` says whether the operator is running"
                 } else {
                     ""
                 };

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::Target;
 use super::pointer::lookup;
+use crate::api::Generation;
 
 /// Something that the operator or the server brings about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +23,8 @@ pub struct Until {
 pub enum Sign {
     /// The operator has seen that the custom resource is paused.
     Paused,
+    /// The operator has seen that the custom resource is not paused any more, or it is paused again.
+    Resumed,
     /// The operator has seen the custom resource, and said how it stands.
     Seen,
     /// The object is gone.
@@ -41,6 +44,10 @@ impl Until {
                 let status = lookup(object, "/status/status").and_then(Value::as_str);
                 object.is_null() || matches!(status, Some("paused" | "disabled"))
             }
+            Sign::Resumed => {
+                let stands = lookup(object, "/status/status").and_then(Value::as_str);
+                !matches!(stands, Some("paused" | "disabled")) || keeps_the_operator_away(object)
+            }
             Sign::Seen => lookup(object, "/status/status").is_some(),
             Sign::Gone => object.is_null(),
             // The operator's mirror of all node states, which is what its webhook asks too.
@@ -56,6 +63,17 @@ impl Until {
         }
     }
 
+    /// What has to come about before the first step of the stage.
+    ///
+    /// The status of a pause that has just ended would be taken for the operator's answer to the next one, while the
+    /// operator may be at work again.
+    pub fn first(&self) -> Option<Until> {
+        (self.sign == Sign::Paused).then(|| Until {
+            sign: Sign::Resumed,
+            ..self.clone()
+        })
+    }
+
     /// Whether it is waited for again when the plan is taken back.
     ///
     /// Taking an uninstall back installs the package again: it will not be gone then.
@@ -67,6 +85,10 @@ impl Until {
     pub fn describe(&self) -> String {
         match &self.sign {
             Sign::Paused => format!("the operator has paused {}", self.target),
+            Sign::Resumed => format!(
+                "the operator has seen that {} is not paused any more",
+                self.target
+            ),
             Sign::Seen => format!("the operator has seen {}", self.target),
             Sign::Gone => format!("{} is gone", self.target),
             Sign::Uninstalled { package, version } => {
@@ -75,6 +97,17 @@ impl Until {
             Sign::Released(entry) => format!("finalizer {} is removed from {}", entry, self.target),
         }
     }
+}
+
+/// Whether the annotations of a custom resource say that the operator is to leave it alone.
+fn keeps_the_operator_away(object: &Value) -> bool {
+    let annotations = lookup(object, "/metadata/annotations").and_then(Value::as_object);
+    annotations.is_some_and(|all| {
+        let says = |key: &String| all.get(key).is_some_and(|value| value == "true");
+        Generation::ALL
+            .iter()
+            .any(|g| says(&g.key("pause")) || says(&g.key("disable")))
+    })
 }
 
 #[cfg(test)]

@@ -71,17 +71,13 @@ impl Stage {
         objects
     }
 
-    /// Stands in for the operator: says that it has paused as soon as it is asked to.
+    /// Stands in for the operator: says that it has paused, or goes on, as soon as it is asked to.
     pub fn with_operator<T>(&self, act: impl FnOnce() -> T) -> T {
         let done = Arc::new(AtomicBool::new(false));
         let (fake, ended) = (self.fake.clone(), done.clone());
         let operator = std::thread::spawn(move || {
             while !ended.load(Ordering::Relaxed) {
-                if let Some(mut cr) = fake.get("skyhooks", "", CR)
-                    && cr["metadata"]["annotations"][Generation::Skyhook.key("pause")] == "true"
-                    && cr["status"]["status"] != "paused"
-                {
-                    cr["status"]["status"] = json!("paused");
+                if let Some(cr) = fake.get("skyhooks", "", CR).and_then(answered) {
                     fake.load(cr);
                 }
                 std::thread::yield_now();
@@ -92,6 +88,14 @@ impl Stage {
         operator.join().expect("the operator ends");
         result
     }
+}
+
+/// The custom resource with the operator's answer to its pause, or to the end of it; none where it has answered.
+fn answered(mut cr: Value) -> Option<Value> {
+    let asked = cr["metadata"]["annotations"][Generation::Skyhook.key("pause")] == "true";
+    let paused = cr["status"]["status"] == "paused";
+    cr["status"]["status"] = json!(if asked { "paused" } else { "in_progress" });
+    (asked != paused).then_some(cr)
 }
 
 fn expect(ran: &Ran, code: i32) {

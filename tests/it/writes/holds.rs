@@ -112,6 +112,54 @@ fn a_pause_that_another_program_has_written_stays() {
     assert_eq!(stage.annotation(REASON), Value::Null);
 }
 
+impl Stage {
+    /// A pause has just ended, and the operator has not seen that yet.
+    fn just_resumed() -> Stage {
+        let stage = erroring();
+        let mut cr = stage.cr().expect("it is there");
+        cr["status"]["status"] = json!("paused");
+        stage.fake.load(cr);
+        stage
+    }
+}
+
+/// What it says of the pause that has ended would be taken for its answer to ours.
+#[test]
+fn a_pause_waits_until_the_operator_has_seen_the_end_of_the_one_before() {
+    let stage = Stage::just_resumed();
+    let looks = || {
+        let requests = stage.fake.requests();
+        let of_cr = requests
+            .iter()
+            .filter(|r| r.path.ends_with("skyhooks/gpu-tune"));
+        of_cr.filter(|r| r.method == "GET").count()
+    };
+    let ran = std::thread::scope(|scope| {
+        let reset = scope.spawn(|| stage.run(RESET));
+        while looks() < 3 {
+            assert!(!reset.is_finished(), "it does not wait");
+            std::thread::yield_now();
+        }
+        assert!(stage.writes().is_empty(), "{:?}", stage.writes());
+        stage.with_operator(|| reset.join().expect("it ends"))
+    });
+    expect(&ran, 0);
+    assert_eq!(stage.reset_and_paused(), DONE);
+}
+
+#[test]
+fn nothing_is_sent_where_the_operator_never_sees_the_end_of_the_pause_before() {
+    let stage = Stage::just_resumed();
+    let before = stage.objects();
+    let ran = stage.run(RESET);
+    expect(&ran, 5);
+    let says = "timed out waiting until the operator has seen that skyhook/gpu-tune is not paused any more; \
+                `kubectl skyhook diagnose check` says whether the operator is running";
+    assert!(ran.stdout.contains(says), "{}", ran.transcript());
+    assert!(stage.writes().is_empty(), "{:?}", stage.writes());
+    assert!(stage.objects() == before, "{}", ran.transcript());
+}
+
 #[test]
 fn a_second_reset_does_not_take_the_pause_of_the_first_for_its_own() {
     let stage = erroring();
@@ -265,7 +313,7 @@ fn a_pause_that_nothing_has_followed_is_taken_back() {
         let stage = erroring();
         let before = stage.objects();
         let child = Child::default();
-        stage.fake.on("GET skyhooks").nth(2).after(child.kill());
+        stage.fake.on("GET skyhooks").nth(3).after(child.kill());
         let ran = stage.command(RESET).child(&child).go();
         assert_eq!(ran.code, None, "{}", ran.transcript());
         stage.fake.heal();

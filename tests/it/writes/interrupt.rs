@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kubectl_skyhook::api::Generation;
 use serde_json::{Value, json};
 
-use super::{Stage, expect};
+use super::{Stage, answered, expect};
 use crate::support::fake_api::{Reply, State};
 use crate::support::run::{Child, Ran};
 use crate::support::world::{NAME, World};
@@ -14,7 +14,7 @@ use crate::support::world::{NAME, World};
 const WORLD: World = World(Generation::Skyhook);
 const NODES: usize = 60;
 
-/// A custom resource at work on many nodes, and an operator that pauses as soon as it is asked to.
+/// A custom resource at work on many nodes, and an operator that pauses and goes on as soon as it is asked to.
 struct Wide(Stage);
 
 impl Wide {
@@ -26,13 +26,8 @@ impl Wide {
             fake.load(WORLD.node(&name, "in_progress", &["driver|1.0.0 apply in_progress"]));
         }
         fake.on("GET skyhooks").after(|state: &mut State| {
-            let mut cr = state
-                .store
-                .find("skyhooks", "", NAME)
-                .cloned()
-                .expect("it is there");
-            if cr["metadata"]["annotations"][Generation::Skyhook.key("pause")] == "true" {
-                cr["status"]["status"] = json!("paused");
+            let cr = state.store.find("skyhooks", "", NAME).cloned();
+            if let Some(cr) = cr.and_then(answered) {
                 state.store.load(cr);
             }
         });

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use kubectl_skyhook::api::Generation;
 use serde_json::{Value, json};
 
-use super::Stage;
+use super::{Stage, answered};
 use crate::support::fake_api::{Reply, State};
 use crate::support::run::Ran;
 use crate::support::stage::CR;
@@ -64,15 +64,11 @@ fn stage(cluster: &str) -> Stage {
     stage
 }
 
-/// The operator sees a pause at once.
+/// The operator sees a pause, and its end, at once.
 fn stand_in(stage: &Stage) {
     stage.fake.on("GET skyhooks").after(|state: &mut State| {
         let cr = state.store.find("skyhooks", "", CR).cloned();
-        if let Some(mut cr) = cr
-            && cr["metadata"]["annotations"][Generation::Skyhook.key("pause")] == "true"
-            && cr["status"]["status"] != "paused"
-        {
-            cr["status"]["status"] = json!("paused");
+        if let Some(cr) = cr.and_then(answered) {
             state.store.load(cr);
         }
     });
