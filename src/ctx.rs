@@ -8,7 +8,6 @@ mod collect;
 mod diff;
 mod edges;
 mod external_diff;
-mod follow;
 mod installation;
 mod limits;
 mod origin;
@@ -17,17 +16,20 @@ mod progress;
 mod sight;
 mod tails;
 mod take;
+mod wait;
+mod watch;
 
 pub use carry_out::Manner;
 pub use closing::Document as OutcomeDocument;
 pub use edges::{interrupt, variable};
-pub use follow::{Blocked, Goal, Look, Standing, Waiting};
 pub use installation::Preflight;
 pub use limits::within;
 pub use origin::{Here, Place};
 pub use preview::Document as PlanDocument;
 pub use tails::Tail;
 pub use take::Taken;
+pub use wait::{Aim, Awaited, Blocked, Look, PlannedAim, Standing, Waiting};
+pub use watch::{News, Watch};
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use crate::api::skyhook::Toleration;
 use crate::api::{Condition, Generation, Labels, Name, NodeState, Status};
 
 /// A node: what Kubernetes says of it, and what the operator of each generation wrote on it.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, PartialEq)]
 #[serde(from = "Object")]
 pub struct Node {
     pub name: String,
@@ -72,7 +72,7 @@ pub struct Taint {
 }
 
 /// What the operator of one generation wrote on a node.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeKeys {
     /// By the name of the custom resource.
     pub skyhooks: BTreeMap<String, Box<OnNode>>,
@@ -84,7 +84,7 @@ pub struct NodeKeys {
 }
 
 /// What one custom resource left on one node.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct OnNode {
     /// `None` when there is no node-state annotation at all.
     pub state: Option<NodeState>,

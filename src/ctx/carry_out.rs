@@ -6,11 +6,11 @@ use super::aftermath;
 use super::ask::Unconfirmed;
 use super::closing::Closing;
 use super::external_diff::External;
-use super::follow::Follower;
 use super::limits::within;
 use super::preview::Preview;
 use super::progress::Progress;
-use super::{Ctx, Goal, Waiting, edges, sight};
+use super::wait::Attendant;
+use super::{Ctx, PlannedAim, Waiting, edges, sight};
 use crate::apply::file as apply_file;
 use crate::apply::journal::{Circumstances, Store};
 use crate::apply::{Attend, Ended, Event, Journal, Options, Outcome, Stopper};
@@ -120,8 +120,8 @@ impl Ctx {
         let (outcome, journal) = self
             .send(plan, &options, safety, undoes, waiting.as_mut())
             .await?;
-        let goal = waiting.as_ref().map(|w| &*w.goal);
-        self.close(plan, &outcome, journal, safety, goal)
+        let aim = waiting.as_ref().map(|w| &*w.aim);
+        self.close(plan, &outcome, journal, safety, aim)
     }
 
     pub(super) fn options(&self, safety: &Safety) -> Options {
@@ -219,18 +219,18 @@ impl Ctx {
         outcome: &Outcome,
         journal: Option<String>,
         safety: &Safety,
-        goal: Option<&dyn Goal>,
+        aim: Option<&dyn PlannedAim>,
     ) -> Result<Exit> {
-        let found = goal.and_then(Goal::found);
+        let found = aim.and_then(PlannedAim::found);
         let closing = Closing {
             plan,
             outcome,
             journal,
             found: found.as_deref(),
-            reached: goal.and_then(|goal| goal.summary(outcome.ended == Ended::Finished)),
+            reached: aim.and_then(|aim| aim.summary(outcome.ended == Ended::Finished)),
             dry_run: safety.dry_run == DryRun::Server,
         };
-        if goal.is_some() || !plan.is_empty() || self.global.output.format.is_data() {
+        if aim.is_some() || !plan.is_empty() || self.global.output.format.is_data() {
             self.show(&closing)?;
         }
         let exit = closing.exit();
@@ -274,11 +274,11 @@ impl Ctx {
         let client = self.writer().await?;
         let namespace = self.connected.as_ref().and_then(|c| c.namespace.clone());
         let (stopper, stop) = Stopper::new();
-        // A follower draws by itself.
+        // An attendant draws by itself.
         let mut progress = Progress::of(plan, self.screen.err.terminal && waiting.is_none());
-        let mut follower =
-            waiting.map(|waiting| Follower::new(waiting, &mut self.screen, &client, namespace));
-        let attendant = follower.as_mut().map(|f| f as &mut dyn Attend);
+        let mut attendant =
+            waiting.map(|waiting| Attendant::new(waiting, &mut self.screen, &client, namespace));
+        let attendant = attendant.as_mut().map(|a| a as &mut dyn Attend);
         let held = RefCell::new(None);
         let mut hear = |event: &Event<'_>| {
             aftermath::note_hold(&held, event);

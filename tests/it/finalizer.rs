@@ -277,7 +277,7 @@ fn without_an_operator_all_commands_say_the_same() {
     let report = stage.run("diagnose stuck gpu-tune -o json");
     expect(&report, 2);
     assert_eq!(report.json()["verdict"], "stuck");
-    let waited = stage.run("wait gpu-tune --for=deleted --interval 10ms --timeout 20s -o json");
+    let waited = stage.run("wait gpu-tune --for=deleted --timeout 20s -o json");
     expect(&waited, 2);
     let torn = stage.run("teardown --dry-run -o json");
     for ran in [&report, &waited, &torn] {

@@ -114,9 +114,6 @@ const EDGES: &[(&str, &[&str])] = &[
             "ctx",
             // These stream and wait; no other command gets a client.
             "commands/package/logs",
-            "commands/shared/look.rs",
-            "commands/wait",
-            "commands/teardown",
         ],
     ),
     ("Timestamp::now", &["connect", "ctx"]),

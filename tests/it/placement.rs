@@ -105,7 +105,7 @@ fn an_uninstall_that_is_to_come_is_not_complete() {
     let nodes = [("node-1", "driver|1.0.0 config complete")];
     let fake = with(OLD.serve(driver(true)), &nodes);
     fake.load(OLD.skyhook("complete", driver(true)));
-    let ran = said(&fake, "wait gpu --timeout 1s --interval 10ms");
+    let ran = said(&fake, "wait gpu --timeout 1s");
     assert_eq!(ran.code, Some(5), "{}", ran.transcript());
 }
 
@@ -118,10 +118,7 @@ fn nodes_that_are_not_selected_do_not_hold_up_an_uninstall() {
     let mut selected = OLD.node("node-2", "complete", &[]);
     selected["metadata"]["labels"] = json!({"pool": "gpu"});
     fake.load(selected);
-    let ran = said(
-        &fake,
-        "wait gpu --for=uninstalled=driver --timeout 2s --interval 10ms",
-    );
+    let ran = said(&fake, "wait gpu --for=uninstalled=driver --timeout 2s");
     assert_eq!(ran.code, Some(0), "{}", ran.transcript());
     let status = said(&fake, "uninstall status gpu driver -o json").json();
     let left = &status["items"][0];

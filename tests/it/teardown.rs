@@ -16,7 +16,7 @@ const OLD: World = World(Generation::Skyhook);
 const NEW: World = World(Generation::NodeWright);
 
 fn teardown(stage: &Stage, words: &str) -> Ran {
-    stage.run(&format!("teardown --interval 20ms --timeout 20s {words}"))
+    stage.run(&format!("teardown --timeout 20s {words}"))
 }
 
 fn cr(world: World, name: &str, priority: i64, packages: Value) -> Value {

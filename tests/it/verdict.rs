@@ -113,7 +113,7 @@ fn deletions(path: &Path) -> Vec<String> {
         let blocked = status["standing"] == "blocked";
         let timeout = if blocked { "60s" } else { "1s" };
         let waited = go(&format!(
-            "wait {name} --for=deleted --tolerate 0s --interval 10ms --timeout {timeout} -o json"
+            "wait {name} --for=deleted --tolerate 0s --timeout {timeout} -o json"
         ));
         let by = match waited.code {
             Some(2) => codes(&waited.json()["findings"]),
@@ -191,7 +191,7 @@ fn uninstalls(path: &Path) -> Vec<String> {
     for (name, package) in requested.into_inner().expect("a lock").iter().take(MOST) {
         let flags = "--tolerate 0s -o json";
         let waited = go(format!(
-            "wait {name} --for=uninstalled={package} --interval 10ms --timeout 4s {flags}"
+            "wait {name} --for=uninstalled={package} --timeout 4s {flags}"
         ));
         let followed = go(format!(
             "uninstall {name} {package} --wait --confirm --force --no-journal --timeout 8s {flags}"

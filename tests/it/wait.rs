@@ -34,7 +34,7 @@ fn at_work(world: World, packages: Value) -> FakeApi {
 
 fn wait(fake: &FakeApi, words: &str) -> Ran {
     let served = fake.serve();
-    run(&format!("wait --timeout 20s --interval 10ms {words}"))
+    run(&format!("wait --timeout 20s {words}"))
         .kubeconfig(&served.kubeconfig())
         .go()
 }
@@ -43,9 +43,14 @@ fn said(ran: &Ran) -> (&str, &str, Option<i32>) {
     (&ran.stdout, &ran.stderr, ran.code)
 }
 
-/// The n-th look at the custom resources.
-fn look(world: World) -> String {
-    format!("LIST {}", world.0.plural())
+/// Comes to pass once the nodes are watched.
+fn meanwhile(fake: &FakeApi, change: impl Fn(&mut State) + Send + Sync + 'static) {
+    fake.on("WATCH nodes").nth(1).after(change);
+}
+
+/// Comes to pass with the n-th look at what is not watched: the first is the one before the watches begin.
+fn with_look(fake: &FakeApi, nth: usize, change: impl Fn(&mut State) + Send + Sync + 'static) {
+    fake.on("LIST poddisruptionbudgets").nth(nth).after(change);
 }
 
 fn complete(world: World, packages: Value) -> impl Fn(&mut State) + Send + Sync {
@@ -63,9 +68,7 @@ fn until_complete_in_both_generations() {
         (NEW, "nodewright/gpu complete\n"),
     ] {
         let fake = at_work(world, driver());
-        fake.on(&look(world))
-            .nth(4)
-            .after(complete(world, driver()));
+        meanwhile(&fake, complete(world, driver()));
         assert_eq!(said(&wait(&fake, "gpu")), (line, "", Some(0)));
     }
 }
@@ -75,7 +78,7 @@ fn a_status_of_the_spec_before_is_not_believed() {
     let upgraded = json!({"driver": {"version": "2.0.0", "image": "example.com/driver"}});
     let fake = at_work(OLD, upgraded.clone());
     fake.change(complete(OLD, upgraded.clone()));
-    fake.on(&look(OLD)).nth(4).after(move |it| {
+    meanwhile(&fake, move |it| {
         it.store
             .load(OLD.node("node-1", "complete", &["driver|2.0.0 config complete"]));
         let mut skyhook = OLD.skyhook("complete", upgraded.clone());
@@ -87,12 +90,7 @@ fn a_status_of_the_spec_before_is_not_believed() {
         ran.json()["items"],
         json!([{"kind": "Skyhook", "name": "gpu", "met": true}])
     );
-    let looks = fake
-        .lines()
-        .iter()
-        .filter(|l| l.contains("/skyhooks"))
-        .count();
-    assert!(looks >= 4, "{looks}");
+    assert!(fake.lines().iter().any(|l| l.contains("watch=true")));
 }
 
 #[test]
@@ -118,7 +116,7 @@ fn time_runs_out() {
 #[test]
 fn what_cannot_go_on_ends_it_with_the_finding() {
     let fake = at_work(OLD, driver());
-    fake.on(&look(OLD)).nth(3).after(|it| {
+    meanwhile(&fake, |it| {
         it.store
             .load(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
         it.store.load(OLD.skyhook("erroring", driver()));
@@ -139,13 +137,13 @@ fn what_cannot_go_on_ends_it_with_the_finding() {
 #[test]
 fn what_was_wrong_for_a_moment_only_does_not_end_it() {
     let fake = at_work(OLD, driver());
-    fake.on(&look(OLD)).nth(3).after(|it| {
+    meanwhile(&fake, |it| {
         it.store
             .load(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
         it.store.load(OLD.skyhook("erroring", driver()));
     });
-    // Its own look has seen the failure; the one that shall confirm it does not.
-    fake.on(&look(OLD)).nth(5).after(complete(OLD, driver()));
+    // The first look has seen the failure; the one that shall confirm it does not.
+    with_look(&fake, 2, complete(OLD, driver()));
     assert_eq!(wait(&fake, "gpu").code, Some(0));
 }
 
@@ -156,7 +154,7 @@ fn a_failure_that_is_retried_is_tolerated_for_a_while() {
             .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
     };
     let fake = failing();
-    fake.on(&look(OLD)).nth(19).after(complete(OLD, driver()));
+    with_look(&fake, 4, complete(OLD, driver()));
     assert_eq!(wait(&fake, "gpu").code, Some(0));
     // It is over after that time, and at once where it has failed for as long already.
     let began = std::time::Instant::now();
@@ -177,14 +175,14 @@ fn it_may_be_told_to_wait_on() {
     let fake =
         OLD.serve(driver())
             .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
-    fake.on(&look(OLD)).nth(9).after(complete(OLD, driver()));
+    with_look(&fake, 3, complete(OLD, driver()));
     assert_eq!(wait(&fake, "gpu --keep-going").code, Some(0));
 }
 
 #[test]
 fn until_erroring() {
     let fake = at_work(OLD, driver());
-    fake.on(&look(OLD)).nth(3).after(|it| {
+    meanwhile(&fake, |it| {
         it.store
             .load(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
         it.store.load(OLD.skyhook("erroring", driver()));
@@ -198,9 +196,7 @@ fn until_erroring() {
 #[test]
 fn until_deleted() {
     let fake = at_work(OLD, driver());
-    fake.on(&look(OLD))
-        .nth(4)
-        .after(|it| it.store.forget("skyhooks", "", "gpu"));
+    meanwhile(&fake, |it| it.store.forget("skyhooks", "", "gpu"));
     assert_eq!(
         said(&wait(&fake, "gpu --for deleted")),
         ("skyhook/gpu deleted\n", "", Some(0))
@@ -260,7 +256,7 @@ fn until_a_package_is_uninstalled() {
             "in_progress",
             &["driver|1.0.0 uninstall in_progress"],
         ));
-        fake.on(&look(OLD)).nth(4).after(|it| {
+        meanwhile(&fake, |it| {
             it.store.load(OLD.node("node-1", "complete", &[]));
             it.store.load(OLD.skyhook("complete", removable(true)));
         });
@@ -294,12 +290,13 @@ fn an_uninstall_that_nobody_asks_for_is_not_waited_for() {
 #[test]
 fn an_api_server_that_is_away_for_a_while_is_borne_and_said_once() {
     let fake = at_work(OLD, driver());
-    let discovery = format!("GET /apis/{}", OLD.0.api_version());
-    fake.on(&discovery).nth(2).reply(Reply::Cut);
-    fake.on(&discovery).nth(3).reply(500);
-    fake.on(&discovery).nth(4).reply(401);
-    fake.on(&discovery).nth(5).reply(404);
-    fake.on(&look(OLD)).nth(4).after(complete(OLD, driver()));
+    // Each rule counts what no rule before it has answered.
+    let list = || fake.on("LIST skyhooks").nth(2);
+    list().reply(Reply::Cut);
+    list().reply(500);
+    list().reply(401);
+    list().reply(404);
+    list().after(complete(OLD, driver()));
     let ran = wait(&fake, "gpu");
     assert_eq!(
         (ran.stdout.as_str(), ran.code),
@@ -312,28 +309,51 @@ fn an_api_server_that_is_away_for_a_while_is_borne_and_said_once() {
 #[test]
 fn credentials_that_stay_refused_are_an_error() {
     let fake = at_work(OLD, driver());
-    let discovery = format!("GET /apis/{}", OLD.0.api_version());
-    fake.on(&discovery).nth(2).times(100).reply(401);
-    assert_eq!(wait(&fake, "gpu").code, Some(1));
+    fake.on("WATCH *").reply(401);
+    for kind in ["skyhooks", "deploymentpolicies", "nodes", "pods"] {
+        fake.on(&format!("LIST {kind}"))
+            .nth(2)
+            .times(100)
+            .reply(401);
+    }
+    let ran = wait(&fake, "gpu");
+    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+    let says = "does not accept the credentials";
+    assert!(ran.stderr.contains(says), "{}", ran.transcript());
 }
 
+/// With 15,000 nodes each list of them would be megabytes.
 #[test]
-fn many_looks_read_little() {
+fn a_quiet_cluster_is_listed_once_and_watched() {
     let fake = at_work(OLD, driver());
-    fake.on(&look(OLD)).nth(20).after(complete(OLD, driver()));
-    assert_eq!(wait(&fake, "gpu").code, Some(0));
-    let lists = |what: &str| fake.lines().iter().filter(|l| l.contains(what)).count();
-    let (light, heavy) = (lists("/skyhooks"), lists("/api/v1/nodes"));
-    assert!(heavy * 3 < light, "{heavy} of {light}");
+    with_look(&fake, 4, complete(OLD, driver()));
+    assert_eq!(wait(&fake, "gpu --timeout 60s").code, Some(0));
+    let lines = fake.lines();
+    for list in ["/skyhooks", "/api/v1/nodes"] {
+        let of = lines.iter().filter(|l| l.contains(list));
+        let (watches, lists): (Vec<_>, Vec<_>) = of.partition(|l| l.contains("watch=true"));
+        assert_eq!((watches.len(), lists.len()), (1, 2), "{lines:#?}");
+    }
+}
+
+/// The API goes with its last object, where the operator's chart is uninstalled.
+#[test]
+fn what_goes_with_its_api_is_deleted() {
+    let fake = at_work(OLD, driver());
+    fake.on("LIST skyhooks").nth(2).times(100).reply(404);
+    assert_eq!(
+        said(&wait(&fake, "gpu --for=deleted")).0,
+        "skyhook/gpu deleted\n"
+    );
 }
 
 #[test]
 fn an_interrupt_says_how_far_it_was() {
     let fake = at_work(OLD, driver());
     let child = Child::default();
-    fake.on(&look(OLD)).nth(4).after(child.interrupt());
+    fake.on("WATCH nodes").nth(1).after(child.interrupt());
     let served = fake.serve();
-    let ran = run("wait gpu --timeout 20s --interval 10ms")
+    let ran = run("wait gpu --timeout 20s")
         .kubeconfig(&served.kubeconfig())
         .child(&child)
         .go();

@@ -63,19 +63,26 @@ impl Reader<'_> {
         let list = Self::skyhooks_list(generation);
         let mut read = self.read::<Skyhook>(&list).await;
         if let Read::Ok(items) = &mut read {
-            // The server writes both into every item, but nothing obliges it to.
-            for item in items.iter_mut().filter(|i| i.api_version.is_empty()) {
-                item.api_version = generation.api_version();
-                item.kind = generation.kind().to_owned();
-            }
+            Self::name_kind(items, generation);
         }
         read
     }
 
-    pub async fn policies(&self, generation: Generation) -> Read<Vec<DeploymentPolicy>> {
+    /// The server writes version and kind into every item, but nothing obliges it to.
+    pub fn name_kind(items: &mut [Skyhook], generation: Generation) {
+        for item in items.iter_mut().filter(|i| i.api_version.is_empty()) {
+            item.api_version = generation.api_version();
+            item.kind = generation.kind().to_owned();
+        }
+    }
+
+    pub fn policies_list(generation: Generation) -> List {
         let api = format!("/apis/{}", generation.api_version());
-        let list = List::all(&api, "deploymentpolicies", "deployment policy");
-        self.read(&list).await
+        List::all(&api, "deploymentpolicies", "deployment policy")
+    }
+
+    pub async fn policies(&self, generation: Generation) -> Read<Vec<DeploymentPolicy>> {
+        self.read(&Self::policies_list(generation)).await
     }
 
     pub fn nodes_list() -> List {

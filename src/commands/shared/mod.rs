@@ -1,10 +1,10 @@
 //! What several commands need. Nothing here imports a command.
 
 pub mod admission;
+pub mod blockers;
 pub mod command;
 pub mod diagnosis;
 pub mod held;
-pub mod look;
 pub mod migration;
 pub mod node_filter;
 pub mod package_row;

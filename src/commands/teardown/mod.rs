@@ -1,20 +1,21 @@
+mod deletion;
 mod hindrance;
 mod left;
 mod order;
 pub mod page;
 mod preflight;
 mod standing;
-mod watch;
 
 use std::pin::pin;
 use std::time::Duration;
 
+use self::deletion::{Deletion, Watched};
 use self::page::{Ended, Page};
 use self::preflight::Preflight;
 use self::standing::Standing;
-use self::watch::{Watch, Watched};
 use crate::args::duration::duration;
 use crate::args::safety::{DryRun, Safety};
+use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::{self, Ctx, Manner};
@@ -45,11 +46,6 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration)]
     timeout: Duration,
 
-    /// How often to look
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration,
-        hide_short_help = true)]
-    interval: Duration,
-
     #[command(flatten)]
     safety: Safety,
 }
@@ -57,6 +53,7 @@ pub struct Args {
 command! {
     "teardown": Args => run,
     needs: needs(),
+    watches: &WATCHED,
     writes: &[Write::DeleteSkyhooks, Write::DeletePolicies],
     prints: { "Teardown": page::Document },
 }
@@ -135,10 +132,9 @@ async fn watch(
     preflight: &Preflight,
     cluster: Cluster,
 ) -> Result<Watched> {
-    let client = ctx.client().expect("a cluster was loaded, not files");
+    let watch = ctx.watch(cluster).await?;
     let stop = pin!(ctx::interrupt());
-    let watch = Watch::new(args, preflight, client, stop);
-    watch.run(ctx, cluster).await
+    Deletion::new(args, preflight, stop).run(ctx, watch).await
 }
 
 /// What to type next, and what can no longer be taken back.

@@ -163,7 +163,7 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
         what.patience.tolerate,
     );
     let waiting = Waiting {
-        goal: &mut progress,
+        aim: &mut progress,
         timeout: (!wish.timeout.is_zero()).then_some(wish.timeout),
         cluster: cluster.clone(),
     };

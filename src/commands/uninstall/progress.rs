@@ -8,11 +8,10 @@ use std::time::Duration;
 use self::package::{Package, Point};
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Read};
-use crate::commands::shared::diagnosis::Diagnosis;
+use crate::commands::shared::blockers::Blockers;
 use crate::ctx::{self, Blocked, Look, Standing};
 use crate::plan::{Sign, Until};
-use crate::rules::confirm::{Suspects, tolerated};
-use crate::rules::{self, Finding, Goal, Report, Scope, blockers};
+use crate::rules::Goal;
 use crate::view::text::{Line, Text};
 use crate::view::{NodeSet, View, list};
 
@@ -25,8 +24,7 @@ pub struct Progress {
     current: usize,
     /// The operator's webhook asks its mirror of the node states before it lets a package be removed.
     mirror_too: bool,
-    suspects: Suspects,
-    found: Option<(Cluster, Report)>,
+    blockers: Blockers,
 }
 
 impl Progress {
@@ -58,8 +56,7 @@ impl Progress {
             packages: packages.iter().map(package).collect(),
             current: 0,
             mirror_too,
-            suspects: Suspects::new(tolerate.unwrap_or(tolerated(cluster.generation().executor()))),
-            found: None,
+            blockers: Blockers::new(cluster, tolerate),
         }
     }
 
@@ -89,18 +86,7 @@ impl Progress {
     }
 }
 
-impl ctx::Goal for Progress {
-    fn takes(&mut self, until: &Until) -> bool {
-        let Sign::Uninstalled { package, version } = &until.sign else {
-            return false;
-        };
-        let mut packages = self.packages.iter();
-        let found = packages.position(|p| p.name == *package && p.version == *version);
-        self.current = found.unwrap_or(self.current);
-        self.suspects.clear();
-        found.is_some()
-    }
-
+impl ctx::Aim for Progress {
     fn look(&mut self, cluster: &Cluster) -> Look {
         let package = &mut self.packages[self.current];
         let look = |standing, whole: Text, news| Look {
@@ -150,33 +136,28 @@ impl ctx::Goal for Progress {
     }
 
     fn blocked(&mut self, cluster: &Cluster) -> Blocked {
-        let Some(skyhook) = cluster.skyhook(&self.skyhook) else {
-            return Blocked::No;
-        };
-        let scope = Scope {
-            skyhooks: vec![self.skyhook.clone()],
-            ..Scope::default()
-        };
-        let report = rules::diagnose(cluster, &scope);
         let package = Some(self.packages[self.current].name.as_str());
-        let found = blockers(cluster, &report, skyhook, Goal::Uninstall(package));
-        let confirmed = self.suspects.confirm(cluster.taken_at, &found);
-        if confirmed.is_empty() {
-            return if self.suspects.look_again() {
-                Blocked::Perhaps
-            } else {
-                Blocked::No
-            };
-        }
-        let report = report.stuck_by(&confirmed);
-        let names = report.findings.iter().map(name_of).collect();
-        self.found = Some((cluster.clone(), report));
-        Blocked::By(names)
+        let names = std::slice::from_ref(&self.skyhook);
+        self.blockers
+            .judge(cluster, names, Goal::Uninstall(package))
+    }
+}
+
+impl ctx::PlannedAim for Progress {
+    fn takes(&mut self, until: &Until) -> bool {
+        let Sign::Uninstalled { package, version } = &until.sign else {
+            return false;
+        };
+        let mut packages = self.packages.iter();
+        let found = packages.position(|p| p.name == *package && p.version == *version);
+        self.current = found.unwrap_or(self.current);
+        self.blockers.clear();
+        found.is_some()
     }
 
     fn found(&self) -> Option<Box<dyn View + '_>> {
-        let (cluster, report) = self.found.as_ref()?;
-        Some(Box::new(Diagnosis::new(cluster, report.clone())))
+        let found = self.blockers.found()?;
+        Some(Box::new(found))
     }
 
     fn summary(&self, finished: bool) -> Option<String> {
@@ -216,17 +197,4 @@ impl ctx::Goal for Progress {
         }
         Some(parts.join("; "))
     }
-}
-
-/// `SKY112 gpu driver node-2`
-fn name_of(finding: &Finding) -> String {
-    let subject = &finding.subject;
-    let mut words = vec![finding.rule.code];
-    words.extend(subject.skyhook.as_deref());
-    words.extend(subject.package.as_deref());
-    words.extend(subject.node.as_deref());
-    if words.len() == 1 {
-        words.push(&subject.name);
-    }
-    words.join(" ")
 }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, Phase, Placement, Read};
 use crate::error::Error;
-use crate::rules::{Finding, Goal, Report, blockers};
+use crate::rules::Goal;
 use crate::view::plural;
 
 /// What is waited for.
@@ -74,22 +74,14 @@ impl Condition {
         *self == Condition::Erroring
     }
 
-    /// The findings that block it for these custom resources.
-    pub fn blockers<'r>(
-        &self,
-        cluster: &Cluster,
-        report: &'r Report,
-        names: &[String],
-    ) -> Vec<&'r Finding> {
-        let goal = match self {
-            Condition::Complete => Goal::Install,
-            Condition::Uninstalled(package) => Goal::Uninstall(package.as_deref()),
-            Condition::Deleted => Goal::Deletion,
-            Condition::Erroring => return Vec::new(),
-        };
-        let all = names.iter().filter_map(|name| cluster.skyhook(name));
-        all.flat_map(|skyhook| blockers(cluster, report, skyhook, goal))
-            .collect()
+    /// What findings may block; nothing does where a failure is waited for.
+    pub fn goal(&self) -> Option<Goal<'_>> {
+        match self {
+            Condition::Complete => Some(Goal::Install),
+            Condition::Uninstalled(package) => Some(Goal::Uninstall(package.as_deref())),
+            Condition::Deleted => Some(Goal::Deletion),
+            Condition::Erroring => None,
+        }
     }
 
     /// How far a custom resource has got. Nothing is said of what could not be read.

@@ -1,20 +1,21 @@
+mod aim;
 mod condition;
-mod poll;
 pub mod waited;
 
 use std::time::Duration;
 
+use self::aim::Aim;
 use self::condition::{Condition, Standing};
-use self::poll::{Ended, poll};
 use self::waited::Waited;
 use crate::args::duration::duration;
 use crate::args::named;
+use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
+use crate::commands::shared::blockers::Blockers;
 use crate::commands::shared::command::command;
-use crate::commands::shared::diagnosis::Diagnosis;
 use crate::commands::shared::scope;
 use crate::commands::shared::selection;
-use crate::ctx::{self, Ctx};
+use crate::ctx::{self, Awaited, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::rules::Scope;
 use crate::view::duration_text;
@@ -55,15 +56,12 @@ pub struct Args {
     /// How long something that is retried may fail before the wait ends [default: 2m; 0 where Jobs count their attempts]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     tolerate: Option<Duration>,
-
-    /// How often to look
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration, hide_short_help = true)]
-    interval: Duration,
 }
 
 command! {
     "wait": Args => run,
     needs: needs(),
+    watches: &WATCHED,
     prints: { "Waited": waited::Document, "Diagnosis": crate::commands::shared::diagnosis::Document },
 }
 
@@ -78,33 +76,34 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load(&needs).await?;
     let names = args.subjects(&cluster)?;
     scope::say_what_is_missing(ctx, &cluster, &needs);
-    let client = ctx.client().expect("a cluster was loaded, not files");
-    let mut waited = Waited::new(&cluster, &args.condition, &names);
-    let waiting = async {
-        let waiting = poll(ctx, &client, args, cluster, &mut waited);
-        if args.timeout.is_zero() {
-            Some(waiting.await)
-        } else {
-            tokio::time::timeout(args.timeout, waiting).await.ok()
-        }
+    let mut aim = Aim {
+        blockers: (!args.keep_going).then(|| Blockers::new(&cluster, args.tolerate)),
+        waited: Waited::new(&cluster, &args.condition, &names),
     };
+    let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
     let ended = tokio::select! {
         biased;
         () = ctx::interrupt() => None,
-        ended = waiting => Some(ended),
+        ended = ctx.wait(&mut aim, cluster, timeout) => Some(ended?),
     };
+    let waited = &aim.waited;
     match ended {
-        Some(Some(Ok(Ended::Met))) => {
-            ctx.show(&waited)?;
+        Some(Awaited::Met) => {
+            ctx.show(waited)?;
             Ok(Exit::Done)
         }
-        Some(Some(Ok(Ended::Blocked(cluster, report)))) => {
-            ctx.show(&Diagnosis::new(&cluster, report))?;
+        Some(Awaited::Blocked(_)) => {
+            let found = aim.blockers.as_ref().and_then(Blockers::found);
+            ctx.show(&found.expect("it is blocked by what was found"))?;
             Ok(Exit::Findings)
         }
-        Some(Some(Err(error))) => Err(error),
-        Some(None) => {
-            ctx.show(&waited)?;
+        Some(Awaited::Never(why)) => {
+            waited.refuse_what_never_comes()?;
+            Err(Error::failed(why))
+        }
+        Some(Awaited::Lost(error)) => Err(Error::from(error)),
+        Some(Awaited::TimedOut) => {
+            ctx.show(waited)?;
             Err(Error {
                 exit: Exit::TimedOut,
                 ..Error::failed(format!(

@@ -6,13 +6,14 @@ use serde_json::Value;
 
 use super::{Condition, Standing};
 use crate::cluster::Cluster;
+use crate::error::Result;
 use crate::view::View;
 use crate::view::text::{self, Text};
 
 /// The custom resources that are waited for, and how far they have got.
 pub struct Waited {
     kind: &'static str,
-    condition: Condition,
+    pub condition: Condition,
     pub items: Vec<(String, Standing)>,
 }
 
@@ -45,6 +46,17 @@ impl Waited {
             met.any(|met| met)
         } else {
             met.all(|met| met)
+        }
+    }
+
+    /// # Errors
+    ///
+    /// One of them will not come about.
+    pub fn refuse_what_never_comes(&self) -> Result<()> {
+        let mut items = self.items.iter();
+        match items.find_map(|(_, standing)| Option::from(standing)) {
+            Some(error) => Err(error),
+            None => Ok(()),
         }
     }
 

@@ -50,7 +50,7 @@ fn an_interrupt_leaves_the_later_waves_alone() {
     fake.on("DELETE skyhooks late").after(child.interrupt());
     let stage = Stage::over(fake);
     let ran = stage
-        .command("teardown --interval 20ms --timeout 20s --confirm")
+        .command("teardown --timeout 20s --confirm")
         .child(&child)
         .go();
     assert_eq!(ran.code, Some(130), "{}", ran.transcript());
@@ -68,9 +68,7 @@ fn an_interrupt_leaves_the_later_waves_alone() {
 #[test]
 fn time_runs_out() {
     let stage = Stage::over(at_work());
-    let ran = stage
-        .command("teardown --interval 20ms --timeout 300ms --confirm")
-        .go();
+    let ran = stage.command("teardown --timeout 300ms --confirm").go();
     assert_eq!(ran.code, Some(5), "{}", ran.transcript());
     assert!(
         ran.stderr
@@ -83,7 +81,7 @@ fn time_runs_out() {
 #[test]
 fn a_terminal_shows_what_is_on_its_way() {
     let fake = at_work();
-    fake.on("LIST skyhooks").nth(8).after(|it| {
+    fake.on("LIST poddisruptionbudgets").nth(3).after(|it| {
         it.store.forget("pods", OLD.namespace(), "late-driver");
         gone(it, OLD, "late");
     });
@@ -91,7 +89,7 @@ fn a_terminal_shows_what_is_on_its_way() {
     let stage = Stage::over(fake);
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
     command
-        .args(["teardown", "--interval", "20ms", "--confirm"])
+        .args(["teardown", "--confirm"])
         .env_clear()
         .env("HOME", stage.state.path())
         .env("XDG_STATE_HOME", stage.state.path())

@@ -109,8 +109,11 @@ fn without_the_right_to_watch_it_lists() {
 fn credentials_that_stay_refused_are_an_error() {
     let fake = installed(OLD);
     fake.on("WATCH *").reply(401);
-    for list in ["LIST skyhooks", "LIST nodes", "LIST pods"] {
-        fake.on(list).nth(2).times(100).reply(401);
+    for kind in ["skyhooks", "deploymentpolicies", "nodes", "pods"] {
+        fake.on(&format!("LIST {kind}"))
+            .nth(2)
+            .times(100)
+            .reply(401);
     }
     let ran = uninstall(&fake, "--wait");
     assert_eq!(ran.code, Some(1), "{}", ran.transcript());

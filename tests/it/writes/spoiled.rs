@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use kubectl_skyhook::api::Generation;
 use serde_json::{Value, json};
 
 use super::{Stage, answered};

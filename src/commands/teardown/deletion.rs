@@ -4,27 +4,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::hindrance::{self, Hindrance};
 use super::page::Ended;
 use super::preflight::{Preflight, step};
 use super::standing::{Course, Standing};
-use super::{Args, left, needs};
-use crate::cluster::{Cluster, Read, Source};
-use crate::commands::shared::look::{Look, Trouble, look};
-use crate::ctx::Ctx;
+use super::{Args, left};
+use crate::cluster::Cluster;
+use crate::ctx::{Ctx, News, Watch};
 use crate::error::Result;
 use crate::plan::{Plan, Stage};
 use crate::view::{Text, count, list};
 
-/// Everything is read at least every so many looks; in between only the objects themselves are, unless they change.
-const WHOLE_EVERY: u32 = 5;
-/// What keeps an object from going is believed once it was there for so many intervals: the operator comes round
-/// every two seconds, and what was true of an object before its deletion may not be true after it.
-const BELIEVED_AFTER: u32 = 3;
-/// Looks are not taken faster than this, whatever is asked for.
-const SHORTEST: Duration = Duration::from_millis(10);
+/// What is not watched is read again so much later, and what keeps objects from going is looked for.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Of the time, the part that looking for it may take: one of so many.
+const SHARE: u32 = 50;
+/// What keeps an object from going is believed once it was there for so long: the operator comes round every two
+/// seconds, and what was true of an object before its deletion may not be true after it.
+const BELIEVED_AFTER: Duration = Duration::from_secs(3);
 /// How long pods may take to end once their owner is gone.
 const PODS_GRACE: Duration = Duration::from_secs(120);
 /// Pending deletions that are listed at once.
@@ -41,65 +40,66 @@ pub struct Watched {
 /// What keeps an object from going, and since when it was seen.
 type Suspects = BTreeMap<usize, (Vec<Hindrance>, Instant)>;
 
-pub struct Watch<'a> {
-    pub args: &'a Args,
-    pub preflight: &'a Preflight,
-    pub client: kube::Client,
-    pub stop: Pin<&'a mut dyn Future<Output = ()>>,
-    pub deadline: Option<Instant>,
-    pub course: Course,
-    pub journals: Vec<String>,
+pub struct Deletion<'a> {
+    args: &'a Args,
+    preflight: &'a Preflight,
+    stop: Pin<&'a mut dyn Future<Output = ()>>,
+    deadline: Option<Instant>,
+    course: Course,
+    journals: Vec<String>,
     shown: String,
-    trouble: Trouble,
     said: BTreeSet<usize>,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> Deletion<'a> {
     pub fn new(
         args: &'a Args,
         preflight: &'a Preflight,
-        client: kube::Client,
         stop: Pin<&'a mut dyn Future<Output = ()>>,
-    ) -> Watch<'a> {
+    ) -> Deletion<'a> {
         let items = preflight.items.iter().map(|p| p.item.clone());
         let timeout = Some(args.timeout).filter(|t| !t.is_zero());
-        Watch {
+        Deletion {
             course: Course::new(items.collect()),
             deadline: timeout.map(|t| Instant::now() + t),
             args,
             preflight,
-            client,
             stop,
             journals: Vec::new(),
             shown: String::new(),
-            trouble: Trouble::default(),
             said: BTreeSet::new(),
         }
     }
 
-    fn interval(&self) -> Duration {
-        self.args.interval.max(SHORTEST)
-    }
-
     /// Goes on until nothing more can be done.
-    pub async fn run(mut self, ctx: &mut Ctx, first: Cluster) -> Result<Watched> {
-        let mut cluster = first;
+    pub async fn run(mut self, ctx: &mut Ctx, mut watch: Watch) -> Result<Watched> {
         let mut suspects = Suspects::new();
         let mut all_gone_at: Option<Instant> = None;
+        let mut next_whole = Instant::now() + LOOK_AGAIN;
         loop {
-            self.suspect(&cluster, &mut suspects);
-            let stalled = self.believed(&suspects);
-            let before = self.course.standings(&cluster, &stalled);
+            let whole = Instant::now() >= next_whole;
+            let cluster = if whole {
+                watch.whole().await
+            } else {
+                watch.cluster()
+            };
+            if whole {
+                let began = Instant::now();
+                self.suspect(cluster, &mut suspects);
+                next_whole = Instant::now() + LOOK_AGAIN.max(began.elapsed() * SHARE);
+            }
+            let stalled = believed(&suspects);
+            let before = self.course.standings(cluster, &stalled);
             self.say(ctx, &before);
-            if let Some(ended) = self.begin(ctx, &cluster).await? {
+            if let Some(ended) = self.begin(ctx, cluster).await? {
                 return Ok(self.end(cluster, ended, &suspects));
             }
-            let standings = self.course.standings(&cluster, &stalled);
-            if self.finished(&standings) {
+            let standings = self.course.standings(cluster, &stalled);
+            if finished(&standings) {
                 let going = standings.iter().all(|s| *s == Standing::Gone);
                 let since = *all_gone_at.get_or_insert_with(Instant::now);
                 // Pods go after their owners.
-                let waits = going && !left::executions(&cluster).is_empty();
+                let waits = going && !left::executions(cluster).is_empty();
                 if !waits || since.elapsed() > PODS_GRACE {
                     let failed = standings.iter().any(|s| matches!(s, Standing::Failed(_)));
                     let ended = match (going, failed) {
@@ -112,18 +112,16 @@ impl<'a> Watch<'a> {
             } else {
                 all_gone_at = None;
             }
-            cluster = match self.next(ctx, &cluster).await? {
-                Ok(next) => next,
-                Err(ended) => return Ok(self.end(cluster, ended, &suspects)),
-            };
+            if let Some(ended) = self.next(ctx, &mut watch, next_whole).await? {
+                return Ok(self.end(watch.cluster(), ended, &suspects));
+            }
         }
     }
 
-    fn end(self, cluster: Cluster, ended: Ended, suspects: &Suspects) -> Watched {
-        let stalled = self.believed(suspects);
+    fn end(self, cluster: &Cluster, ended: Ended, suspects: &Suspects) -> Watched {
         Watched {
-            standings: self.course.standings(&cluster, &stalled),
-            cluster,
+            standings: self.course.standings(cluster, &believed(suspects)),
+            cluster: cluster.clone(),
             ended,
             journals: self.journals,
         }
@@ -209,79 +207,27 @@ impl<'a> Watch<'a> {
         *suspects = now;
     }
 
-    /// Those that were kept from going for long enough.
-    fn believed(&self, suspects: &Suspects) -> BTreeMap<usize, Vec<Hindrance>> {
-        let settled = self.interval() * BELIEVED_AFTER;
-        let old = suspects
-            .iter()
-            .filter(|(_, (_, since))| since.elapsed() >= settled);
-        old.map(|(at, (found, _))| (*at, found.clone())).collect()
-    }
-
-    /// Whether nothing is on its way any more.
-    fn finished(&self, standings: &[Standing]) -> bool {
-        let going = |s: &Standing| matches!(s, Standing::Going(_));
-        // One whose turn has come is going in a moment.
-        !standings.iter().any(going)
-    }
-
-    /// The cluster once something has changed, or after a while; or why it ends here.
+    /// Waits until something has changed or it is time to look again; or why it ends here.
     async fn next(
         &mut self,
         ctx: &mut Ctx,
-        before: &Cluster,
-    ) -> Result<std::result::Result<Cluster, Ended>> {
-        let light = vec![Source::Skyhooks, Source::Legacy, Source::Policies];
-        for nth in 1.. {
-            let wants = if nth < WHOLE_EVERY {
-                light.clone()
-            } else {
-                needs()
-            };
-            match self.glance(ctx, wants).await? {
-                Err(ended) => return Ok(Err(ended)),
-                Ok(Look::Gone) => return Ok(Ok(nothing(before))),
-                Ok(Look::Away) => {}
-                Ok(Look::At(read)) if nth >= WHOLE_EVERY => return Ok(Ok(*read)),
-                Ok(Look::At(read)) if versions(&read) == versions(before) => {}
-                Ok(Look::At(_)) => match self.glance(ctx, needs()).await? {
-                    Err(ended) => return Ok(Err(ended)),
-                    Ok(Look::Gone) => return Ok(Ok(nothing(before))),
-                    Ok(Look::At(read)) => return Ok(Ok(*read)),
-                    Ok(Look::Away) => {}
-                },
-            }
-        }
-        unreachable!("it looks on and on")
-    }
-
-    /// One look after an interval, unless it is to end.
-    async fn glance(
-        &mut self,
-        ctx: &mut Ctx,
-        needs: Vec<Source>,
-    ) -> Result<std::result::Result<Look, Ended>> {
-        let interval = self.interval();
-        let deadline = self.deadline;
-        let out_of_time = async move {
-            match deadline {
-                Some(at) => tokio::time::sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
-        let read = {
-            let looked = async {
-                tokio::time::sleep(interval).await;
-                look(ctx, &self.client, needs).await
-            };
+        watch: &mut Watch,
+        at_the_latest: Instant,
+    ) -> Result<Option<Ended>> {
+        loop {
             tokio::select! {
                 biased;
-                () = &mut self.stop => return Ok(Err(Ended::Interrupted)),
-                () = out_of_time => return Ok(Err(Ended::TimedOut)),
-                read = looked => read,
+                () = &mut self.stop => return Ok(Some(Ended::Interrupted)),
+                () = reached(self.deadline) => return Ok(Some(Ended::TimedOut)),
+                news = watch.news() => match news {
+                    News::Changed if watch.ready() => return Ok(None),
+                    News::Changed | News::Away(None) => {}
+                    News::Away(Some(warning)) => ctx.warn(warning),
+                    News::Lost(error) => return Err(error.into()),
+                },
+                () = sleep_until(at_the_latest) => return Ok(None),
             }
-        };
-        self.trouble.bear(ctx, true, read).map(Ok)
+        }
     }
 
     /// Says what has gone, and on a terminal also what is on its way and what holds it up.
@@ -329,32 +275,25 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// What changes whenever somebody writes, or something goes.
-fn versions(cluster: &Cluster) -> Vec<(Option<&str>, Option<&str>)> {
-    let skyhooks = cluster
-        .skyhooks
-        .items()
-        .iter()
-        .chain(cluster.legacy.items());
-    let policies = cluster.policies.items().iter();
-    let policies = policies.chain(cluster.legacy_policies.items());
-    let metas = skyhooks
-        .map(|s| &s.metadata)
-        .chain(policies.map(|p| &p.metadata));
-    metas
-        .map(|m| (m.uid.as_deref(), m.resource_version.as_deref()))
-        .collect()
+/// A point in time; never, where there is none.
+async fn reached(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
 }
 
-/// The API went, and every object with it.
-fn nothing(before: &Cluster) -> Cluster {
-    let mut cluster = before.clone();
-    cluster.skyhooks = Read::Ok(Vec::new());
-    cluster.legacy = Read::Ok(Vec::new());
-    cluster.policies = Read::Ok(Vec::new());
-    cluster.legacy_policies = Read::Ok(Vec::new());
-    cluster.pods = Read::NotAsked;
-    cluster.jobs = Read::NotAsked;
-    cluster.ruling.served = Vec::new();
-    cluster
+/// Whether nothing is on its way any more.
+fn finished(standings: &[Standing]) -> bool {
+    let going = |s: &Standing| matches!(s, Standing::Going(_));
+    // One whose turn has come is going in a moment.
+    !standings.iter().any(going)
+}
+
+/// Those that were kept from going for long enough.
+fn believed(suspects: &Suspects) -> BTreeMap<usize, Vec<Hindrance>> {
+    let old = suspects
+        .iter()
+        .filter(|(_, (_, since))| since.elapsed() >= BELIEVED_AFTER);
+    old.map(|(at, (found, _))| (*at, found.clone())).collect()
 }

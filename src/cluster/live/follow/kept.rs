@@ -1,0 +1,151 @@
+//! What is known of a source from its watches.
+
+use std::collections::BTreeMap;
+
+use super::super::request::Failure;
+use super::super::watch::{Id, Told};
+use crate::api::{DeploymentPolicy, Skyhook};
+use crate::cluster::{Job, Node, Pod, Read, Unread};
+
+/// An API that is not served so often in a row is gone, and all of its objects with it. A server that is just starting
+/// does not know it either for a moment.
+const ABSENT_AFTER: u32 = 5;
+
+/// What came of a piece of news.
+pub enum Heard {
+    Nothing,
+    Changed,
+    Failed(Failure),
+}
+
+/// What is known of one source; no lists where it is not watched.
+pub struct Kept<T> {
+    lists: Vec<Known<T>>,
+    changed: bool,
+}
+
+/// What is known of one list.
+struct Known<T> {
+    /// By namespace and name; nothing where it was not read yet, and why where it cannot be.
+    items: Option<Result<BTreeMap<Id, T>, Unread>>,
+    /// How often in a row it was not served.
+    absent: u32,
+}
+
+/// What is watched.
+pub trait Watched {
+    fn id(&self) -> Id;
+
+    /// Whether nothing of it has changed that is kept.
+    fn same(&self, _other: &Self) -> bool {
+        false
+    }
+}
+
+impl Watched for Node {
+    fn id(&self) -> Id {
+        (String::new(), self.name.clone())
+    }
+
+    // The kubelet says every few minutes that it is still there.
+    fn same(&self, other: &Node) -> bool {
+        self == other
+    }
+}
+
+macro_rules! watched_by_metadata {
+    ($($kind:ty),+) => {$(
+        impl Watched for $kind {
+            fn id(&self) -> Id {
+                let namespace = self.metadata.namespace.clone();
+                (namespace.unwrap_or_default(), self.metadata.name.clone())
+            }
+        }
+    )+};
+}
+
+watched_by_metadata!(Skyhook, DeploymentPolicy, Pod, Job);
+
+impl<T> Kept<T> {
+    /// Nothing yet, of so many lists.
+    pub fn of(lists: usize) -> Kept<T> {
+        let known = || Known {
+            items: None,
+            absent: 0,
+        };
+        Kept {
+            lists: std::iter::repeat_with(known).take(lists).collect(),
+            changed: false,
+        }
+    }
+}
+
+impl<T: Watched + Clone> Kept<T> {
+    pub fn ready(&self) -> bool {
+        self.lists.iter().all(|list| list.items.is_some())
+    }
+
+    pub fn hear(&mut self, list: usize, told: Told<T>) -> Heard {
+        let heard = self.lists[list].hear(told);
+        self.changed |= matches!(heard, Heard::Changed);
+        heard
+    }
+
+    /// The source where something has changed since it was asked for last, and all of its lists were read.
+    pub fn news(&mut self) -> Option<Read<Vec<T>>> {
+        if !self.ready() || !std::mem::take(&mut self.changed) {
+            return None;
+        }
+        let mut all: BTreeMap<&Id, &T> = BTreeMap::new();
+        for list in &self.lists {
+            match list.items.as_ref()? {
+                Err(why) => return Some(Read::Unreadable(why.clone())),
+                // What carries the labels of both generations comes twice.
+                Ok(items) => all.extend(items),
+            }
+        }
+        Some(Read::Ok(all.into_values().cloned().collect()))
+    }
+}
+
+impl<T: Watched> Known<T> {
+    fn hear(&mut self, told: Told<T>) -> Heard {
+        let absent = std::mem::take(&mut self.absent);
+        match told {
+            Told::All(items) => {
+                let items = items.into_iter().map(|item| (item.id(), item));
+                self.items = Some(Ok(items.collect()));
+            }
+            Told::Is(item) => {
+                if let Some(Ok(items)) = &mut self.items {
+                    let before = items.get(&item.id());
+                    let same = before.is_some_and(|before| before.same(&item));
+                    items.insert(item.id(), item);
+                    if same {
+                        return Heard::Nothing;
+                    }
+                }
+            }
+            Told::Gone(id) => {
+                if let Some(Ok(items)) = &mut self.items {
+                    items.remove(&id);
+                }
+            }
+            Told::Failed(failure) if failure.is_absence() => {
+                self.absent = absent + 1;
+                if self.absent < ABSENT_AFTER {
+                    return Heard::Failed(failure);
+                }
+                self.items = Some(Ok(BTreeMap::new()));
+            }
+            // What is forbidden or makes no sense is news of the source, and not of the server.
+            Told::Failed(failure)
+                if failure.is_forbidden() || matches!(failure, Failure::Malformed(_)) =>
+            {
+                self.items = Some(Err(failure.into()));
+            }
+            Told::Failed(failure) => return Heard::Failed(failure),
+        }
+        Heard::Changed
+    }
+}

@@ -1,0 +1,47 @@
+//! What is waited for, look by look.
+
+use super::condition::Standing as Far;
+use super::waited::Waited;
+use crate::cluster::Cluster;
+use crate::commands::shared::blockers::Blockers;
+use crate::ctx::{self, Blocked, Look, Standing};
+use crate::view::text::Text;
+
+/// What is waited for, and what blocks it.
+pub struct Aim {
+    pub waited: Waited,
+    /// `None` where what blocks it ends nothing.
+    pub blockers: Option<Blockers>,
+}
+
+impl ctx::Aim for Aim {
+    fn look(&mut self, cluster: &Cluster) -> Look {
+        self.waited.judge(cluster);
+        let mut items = self.waited.items.iter();
+        let never = items.find_map(|(_, far)| match far {
+            Far::Never(why, _) => Some(why.clone()),
+            _ => None,
+        });
+        let standing = match never {
+            _ if self.waited.met() => Standing::Met,
+            Some(why) => Standing::Never(why),
+            None => Standing::NotYet,
+        };
+        let mut whole = Text::new();
+        for line in self.waited.missing() {
+            whole.paragraph(line);
+        }
+        Look {
+            standing,
+            whole,
+            news: Vec::new(),
+        }
+    }
+
+    fn blocked(&mut self, cluster: &Cluster) -> Blocked {
+        match (&mut self.blockers, self.waited.condition.goal()) {
+            (Some(blockers), Some(goal)) => blockers.judge(cluster, &self.waited.names(), goal),
+            _ => Blocked::No,
+        }
+    }
+}

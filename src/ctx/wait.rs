@@ -1,0 +1,297 @@
+//! Waiting for what the operator brings about: shown from watches, and ended as soon as it is known.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::Ctx;
+use super::watch::{News, Watch};
+use crate::apply::{Attend, Ended};
+use crate::cluster::Cluster;
+use crate::cluster::live::LoadError;
+use crate::error::Result;
+use crate::plan::Until;
+use crate::screen::Screen;
+use crate::view::View;
+use crate::view::text::{Line, Text};
+
+/// Blockers are looked for this long after a change.
+const AFTER_A_CHANGE: Duration = Duration::from_secs(2);
+/// And this long after the last time, as not everything that blocks is watched.
+const ANYWAY: Duration = Duration::from_secs(5);
+/// Of the time, the part that looking for blockers may take: one of so many.
+const SHARE: u32 = 50;
+/// What blocks must be there still so much later: sources are read side by side, and one look may see two moments.
+const CONFIRMED_AFTER: Duration = Duration::from_secs(1);
+
+/// What is waited for.
+pub trait Aim {
+    /// How far it is.
+    fn look(&mut self, cluster: &Cluster) -> Look;
+
+    /// Whether it is blocked, with all that the rules look at.
+    fn blocked(&mut self, cluster: &Cluster) -> Blocked;
+}
+
+/// What the stages of a plan wait for, one after the other.
+pub trait PlannedAim: Aim {
+    /// Whether this is what it waits for; all that is asked from now on is about that.
+    fn takes(&mut self, until: &Until) -> bool;
+
+    /// What blocks it.
+    fn found(&self) -> Option<Box<dyn View + '_>>;
+
+    /// What has come about and what not, for the end, in one line.
+    fn summary(&self, finished: bool) -> Option<String>;
+}
+
+/// How the waiting has ended.
+pub enum Awaited {
+    Met,
+    /// It will not come about, and why.
+    Never(String),
+    /// It is blocked, by what in a few words each.
+    Blocked(Vec<String>),
+    TimedOut,
+    /// It cannot be told any more.
+    Lost(LoadError),
+}
+
+/// Whether something is blocked until somebody acts.
+pub enum Blocked {
+    No,
+    /// The next look tells.
+    Perhaps,
+    /// By what, in a few words each.
+    By(Vec<String>),
+}
+
+/// How far something is.
+pub struct Look {
+    pub standing: Standing,
+    /// All of it, for a screen that is drawn anew.
+    pub whole: Text,
+    /// What is new since the last look, for what scrolls by.
+    pub news: Vec<Line>,
+}
+
+/// Whether it has come about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    Met,
+    NotYet,
+    /// It will not, and why.
+    Never(String),
+}
+
+/// What a plan waits for, from when on, and how long.
+pub struct Waiting<'a> {
+    pub aim: &'a mut dyn PlannedAim,
+    /// As it was loaded, with all that the rules look at.
+    pub cluster: Cluster,
+    /// `None` is for ever.
+    pub timeout: Option<Duration>,
+}
+
+impl Ctx {
+    /// Waits from what was loaded on until it has come about or cannot; no longer than the timeout, if there is one.
+    pub async fn wait(
+        &mut self,
+        aim: &mut dyn Aim,
+        cluster: Cluster,
+        timeout: Option<Duration>,
+    ) -> Result<Awaited> {
+        match aim.look(&cluster).standing {
+            Standing::Met => return Ok(Awaited::Met),
+            Standing::Never(why) => return Ok(Awaited::Never(why)),
+            Standing::NotYet => {}
+        }
+        // What blocks it now ends it where it is found by the watches, too.
+        let _ = aim.blocked(&cluster);
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let watch = self.watch(cluster).await?;
+        let mut shown = Display::new(&mut self.screen);
+        Ok(wait(aim, watch, CONFIRMED_AFTER, deadline, &mut shown).await)
+    }
+}
+
+async fn wait(
+    aim: &mut (impl Aim + ?Sized),
+    mut watch: Watch,
+    first: Duration,
+    deadline: Option<Instant>,
+    shown: &mut Display<'_>,
+) -> Awaited {
+    let watching = watch_for(aim, &mut watch, first, shown);
+    let ended = match deadline {
+        None => watching.await,
+        Some(deadline) => timeout_at(deadline, watching)
+            .await
+            .unwrap_or(Awaited::TimedOut),
+    };
+    shown.bar.finish_and_clear();
+    ended
+}
+
+/// Looks at each change until it is over, and at what may block it from `first` on.
+async fn watch_for(
+    aim: &mut (impl Aim + ?Sized),
+    watch: &mut Watch,
+    first: Duration,
+    shown: &mut Display<'_>,
+) -> Awaited {
+    let mut last = Instant::now();
+    let mut next = last + first;
+    let mut changed = true;
+    shown.bar.enable_steady_tick(Duration::from_millis(250));
+    loop {
+        // There is nothing to judge before all was read.
+        let ready = watch.ready();
+        if ready && std::mem::take(&mut changed) {
+            let look = aim.look(watch.cluster());
+            match shown.look(look) {
+                Standing::Met => return Awaited::Met,
+                Standing::Never(why) => return Awaited::Never(why),
+                Standing::NotYet => {}
+            }
+        }
+        if ready && Instant::now() >= next {
+            let whole = watch.whole().await;
+            last = Instant::now();
+            let pause = match aim.blocked(whole) {
+                Blocked::By(findings) => return Awaited::Blocked(findings),
+                Blocked::Perhaps => CONFIRMED_AFTER,
+                Blocked::No => ANYWAY.max(last.elapsed() * SHARE),
+            };
+            next = last + pause;
+        }
+        tokio::select! {
+            news = watch.news() => match news {
+                News::Changed => {
+                    changed = true;
+                    next = next.min(last + AFTER_A_CHANGE);
+                }
+                News::Away(warning) => shown.warn(warning),
+                News::Lost(error) => return Awaited::Lost(error),
+            },
+            () = sleep_until(next), if ready => {}
+        }
+    }
+}
+
+/// How far it is, on the screen.
+struct Display<'a> {
+    screen: &'a mut Screen,
+    bar: ProgressBar,
+}
+
+impl<'a> Display<'a> {
+    fn new(screen: &'a mut Screen) -> Display<'a> {
+        let target = if screen.err.terminal {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(None, target);
+        let style = ProgressStyle::with_template("{msg}\n{elapsed} so far; Ctrl-C leaves it alone");
+        bar.set_style(style.expect("the template is sound"));
+        Display { screen, bar }
+    }
+
+    fn look(&mut self, look: Look) -> Standing {
+        if self.screen.err.terminal {
+            self.bar.set_message(self.screen.drawn(&look.whole))
+        } else {
+            let news = look.news.into_iter();
+            news.for_each(|line| self.screen.note(line))
+        }
+        look.standing
+    }
+
+    fn warn(&mut self, warning: Option<String>) {
+        if let Some(warning) = warning {
+            let screen = &mut self.screen;
+            self.bar.suspend(|| screen.warn(warning.as_str()));
+        }
+    }
+}
+
+impl Drop for Display<'_> {
+    /// Nothing half drawn is left behind when the user stops it.
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Waits in the writer's stead.
+pub(super) struct Attendant<'a> {
+    aim: &'a mut dyn PlannedAim,
+    cluster: Cluster,
+    timeout: Option<Duration>,
+    client: kube::Client,
+    namespace: Option<String>,
+    /// For all that is waited for, from the first wait on.
+    deadline: Option<Instant>,
+    shown: Display<'a>,
+}
+
+impl<'a> Attendant<'a> {
+    pub fn new(
+        waiting: &'a mut Waiting<'_>,
+        screen: &'a mut Screen,
+        client: &kube::Client,
+        namespace: Option<String>,
+    ) -> Attendant<'a> {
+        Attendant {
+            aim: &mut *waiting.aim,
+            cluster: waiting.cluster.clone(),
+            timeout: waiting.timeout,
+            client: client.clone(),
+            namespace,
+            deadline: None,
+            shown: Display::new(screen),
+        }
+    }
+
+    async fn wait(&mut self) -> Awaited {
+        // Anew each time: what is known from before may not have the write that is waited upon.
+        let cluster = self.cluster.clone();
+        let watch = Watch::begin(&self.client, cluster, self.namespace.as_deref());
+        if let (None, Some(timeout)) = (self.deadline, self.timeout) {
+            self.deadline = Some(Instant::now() + timeout);
+        }
+        wait(
+            self.aim,
+            watch,
+            AFTER_A_CHANGE,
+            self.deadline,
+            &mut self.shown,
+        )
+        .await
+    }
+}
+
+impl Attend for Attendant<'_> {
+    fn attend<'a>(&'a mut self, until: &'a Until) -> LocalBoxFuture<'a, Option<Ended>> {
+        async move {
+            if !self.aim.takes(until) {
+                return None;
+            }
+            Some(match self.wait().await {
+                Awaited::Met => Ended::Finished,
+                Awaited::Never(why) => Ended::Lost { why },
+                Awaited::Blocked(findings) => Ended::Hindered { findings },
+                Awaited::Lost(error) => Ended::Lost {
+                    why: error.to_string(),
+                },
+                Awaited::TimedOut => Ended::TimedOut {
+                    waiting: until.describe(),
+                },
+            })
+        }
+        .boxed_local()
+    }
+}

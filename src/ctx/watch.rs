@@ -1,0 +1,91 @@
+//! A cluster that a command waits on, and how much trouble with it is borne.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Ctx;
+use crate::apply::owner;
+use crate::cluster::Cluster;
+use crate::cluster::live::{self, Follow, LoadError};
+use crate::error::Result;
+
+/// How long a server may refuse the credentials, as one does that is just starting.
+const REFUSED_FOR: Duration = Duration::from_secs(5);
+
+/// A cluster that is kept up to date.
+pub struct Watch {
+    follow: Follow,
+    /// The first trouble was told.
+    said: bool,
+    refused_since: Option<Instant>,
+}
+
+/// What has happened.
+pub enum News {
+    Changed,
+    /// The server gives nothing for the moment: a warning, to be said once.
+    Away(Option<String>),
+    /// The server will not give anything.
+    Lost(LoadError),
+}
+
+impl Watch {
+    pub(super) fn begin(client: &kube::Client, cluster: Cluster, namespace: Option<&str>) -> Watch {
+        Watch {
+            follow: Follow::begin(client, cluster, namespace),
+            said: false,
+            refused_since: None,
+        }
+    }
+
+    /// Whether all that is watched was read since the beginning: what was loaded counts no more.
+    pub fn ready(&self) -> bool {
+        self.follow.ready()
+    }
+
+    /// As it is known now.
+    pub fn cluster(&mut self) -> &Cluster {
+        let cluster = self.follow.cluster(super::now());
+        owner::look(cluster);
+        cluster
+    }
+
+    /// As it is now, with what is not watched read anew.
+    pub async fn whole(&mut self) -> &Cluster {
+        self.follow.refresh(super::now()).await;
+        self.cluster()
+    }
+
+    /// Waits for something to happen. It may be dropped at any moment, and nothing is lost.
+    pub async fn news(&mut self) -> News {
+        let error = match self.follow.news().await {
+            live::News::Changed => {
+                self.refused_since = None;
+                return News::Changed;
+            }
+            live::News::Away(error) => error,
+        };
+        let refuses = matches!(
+            error,
+            LoadError::Unauthorized { .. } | LoadError::Credentials(_)
+        );
+        if refuses {
+            let since = *self.refused_since.get_or_insert_with(Instant::now);
+            if since.elapsed() >= REFUSED_FOR {
+                return News::Lost(error);
+            }
+        }
+        let first = !std::mem::replace(&mut self.said, true);
+        News::Away(first.then(|| format!("{error}; still waiting")))
+    }
+}
+
+impl Ctx {
+    /// Watches what was loaded from the cluster.
+    pub async fn watch(&mut self, cluster: Cluster) -> Result<Watch> {
+        let client = self.writer().await?;
+        let namespace = self.connected.as_ref().and_then(|c| c.namespace.clone());
+        Ok(Watch::begin(&client, cluster, namespace.as_deref()))
+    }
+}
