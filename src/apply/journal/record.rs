@@ -230,7 +230,10 @@ impl Record {
     /// is left alone where it is as it was before.
     pub fn undo(&self) -> (Plan, Vec<String>) {
         let mut done = self.begun.plan.clone();
-        let taken = |fate: Option<&Fate>| fate.is_none_or(Fate::may_have_changed);
+        // What was not reached is looked at as well: the journal of a command that ended early stays in force.
+        let taken = |fate: Option<&Fate>| {
+            fate.is_none_or(|f| f.may_have_changed() || *f == Fate::NotReached)
+        };
         let worked = self.work().any(|(_, fate)| taken(fate.as_ref()));
         let mut stages = self.fates.iter();
         let mut made = Vec::new();

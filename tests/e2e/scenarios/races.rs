@@ -124,10 +124,10 @@ pub fn resets_beside_each_other(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-const HOLD: &str = "kubectl-skyhook/hold";
+pub(super) const HOLD: &str = "kubectl-skyhook/hold";
 
 /// Packages that do not end by themselves, so that the operator is at work whenever a reset begins.
-fn held_up(cluster: &Cluster) -> Rollout<'_> {
+pub(super) fn held_up(cluster: &Cluster) -> Rollout<'_> {
     cluster.fate(Target::default(), Fate::Hang);
     let gpu = cluster.apply(&driver());
     gpu.until(applies_on("driver", &["node-1", "node-2", "node-3"]));
@@ -139,6 +139,6 @@ fn reset(cluster: &Cluster) -> JoinHandle<ours::Said> {
     std::thread::spawn(move || ours::run(&kubeconfig, &["reset", "gpu", "--confirm"]))
 }
 
-fn noted(gpu: &Rollout<'_>, key: &str) -> Value {
+pub(super) fn noted(gpu: &Rollout<'_>, key: &str) -> Value {
     gpu.view().object.expect("it is there")["metadata"]["annotations"][key].clone()
 }
