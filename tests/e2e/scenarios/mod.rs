@@ -238,6 +238,12 @@ const WRITES: Group = &[
         races::a_pause_during_a_reset_stays,
     ),
     ("resets_beside_each_other", races::resets_beside_each_other),
+    ("a_pause_beside_a_reset", races::a_pause_beside_a_reset),
+    ("an_undo_beside_a_reset", races::an_undo_beside_a_reset),
+    (
+        "a_strip_beside_the_operator",
+        races::a_strip_beside_the_operator,
+    ),
 ];
 
 /// What our own commands write, taken back; and plans that stop by themselves.
