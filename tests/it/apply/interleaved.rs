@@ -458,6 +458,17 @@ fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// The wait for the operator is in vain, and no node is reached; meanwhile the operator forgets the package by itself.
+#[test]
+fn what_was_not_reached_is_not_given_back_although_somebody_else_took_it() {
+    let schedule = vec![
+        (1, Write::Forget(0, "a")),
+        (1, Write::Pause),
+        (2, Write::Resume),
+    ];
+    case(schedule).expect("nobody writes what is not theirs");
+}
+
 #[test]
 fn whoever_writes_in_between_keeps_what_is_theirs() {
     let writes = prop::collection::vec((1..=LAST, write()), 0..12);
