@@ -53,8 +53,18 @@ impl Api {
         Ok(Self { runtime, client })
     }
 
+    /// Asked again where there is no answer: on a machine with too much to do a connection may end with a request on it.
     pub fn get(&self, path: &str) -> Result<Value, Refused> {
-        self.send(Method::GET, path, "application/json", None)
+        let ask = || self.send(Method::GET, path, "application/json", None);
+        let mut answer = ask();
+        for _ in 0..3 {
+            if !answer.as_ref().is_err_and(|refused| refused.code == 0) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            answer = ask();
+        }
+        answer
     }
 
     /// A list in an encoding of choice.

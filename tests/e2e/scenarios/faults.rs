@@ -196,11 +196,11 @@ impl Ground for Real {
 }
 
 /// Runs of the suite are samples of these sizes.
-const SAMPLE: usize = 60;
+const SAMPLE: usize = 30;
 const SAMPLE_UNDER_THE_OPERATOR: usize = 10;
 /// Each has servers of its own.
 const AT_ONCE: usize = 2;
-const AT_ONCE_OF_MANY: usize = 6;
+const AT_ONCE_OF_MANY: usize = 3;
 
 /// Nobody writes but our commands, so all objects are as before or as planned.
 pub fn with_the_operator_away(tools: &Tools) {
