@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Options;
 use super::send::Line;
-use crate::plan::{Plan, Rebased, Stage, Step};
+use crate::plan::{Plan, Rebased, Stage, Step, Target};
 
 /// Objects of one kind that are read one by one; more are read as a list.
 const FEW: usize = 8;
@@ -23,6 +23,8 @@ pub struct Looked {
     pub moved: Vec<(Step, String)>,
     /// Why some objects could not be looked at.
     pub unseen: Option<String>,
+    /// The metadata of the custom resources that were looked at.
+    pub custom: Vec<(Target, Value)>,
 }
 
 impl Looked {
@@ -53,7 +55,7 @@ pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Look
         of_kind.push(step);
     }
     let mut found: BTreeMap<*const Step, Rebased<Step>> = BTreeMap::new();
-    let mut unseen = None;
+    let (mut unseen, mut custom) = (None, Vec::new());
     for (collection, steps) in kinds {
         let mut by_name: BTreeMap<&str, Vec<&Step>> = BTreeMap::new();
         for step in steps {
@@ -62,6 +64,9 @@ pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Look
         let mut put = |steps: &[&Step], object: &Value| {
             for step in steps {
                 found.insert(std::ptr::from_ref(*step), onto(step, object));
+                if step.target.kind.is_custom() && !object.is_null() {
+                    custom.push((step.target.clone(), object["metadata"].clone()));
+                }
             }
         };
         let read = match by_name.len() {
@@ -88,7 +93,10 @@ pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Look
             }
         }
     }
-    sorted(plan, &found, unseen)
+    Looked {
+        custom,
+        ..sorted(plan, &found, unseen)
+    }
 }
 
 /// Whether the object shows what the step will do: it is not made or held by the plan itself.

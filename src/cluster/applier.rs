@@ -64,6 +64,24 @@ impl Applier<'_> {
         }
     }
 
+    /// What becomes of an object that is made again here, and where to bring it back instead.
+    pub fn on_creation(&self) -> &'static str {
+        match self {
+            Applier::ArgoCd(_) => {
+                "its next sync may delete it again unless its source has it; put it back into its source (Git or chart values)"
+            }
+            Applier::FluxKustomization(..) => {
+                "its next reconciliation may delete it again unless its source has it; put it back into its source (Git)"
+            }
+            Applier::FluxHelmRelease(..) => {
+                "its next upgrade may delete it again unless the chart has it; change the values of the HelmRelease"
+            }
+            Applier::Helm(..) => {
+                "the next helm upgrade may delete it again unless the chart has it; change its values"
+            }
+        }
+    }
+
     /// What becomes of a deletion, and where to delete it instead.
     pub fn on_deletion(&self) -> &'static str {
         match self {

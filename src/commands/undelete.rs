@@ -13,6 +13,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{admission, held, migration};
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Error, Exit, Result};
+use crate::plan::build::applied;
 use crate::plan::{Change, Field, Plan, Stage, Step, Target};
 
 mod again;
@@ -94,7 +95,7 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
-    let plan = match existing(&cluster, args)? {
+    let mut plan = match existing(&cluster, args)? {
         Some(skyhook) if !skyhook.deleting() => {
             let saved = saved::find(ctx, &cluster, &args.name, args.journal.as_deref()).await;
             plan_held(&cluster, skyhook, saved.ok(), args)
@@ -108,6 +109,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             plan_gone(&cluster, &saved, args)?
         }
     };
+    applied::warn(&cluster, &mut plan);
     ctx.carry_out(&plan, &args.safety, Manner::default()).await
 }
 

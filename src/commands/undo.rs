@@ -7,6 +7,7 @@ use crate::args::safety::Safety;
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Error, Exit, Result};
+use crate::plan::build::applied;
 use crate::plan::{Plan, Step};
 use crate::view::{age, count};
 
@@ -107,6 +108,7 @@ fn shown(ctx: &mut Ctx, record: &Record, looked: &Looked) -> Result<Plan> {
     }
     let left: Vec<String> = looked.moved.iter().map(words).collect();
     let mut shown = looked.changes.clone();
+    applied::warn_of(&mut shown, &looked.custom);
     if shown.is_empty() && !left.is_empty() {
         let error = Error::refused(format!(
             "nothing of {:?} can be taken back, it has changed since: {}; nothing was changed",

@@ -30,6 +30,11 @@ impl Closing<'_> {
     pub fn exit(&self) -> Exit {
         match self.outcome.verdict() {
             Verdict::Done => Exit::Done,
+            // A pause that was lifted again is no part of what was to be done.
+            Verdict::Partly if self.did_nothing() => match self.outcome.tally().failed {
+                0 => Exit::Refused,
+                _ => Exit::Failed,
+            },
             Verdict::Partly => Exit::Partly,
             Verdict::Refused => Exit::Refused,
             Verdict::Failed | Verdict::Lost => Exit::Failed,
@@ -44,15 +49,19 @@ impl Closing<'_> {
         self.outcome.verdict() != Verdict::Done && self.outcome.put_back(self.plan)
     }
 
+    /// Whether that is known of all objects.
+    fn did_nothing(&self) -> bool {
+        self.put_back() && self.outcome.tally().unknown == 0
+    }
+
     fn summary(&self) -> text::Line {
         let tally = self.outcome.tally();
         let mut parts = Vec::new();
         let would = if self.dry_run { "would be " } else { "" };
-        let put_back = self.put_back();
-        if put_back {
+        if self.did_nothing() {
             parts.push("nothing changed".to_owned());
         }
-        let applied = if put_back { 0 } else { tally.applied };
+        let applied = if self.put_back() { 0 } else { tally.applied };
         for (number, what) in [
             (applied, format!("{would}changed")),
             (tally.unchanged, "unchanged".to_owned()),
@@ -136,7 +145,7 @@ impl Closing<'_> {
     /// What to type next.
     fn next(&self) -> Option<String> {
         let tally = self.outcome.tally();
-        if self.dry_run || tally.applied + tally.unknown == 0 || self.put_back() {
+        if self.dry_run || tally.applied + tally.unknown == 0 || self.did_nothing() {
             return None;
         }
         let id = self.journal.as_ref()?;

@@ -28,26 +28,43 @@ pub struct Refused {
     pub message: String,
 }
 
-impl Api {
-    pub fn new(access: &Access) -> Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let mut config = Config::new(access.url.parse()?);
-        config.root_cert = Some(vec![access.ca.clone()]);
+impl Access {
+    /// The client that it is, in the runtime that it is made in.
+    pub fn client(&self, read_timeout: Option<Duration>) -> Result<Client> {
+        let mut config = Config::new(self.url.parse()?);
+        config.root_cert = Some(vec![self.ca.clone()]);
         config.auth_info = AuthInfo {
-            token: Some(access.token.clone().into()),
+            token: Some(self.token.clone().into()),
             ..AuthInfo::default()
         };
         config.default_retry = false;
-        config.read_timeout = Some(Duration::from_secs(20));
+        config.read_timeout = read_timeout;
+        Ok(Client::try_from(config)?)
+    }
+}
+
+impl Api {
+    pub fn new(access: &Access) -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
         let client = {
             let _inside = runtime.enter();
-            Client::try_from(config)?
+            access.client(Some(Duration::from_secs(20)))?
         };
         Ok(Self { runtime, client })
     }
 
+    /// Asked again where there is no answer: on a machine with too much to do a connection may end with a request on it.
     pub fn get(&self, path: &str) -> Result<Value, Refused> {
-        self.send(Method::GET, path, "application/json", None)
+        let ask = || self.send(Method::GET, path, "application/json", None);
+        let mut answer = ask();
+        for _ in 0..3 {
+            if !answer.as_ref().is_err_and(|refused| refused.code == 0) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            answer = ask();
+        }
+        answer
     }
 
     /// A list in an encoding of choice.
@@ -79,6 +96,11 @@ impl Api {
 
     pub fn post(&self, path: &str, body: &Value) -> Result<Value, Refused> {
         self.send(Method::POST, path, "application/json", Some(body))
+    }
+
+    /// The whole object, as it is to be from now on.
+    pub fn put(&self, path: &str, body: &Value) -> Result<Value, Refused> {
+        self.send(Method::PUT, path, "application/json", Some(body))
     }
 
     pub fn merge(&self, path: &str, patch: &Value) -> Result<Value, Refused> {

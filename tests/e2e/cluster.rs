@@ -17,6 +17,7 @@ use crate::{
     kubelet::{Fate, Kubelet, Target},
     manifest::Skyhook,
     model, operator, ours,
+    proxy::Proxy,
     rollout::Rollout,
     tools::Tools,
     view::PREFIX,
@@ -42,6 +43,13 @@ impl Cluster {
         let cluster = Self::kubernetes(tools, false)?;
         cluster.install_operator()?;
         cluster.start_operator();
+        Ok(cluster)
+    }
+
+    /// The same with the operator away from the beginning.
+    pub fn unoperated(tools: &Tools) -> Result<Self> {
+        let cluster = Self::kubernetes(tools, false)?;
+        cluster.install_operator()?;
         Ok(cluster)
     }
 
@@ -244,7 +252,8 @@ impl Cluster {
             .servers
             .start_again("kube-apiserver");
         started.expect("it starts as it did before");
-        let ready = self.api.await_ready(Duration::from_secs(60));
+        // However long it takes: whoever waits for it bears that, too.
+        let ready = self.api.await_ready(Duration::from_secs(600));
         ready.expect("it is ready again");
     }
 
@@ -284,6 +293,12 @@ impl Cluster {
             .borrow()
             .user(name)
             .expect("a client can be made")
+    }
+
+    /// A proxy before the API server, which speaks to it as the administrator.
+    pub fn proxy(&self) -> Proxy {
+        let access = self.plane.borrow().access("admin");
+        Proxy::before(move || access.client(None).expect("a client can be made"))
     }
 
     pub fn kubeconfig(&self, user: &str) -> PathBuf {

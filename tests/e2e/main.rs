@@ -9,6 +9,8 @@
 )]
 
 mod api;
+#[path = "../it/support/bearing.rs"]
+mod bearing;
 mod bench;
 mod capture;
 mod cluster;
@@ -18,7 +20,12 @@ mod manifest;
 mod model;
 mod operator;
 mod ours;
+#[path = "../it/support/proxy.rs"]
+mod proxy;
 mod rollout;
+#[allow(dead_code, reason = "the hermetic tests ask for more")]
+#[path = "../it/support/run.rs"]
+mod run;
 mod scenarios;
 mod servers;
 mod tools;

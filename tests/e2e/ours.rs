@@ -28,7 +28,7 @@ pub struct Report {
 }
 
 pub fn command(kubeconfig: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
+    let mut command = Command::new(crate::run::binary());
     command
         .args(args)
         .env("KUBECONFIG", kubeconfig)

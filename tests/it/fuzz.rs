@@ -3,11 +3,14 @@
 //! Each target takes a few seconds with the suite. `FUZZ_CASES=N cargo test --test it -- fuzz:: --nocapture` tries N cases
 //! of each, from another seed every time; under `ulimit -v` it also shows that memory is bounded. JSONPath and
 //! custom-columns stand in `view::jsonpath::tests`, where FUZZ_CASES counts, too.
+//!
+//! What has once been wrong, or is likely to be, stands in `tests/corpora`, a JSON string a line, and is tried first.
 
 mod files;
 mod mutate;
 mod words;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use proptest::strategy::Strategy;
@@ -17,7 +20,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 const MOST_TIME: Duration = Duration::from_secs(3);
 
 /// Tries so many cases; with the suite always the same, and no longer than [`MOST_TIME`].
-fn fuzz<S: Strategy>(
+pub fn fuzz<S: Strategy>(
     target: &str,
     cases: u32,
     strategy: &S,
@@ -60,6 +63,30 @@ fn fuzz<S: Strategy>(
         Err(TestError::Fail(why, value)) => panic!("{target}: {why}\nwith {value:?}"),
         Err(TestError::Abort(why)) => panic!("{target}: {why}"),
     }
+}
+
+/// The texts that are tried first.
+fn corpus(name: &str) -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpora");
+    let text = std::fs::read_to_string(folder.join(name).with_extension("jsonl"));
+    let text = text.expect("a corpus");
+    let line = |line: &str| serde_json::from_str(line).expect("a JSON string a line");
+    text.lines().map(line).collect()
+}
+
+/// [`fuzz`] with texts, those of the corpus first.
+fn fuzz_texts<S: Strategy<Value = String>>(
+    target: &str,
+    cases: u32,
+    strategy: &S,
+    test: impl Fn(String) -> Result<(), TestCaseError>,
+) {
+    for text in corpus(&target.replace(' ', "-")) {
+        if let Err(why) = test(text.clone()) {
+            panic!("{target}: {why}\nwith {text:?}");
+        }
+    }
+    fuzz(target, cases, strategy, test);
 }
 
 #[expect(clippy::print_stderr, reason = "figures, for those who ask for them")]

@@ -4,7 +4,7 @@ use kubectl_skyhook::api::Generation;
 use serde_json::{Value, json};
 
 use crate::support::run::Ran;
-use crate::support::stage::{CR, Stage};
+use crate::support::stage::{CR, Stage, operator};
 
 const NAMESPACE: &str = "skyhook";
 const SERVICE: &str = "webhook-service";
@@ -204,4 +204,22 @@ fn a_strip_that_was_cut_short_is_done_when_it_is_called_again() {
     assert!(done.stderr.contains(said), "{}", done.transcript());
     let other = stage.run("finalizer strip gpu-tone --force --confirm");
     expect(&other, 1);
+}
+
+/// Seen of v0.17: after the finalizer went, and the state with it, the state of a dying pod was written again.
+#[test]
+fn what_the_operator_may_write_afterwards_is_said_where_it_is_there_and_packages_are_at_work() {
+    let warning = "- warning: the operator may still write on node-2 how far they got: once their pods are gone, look with \
+                   `kubectl skyhook leftovers`\n";
+    for (replicas, cluster, says) in [
+        (1, "deleted-while-erroring", true),
+        (0, "deleted-while-erroring", false),
+        (1, "deleted-while-paused", false),
+    ] {
+        let stage = Stage::of(cluster);
+        stage.fake.load(operator(replicas));
+        let ran = stage.run("finalizer strip gpu-tune --force --dry-run");
+        expect(&ran, 0);
+        assert_eq!(ran.stdout.contains(warning), says, "{}", ran.transcript());
+    }
 }

@@ -1,6 +1,7 @@
 //! The commands that write, as a user runs them, against a server over a socket.
 
 mod answers;
+mod applied;
 mod deletion;
 mod diff;
 mod fleet;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use jiff::Timestamp;
 
-use super::Event;
+use super::{Event, Fate, Outcome};
 use crate::plan::{Origin, Plan};
 use record::{Begun, Entry, FORMAT};
 pub use record::{Record, Undone};
@@ -115,8 +115,23 @@ impl Journal {
                 },
                 false,
             ),
-            Event::Done { outcome } => self.write(&Entry::Ended(outcome.ended.clone()), true),
+            Event::Done { outcome } => {
+                self.note_what_was_not_reached(outcome);
+                self.write(&Entry::Ended(outcome.ended.clone()), true);
+            }
             _ => {}
+        }
+    }
+
+    /// Of these there was no event: without a word, nobody could tell them from steps of unknown fate.
+    fn note_what_was_not_reached(&mut self, outcome: &Outcome) {
+        for (stage, fates) in outcome.fates.iter().enumerate() {
+            for (step, fate) in fates.iter().enumerate() {
+                if *fate == Fate::NotReached {
+                    let fate = Fate::NotReached;
+                    self.write(&Entry::Fate { stage, step, fate }, false);
+                }
+            }
         }
     }
 

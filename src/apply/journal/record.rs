@@ -227,7 +227,8 @@ impl Record {
     /// The plan that gives the objects back as they were, and the targets it cannot give back.
     ///
     /// Steps of unknown fate are in it: whether they were taken shows on the object itself, which
-    /// is left alone where it is as it was before.
+    /// is left alone where it is as it was before. Steps that were not reached are not: an object that looks as if
+    /// they were was made so by somebody else.
     pub fn undo(&self) -> (Plan, Vec<String>) {
         let mut done = self.begun.plan.clone();
         let taken = |fate: Option<&Fate>| fate.is_none_or(Fate::may_have_changed);

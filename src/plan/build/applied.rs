@@ -1,34 +1,70 @@
 //! Edits of objects that somebody else applies from a source of theirs.
 
+use serde_json::Value;
+
+use crate::api::Meta;
 use crate::cluster::Cluster;
 use crate::cluster::applier::Applier;
-use crate::plan::{Change, Plan, Step};
+use crate::plan::{Change, Plan, Step, Target};
 
-/// Says of every custom resource that the plan edits, deletes or lets go who sets that back, and where to change it instead.
+/// Says of every custom resource that the plan edits, deletes, lets go or makes again who sets that back, and where to
+/// change it instead.
 pub fn warn(cluster: &Cluster, plan: &mut Plan) {
-    let warnings: Vec<String> = plan.steps().filter_map(|s| warning(cluster, s)).collect();
+    let generation = cluster.generation();
+    warn_by(plan, |target| {
+        let ours = target.kind == generation.into();
+        let skyhook = cluster.skyhook(&target.name).filter(|_| ours)?;
+        Some(skyhook.metadata.clone())
+    });
+}
+
+/// [`warn`], from the metadata of the objects themselves.
+pub fn warn_of(plan: &mut Plan, objects: &[(Target, Value)]) {
+    warn_by(plan, |target| {
+        let mut objects = objects.iter();
+        let (_, metadata) = objects.find(|(of, _)| of.names_the_place_of(target))?;
+        serde_json::from_value(metadata.clone()).ok()
+    });
+}
+
+fn warn_by(plan: &mut Plan, metadata: impl Fn(&Target) -> Option<Meta>) {
+    let steps = plan.steps().filter(|step| step.target.kind.is_custom());
+    let warnings: Vec<String> = steps
+        .filter_map(|step| warning(plan, step, &metadata))
+        .collect();
     for warning in warnings {
         plan.consequences.warn(warning);
     }
 }
 
-fn warning(cluster: &Cluster, step: &Step) -> Option<String> {
-    let generation = cluster.generation();
-    if step.target.kind != generation.into() {
-        return None;
-    }
-    let skyhook = cluster.skyhook(&step.target.name)?;
-    let applier = Applier::of(&skyhook.metadata, generation.kind())?;
-    let (what, then) = match step.change {
-        Change::Spec(_) => ("the edit may not last", applier.on_edits()),
-        Change::Finalizer { .. } | Change::Delete { .. } => {
-            ("it may come back", applier.on_deletion())
+fn warning(
+    plan: &Plan,
+    step: &Step,
+    metadata: &impl Fn(&Target) -> Option<Meta>,
+) -> Option<String> {
+    let made = |target: &Target| {
+        let made = |step: &Step| matches!(step.change, Change::Create(_));
+        plan.steps()
+            .any(|step| made(step) && step.target.names_the_place_of(target))
+    };
+    let meta = match &step.change {
+        Change::Create(object) => serde_json::from_value(object["metadata"].clone()).ok()?,
+        // What the plan makes again does not go.
+        Change::Finalizer { .. } | Change::Delete { .. } if made(&step.target) => return None,
+        Change::Spec(_) | Change::Finalizer { .. } | Change::Delete { .. } => {
+            metadata(&step.target)?
         }
         _ => return None,
     };
+    let applier = Applier::of(&meta, step.target.kind.kind())?;
+    let (what, then) = match step.change {
+        Change::Spec(_) => ("the edit may not last", applier.on_edits()),
+        Change::Create(_) => ("it may not stay", applier.on_creation()),
+        _ => ("it may come back", applier.on_deletion()),
+    };
     Some(format!(
         "{} is applied by {}, and {what}: {then}",
-        skyhook.reference(),
+        step.target,
         applier.name()
     ))
 }

@@ -237,17 +237,30 @@ fn cases() -> u32 {
     asked.and_then(|n| n.parse().ok()).unwrap_or(2000)
 }
 
+/// Asks for all that a template may be used for.
+fn used(template: &str) {
+    if let Ok(path) = JsonPath::parse(template) {
+        let _ = path.text(&node());
+        let _ = path.json(&node());
+    }
+    let columns = super::super::columns::Columns::parse(template);
+    let _ = columns.map(|c| c.table(&node()).map(|table| table.len()));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn no_template_panics(template in templates()) {
-        if let Ok(path) = JsonPath::parse(&template) {
-            let _ = path.text(&node());
-            let _ = path.json(&node());
-        }
-        let columns = super::super::columns::Columns::parse(&template);
-        let _ = columns.map(|c| c.table(&node()).map(|table| table.len()));
+        used(&template);
+    }
+}
+
+#[test]
+fn no_template_of_the_corpus_panics() {
+    let corpus = include_str!("../../../tests/corpora/jsonpath.jsonl");
+    for line in corpus.lines() {
+        used(&serde_json::from_str::<String>(line).expect("a JSON string a line"));
     }
 }
 

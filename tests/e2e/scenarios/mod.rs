@@ -5,6 +5,7 @@ mod deletion;
 mod deletion_cured;
 mod encodings;
 mod facts;
+mod faults;
 mod generations;
 mod healthy;
 mod held_up;
@@ -13,6 +14,7 @@ mod races;
 mod readme;
 mod rights;
 mod setting;
+mod soak;
 mod strip;
 mod stuck;
 mod teardown;
@@ -236,6 +238,12 @@ const WRITES: Group = &[
         races::a_pause_during_a_reset_stays,
     ),
     ("resets_beside_each_other", races::resets_beside_each_other),
+    ("a_pause_beside_a_reset", races::a_pause_beside_a_reset),
+    ("an_undo_beside_a_reset", races::an_undo_beside_a_reset),
+    (
+        "a_strip_beside_the_operator",
+        races::a_strip_beside_the_operator,
+    ),
 ];
 
 /// What our own commands write, taken back; and plans that stop by themselves.
@@ -252,6 +260,12 @@ const UNDO: Group = &[
     ("canary_stops_by_itself", undo::canary_stops_by_itself),
     ("plan_that_came_too_late", undo::plan_that_came_too_late),
 ];
+
+/// What becomes of a command when a request is spoiled.
+const FAULTS: Group = &[("under_the_operator", faults::under_the_operator)];
+
+/// What waits for long.
+const SOAK: Group = &[("soak", soak::soak)];
 
 /// What one has to be allowed.
 const RIGHTS: Group = &[
@@ -451,6 +465,8 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         ("migration", Cluster::old, MIGRATION),
         ("encodings", Cluster::bare, ENCODINGS),
         ("readme", Cluster::old, README),
+        ("faults", Cluster::old, FAULTS),
+        ("soak", Cluster::old, SOAK),
     ];
     let named = GENERATIONS
         .iter()
@@ -470,7 +486,14 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         });
         trial.with_ignored_flag(alone && !crate::in_network_namespace())
     };
-    all.chain(named).map(trial).collect()
+    let mut trials: Vec<Trial> = all.chain(named).map(trial).collect();
+    // It starts as many clusters as it has use for.
+    let tools = tools.clone();
+    trials.push(Trial::test("faults::with_the_operator_away", move || {
+        faults::with_the_operator_away(&tools);
+        Ok(())
+    }));
+    trials
 }
 
 static WEBHOOK_PORT: Mutex<()> = Mutex::new(());

@@ -1,17 +1,20 @@
-//! Our writes while the operator writes the same keys.
+//! Our writes while the operator, or another of our commands, writes the same keys.
+//!
+//! A few rounds run with the suite; `RACES=100 cargo test --locked --test e2e -- beside --nocapture` runs a hundred of each
+//! that says `beside`.
 
 use std::{thread::JoinHandle, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::writes::{annotated, applies_on, driver, run};
+use super::writes::{annotated, applies_on, driver, run, uninstallable};
 use crate::{
     cluster::Cluster,
     kubelet::{Fate, Target},
     manifest::{package, skyhook},
     ours,
-    rollout::Rollout,
-    view::{complete, everywhere, that},
+    rollout::{Rollout, pods},
+    view::{complete, everywhere, gone, that},
 };
 
 /// Each resets two nodes, at another package.
@@ -108,7 +111,7 @@ pub fn a_pause_during_a_reset_stays(cluster: &Cluster) {
 /// Neither takes the pause of the other for its own, and none of it is left.
 pub fn resets_beside_each_other(cluster: &Cluster) {
     let gpu = held_up(cluster);
-    for round in 0..6 {
+    for round in rounds("reset beside reset", 6) {
         let both = [reset(cluster), reset(cluster)];
         let said = both.map(|one| one.join().expect("it ends"));
         let exits = [said[0].exit, said[1].exit];
@@ -124,10 +127,168 @@ pub fn resets_beside_each_other(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-const HOLD: &str = "kubectl-skyhook/hold";
+/// As many rounds as were asked for, or these few.
+fn rounds(what: &str, few: usize) -> std::ops::Range<usize> {
+    let asked = std::env::var("RACES").ok();
+    let asked = asked.map(|asked| asked.parse().expect("RACES is a number"));
+    if let Some(asked) = asked {
+        eprintln!("{what}: {asked} rounds");
+    }
+    0..asked.unwrap_or(few)
+}
+
+/// A little later in each round, so that it falls into another moment of what was started before.
+fn a_little_later(round: usize) {
+    let step = u64::try_from(round % 20).expect("it is small");
+    std::thread::sleep(Duration::from_millis(25 * step));
+}
+
+/// Whoever comes first, what somebody pauses stays paused.
+pub fn a_pause_beside_a_reset(cluster: &Cluster) {
+    let gpu = held_up(cluster);
+    for round in rounds("pause beside reset", 3) {
+        cluster.await_that("the operator says that the pause is over", || {
+            gpu.view().object.expect("it is there")["status"]["status"] != "paused"
+        });
+        let begun = || NODES.map(|node| cluster.kubelet.begun("driver", "apply", node));
+        let before = begun();
+        let first = reset(cluster);
+        a_little_later(round);
+        // The pause of the reset may come between the look of this one and its write: it is refused then, and said again.
+        cluster.await_that("it is paused", || {
+            let pause = ["pause", "gpu", "--confirm", "--reason", "mine"];
+            let said = ours::run(&cluster.kubeconfig("admin"), &pause);
+            assert!(matches!(said.exit, Some(0 | 3)), "round {round}: {said:#?}");
+            said.exit == Some(0)
+        });
+        let said = first.join().expect("it ends");
+        // Where the pause came between two looks, the reset does without one of its own or is refused.
+        let told = format!("round {round}: {said:#?}");
+        assert!(matches!(said.exit, Some(0 | 3 | 4 | 5)), "{told}");
+        annotated(&gpu, "pause", json!("true"));
+        assert_eq!(noted(&gpu, HOLD), Value::Null, "{told}");
+        run(cluster, &["resume", "gpu", "--confirm"]);
+        if said.exit == Some(0) {
+            cluster.await_that("all nodes begin anew", || {
+                let now = begun();
+                (0..NODES.len()).all(|at| now[at] > before[at])
+            });
+        }
+        gpu.until(applies_on("driver", &NODES));
+    }
+    cluster.heal();
+    gpu.until(complete()).well();
+}
+
+/// What a reset takes off a node and an undo gives back: all of it, or nothing.
+pub fn an_undo_beside_a_reset(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver());
+    gpu.until(complete());
+    // It would give back by itself what it is missing.
+    cluster.stop_operator();
+    let was = NODES.map(|node| keys(cluster, node));
+    assert!(was.iter().all(|keys| !keys.is_empty()), "{was:?}");
+    for round in rounds("undo beside reset", 5) {
+        let args = ["reset", "gpu", "--no-pause", "--confirm"];
+        run(cluster, &args);
+        assert!(NODES.iter().all(|node| keys(cluster, node).is_empty()));
+        let kubeconfig = cluster.kubeconfig("admin");
+        let undo = std::thread::spawn(move || ours::run(&kubeconfig, &["undo", "--confirm"]));
+        a_little_later(round % 6);
+        let reset = ours::run(&cluster.kubeconfig("admin"), &args);
+        let undone = undo.join().expect("it ends");
+        let told = format!("round {round}: {undone:#?} {reset:#?}");
+        assert!(matches!(undone.exit, Some(0 | 3 | 4)), "{told}");
+        assert!(matches!(reset.exit, Some(0 | 3 | 4)), "{told}");
+        for (node, was) in NODES.iter().zip(&was) {
+            let now = keys(cluster, node);
+            assert!(now.is_empty() || now == *was, "{node} has {now:#?}: {told}");
+        }
+        annotated(&gpu, "pause", Value::Null);
+        // All of it back, for the next round.
+        for (node, was) in NODES.iter().zip(&was) {
+            for (map, key, value) in was {
+                cluster.patch_node(node, json!({"metadata": {map: {key: value}}}));
+            }
+        }
+    }
+    cluster.start_operator();
+    gpu.until(complete()).well();
+}
+
+/// Annotations and labels of the custom resource on a node.
+fn keys(cluster: &Cluster, node: &str) -> Vec<(String, String, Value)> {
+    let node = cluster.node(node);
+    let of = |map: &str| {
+        let all = node["metadata"][map]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        let map = map.to_owned();
+        let ours = all.into_iter().filter(|(key, _)| key.ends_with("_gpu"));
+        ours.map(move |(key, value)| (map.clone(), key, value))
+            .collect::<Vec<_>>()
+    };
+    let mut keys = [of("annotations"), of("labels")].concat();
+    keys.sort_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
+    keys
+}
+
+/// The operator uninstalls while the deletion is ended by force: nothing of it is written again afterwards.
+pub fn a_strip_beside_the_operator(cluster: &Cluster) {
+    let mut written_again = 0;
+    for round in rounds("strip beside the operator", 3) {
+        let gpu = cluster.apply(&uninstallable());
+        gpu.until(complete());
+        // Every other round in the middle of it, and every other at its end.
+        if round % 2 == 0 {
+            cluster.fate(pods("driver", "uninstall"), Fate::Hang);
+        }
+        gpu.delete();
+        a_little_later(round);
+        let strip = [
+            "finalizer",
+            "strip",
+            "gpu",
+            "--force",
+            "--purge-state",
+            "--confirm",
+        ];
+        let said = ours::run(&cluster.kubeconfig("admin"), &strip);
+        let told = format!("round {round}: {said:#?}");
+        // The deletion may have come to its end before.
+        let ended = said.stderr.contains("not found");
+        assert!(matches!(said.exit, Some(0 | 4)) || ended, "{told}");
+        gpu.until(gone());
+        cluster.heal();
+        cluster.await_that("its pods are gone", || gpu.view().pods.is_empty());
+        gpu.stays(&gone(), Duration::from_secs(2));
+        // The operator writes down how far its last pods have got, also of a custom resource that is gone. What comes
+        // of that is found, and once it is taken off it stays away.
+        let left = NODES.iter().any(|node| !keys(cluster, node).is_empty());
+        written_again += usize::from(left && said.exit == Some(0));
+        let found = ours::run(&cluster.kubeconfig("admin"), &["leftovers", "-o", "json"]);
+        let says = found.stdout.contains(r#""owner": "gpu""#);
+        assert!(says || !left, "{told}{found:#?}");
+        run(
+            cluster,
+            &["leftovers", "--clean", "--purge-state", "--confirm"],
+        );
+        gpu.stays(
+            &that("no key of it is on a node", |view| {
+                let keys = |node: &Value| node["metadata"].to_string().contains("_gpu\"");
+                !view.nodes.iter().any(keys)
+            }),
+            Duration::from_secs(1),
+        );
+    }
+    eprintln!("strip beside the operator: in {written_again} rounds it wrote on a node again");
+}
+
+pub(super) const HOLD: &str = "kubectl-skyhook/hold";
 
 /// Packages that do not end by themselves, so that the operator is at work whenever a reset begins.
-fn held_up(cluster: &Cluster) -> Rollout<'_> {
+pub(super) fn held_up(cluster: &Cluster) -> Rollout<'_> {
     cluster.fate(Target::default(), Fate::Hang);
     let gpu = cluster.apply(&driver());
     gpu.until(applies_on("driver", &["node-1", "node-2", "node-3"]));
@@ -139,6 +300,6 @@ fn reset(cluster: &Cluster) -> JoinHandle<ours::Said> {
     std::thread::spawn(move || ours::run(&kubeconfig, &["reset", "gpu", "--confirm"]))
 }
 
-fn noted(gpu: &Rollout<'_>, key: &str) -> Value {
+pub(super) fn noted(gpu: &Rollout<'_>, key: &str) -> Value {
     gpu.view().object.expect("it is there")["metadata"]["annotations"][key].clone()
 }

@@ -45,7 +45,7 @@ fn ends(cluster: &Cluster, words: &str, code: i32) -> Said {
 /// Starts our binary, which goes on beside the scenario.
 fn begun(cluster: &Cluster, words: &str) -> Child {
     let kubeconfig = cluster.kubeconfig("admin");
-    Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"))
+    Command::new(crate::run::binary())
         .args(words.split(' '))
         .env("XDG_STATE_HOME", kubeconfig.with_file_name("state"))
         .env("KUBECONFIG", kubeconfig)

@@ -2,6 +2,7 @@
 
 mod answers;
 mod faults;
+mod interleaved;
 mod journal;
 mod saga;
 mod server;

@@ -18,8 +18,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-use super::fuzz;
 use super::mutate::{changed, changes, spoiled, spoils};
+use super::{corpus, fuzz};
 use crate::support::run::Run;
 
 const CAPTURES: [&str; 6] = [
@@ -294,6 +294,9 @@ fn journals() {
         }
         record
     };
+    for text in corpus("journals") {
+        let _ = looked(&text);
+    }
     let input = (any::<Index>(), any::<Index>(), 0..3_u8, changes(), spoils());
     fuzz(
         "journals",

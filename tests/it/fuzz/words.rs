@@ -9,7 +9,7 @@ use kubectl_skyhook::view::{NodeSet, expand};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::fuzz;
+use super::fuzz_texts;
 use super::mutate::{changed, changes, spoiled, spoils};
 
 const KEY: &str = "skyhook.nvidia.com/nodeState_gpu";
@@ -30,7 +30,7 @@ fn node_states() {
     let cut = spoils().prop_map(|spoils| {
         String::from_utf8_lossy(&spoiled(STATE.as_bytes(), &spoils)).into_owned()
     });
-    fuzz("node state", 4_000, &prop_oneof![spelled, cut], |text| {
+    fuzz_texts("node states", 4_000, &prop_oneof![spelled, cut], |text| {
         let read = state(&text);
         let _ = read.annotations().count();
         for entry in read.entries() {
@@ -116,7 +116,7 @@ fn label_selectors() {
         4 => prop::collection::vec(pieces, 0..16).prop_map(|pieces| pieces.concat()),
         1 => any::<String>(),
     ];
-    fuzz("label selectors", 20_000, &text, |text| {
+    fuzz_texts("label selectors", 20_000, &text, |text| {
         if let Ok(read) = selector(&text) {
             let again = spelled(&read);
             prop_assert_eq!(selector(&again), Ok(read), "{} as {}", text, again);
@@ -151,7 +151,7 @@ fn sets_of_nodes() {
         4 => prop::collection::vec(pieces, 0..16).prop_map(|pieces| pieces.concat()),
         1 => any::<String>(),
     ];
-    fuzz("node sets", 10_000, &text, |text| {
+    fuzz_texts("node sets", 10_000, &text, |text| {
         if let Some(Ok(names)) = expand(&text) {
             prop_assert!(names.len() <= 100_000);
             let meant: BTreeSet<String> = names.into_iter().filter(|n| !n.is_empty()).collect();

@@ -60,7 +60,7 @@ pub fn released() -> Option<OsString> {
     std::env::var_os("RELEASED_BINARY")
 }
 
-fn binary() -> OsString {
+pub fn binary() -> OsString {
     released().unwrap_or_else(|| env!("CARGO_BIN_EXE_kubectl-skyhook").into())
 }
 

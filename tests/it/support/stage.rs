@@ -34,13 +34,18 @@ pub fn operator(replicas: u8) -> Value {
     })
 }
 
+/// A server that holds the captured cluster of that name.
+pub fn captured(cluster: &str) -> FakeApi {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
+    let fake = FakeApi::new().serving(Generation::Skyhook);
+    fake.load_file(&folder.join(cluster).join("cluster.json"));
+    fake
+}
+
 impl Stage {
     /// The captured cluster of that name.
     pub fn of(cluster: &str) -> Stage {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
-        let fake = FakeApi::new().serving(Generation::Skyhook);
-        fake.load_file(&folder.join(cluster).join("cluster.json"));
-        Stage::over(fake)
+        Stage::over(captured(cluster))
     }
 
     /// The captured cluster of that name, with the operator that it was captured from.

@@ -1,9 +1,11 @@
 //! What the server, or something before it, answers to a write.
 
-use serde_json::json;
+use kubectl_skyhook::api::{Generation, keys};
+use serde_json::{Value, json};
 
 use super::{Stage, expect};
 use crate::support::fake_api::{Problem, Reply};
+use crate::support::stage::CR;
 
 const PAGE: &str = "<!DOCTYPE html><title>Sign in</title>";
 const RERUN: &str = "node reset node-2 --skyhook gpu-tune --no-pause -y";
@@ -59,6 +61,76 @@ fn what_nobody_can_tell_is_unknown_and_undo_is_offered() {
     expect(&ran, 4);
     assert_eq!(ran.json()["counts"]["unknown"], json!(1));
     assert_eq!(ran.json()["steps"][0]["result"], "unknown");
+}
+
+const HELD: &str = "package rerun driver --skyhook gpu-tune --node node-2 --confirm";
+
+#[test]
+fn a_pause_that_was_lifted_again_is_no_part_of_what_was_to_be_done() {
+    let stage = Stage::operated("apply-erroring");
+    let before = stage.objects();
+    stage.fake.on("PATCH nodes node-2").reply(403);
+    let ran = stage.with_operator(|| stage.run(HELD));
+    expect(&ran, 1);
+    assert_eq!(
+        ran.stdout,
+        "OBJECT       RESULT  WHY\nnode/node-2  failed  nodes \"node-2\" is forbidden: User \"jane\" cannot patch resource \
+         \"nodes\" in API group \"\" at the cluster scope\n\nrerun driver of gpu-tune on 1 node: nothing changed, 1 failed\n"
+    );
+    assert_eq!(stage.objects()[1], before[1], "{}", ran.transcript());
+
+    // Somebody else's change came first, every time.
+    let stage = Stage::operated("apply-erroring");
+    stage.fake.on("PATCH nodes node-2").after(|state| {
+        let mut node = state
+            .store
+            .find("nodes", "", "node-2")
+            .cloned()
+            .expect("it is there");
+        let key = keys::node_state(Generation::Skyhook, CR);
+        let text = node["metadata"]["annotations"][&key]
+            .as_str()
+            .expect("a state");
+        let done = text.replace("erroring", "complete");
+        node["metadata"]["annotations"][&key] = json!(done);
+        state.store.load(node);
+    });
+    let ran = stage.with_operator(|| stage.run(HELD));
+    expect(&ran, 3);
+    assert!(
+        ran.stdout.contains(": nothing changed, 1 skipped\n"),
+        "{}",
+        ran.transcript()
+    );
+}
+
+#[test]
+fn what_is_unknown_is_not_nothing_although_a_pause_was_lifted_again() {
+    let stage = Stage::operated("apply-erroring");
+    behind_a_page(&stage);
+    let ran = stage.with_operator(|| stage.run(HELD));
+    expect(&ran, 4);
+    let says = |text: &str| assert!(ran.stdout.contains(text), "{text}: {}", ran.transcript());
+    says(": 1 unknown\n");
+    says("to undo: kubectl skyhook undo ");
+}
+
+#[test]
+fn the_journal_tells_what_was_not_reached_from_what_is_not_known() {
+    let stage = Stage::operated("apply-erroring");
+    stage.fake.on("PATCH skyhooks").reply(410);
+    expect(&stage.run(HELD), 1);
+    let shown = stage.run("journal show");
+    let row = "node/node-2       not reached  remove entry driver|2.0.1 (apply/erroring)\n";
+    assert!(shown.stdout.contains(row), "{}", shown.transcript());
+    let journal = stage.run("journal show -o json").json();
+    let fates = journal["fates"]
+        .as_array()
+        .expect("stages")
+        .iter()
+        .flat_map(|s| s.as_array());
+    let fates: Vec<&Value> = fates.flatten().map(|fate| &fate["result"]).collect();
+    assert_eq!(fates, ["failed", "notReached", "unchanged"], "{journal:#}");
 }
 
 #[test]

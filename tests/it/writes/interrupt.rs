@@ -141,7 +141,11 @@ fn an_interrupt_at_any_moment_can_be_taken_back() {
         let next = "rerun the command to complete the rest; to undo: kubectl skyhook undo ";
         assert_eq!(ran.stdout.contains(next), in_time && !put_back, "{moment}");
         let undone = wide.run("undo --confirm --max-parallel 4", &Child::default());
-        assert_eq!(undone.code, Some(0), "{moment}{}", undone.transcript());
+        // What has changed nothing is passed over, and there is no older command here.
+        let nothing = undone.stderr.starts_with("error: nothing to undo: ");
+        assert_eq!(nothing, put_back, "{moment}{}", undone.transcript());
+        let code = Some(i32::from(put_back));
+        assert_eq!(undone.code, code, "{moment}{}", undone.transcript());
         assert_eq!(wide.nodes(), before, "{moment}{}", undone.transcript());
     }
 }

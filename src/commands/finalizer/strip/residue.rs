@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::Args;
+use crate::api::Executor;
 use crate::cluster::{Absence, Cluster, Node, Source};
-use crate::plan::build::node;
+use crate::plan::build::{hold, node};
 use crate::plan::{Consequences, Grade};
 use crate::view::{NodeSet, plural};
 
@@ -134,6 +135,13 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
             skyhook.reference()
         ),
     });
+    // Where it runs bare pods, what watches them asks neither for a pause nor for the custom resource.
+    if cluster.generation().executor() == Executor::Pod && !hold::away(cluster) {
+        effects.warn(format!(
+            "the operator may still write on {on} how far they got: once their pods are gone, look with \
+             `kubectl skyhook leftovers`"
+        ));
+    }
 }
 
 /// What else keeps pods off the nodes afterwards.

@@ -1,0 +1,336 @@
+//! What waits does so for long: while objects change all the time, streams are cut and the API server restarts, it grows
+//! no larger, is not busy, and misses nothing, least of all the end.
+//!
+//! `SOAK=60 cargo test --locked --test e2e -- soak --nocapture` does so for sixty minutes, and says what it measured.
+
+use std::{
+    fs::File,
+    path::Path,
+    process::Child,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::teardown::uninstallable;
+use crate::{
+    cluster::{Cluster, PATIENCE},
+    kubelet::Fate,
+    ours,
+    rollout::pods,
+    view::{complete, that},
+};
+
+/// The wait between two lines of a log.
+const BEAT: SignedDuration = SignedDuration::from_millis(200);
+/// A page of memory.
+const PAGE: u64 = 4096;
+/// The share of a processor's time that what waits may take.
+const BUSY: f64 = 0.2;
+const MEBIBYTE: u64 = 1 << 20;
+
+/// How long, and what happens how often meanwhile.
+struct Plan {
+    lasts: Duration,
+    cut_every: Duration,
+    restart_every: Duration,
+    away: Duration,
+}
+
+impl Plan {
+    fn of_this_run() -> Plan {
+        let seconds = Duration::from_secs;
+        let minutes: Option<u64> = std::env::var("SOAK").ok().and_then(|m| m.parse().ok());
+        match minutes {
+            Some(minutes) => Plan {
+                lasts: seconds(60 * minutes),
+                cut_every: seconds(20),
+                restart_every: seconds(300),
+                away: seconds(5),
+            },
+            None => Plan {
+                lasts: seconds(12),
+                cut_every: seconds(3),
+                restart_every: seconds(7),
+                away: seconds(1),
+            },
+        }
+    }
+}
+
+/// A log that has had a line at every beat since it began, whoever reads it and from when on: `7`, then `8`.
+#[derive(Clone)]
+struct Beats {
+    began: Timestamp,
+    over: Arc<AtomicBool>,
+}
+
+impl Beats {
+    fn new() -> Beats {
+        Beats {
+            began: Timestamp::now(),
+            over: Arc::default(),
+        }
+    }
+
+    fn at(&self, number: i32) -> Timestamp {
+        self.began + BEAT * number
+    }
+
+    /// What is asked for of it, as a kubelet does: whole seconds, and the last lines of those.
+    fn lines(self, query: &str) -> stream::BoxStream<'static, Bytes> {
+        let value = |name: &str| {
+            let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+            let mut values = pairs
+                .filter(|(key, _)| *key == name)
+                .map(|(_, value)| value);
+            values.next().map(|value| value.replace("%3A", ":"))
+        };
+        let since: Option<Timestamp> = value("sinceTime").and_then(|time| time.parse().ok());
+        let mut number = 0;
+        while since.is_some_and(|since| self.at(number) < since) {
+            number += 1;
+        }
+        if let Some(tail) = value("tailLines").and_then(|lines| lines.parse::<i32>().ok()) {
+            let mut next = number;
+            while self.at(next) <= Timestamp::now() {
+                next += 1;
+            }
+            number = number.max(next - tail);
+        }
+        let follows = value("follow").is_some();
+        let lines = stream::unfold(number, move |number| {
+            let beats = self.clone();
+            async move {
+                let at = beats.at(number);
+                while at > Timestamp::now() {
+                    if !follows || beats.over.load(Ordering::Relaxed) {
+                        return None;
+                    }
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                Some((Bytes::from(format!("{at} {number}\n")), number + 1))
+            }
+        });
+        lines.boxed()
+    }
+}
+
+/// One of our commands at its work.
+struct Waits {
+    words: &'static str,
+    child: Child,
+    begun: Instant,
+    /// Its memory once it had all that it needs.
+    settled: u64,
+    most: u64,
+    last: u64,
+}
+
+impl Waits {
+    fn start(kubeconfig: &Path, dir: &Path, words: &'static str) -> Waits {
+        let args: Vec<&str> = words.split(' ').collect();
+        let name = words.split(' ').next().unwrap_or_default();
+        let file = |what: &str| File::create(dir.join(format!("{name}.{what}"))).expect("a file");
+        let mut command = ours::command(kubeconfig, &args);
+        let command = command.stdout(file("out")).stderr(file("err"));
+        Waits {
+            words,
+            child: command.spawn().expect("cargo has built it"),
+            begun: Instant::now(),
+            settled: 0,
+            most: 0,
+            last: 0,
+        }
+    }
+
+    fn said(&self, dir: &Path) -> [String; 2] {
+        let name = self.words.split(' ').next().unwrap_or_default();
+        ["out", "err"].map(|what| {
+            std::fs::read_to_string(dir.join(format!("{name}.{what}"))).unwrap_or_default()
+        })
+    }
+
+    fn proc(&self, file: &str) -> String {
+        let path = format!("/proc/{}/{file}", self.child.id());
+        std::fs::read_to_string(path).unwrap_or_default()
+    }
+
+    fn look(&mut self, settled: bool) {
+        let resident = self.proc("statm");
+        let pages = resident
+            .split(' ')
+            .nth(1)
+            .and_then(|p| p.parse::<u64>().ok());
+        self.last = pages.unwrap_or(0) * PAGE;
+        self.most = self.most.max(self.last);
+        if !settled {
+            self.settled = self.settled.max(self.last);
+        }
+    }
+
+    /// The share of one processor's time that it took.
+    fn busy(&self) -> f64 {
+        let stat = self.proc("stat");
+        let (_, fields) = stat.rsplit_once(") ").unwrap_or_default();
+        // utime and stime, in hundredths of a second, without pid, comm and what follows.
+        let ticks = fields.split(' ').skip(11).take(2);
+        let ticks: f64 = ticks.filter_map(|t| t.parse::<f64>().ok()).sum();
+        ticks / 100.0 / self.begun.elapsed().as_secs_f64()
+    }
+
+    fn runs(&mut self) -> bool {
+        self.child.try_wait().expect("it is ours").is_none()
+    }
+}
+
+/// A deletion whose uninstall does not end, and all that may wait for it.
+pub fn soak(cluster: &Cluster) {
+    let plan = Plan::of_this_run();
+    let gpu = cluster.apply(&uninstallable("gpu"));
+    gpu.until(complete());
+    cluster.fate(pods("driver", "uninstall"), Fate::Hang);
+    let beats = Beats::new();
+    let lines = beats.clone();
+    let proxy = cluster
+        .proxy()
+        .handing_out(Arc::new(move |query| lines.clone().lines(query)));
+    let kubeconfig = proxy.kubeconfig();
+    let dir = kubeconfig.with_file_name("said");
+    std::fs::create_dir(&dir).expect("a folder");
+    let start = |words| Waits::start(&kubeconfig, &dir, words);
+    let mut all = vec![start("teardown --timeout 0 --confirm")];
+    gpu.until(that("uninstalling everywhere", |view| {
+        let running = |pod: &&serde_json::Value| {
+            let states = pod["status"]["initContainerStatuses"].as_array();
+            let mut states = states.into_iter().flatten();
+            states.any(|c| c["state"]["running"].is_object())
+        };
+        let pods = view.pods_of("driver", "uninstall");
+        pods.iter().filter(|pod| running(pod)).count() == 3
+    }));
+    all.push(start("wait gpu --for=deleted --timeout 0"));
+    all.push(start("package logs driver --skyhook gpu --tail -1 -f"));
+
+    let begun = Instant::now();
+    let (mut turn, mut cuts, mut restarts) = (0_u32, 0_u32, 0_u32);
+    while begun.elapsed() < plan.lasts {
+        turn += 1;
+        // Objects that all of them watch or read change all the time.
+        cluster.annotate_node(
+            &format!("node-{}", turn % 3 + 1),
+            "churn",
+            json!(turn.to_string()),
+        );
+        gpu.annotate("churn", json!(turn.to_string()));
+        churn_pods(cluster, turn);
+        if begun.elapsed() > plan.cut_every * (cuts + 1) {
+            cuts += 1;
+            proxy.cuts_streams();
+        }
+        if begun.elapsed() > plan.restart_every * (restarts + 1) {
+            restarts += 1;
+            proxy.cuts_streams();
+            cluster.restart_api_server(plan.away);
+        }
+        for each in &mut all {
+            each.look(begun.elapsed() > plan.lasts / 4);
+            assert!(each.runs(), "{} ended: {:#?}", each.words, each.said(&dir));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    for each in &all {
+        eprintln!(
+            "{} for {:.0?}: {:.1} MiB after a quarter, {:.1} MiB at the end, at most {:.1} MiB; {:.2} % of a processor; \
+             {turn} turns, {cuts} cuts, {restarts} restarts",
+            each.words,
+            each.begun.elapsed(),
+            mebibytes(each.settled),
+            mebibytes(each.last),
+            mebibytes(each.most),
+            each.busy() * 100.0,
+        );
+        assert!(
+            each.busy() < BUSY,
+            "{} is busy: {:.2}",
+            each.words,
+            each.busy()
+        );
+        let grown = each.last.saturating_sub(each.settled);
+        assert!(grown < 4 * MEBIBYTE, "{} grew by {grown} bytes", each.words);
+    }
+    cluster.heal();
+    let last = last_beat(&beats);
+    beats.over.store(true, Ordering::Relaxed);
+    let healed = Instant::now();
+    for each in &mut all {
+        while each.runs() {
+            let [out, err] = each.said(&dir);
+            assert!(
+                healed.elapsed() < PATIENCE,
+                "{} does not end: {out}{err}",
+                each.words
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let code = each.child.wait().expect("it ended").code();
+        assert_eq!(code, Some(0), "{}: {:#?}", each.words, each.said(&dir));
+    }
+    every_line_once(&all[2].said(&dir)[0], last);
+}
+
+/// The number of the last line by now.
+fn last_beat(beats: &Beats) -> usize {
+    let since = Timestamp::now().duration_since(beats.began);
+    usize::try_from(since.as_millis() / BEAT.as_millis()).expect("it is not long ago")
+}
+
+/// Of each of the three pods, every line from the first to the last, in order and once.
+#[track_caller]
+fn every_line_once(out: &str, last: usize) {
+    for node in ["node-1", "node-2", "node-3"] {
+        let lines = out.lines().filter(|line| line.contains(node));
+        let numbers: Vec<usize> = lines
+            .filter_map(|line| line.rsplit(' ').next()?.parse().ok())
+            .collect();
+        let all: Vec<usize> = (0..numbers.len()).collect();
+        assert_eq!(numbers, all, "{node}: lines are lost, or come twice");
+        assert!(
+            numbers.len() > last,
+            "{node}: {} of {last} lines",
+            numbers.len()
+        );
+    }
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    let bytes = bytes as f64;
+    bytes / 1_048_576.0
+}
+
+/// Pods of somebody else come and go beside those of the packages.
+fn churn_pods(cluster: &Cluster, turn: u32) {
+    let pods = "/api/v1/namespaces/skyhook/pods";
+    let name = |turn: u32| format!("churn-{}", turn % 10);
+    let _ = cluster.api.delete(
+        &format!("{pods}/{}", name(turn)),
+        &json!({"gracePeriodSeconds": 0}),
+    );
+    let pod = json!({
+        "metadata": {"name": name(turn)},
+        "spec": {
+            "nodeName": "node-1", "automountServiceAccountToken": false,
+            "containers": [{"name": "work", "image": "example.com/work:1"}],
+        },
+    });
+    // Right after a restart the server may not know the service account yet.
+    let _ = cluster.api.post(pods, &pod);
+}

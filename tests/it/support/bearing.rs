@@ -1,0 +1,477 @@
+//! What has to hold of a command after one of its requests was spoiled, or all from one on; and how all of them are tried.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+
+use super::proxy::{Fault, Hears, LIMIT, Proxy, Reaches, Spoil};
+use super::run::{Child, Ran, run};
+
+/// A captured cluster, and a command on it.
+pub type Asked = (&'static str, &'static str);
+
+/// What is tried.
+pub const COMMANDS: [Asked; 15] = [
+    ("complete", "pause gpu-tune --reason maintenance"),
+    ("complete", "disable gpu-tune"),
+    ("complete", "node ignore node-1 node-2"),
+    ("complete", "node reset node-3 --skyhook gpu-tune"),
+    ("complete", "uninstall gpu-tune tuning"),
+    (
+        "complete",
+        "update-state gpu-tune driver 2.0.1 apply in_progress --node node-2",
+    ),
+    (
+        "uninstall-in-progress",
+        "uninstall gpu-tune driver --cancel",
+    ),
+    ("disabled-midway", "enable gpu-tune"),
+    ("deleted-while-paused", "resume gpu-tune"),
+    ("apply-erroring", "reset gpu-tune"),
+    ("apply-erroring", "reset gpu-tune --node node-2 --no-pause"),
+    (
+        "apply-erroring",
+        "package rerun driver --skyhook gpu-tune --node node-2",
+    ),
+    ("finalizer-stripped", "cordon release"),
+    ("finalizer-stripped", "leftovers --clean"),
+    ("deleted-while-paused", "finalizer strip gpu-tune --force"),
+];
+
+/// What commands are tried on.
+pub trait Ground {
+    /// Puts the captured cluster there, and leaves no journal.
+    fn anew(&mut self, cluster: &'static str);
+    fn proxy(&self) -> &Proxy;
+    /// A folder for journals.
+    fn state(&self) -> &Path;
+    fn objects(&self) -> Vec<Value>;
+}
+
+/// What becomes of a request.
+pub fn faults() -> Vec<Fault> {
+    use Hears::{Closed, Gateway, Half, Killed, Nothing, Null, Page, Status, TheAnswer};
+    use Reaches::{AndAgain, AndAtTheEnd, Late, Never, Now};
+    let all = [
+        (Never, Closed),
+        (Now, Closed),
+        (Now, Half),
+        (Never, Nothing),
+        (Now, Nothing),
+        (Late, Nothing),
+        (Never, Status(401, None)),
+        (Never, Status(403, None)),
+        (Never, Status(409, None)),
+        (Never, Status(410, None)),
+        (Never, Status(422, None)),
+        (Never, Status(429, Some(1))),
+        (Never, Status(500, None)),
+        (Now, Status(500, None)),
+        (Never, Status(503, None)),
+        (Never, Status(503, Some(1))),
+        (Never, Status(504, None)),
+        (Now, Status(504, None)),
+        (Never, Gateway(502)),
+        (Now, Gateway(502)),
+        (Never, Gateway(503)),
+        (Now, Gateway(503)),
+        (Never, Page),
+        (Now, Page),
+        (Never, Null),
+        (Now, Null),
+        (AndAgain, TheAnswer),
+        (AndAtTheEnd, TheAnswer),
+        (Never, Killed),
+        (Now, Killed),
+    ];
+    all.map(|(reaches, hears)| Fault { reaches, hears }).into()
+}
+
+type Objects = BTreeMap<String, Value>;
+
+/// Each object by name, without what a server counts and without what the operator says.
+fn tidy(all: Vec<Value>) -> Objects {
+    let mut objects = BTreeMap::new();
+    for mut object in all {
+        let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+        let metadata = object["metadata"].as_object_mut().expect("metadata");
+        let name = metadata["name"].as_str().unwrap_or_default().to_owned();
+        // A pod that was ended is not made again; the preview says so.
+        if matches!(kind.as_str(), "Pod" | "Job") {
+            continue;
+        }
+        metadata.retain(|key, value| {
+            let counted = [
+                "resourceVersion",
+                "managedFields",
+                "uid",
+                "creationTimestamp",
+                "generation",
+            ];
+            !counted.contains(&key.as_str()) && *value != json!({})
+        });
+        if kind == "Skyhook" {
+            // What is made again is not being deleted.
+            let metadata = &object["metadata"];
+            let [annotations, labels] = ["annotations", "labels"].map(|m| metadata[m].clone());
+            object = json!({"annotations": annotations, "labels": labels, "spec": object["spec"]});
+        }
+        if let Some(conditions) = object["status"]["conditions"].as_array_mut() {
+            conditions.sort_by_key(|c| c["type"].to_string());
+            for condition in conditions {
+                condition["lastHeartbeatTime"] = Value::Null;
+            }
+        }
+        objects.insert(format!("{kind}/{name}"), meant(&object));
+    }
+    objects
+}
+
+/// In the order of names, and without what says nothing: nulls, empty maps, zeros, a cordon that is none.
+fn meant(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut members: Vec<_> = map.iter().map(|(k, v)| (k.clone(), meant(v))).collect();
+            members.retain(|(_, v)| !v.is_null());
+            members.sort_by(|a, b| a.0.cmp(&b.0));
+            if members.is_empty() {
+                Value::Null
+            } else {
+                Value::Object(members.into_iter().collect())
+            }
+        }
+        Value::Bool(false) => Value::Null,
+        Value::Number(number) if number.as_i64() == Some(0) => Value::Null,
+        Value::Array(list) => list.iter().map(meant).collect(),
+        other => other.clone(),
+    }
+}
+
+/// What a command does where nothing is spoiled.
+struct End {
+    before: Objects,
+    after: Objects,
+    /// Whether each of its requests changes something.
+    writes: Vec<bool>,
+}
+
+struct Case {
+    asked: Asked,
+    /// The first request that is spoiled.
+    request: usize,
+    /// Whether all after it are, too.
+    on: bool,
+    fault: Fault,
+}
+
+/// What a command said, and what came of it.
+struct Spoiled {
+    ran: Ran,
+    now: Objects,
+    /// The fates of the steps on each object, as the journal has them; none, where there is no journal.
+    fates: Option<BTreeMap<String, Vec<String>>>,
+    cut_short: bool,
+}
+
+pub fn call(ground: &impl Ground, words: &str, child: &Child) -> Ran {
+    run(words)
+        .kubeconfig(&ground.proxy().kubeconfig())
+        .env("XDG_STATE_HOME", ground.state())
+        .child(child)
+        .go()
+}
+
+fn objects(ground: &impl Ground) -> Objects {
+    tidy(ground.objects())
+}
+
+impl Case {
+    /// The command with the requests spoiled.
+    fn spoil(&self, ground: &mut impl Ground) -> Ran {
+        let (cluster, command) = self.asked;
+        ground.anew(cluster);
+        let child = Child::default();
+        ground.proxy().spoils(Some(Spoil {
+            first: self.request,
+            last: if self.on { usize::MAX } else { self.request },
+            fault: self.fault,
+            child: child.clone(),
+        }));
+        let limit = self.fault.needs_limit();
+        let limit = limit.then(|| format!(" --request-timeout {LIMIT}"));
+        let limit = limit.unwrap_or_default();
+        let ran = call(ground, &format!("{command} --confirm{limit}"), &child);
+        ground.proxy().heals();
+        ran
+    }
+
+    /// The same, and a look at what it left.
+    fn spoiled(&self, ground: &mut impl Ground) -> Spoiled {
+        let ran = self.spoil(ground);
+        let journal = call(ground, "journal show -o json", &Child::default());
+        let journal = (journal.code == Some(0)).then(|| journal.json());
+        Spoiled {
+            ran,
+            now: objects(ground),
+            cut_short: journal.as_ref().is_some_and(|j| j["ended"].is_null()),
+            fates: journal.as_ref().map(fates),
+        }
+    }
+
+    fn told(&self, what: &str, ran: &[&Ran]) -> String {
+        let (cluster, command) = self.asked;
+        let on = if self.on { " and all after it" } else { "" };
+        let said: Vec<String> = ran.iter().map(|ran| ran.transcript()).collect();
+        format!(
+            "{what}: {command} on {cluster}, request {}{on} spoiled: {:?}\n{}",
+            self.request,
+            self.fault,
+            said.join("then\n")
+        )
+    }
+
+    /// What does not hold.
+    fn faulty(&self, ground: &mut impl Ground, end: &End) -> Vec<String> {
+        let spoiled = self.spoiled(ground);
+        let mut faulty = self.lies(&spoiled, end);
+        let (_, command) = self.asked;
+        let changed = spoiled.now != end.before;
+        let again = call(ground, &format!("{command} --confirm"), &Child::default());
+        if objects(ground) != end.after || again.code != Some(0) {
+            let what = "the same command again does not finish it";
+            faulty.push(self.told(what, &[&spoiled.ran, &again]));
+        }
+        if changed {
+            let ran = self.spoil(ground);
+            let undone = call(ground, "undo --confirm", &Child::default());
+            if objects(ground) != end.before {
+                faulty.push(self.told("undo does not take it back", &[&ran, &undone]));
+            }
+        }
+        faulty
+    }
+
+    /// What is half done, and where the exit code, the messages or the journal say what is not so.
+    fn lies(&self, spoiled: &Spoiled, end: &End) -> Vec<String> {
+        let Spoiled { ran, now, .. } = spoiled;
+        let mut lies = Vec::new();
+        let mut lie = |what: String| lies.push(self.told(&what, &[ran]));
+        let killed = self.fault.hears == Hears::Killed && ran.code.is_none();
+        let as_before = |name: &str| now.get(name) == end.before.get(name);
+        let as_planned = |name: &str| now.get(name) == end.after.get(name);
+        let names = end.before.keys().chain(end.after.keys()).chain(now.keys());
+        let mut nodes_as_before = true;
+        for name in names {
+            let half = !as_before(name) && !as_planned(name);
+            if name.starts_with("Skyhook/") {
+                // A pause that could not be ended is said, and finished by the same command or `undo`.
+                let said = [&ran.stdout, &ran.stderr].map(|text| text.contains("paused"));
+                if half && !killed && !said.contains(&true) {
+                    lie(format!(
+                        "{name} is left as it was not to be, and it is not said"
+                    ));
+                }
+            } else {
+                nodes_as_before &= as_before(name);
+                // What takes several requests may be done in part, step by step, as the journal says.
+                let steps = spoiled.fates.iter().filter_map(|fates| fates.get(name));
+                let steps: usize = steps.map(Vec::len).sum();
+                if half && steps < 2 {
+                    lie(format!("{name} is half done"));
+                }
+            }
+        }
+        // Pods that were ended are no part of what is compared.
+        let maybe = || {
+            let fates = spoiled.fates.iter().flatten();
+            let mut fates = fates.flat_map(|(name, fates)| fates.iter().map(move |f| (name, f)));
+            let ends = |name: &str| name.starts_with("Pod/") || name.starts_with("Job/");
+            fates.any(|(name, fate)| fate == "unknown" || fate == "applied" && ends(name))
+        };
+        match ran.code {
+            None if killed => {}
+            Some(0) if *now != end.after => lie("exit code 0, and not all of it was done".into()),
+            Some(4) if *now == end.before && !maybe() => {
+                lie("exit code 4, and nothing was done".into());
+            }
+            Some(1 | 3 | 5) if !nodes_as_before => {
+                lie("an exit code for nothing done, and something was".into());
+            }
+            Some(0 | 1 | 3 | 4 | 5) => {}
+            other => lie(format!("exit code {other:?}")),
+        }
+        if !killed && ran.code != Some(0) && ran.stdout.is_empty() && ran.stderr.is_empty() {
+            lie("not a word".into());
+        }
+        if spoiled.cut_short && !killed {
+            lie("the journal ends without an end".into());
+        }
+        for (name, fates) in spoiled.fates.iter().flatten() {
+            let all = |known: &[&str]| fates.iter().all(|fate| known.contains(&fate.as_str()));
+            if name.starts_with("Skyhook/") {
+                continue;
+            }
+            if all(&["applied", "unchanged", "gone"]) && !as_planned(name) {
+                lie(format!("the journal has {name} changed, and it is not"));
+            }
+            if all(&["failed", "skipped", "notReached"]) && !as_before(name) {
+                lie(format!("the journal has {name} not changed, and it is"));
+            }
+            if fates.iter().any(|fate| fate == "null") && !killed {
+                lie(format!("the journal does not say what became of {name}"));
+            }
+        }
+        lies
+    }
+}
+
+fn fates(journal: &Value) -> BTreeMap<String, Vec<String>> {
+    let mut fates: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let stages = journal["begun"]["plan"]["stages"].as_array();
+    for (at, stage) in stages.into_iter().flatten().enumerate() {
+        let steps = stage["steps"].as_array();
+        for (number, step) in steps.into_iter().flatten().enumerate() {
+            let target = &step["target"];
+            let [kind, name] = ["kind", "name"].map(|f| target[f].as_str().unwrap_or_default());
+            let fate = journal["fates"][at][number]["result"].as_str();
+            let of = fates.entry(format!("{kind}/{name}")).or_default();
+            of.push(fate.unwrap_or("null").to_owned());
+        }
+    }
+    fates
+}
+
+/// All that can be spoiled of a command.
+fn cases(asked: Asked, end: &End) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (at, write) in end.writes.iter().enumerate() {
+        for fault in faults() {
+            let once = fault.hears == Hears::Killed;
+            // To a read, it is one whether the server has heard of it, unless that shows in the answer.
+            let reaches = fault.reaches != Reaches::Never;
+            let answered = matches!(fault.hears, Hears::Closed | Hears::Half | Hears::Killed);
+            if !write && reaches && !answered {
+                continue;
+            }
+            for on in [false, true] {
+                if !(on && once) {
+                    cases.push(Case {
+                        asked,
+                        request: at + 1,
+                        on,
+                        fault,
+                    });
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// How many cases were tried.
+pub struct Tried {
+    pub cases: usize,
+    pub of: usize,
+    pub kills: usize,
+    pub faulty: Vec<String>,
+}
+
+/// Tries all commands with every fault, or a sample of so many cases, on as many grounds as are made.
+pub fn try_all<G: Ground>(
+    commands: &[Asked],
+    sample: Option<usize>,
+    workers: usize,
+    ground: impl Fn() -> G + Sync,
+) -> Tried {
+    let mut all = Vec::new();
+    let mut ends = BTreeMap::new();
+    let mut first = ground();
+    for asked in commands {
+        let (cluster, command) = *asked;
+        first.anew(cluster);
+        let before = objects(&first);
+        first.proxy().spoils(None);
+        let ran = call(&first, &format!("{command} --confirm"), &Child::default());
+        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        let requests = first.proxy().asked();
+        let writes = |r: &String| !r.starts_with("GET ") && !r.contains("accessreviews");
+        let end = End {
+            before,
+            after: objects(&first),
+            writes: requests.iter().map(writes).collect(),
+        };
+        assert!(end.before != end.after, "{}", ran.transcript());
+        all.extend(cases(*asked, &end));
+        ends.insert(*asked, end);
+    }
+    let of = all.len();
+    let stride = sample.map_or(1, |sample| (of / sample).max(1));
+    let picked: Vec<&Case> = all.iter().step_by(stride).collect();
+    let (next, faulty) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = |mut ground: G| {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(case) = picked.get(at) else {
+                break;
+            };
+            let wrong = case.faulty(&mut ground, &ends[&case.asked]);
+            note(&wrong);
+            faulty.lock().expect("nobody panics with it").extend(wrong);
+            if picked.len() > 500 && at % 100 == 0 {
+                note(&[format!("{at} of {} cases", picked.len())]);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..workers {
+            scope.spawn(|| work(ground()));
+        }
+        work(first);
+    });
+    let kills = |case: &&&Case| case.fault.hears == Hears::Killed;
+    Tried {
+        cases: picked.len(),
+        of,
+        kills: picked.iter().filter(kills).count(),
+        faulty: faulty.into_inner().expect("nobody panics with it"),
+    }
+}
+
+/// Where all are tried, it takes long: what is wrong is said at once.
+#[expect(clippy::print_stderr, reason = "for those who run all, and wait")]
+fn note(lines: &[String]) {
+    for line in lines {
+        eprintln!("{line}");
+    }
+}
+
+/// The sample of the suite is of this size; `FAULTS=2000` tries so many, and `FAULTS=all` all.
+pub fn sample(size: usize) -> Option<usize> {
+    match std::env::var("FAULTS").as_deref() {
+        Ok("all") => None,
+        Ok(number) => Some(number.parse().expect("FAULTS is a number, or all")),
+        Err(_) => Some(size),
+    }
+}
+
+impl Tried {
+    /// Fails with all that was not borne, and says how many were tried.
+    pub fn all_borne(self) {
+        let Tried {
+            cases, of, kills, ..
+        } = self;
+        let sum = format!(
+            "{cases} of {of} cases, {kills} of them kills: {} not borne",
+            self.faulty.len()
+        );
+        note(std::slice::from_ref(&sum));
+        assert!(
+            self.faulty.is_empty(),
+            "{}\n\n{sum}",
+            self.faulty.join("\n\n")
+        );
+    }
+}
