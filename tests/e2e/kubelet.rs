@@ -1,7 +1,8 @@
 //! A stand-in for the kubelets of all nodes. It walks every pod through its init containers to success, or to the
-//! failure a test has chosen, removes terminating pods and reboots nodes; the real operator and the real controllers
+//! failure a test has chosen, serves what they wrote, removes terminating pods and reboots nodes; the real operator and the real controllers
 //! decide everything else.
 
+pub mod logs;
 mod steps;
 
 use std::{
@@ -52,6 +53,7 @@ pub struct Kubelet {
     rules: Arc<Mutex<Vec<(Target, Fate)>>>,
     begun: Arc<Begun>,
     pace: Arc<AtomicU64>,
+    logs: logs::Logs,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -62,6 +64,7 @@ impl Kubelet {
             rules: Arc::default(),
             begun: Arc::default(),
             pace: Arc::new(AtomicU64::new(20)),
+            logs: logs::Logs::serve(access)?,
             stop: Arc::default(),
             thread: None,
         };
@@ -90,6 +93,11 @@ impl Kubelet {
             .lock()
             .expect("no holder panics")
             .push((target, fate));
+    }
+
+    /// Where the API server asks for logs.
+    pub fn port(&self) -> u16 {
+        self.logs.port
     }
 
     pub fn forget_rules(&self) {
