@@ -1,7 +1,9 @@
 //! Whatever is planted in a large cluster stands first in the report, with what waits for it beneath, and with what tells
 //! its nodes apart.
 
+mod by_hand;
 mod fleet;
+mod stops;
 
 use std::collections::BTreeSet;
 

@@ -49,7 +49,7 @@ impl Dice {
 }
 
 impl Scheme {
-    fn name(self, n: usize, dice: &mut Dice) -> String {
+    pub fn name(self, n: usize, dice: &mut Dice) -> String {
         match self {
             Scheme::Counted => format!("gpu-{n:04}"),
             Scheme::Addresses => {
