@@ -25,8 +25,12 @@ use crate::api::{Access, Api};
 pub enum Fate {
     Succeed,
     Exit(i32),
+    /// The first attempt in a pod ends like this, and the next one does not.
+    ExitOnce(i32),
     OutOfMemory,
     PullFails,
+    /// The first pull fails, and the next one does not.
+    PullsLate,
     /// The script runs and never ends.
     Hang,
     /// The kubelet does not take notice of the pod, as on a node that is down.

@@ -1,12 +1,13 @@
 //! Our own binary, run as a user would run it.
 
 use std::{
+    collections::BTreeMap,
     io::Read,
     path::{Path, PathBuf},
     process::Command,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::JoinHandle,
 };
@@ -178,6 +179,7 @@ fn timeless(mut report: Value) -> Value {
 
 /// Diagnoses again and again while a scenario goes on, and keeps every finding at error level.
 pub struct Watcher {
+    looks: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Watched>,
 }
@@ -185,23 +187,52 @@ pub struct Watcher {
 #[derive(Default)]
 pub struct Watched {
     pub looks: usize,
+    /// Those that a server which was away left without a report.
+    pub unanswered: usize,
     pub errors: Vec<Value>,
+    /// How often each code was warned of.
+    pub warned: BTreeMap<String, usize>,
 }
 
 impl Watcher {
     pub fn start(kubeconfig: PathBuf) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
+        let looks = Arc::new(AtomicUsize::new(0));
+        let counted = looks.clone();
         let thread = std::thread::spawn(move || {
             let mut watched = Watched::default();
             while !stopped.load(Ordering::Relaxed) {
-                let report = diagnose(&kubeconfig, &[]);
                 watched.looks += 1;
+                counted.store(watched.looks, Ordering::Relaxed);
+                let said = run(&kubeconfig, &["diagnose", "stuck", "-o", "json"]);
+                let Ok(json) = serde_json::from_str::<Value>(&said.stdout) else {
+                    assert!(said.exit == Some(1) && said.stdout.is_empty(), "{said:?}");
+                    watched.unanswered += 1;
+                    continue;
+                };
+                let report = Report { said, json };
+                watched.unanswered += usize::from(report.json["verdict"] == "incomplete");
                 watched.errors.extend(report.errors().into_iter().cloned());
+                for finding in report.findings() {
+                    if finding["severity"] == "warning" {
+                        let code = finding["code"].as_str().unwrap_or_default();
+                        *watched.warned.entry(code.to_owned()).or_default() += 1;
+                    }
+                }
             }
             watched
         });
-        Self { stop, thread }
+        Self {
+            looks,
+            stop,
+            thread,
+        }
+    }
+
+    /// How many looks were taken so far.
+    pub fn looks(&self) -> usize {
+        self.looks.load(Ordering::Relaxed)
     }
 
     pub fn stop(self) -> Watched {

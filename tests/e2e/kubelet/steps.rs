@@ -41,7 +41,7 @@ pub fn next(pod: &Value, fate: Fate, since: Duration) -> Option<Step> {
         } else {
             Fate::Succeed
         };
-        let mine = if index == 0 && fate == Fate::PullFails {
+        let mine = if index == 0 && matches!(fate, Fate::PullFails | Fate::PullsLate) {
             fate
         } else {
             mine
@@ -58,8 +58,9 @@ pub fn next(pod: &Value, fate: Fate, since: Duration) -> Option<Step> {
             // The kubelet shows the crash first and the waiting afterwards.
             container["lastState"] = state;
             container["restartCount"] = json!(container["restartCount"].as_i64().unwrap_or(0) + 1);
-            container["state"] = match mine {
-                Fate::RoughReboot => json!({"running": {"startedAt": now()}}),
+            // The first time it is started again at once.
+            container["state"] = match container["restartCount"].as_i64() {
+                Some(1) => json!({"running": {"startedAt": now()}}),
                 _ => waiting(
                     "CrashLoopBackOff",
                     "back-off 10s restarting failed container",
@@ -69,6 +70,7 @@ pub fn next(pod: &Value, fate: Fate, since: Duration) -> Option<Step> {
             let restarted = container["restartCount"].as_i64().unwrap_or(0) > 0;
             container["state"] = match mine {
                 Fate::Exit(code) => ended(code, "Error"),
+                Fate::ExitOnce(code) if !restarted => ended(code, "Error"),
                 Fate::OutOfMemory => ended(137, "OOMKilled"),
                 Fate::Hang | Fate::Undying => return None,
                 _ if is_reboot(pod) && !restarted => {
@@ -86,6 +88,10 @@ pub fn next(pod: &Value, fate: Fate, since: Duration) -> Option<Step> {
                 return None;
             }
             container["state"] = match (mine, reason) {
+                (Fate::PullsLate, "ErrImagePull") if since < BACK_OFF => return None,
+                (Fate::PullsLate, reason) if reason != "ErrImagePull" => {
+                    waiting("ErrImagePull", "failed to resolve reference: i/o timeout")
+                }
                 (Fate::PullFails, "ImagePullBackOff") => return None,
                 (Fate::PullFails, "ErrImagePull") => {
                     waiting("ImagePullBackOff", "Back-off pulling image")

@@ -6,6 +6,7 @@ mod deletion_cured;
 mod encodings;
 mod facts;
 mod generations;
+mod healing;
 mod healthy;
 mod held_up;
 mod modelled;
@@ -108,6 +109,18 @@ const OLD: Group = &[
         stuck::drain_blocked_by_a_budget,
     ),
 ];
+
+/// What goes wrong once and heals by itself.
+const HEALING: Group = &[
+    ("first_attempt_fails", healing::first_attempt_fails),
+    ("image_comes_late", healing::image_comes_late),
+    ("api_server_restarts", healing::api_server_restarts),
+    ("nodes_reboot", healing::nodes_reboot),
+    ("operator_comes_back", healing::operator_comes_back),
+];
+
+/// The same with Jobs, played by `model`.
+const HEALING_JOBS: Group = &[("attempt_of_a_job_fails", healing::attempt_of_a_job_fails)];
 
 /// Held up by something outside the package.
 const HELD_UP: Group = &[
@@ -438,6 +451,8 @@ type Start = fn(&Tools) -> Result<Cluster>;
 pub fn all(tools: &Tools) -> Vec<Trial> {
     let groups: &[(&str, Start, Group)] = &[
         ("old", Cluster::old, OLD),
+        ("healing", Cluster::old, HEALING),
+        ("healing", Cluster::new, HEALING_JOBS),
         ("held_up", Cluster::old, HELD_UP),
         ("facts", Cluster::old, FACTS),
         ("writes", Cluster::old, WRITES),

@@ -233,8 +233,11 @@ fn at_fifteen_thousand_nodes_the_report_is_as_short() {
         &mut dice,
     ));
     let each = |code, name| (code, name, if code == "SKY308" { 1 } else { 700 }, 700);
+    // As much hangs on each: which stands first is chance.
+    let mut told = told(&document);
+    told.sort();
     assert_eq!(
-        told(&document),
+        told,
         wanted(&[
             each("SKY201", "a"),
             each("SKY201", "b"),
