@@ -33,6 +33,8 @@ pub enum Fate {
     PullsLate,
     /// The script runs and never ends.
     Hang,
+    /// The same, for half a day already.
+    LongHang,
     /// The kubelet does not take notice of the pod, as on a node that is down.
     Unseen,
     /// The kubelet has no room for the pod and says so by failing it.

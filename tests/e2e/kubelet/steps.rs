@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use super::Fate;
 
+const HALF_A_DAY: Duration = Duration::from_secs(12 * 60 * 60);
+
 pub struct Step {
     pub status: Value,
     pub reboots: bool,
@@ -72,7 +74,7 @@ pub fn next(pod: &Value, fate: Fate, since: Duration) -> Option<Step> {
                 Fate::Exit(code) => ended(code, "Error"),
                 Fate::ExitOnce(code) if !restarted => ended(code, "Error"),
                 Fate::OutOfMemory => ended(137, "OOMKilled"),
-                Fate::Hang | Fate::Undying => return None,
+                Fate::Hang | Fate::LongHang | Fate::Undying => return None,
                 _ if is_reboot(pod) && !restarted => {
                     reboots = true;
                     rebooted(container, mine)
@@ -99,6 +101,7 @@ pub fn next(pod: &Value, fate: Fate, since: Duration) -> Option<Step> {
                 (Fate::PullFails, _) => {
                     waiting("ErrImagePull", "failed to resolve reference: not found")
                 }
+                (Fate::LongHang, _) => json!({"running": {"startedAt": ago(HALF_A_DAY)}}),
                 _ => json!({"running": {"startedAt": now()}}),
             };
         }
@@ -207,7 +210,11 @@ fn is_reboot(pod: &Value) -> bool {
 }
 
 fn now() -> String {
-    jiff::Timestamp::now()
+    ago(Duration::ZERO)
+}
+
+fn ago(time: Duration) -> String {
+    (jiff::Timestamp::now() - time)
         .strftime("%Y-%m-%dT%H:%M:%SZ")
         .to_string()
 }

@@ -5,6 +5,7 @@ mod deletion;
 mod deletion_cured;
 mod encodings;
 mod facts;
+mod first_change;
 mod generations;
 mod healing;
 mod healthy;
@@ -266,6 +267,25 @@ const UNDO: Group = &[
     ("plan_that_came_too_late", undo::plan_that_came_too_late),
 ];
 
+/// What nothing announces, cured by the first change that is printed.
+const FIRST_CHANGE: Group = &[
+    ("stage_that_never_ends", first_change::stage_that_never_ends),
+    (
+        "operator_scaled_to_zero",
+        first_change::operator_scaled_to_zero,
+    ),
+    ("package_left_the_spec", first_change::package_left_the_spec),
+    ("uninstall_finished", first_change::uninstall_finished),
+    (
+        "dependency_uninstalled_under_a_complete_one",
+        first_change::dependency_uninstalled_under_a_complete_one,
+    ),
+    (
+        "deadlock_over_the_taint",
+        first_change::deadlock_over_the_taint,
+    ),
+];
+
 /// What one has to be allowed.
 const RIGHTS: Group = &[
     ("to_look", rights::to_look),
@@ -456,6 +476,7 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         ("held_up", Cluster::old, HELD_UP),
         ("facts", Cluster::old, FACTS),
         ("writes", Cluster::old, WRITES),
+        ("first_change", Cluster::old, FIRST_CHANGE),
         ("undo", Cluster::old, UNDO),
         ("rights", Cluster::old, RIGHTS),
         ("teardown", Cluster::old, TEARDOWN),
