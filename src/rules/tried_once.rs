@@ -15,15 +15,21 @@ pub fn tried_once(cluster: &Cluster, execution: Option<&Execution<'_>>) -> bool 
     let failed = |ended: &Option<Terminated>| ended.as_ref().is_some_and(|e| e.exit_code != 0);
     let mut worst = 0;
     for c in &pod.status.init_container_statuses {
-        let first = c.restart_count == 0 && failed(&c.state.terminated);
-        let second =
-            c.restart_count == 1 && c.state.running.is_some() && failed(&c.last_state.terminated);
+        let once = match c.restart_count {
+            0 => failed(&c.state.terminated),
+            // It runs, or has passed and the operator has yet to see it.
+            1 => {
+                let fails = c.state.waiting.is_some() || failed(&c.state.terminated);
+                failed(&c.last_state.terminated) && !fails
+            }
+            _ => false,
+        };
         let well = c.restart_count == 0
             || c.state
                 .terminated
                 .as_ref()
                 .is_some_and(|e| e.exit_code == 0);
-        worst = worst.max(match (first || second, well) {
+        worst = worst.max(match (once, well) {
             (true, _) => 1,
             (false, true) => 0,
             (false, false) => 2,
