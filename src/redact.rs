@@ -33,8 +33,9 @@ pub fn address(server: &str) -> String {
 
 /// A text with all taken out of the URLs in it that may be a credential.
 pub fn urls(text: &str) -> String {
-    static USER: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r#"(?i)\b([a-z][a-z0-9+.-]*://)[^\s"'<>]*@"#));
+    static USER: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(r#"(?i)\b([a-z][a-z0-9+.-]*://)(?:[^\s"'<>]|<masked:[0-9a-f]+>)*@"#)
+    });
     static QUERY: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
             r"(?i)([?&][^=&\s]*(?:token|passw|pwd|secret|api-?key|auth|credential|signature)[^=&\s]*=)[^&\s]*",
@@ -53,7 +54,7 @@ pub fn text(text: &str) -> String {
         )
     });
     static BARE: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(r#"(?i:bearer|basic)\s+[^\s"\\]+|eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)*"#)
+        pattern(r#"(?i:bearer|basic)\s+[^\s"'\\]+|eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)*"#)
     });
     let masked = format!("${{1}}{MASKED}");
     let text = MEMBERS.replace_all(text, masked.as_str());

@@ -8,8 +8,9 @@ use super::attempts::Piece;
 use super::capture::Outcome;
 use super::capture::index::Log;
 
-/// Lines of one log that are remembered.
-const LINES: usize = 100;
+/// Lines of one log that are remembered, and that are asked for of a cluster: of both the same are shown, though some
+/// are taken out.
+pub const LINES: usize = 100;
 /// Bytes of them.
 const BYTES: usize = 1 << 20;
 

@@ -41,12 +41,12 @@ pub fn line(line: &str) -> String {
             ( \b [\w.-]* (?: token | passw(?:or)?d | passphrase | pwd | secret | api[_-]?key | access[_-]?key
                 | private[_-]?key | credentials? | authorization | cookie ) [\w.-]*
               ["']? \s* (?: [:=] | => ) \s* )
-            (?: "[^"]*"? | '[^']*'? | (?:bearer|basic|negotiate)\s+\S+ | [^\s"',;&]+ )"#,
+            (?: "[^"]*"? | '[^']*'? | (?:bearer|basic|negotiate)\s+[^\s"']+ | [^\s"',;&]+ )"#,
         )
     });
     static FLAG: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
-            r#"(?i)(--?[\w-]*(?:token|passw(?:or)?d|secret|api-?key|access-?key|credential)[\w-]*\s+)[^\s-][^\s]*"#,
+            r#"(?i)(--?[\w-]*(?:token|passw(?:or)?d|secret|api-?key|access-?key|credential)[\w-]*\s+)(?:"[^"]*"?|'[^']*'?|[^\s"'-]\S*)"#,
         )
     });
     static KNOWN: LazyLock<Regex> = LazyLock::new(|| pattern(TOKENS));
@@ -88,6 +88,14 @@ mod tests {
             (
                 "+ login --token hunter2 host",
                 "+ login --token <masked> host",
+            ),
+            (
+                "+ login --token 'a b' host",
+                "+ login --token <masked> host",
+            ),
+            (
+                "curl -H 'Authorization: Bearer abc.def' host",
+                "curl -H 'Authorization: <masked>' host",
             ),
             (
                 "+ login --password=hunter2 host",

@@ -66,7 +66,9 @@ impl Placeholders {
         for pattern in patterns {
             let masked = pattern.replace_all(&text, |found: &Captures<'_>| {
                 let whole = found.get(0).expect("it was found");
-                let secret = found.name("s").unwrap_or(whole);
+                let named = ["s", "double", "single"].iter();
+                let mut named = named.filter_map(|name| found.name(name));
+                let secret = named.next().unwrap_or(whole);
                 let before = &whole.as_str()[..secret.start() - whole.start()];
                 let behind = &whole.as_str()[secret.end() - whole.start()..];
                 format!("{before}{}{behind}", self.of(secret.as_str()))
@@ -97,7 +99,10 @@ static HINT: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// What is named `s` in each is the secret, or the whole.
+/// A value as shells and programs write it: what stands in quotes is one.
+const VALUE: &str = r#"(?:"(?P<double>[^"\\\n]+)|'(?P<single>[^'\\\n]+)|(?P<s>[^\s"'\\,;&]+))"#;
+
+/// What is named `s`, or by its quotes, in each is the secret, or the whole.
 static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
@@ -106,8 +111,10 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r#"(?i)\b(?:bearer|basic)\s+(?P<s>[^\s"'\\]{6,})"#,
         r"\beyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)*",
         r#"(?i)\b[a-z][a-z0-9+.-]*://(?P<s>[^\s"'<>]*)@"#,
-        r#"(?i)[\w.-]*(?:token|passwd|password|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credential)[\w.-]*\s?=\s?["']?(?P<s>[^\s"'\\,;&]+)"#,
-        r#"(?i)--[\w-]*(?:token|passwd|password|secret|api-?key|access-?key)\s+(?P<s>[^\s"'-][^\s"']*)"#,
+        &format!(
+            r"(?i)[\w.-]*(?:token|passwd|password|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credential)[\w.-]*\s?=\s?{VALUE}"
+        ),
+        r#"(?i)--[\w-]*(?:token|passwd|password|secret|api-?key|access-?key)\s+(?:"(?P<double>[^"\\\n]+)|'(?P<single>[^'\\\n]+)|(?P<s>[^\s"'-][^\s"']*))"#,
     ]
     .map(pattern)
     .into()
@@ -115,7 +122,10 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 
 static IN_LOGS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
-        r#"(?i)[\w.-]*(?:token|passwd|password|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credential|authorization)[\w.-]*["']?\s*:\s*["']?(?P<s>[^\s"'\\,;&]+)"#,
+        r#"(?i)\bauthorization["']?\s*:\s*["']?(?P<s>(?:bearer|basic|negotiate)\s+[^\s"'\\]+)"#,
+        &format!(
+            r#"(?i)[\w.-]*(?:token|passwd|password|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credential|authorization)[\w.-]*["']?\s*:\s*{VALUE}"#
+        ),
         // Its beginning was cut off: what stands before its end may be of it.
         r"(?s)\A.*-----END [A-Z ]*PRIVATE KEY-----",
         super::log::TOKENS,
@@ -191,6 +201,45 @@ mod tests {
         let log = "password: abc\n+ export X='correct horse' a short one\n";
         let shown = "password: *\n+ export X='*' a short one\n";
         assert_eq!(starred(&masks.log(log, &secrets)), shown);
+    }
+
+    #[test]
+    fn a_secret_of_several_words_goes_whole() {
+        let masks = Placeholders::default();
+        let log = |text: &str| starred(&masks.log(text, &BTreeSet::new()));
+        for (given, shown) in [
+            (r#"db.password: "a b" on"#, r#"db.password: "*" on"#),
+            ("export PASSWORD='a b' on", "export PASSWORD='*' on"),
+            (r#"PASSWORD="it's a" on"#, r#"PASSWORD="*" on"#),
+            ("PASSWORD=\"a b\non", "PASSWORD=\"*\non"),
+            ("login --token 'a b' on", "login --token '*' on"),
+            (r#"login --token "a b" on"#, r#"login --token "*" on"#),
+            (
+                "curl -H 'Authorization: Bearer abc.def' on",
+                "curl -H 'Authorization: *' on",
+            ),
+            ("authorization: negotiate abc", "authorization: *"),
+        ] {
+            assert_eq!(log(given), shown, "{given}");
+        }
+    }
+
+    /// Of what was collected the same is shown as of the cluster.
+    #[test]
+    fn a_log_that_was_masked_is_shown_as_it_would_have_been() {
+        let masks = Placeholders::default();
+        for said in [
+            "curl -H 'Authorization: Bearer abc.def' https://me:pw@host/",
+            r#"db.password: "a b" on"#,
+            "export PASSWORD='a b' on",
+            "login --token 'a b' on",
+            "using AKIA0123456789ABCDEF and ghp_0123456789abcdefghij",
+            "password=abc&x=1",
+        ] {
+            let kept = masks.log(said, &BTreeSet::new());
+            let line = crate::redact::log::line;
+            assert_eq!(line(&kept), line(said), "{kept}");
+        }
     }
 
     #[test]

@@ -77,6 +77,7 @@ mod drain_remedies;
 mod evidence;
 mod retry;
 mod standstill;
+mod tried_once;
 
 mod auto_taint_key_invalid;
 mod batch_counters_frozen;

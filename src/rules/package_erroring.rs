@@ -5,6 +5,7 @@ use super::evidence::{
     read_logs, rerun, restarted_by_its_own_reboot,
 };
 use super::retry::retry_given_up;
+use super::tried_once::tried_once;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, State};
 use crate::cluster::{Cluster, Execution, Job};
@@ -35,8 +36,9 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators. From v0.18.0 on, while a Job has attempts left, this is a warning; so
-    /// it is where the custom resource no longer selects the node.
+    /// All operators. From v0.18.0 on, while a Job has attempts left, this is a warning; so it is after
+    /// the first failure of a bare pod, which the kubelet starts again at once, and where the custom
+    /// resource no longer selects the node.
     SKY201 "package-erroring" Error needs Skyhooks Nodes, also Pods Jobs,
         blocks Install Uninstall, retried true
 }
@@ -47,13 +49,21 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| fails(skyhook, e)) {
                 let execution = newest_execution(&executions, skyhook.name(), &node.name, entry);
+                let once = tried_once(cluster, execution);
                 let retries = operator_retries(cluster, execution, on);
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
-                    message(cluster, entry, execution, retries),
+                    if once {
+                        format!(
+                            "{}: it is tried again after its first failure",
+                            alike(entry)
+                        )
+                    } else {
+                        message(cluster, entry, execution, retries)
+                    },
                 );
                 finding.alike(alike(entry));
-                if retries && !fails_on(cluster, execution) {
+                if once || retries && !fails_on(cluster, execution) {
                     finding.severity(Severity::Warning);
                 }
                 finding.failing_since(failing_since(cluster, skyhook, node));

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use self::events::Recurring;
-pub use self::log::{LINES, Log};
+pub use self::log::Log;
 use super::Finding;
 use crate::api::State;
 use crate::cluster::attempts::{Choice, Piece, choice};

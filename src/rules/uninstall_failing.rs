@@ -3,6 +3,7 @@ use super::evidence::{
     operator_retries, read_logs,
 };
 use super::retry::retry_given_up;
+use super::tried_once::tried_once;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::State;
 use crate::cluster::Cluster;
@@ -35,7 +36,8 @@ rule! {
     /// # Since
     ///
     /// Operators with explicit uninstall (v0.16.0). From v0.18.0 on, while a Job has attempts left,
-    /// this is a warning; so it is where the custom resource no longer selects the node.
+    /// this is a warning; so it is after the first failure of a bare pod, which the kubelet starts again
+    /// at once, and where the custom resource no longer selects the node.
     SKY112 "uninstall-failing" Error needs Skyhooks Nodes, also Pods Jobs,
         blocks Uninstall, retried true
 }
@@ -65,7 +67,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 // Whether there will be one more attempt makes no other trouble of it.
                 finding.alike(message);
                 let execution = newest_execution(&executions, skyhook.name(), &node.name, entry);
-                if operator_retries(cluster, execution, on) {
+                if tried_once(cluster, execution) || operator_retries(cluster, execution, on) {
                     finding.severity(Severity::Warning);
                 }
                 finding.failing_since(failing_since(cluster, skyhook, node));

@@ -109,6 +109,8 @@ impl Cluster {
                 "capacity": {"cpu": "8", "memory": "32Gi", "pods": "110"},
                 "allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"},
                 "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}],
+                "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+                "daemonEndpoints": {"kubeletEndpoint": {"Port": self.kubelet.port()}},
             },
         });
         self.api

@@ -1,7 +1,8 @@
 //! A stand-in for the kubelets of all nodes. It walks every pod through its init containers to success, or to the
-//! failure a test has chosen, removes terminating pods and reboots nodes; the real operator and the real controllers
+//! failure a test has chosen, serves what they wrote, removes terminating pods and reboots nodes; the real operator and the real controllers
 //! decide everything else.
 
+pub mod logs;
 mod steps;
 
 use std::{
@@ -24,10 +25,16 @@ use crate::api::{Access, Api};
 pub enum Fate {
     Succeed,
     Exit(i32),
+    /// The first attempt in a pod ends like this, and the next one does not.
+    ExitOnce(i32),
     OutOfMemory,
     PullFails,
+    /// The first pull fails, and the next one does not.
+    PullsLate,
     /// The script runs and never ends.
     Hang,
+    /// The same, for half a day already.
+    LongHang,
     /// The kubelet does not take notice of the pod, as on a node that is down.
     Unseen,
     /// The kubelet has no room for the pod and says so by failing it.
@@ -52,6 +59,7 @@ pub struct Kubelet {
     rules: Arc<Mutex<Vec<(Target, Fate)>>>,
     begun: Arc<Begun>,
     pace: Arc<AtomicU64>,
+    logs: logs::Logs,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -62,6 +70,7 @@ impl Kubelet {
             rules: Arc::default(),
             begun: Arc::default(),
             pace: Arc::new(AtomicU64::new(20)),
+            logs: logs::Logs::serve(access)?,
             stop: Arc::default(),
             thread: None,
         };
@@ -90,6 +99,11 @@ impl Kubelet {
             .lock()
             .expect("no holder panics")
             .push((target, fate));
+    }
+
+    /// Where the API server asks for logs.
+    pub fn port(&self) -> u16 {
+        self.logs.port
     }
 
     pub fn forget_rules(&self) {

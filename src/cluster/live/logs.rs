@@ -21,7 +21,9 @@ use crate::cluster::{Cluster, Pod};
 /// Pods of packages whose logs are read.
 const MOST_PODS: usize = 200;
 /// Logs that are read at once.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 16;
+/// Which part of the time one log may take: those of nodes that are down never come, and there may be many.
+const SHARE: u32 = 6;
 /// Bytes of one log that are kept.
 const MOST_BYTES: usize = 1 << 20;
 /// Bytes of one log that are read.
@@ -169,7 +171,14 @@ async fn one(
     number: usize,
     request: Request,
 ) -> Noted {
-    let log = tokio::time::timeout_at(recorder.deadline, text(client, &request)).await;
+    let share = recorder.patience / SHARE;
+    let log = tokio::time::timeout(share, text(client, &request));
+    let log = tokio::time::timeout_at(recorder.deadline, log).await;
+    let late = |_| LogError {
+        code: None,
+        why: format!("nothing came within {} s", share.as_secs_f32()),
+    };
+    let log = log.map(|log| log.map_err(late).flatten());
     let mut noted = Noted {
         outcome: Outcome::Read,
         message: None,

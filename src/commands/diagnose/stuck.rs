@@ -1,4 +1,5 @@
 use crate::args::named;
+use crate::cluster::kept_logs;
 use crate::cluster::{Cluster, Read, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::diagnosis::{self, Diagnosis};
@@ -6,7 +7,6 @@ use crate::commands::shared::rule::find_rule;
 use crate::commands::shared::scope;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::rules::reason::LINES;
 use crate::rules::{self, Report, Scope, Severity};
 
 /// Find what is stuck, why, and how to fix it
@@ -80,7 +80,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let exit = args.fail_on.exit(&report, &cluster);
     let mut diagnosis = Diagnosis::new(&cluster, report).narrowed(scope.is_narrow());
     if !args.no_logs {
-        let tails = ctx.tails(&cluster, &diagnosis.logs(), LINES).await;
+        let tails = ctx
+            .tails(&cluster, &diagnosis.logs(), kept_logs::LINES)
+            .await;
         diagnosis = diagnosis.heard(tails);
     }
     ctx.show(&diagnosis.unfolded(args.all))?;

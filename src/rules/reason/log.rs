@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::redact;
 
 /// Lines that are kept.
-pub const LINES: usize = 20;
+const LINES: usize = 20;
 /// Characters of one line.
 const LONGEST: usize = 300;
 /// Bytes of all of them.

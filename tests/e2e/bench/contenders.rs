@@ -39,6 +39,7 @@ pub fn of(setting: &Setting<'_>) -> Result<Vec<Group>> {
         setting.all_nodes(),
         setting.one_node(&one),
         setting.capture(),
+        setting.collect(),
         setting.writes()?,
         setting.completion(),
         setting.start(),
@@ -51,7 +52,7 @@ impl Setting<'_> {
         let mut contenders = vec![
             self.ours(&["node", "status", "-o", "json"], DONE),
             self.ours(&["status"], DONE),
-            // No kubelets are here that could be asked for logs.
+            // Logs are no part of what is compared.
             self.ours(&["diagnose", "stuck", "--no-logs"], FOUND),
             self.upstream(&["node", "status", "-o", "json"]),
             bare("bare list, JSON", JSON),
@@ -91,6 +92,17 @@ impl Setting<'_> {
         let mut group = Group::of("A capture of the same cluster", contenders);
         group.input_bytes = Some(self.capture_bytes);
         group
+    }
+
+    /// All that a diagnosis reads, in one file.
+    fn collect(&self) -> Group {
+        let file = self.plane.servers.dir().join("collected.tar.gz");
+        let path = file.display().to_string();
+        let mut ours = self.ours(&["collect", "--force", "-o", &path], DONE);
+        ours.name = "collect -o FILE".to_owned();
+        ours.writes = Some(file);
+        let bare = self.bare("bare list, JSON", &["list", NODES, JSON], true);
+        Group::of("A capture made of the cluster", vec![ours, bare])
     }
 
     fn writes(&self) -> Result<Group> {
@@ -176,6 +188,7 @@ impl Setting<'_> {
             name: name.to_owned(),
             floor: false,
             once: false,
+            writes: None,
             invocation: Invocation {
                 program,
                 args: args.iter().map(|&arg| arg.to_owned()).collect(),

@@ -29,14 +29,15 @@ pub struct Loaded {
     pub node_bytes: usize,
 }
 
-pub fn load(plane: &ControlPlane, count: usize) -> Result<Loaded> {
+/// The nodes serve their logs at this port.
+pub fn load(plane: &ControlPlane, count: usize, port: u16) -> Result<Loaded> {
     let api = plane.user("admin")?;
     let nodes: Vec<Node> = (0..count).map(Node).collect();
     let uids: Vec<String> = (0..count.div_ceil(IN_A_SKYHOOK))
         .map(|number| create_skyhook(&api, number))
         .collect::<Result<_>>()?;
     side_by_side(plane, &nodes, |api, node| {
-        api.post("/api/v1/nodes", &node.object())?;
+        api.post("/api/v1/nodes", &node.object(port))?;
         Ok(())
     })?;
     for (number, nodes) in nodes.chunks(IN_A_SKYHOOK).enumerate() {

@@ -17,7 +17,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{control_plane::ControlPlane, operator, tools::Tools};
+use crate::{control_plane::ControlPlane, kubelet::logs::Logs, operator, tools::Tools};
 
 /// What is asked of this program in place of tests, if anything.
 pub fn asked() -> Option<ExitCode> {
@@ -46,6 +46,8 @@ struct Asked {
     empty: PathBuf,
     out: PathBuf,
     rounds: usize,
+    /// Of the groups, those with this in their title.
+    only: String,
     counts: Vec<usize>,
 }
 
@@ -56,6 +58,7 @@ impl Asked {
             empty: PathBuf::new(),
             out: PathBuf::new(),
             rounds: 5,
+            only: String::new(),
             counts: Vec::new(),
         };
         let mut args = args.iter();
@@ -66,6 +69,7 @@ impl Asked {
                 "--empty" => asked.empty = value()?.into(),
                 "--out" => asked.out = value()?.into(),
                 "--rounds" => asked.rounds = value()?.parse()?,
+                "--only" => value()?.clone_into(&mut asked.only),
                 count => asked.counts.push(
                     count
                         .parse()
@@ -108,8 +112,9 @@ impl Asked {
         operator::install(tools, &api)?;
         // Whoever watches all objects would be measured, too.
         plane.servers.stop("kube-controller-manager")?;
+        let logs = Logs::serve(&plane.access("admin"))?;
         let begun = Instant::now();
-        let cluster = load::load(&plane, count)?;
+        let cluster = load::load(&plane, count, logs.port)?;
         eprintln!(
             "{count} nodes of {} B, {} custom resources and {} pods written in {:.0} s",
             cluster.node_bytes,
@@ -129,7 +134,7 @@ impl Asked {
             count,
         })?;
         let mut measured = results::Measured::of(&cluster);
-        for group in groups {
+        for group in groups.iter().filter(|it| it.title.contains(&self.only)) {
             measured.groups.push(group.measure(&api, self.rounds)?);
         }
         measured.load_after = results::load_average();

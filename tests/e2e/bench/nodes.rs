@@ -94,7 +94,8 @@ impl Node {
         Value::Object(state)
     }
 
-    pub fn object(self) -> Value {
+    /// Logs are served at this port.
+    pub fn object(self, port: u16) -> Value {
         let name = self.name();
         json!({
             "apiVersion": "v1", "kind": "Node",
@@ -105,12 +106,12 @@ impl Node {
             },
             "status": {
                 "addresses": [
-                    {"type": "InternalIP", "address": format!("10.{}.{}.7", self.0 / 256 % 256, self.0 % 256)},
-                    {"type": "Hostname", "address": name},
+                    {"type": "InternalIP", "address": "127.0.0.1"},
+                    {"type": "ExternalIP", "address": "203.0.113.7"},
                 ],
                 "allocatable": capacity(), "capacity": capacity(),
                 "conditions": self.conditions(),
-                "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+                "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
                 "images": images(),
                 "nodeInfo": {
                     "architecture": "amd64", "operatingSystem": "linux", "osImage": "Ubuntu 24.04.2 LTS",

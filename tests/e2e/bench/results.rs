@@ -1,6 +1,6 @@
 //! What was measured, as `bench.json` holds it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -53,6 +53,8 @@ pub struct Contender {
     pub floor: bool,
     /// It takes so long that it runs in the round that is counted, and not again.
     pub once: bool,
+    /// The file that it writes, if it writes one.
+    pub writes: Option<PathBuf>,
     pub invocation: Invocation,
 }
 
@@ -75,6 +77,8 @@ pub struct Row {
     /// As the server counts them: what all got that was read from it, as it was sent.
     pub requests: u64,
     pub received_bytes: u64,
+    /// Of the file that it wrote.
+    pub written_bytes: Option<u64>,
     /// Over the quickest of the bare ones.
     pub wall_ratio: f64,
     pub cpu_ratio: f64,
@@ -146,7 +150,7 @@ impl Group {
         let rows = self.contenders.iter().zip(counts).zip(samples);
         let mut rows: Vec<Row> = rows
             .map(|((contender, served), samples)| Row::of(contender, &served, samples))
-            .collect();
+            .collect::<Result<_>>()?;
         let floors = rows.iter().filter(|row| row.floor);
         let floor = floors
             .min_by(|one, other| one.wall_seconds.total_cmp(&other.wall_seconds))
@@ -166,8 +170,8 @@ impl Group {
 }
 
 impl Row {
-    fn of(contender: &Contender, served: &Served, samples: Vec<Cost>) -> Self {
-        Self {
+    fn of(contender: &Contender, served: &Served, samples: Vec<Cost>) -> Result<Self> {
+        Ok(Self {
             name: contender.name.clone(),
             floor: contender.floor,
             wall_seconds: median(samples.iter().map(|cost| cost.wall_seconds)),
@@ -175,11 +179,17 @@ impl Row {
             peak_bytes: median(samples.iter().map(|cost| cost.peak_bytes as f64)),
             requests: served.requests,
             received_bytes: served.bytes,
+            written_bytes: contender.writes.as_deref().map(size).transpose()?,
             wall_ratio: 0.0,
             cpu_ratio: 0.0,
             samples,
-        }
+        })
     }
+}
+
+fn size(file: &Path) -> Result<u64> {
+    let metadata = std::fs::metadata(file).with_context(|| format!("{}", file.display()))?;
+    Ok(metadata.len())
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

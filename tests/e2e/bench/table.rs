@@ -56,9 +56,12 @@ fn tables(text: &mut String, cluster: &Measured) {
 }
 
 fn line(row: &Row, received: &str) -> String {
+    let written = row.written_bytes;
+    let written = written.map(|size| format!(" (wrote {})", bytes(size as f64)));
     format!(
-        "| {} | {} | {} | {} | {} | {} | {} | {received} |",
+        "| {}{} | {} | {} | {} | {} | {} | {} | {received} |",
         row.name.replace('|', "\\|"),
+        written.unwrap_or_default(),
         seconds(row.wall_seconds),
         ratio(row.wall_ratio),
         seconds(row.cpu_seconds),

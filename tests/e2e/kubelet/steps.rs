@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use super::Fate;
 
+const HALF_A_DAY: Duration = Duration::from_secs(12 * 60 * 60);
+
 pub struct Step {
     pub status: Value,
     pub reboots: bool,
@@ -41,7 +43,7 @@ pub fn next(pod: &Value, fate: Fate, since: Duration) -> Option<Step> {
         } else {
             Fate::Succeed
         };
-        let mine = if index == 0 && fate == Fate::PullFails {
+        let mine = if index == 0 && matches!(fate, Fate::PullFails | Fate::PullsLate) {
             fate
         } else {
             mine
@@ -58,8 +60,9 @@ pub fn next(pod: &Value, fate: Fate, since: Duration) -> Option<Step> {
             // The kubelet shows the crash first and the waiting afterwards.
             container["lastState"] = state;
             container["restartCount"] = json!(container["restartCount"].as_i64().unwrap_or(0) + 1);
-            container["state"] = match mine {
-                Fate::RoughReboot => json!({"running": {"startedAt": now()}}),
+            // The first time it is started again at once.
+            container["state"] = match container["restartCount"].as_i64() {
+                Some(1) => json!({"running": {"startedAt": now()}}),
                 _ => waiting(
                     "CrashLoopBackOff",
                     "back-off 10s restarting failed container",
@@ -69,8 +72,9 @@ pub fn next(pod: &Value, fate: Fate, since: Duration) -> Option<Step> {
             let restarted = container["restartCount"].as_i64().unwrap_or(0) > 0;
             container["state"] = match mine {
                 Fate::Exit(code) => ended(code, "Error"),
+                Fate::ExitOnce(code) if !restarted => ended(code, "Error"),
                 Fate::OutOfMemory => ended(137, "OOMKilled"),
-                Fate::Hang | Fate::Undying => return None,
+                Fate::Hang | Fate::LongHang | Fate::Undying => return None,
                 _ if is_reboot(pod) && !restarted => {
                     reboots = true;
                     rebooted(container, mine)
@@ -86,6 +90,10 @@ pub fn next(pod: &Value, fate: Fate, since: Duration) -> Option<Step> {
                 return None;
             }
             container["state"] = match (mine, reason) {
+                (Fate::PullsLate, "ErrImagePull") if since < BACK_OFF => return None,
+                (Fate::PullsLate, reason) if reason != "ErrImagePull" => {
+                    waiting("ErrImagePull", "failed to resolve reference: i/o timeout")
+                }
                 (Fate::PullFails, "ImagePullBackOff") => return None,
                 (Fate::PullFails, "ErrImagePull") => {
                     waiting("ImagePullBackOff", "Back-off pulling image")
@@ -93,6 +101,7 @@ pub fn next(pod: &Value, fate: Fate, since: Duration) -> Option<Step> {
                 (Fate::PullFails, _) => {
                     waiting("ErrImagePull", "failed to resolve reference: not found")
                 }
+                (Fate::LongHang, _) => json!({"running": {"startedAt": ago(HALF_A_DAY)}}),
                 _ => json!({"running": {"startedAt": now()}}),
             };
         }
@@ -201,7 +210,11 @@ fn is_reboot(pod: &Value) -> bool {
 }
 
 fn now() -> String {
-    jiff::Timestamp::now()
+    ago(Duration::ZERO)
+}
+
+fn ago(time: Duration) -> String {
+    (jiff::Timestamp::now() - time)
         .strftime("%Y-%m-%dT%H:%M:%SZ")
         .to_string()
 }

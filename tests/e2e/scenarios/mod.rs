@@ -6,7 +6,9 @@ mod deletion_cured;
 mod encodings;
 mod facts;
 mod faults;
+mod first_change;
 mod generations;
+mod healing;
 mod healthy;
 mod held_up;
 mod modelled;
@@ -110,6 +112,18 @@ const OLD: Group = &[
         stuck::drain_blocked_by_a_budget,
     ),
 ];
+
+/// What goes wrong once and heals by itself.
+const HEALING: Group = &[
+    ("first_attempt_fails", healing::first_attempt_fails),
+    ("image_comes_late", healing::image_comes_late),
+    ("api_server_restarts", healing::api_server_restarts),
+    ("nodes_reboot", healing::nodes_reboot),
+    ("operator_comes_back", healing::operator_comes_back),
+];
+
+/// The same with Jobs, played by `model`.
+const HEALING_JOBS: Group = &[("attempt_of_a_job_fails", healing::attempt_of_a_job_fails)];
 
 /// Held up by something outside the package.
 const HELD_UP: Group = &[
@@ -266,6 +280,25 @@ const FAULTS: Group = &[("under_the_operator", faults::under_the_operator)];
 
 /// What waits for long.
 const SOAK: Group = &[("soak", soak::soak)];
+
+/// What nothing announces, cured by the first change that is printed.
+const FIRST_CHANGE: Group = &[
+    ("stage_that_never_ends", first_change::stage_that_never_ends),
+    (
+        "operator_scaled_to_zero",
+        first_change::operator_scaled_to_zero,
+    ),
+    ("package_left_the_spec", first_change::package_left_the_spec),
+    ("uninstall_finished", first_change::uninstall_finished),
+    (
+        "dependency_uninstalled_under_a_complete_one",
+        first_change::dependency_uninstalled_under_a_complete_one,
+    ),
+    (
+        "deadlock_over_the_taint",
+        first_change::deadlock_over_the_taint,
+    ),
+];
 
 /// What one has to be allowed.
 const RIGHTS: Group = &[
@@ -452,9 +485,12 @@ type Start = fn(&Tools) -> Result<Cluster>;
 pub fn all(tools: &Tools) -> Vec<Trial> {
     let groups: &[(&str, Start, Group)] = &[
         ("old", Cluster::old, OLD),
+        ("healing", Cluster::old, HEALING),
+        ("healing", Cluster::new, HEALING_JOBS),
         ("held_up", Cluster::old, HELD_UP),
         ("facts", Cluster::old, FACTS),
         ("writes", Cluster::old, WRITES),
+        ("first_change", Cluster::old, FIRST_CHANGE),
         ("undo", Cluster::old, UNDO),
         ("rights", Cluster::old, RIGHTS),
         ("teardown", Cluster::old, TEARDOWN),

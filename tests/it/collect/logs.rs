@@ -1,11 +1,13 @@
 //! The last lines of a failing container are in the archive, and shown of it as of the cluster.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use kubectl_skyhook::api::Generation;
 
 use super::{Scene, timeless};
-use crate::support::fake_api::FakeApi;
+use crate::support::fake_api::{FakeApi, Reply};
 use crate::support::world::{Place, World};
 
 const OLD: World = World(Generation::Skyhook);
@@ -216,6 +218,59 @@ fn a_log_that_is_not_there_is_said() {
         unpacked().contains(&format!("{name} is missing from the capture")),
         "{}",
         unpacked()
+    );
+}
+
+/// What is taken out, or says nothing, makes room for no other lines in one of them than in the other.
+#[test]
+fn a_key_among_the_last_lines_leaves_the_same_ones() {
+    let fake = looping(1);
+    let line = |text: &str| format!("2026-11-20T11:55:00Z {text}\n");
+    let mut log: String = (0..60).map(|n| line(&format!("unpacking {n}"))).collect();
+    log += &line("-----BEGIN RSA PRIVATE KEY-----");
+    log += &line(&"A".repeat(64)).repeat(25);
+    log += &line("-----END RSA PRIVATE KEY-----");
+    log += &line("");
+    log += &line("no space left on device");
+    fake.change(|it| it.logs.write_previous(&pod(1, 1), "driver-apply", &log));
+    let report = same(&Scene::of(&fake), "a key");
+    let mut wanted: Vec<String> = (42..60).map(|n| format!("unpacking {n}")).collect();
+    wanted.extend(["<masked>", "no space left on device"].map(str::to_owned));
+    assert_eq!(lines(&report), json!(wanted));
+}
+
+/// Nodes that are down keep nobody else's log from being read.
+#[test]
+fn logs_that_never_come_do_not_cost_the_others() {
+    const ALL: usize = 40;
+    const DOWN: usize = 20;
+    let fake = looping(ALL);
+    for n in 1..=ALL {
+        let name = pod(n, ALL);
+        if n > ALL - DOWN {
+            fake.on(&format!("GET pods/log {name}")).reply(Reply::Hang);
+        }
+        let log = format!("2026-11-20T11:55:00Z no such device on {n}\n");
+        fake.change(|it| it.logs.write_previous(&name, "driver-apply", &log));
+    }
+    let scene = Scene::of(&fake);
+    let collected = scene.collect("--timeout 12s");
+    assert_eq!(collected.code, Some(4), "{}", collected.transcript());
+    let index = scene.index();
+    let logs = index["logs"].as_array().expect("logs").iter();
+    let (read, missing): (Vec<&Value>, Vec<&Value>) =
+        logs.partition(|log| log["outcome"] == "read");
+    let why: BTreeSet<&str> = missing
+        .iter()
+        .filter_map(|log| log["message"].as_str())
+        .collect();
+    assert_eq!(
+        (read.len(), missing.len(), why),
+        (
+            ALL - DOWN,
+            DOWN,
+            BTreeSet::from(["nothing came within 2 s"])
+        )
     );
 }
 

@@ -19,6 +19,8 @@ pub struct Plant {
     pub failing: usize,
     /// What only these nodes have.
     pub attribute: Option<&'static str>,
+    /// So many nodes on which all is well have it, too.
+    pub also: usize,
     pub exit_code: i64,
     /// So many more nodes are not begun: the failing ones hold the batch.
     pub held: usize,
@@ -49,7 +51,7 @@ impl Dice {
 }
 
 impl Scheme {
-    fn name(self, n: usize, dice: &mut Dice) -> String {
+    pub fn name(self, n: usize, dice: &mut Dice) -> String {
         match self {
             Scheme::Counted => format!("gpu-{n:04}"),
             Scheme::Addresses => {
@@ -174,7 +176,7 @@ impl Made {
             .iter()
             .filter(is_node)
             .find(|o| name(o) == plant.node);
-        for node in well.iter().chain(held) {
+        for (k, node) in well.iter().chain(held).enumerate() {
             let mut object = bare.expect("the node").clone();
             object["metadata"]["name"] = node.as_str().into();
             object["metadata"]["uid"] = format!("uid-{node}").into();
@@ -187,7 +189,7 @@ impl Made {
                 labels.retain(|key, _| !key.contains(of.group()));
             }
             object["spec"] = json!({});
-            self.dress(&mut object, skyhook, plant.attribute, false, dice);
+            self.dress(&mut object, skyhook, plant.attribute, k < plant.also, dice);
             self.add(object);
         }
         custom["spec"]["nodeSelectors"] = json!({"matchLabels": {"crew": skyhook}});
@@ -264,7 +266,7 @@ impl Made {
         node: &mut Value,
         skyhook: &str,
         attribute: Option<&str>,
-        fails: bool,
+        has_it: bool,
         dice: &mut Dice,
     ) {
         let [zone, instance, image, kernel, rack] = [3, 3, 2, 3, 12].map(|s| dice.roll(s));
@@ -280,7 +282,7 @@ impl Made {
         info["osImage"] = format!("Ubuntu 2{}.04", 2 + 2 * image).into();
         info["kernelVersion"] = format!("6.{}.0", 5 + kernel).into();
         let planted = format!("planted-{skyhook}");
-        match attribute.filter(|_| fails) {
+        match attribute.filter(|_| has_it) {
             Some(key @ ("osImage" | "kernelVersion")) => info[key] = planted.into(),
             Some(key) => node["metadata"]["labels"][key] = planted.into(),
             None => {}

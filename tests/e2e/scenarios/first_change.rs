@@ -1,0 +1,184 @@
+//! States that nothing announces: each is the first thing that is said, and the first change that is printed for it cures.
+
+use serde_json::{Value, json};
+
+use super::{
+    cures::{all_well, carry_out},
+    writes::{DRIVER, TUNING},
+};
+use crate::{
+    cluster::Cluster,
+    kubelet::Fate,
+    manifest::{package, skyhook},
+    rollout::{Rollout, pods},
+    view::{absent, complete, entry, everywhere, that},
+};
+
+/// Carries out the first remedy that is not there for reading, of what stands first in the report.
+#[track_caller]
+fn cure(gpu: &Rollout<'_>, code: &str, subject: Value) {
+    let report = gpu.cluster.report(&[]);
+    let first = report.findings().first();
+    assert!(
+        first.is_some_and(|f| f["code"] == code),
+        "first stands {code}: {:#}",
+        report.json
+    );
+    let finding = report.has(code, &subject);
+    let remedies = finding["remedies"].as_array().into_iter().flatten();
+    let mut changes = remedies.filter(|remedy| remedy["grade"] != "B0");
+    let change = changes.next().expect("one that changes something");
+    let argv = change["argv"].as_array().into_iter().flatten();
+    let argv: Vec<&str> = argv.filter_map(Value::as_str).collect();
+    carry_out(gpu, finding, &argv);
+}
+
+#[track_caller]
+fn silent(cluster: &Cluster) {
+    let report = cluster.report(&[]);
+    assert!(report.findings().is_empty(), "{:#}", report.json);
+}
+
+/// SKY219: the script waits for something that does not come.
+pub fn stage_that_never_ends(cluster: &Cluster) {
+    cluster.fate(pods("driver", "apply").on("node-2"), Fate::LongHang);
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
+    let runs = that("the script runs on node-2", |view| {
+        let pods = view.pods_of("driver", "apply");
+        pods.iter().any(|pod| {
+            let containers = pod["status"]["initContainerStatuses"].as_array();
+            pod["spec"]["nodeName"] == "node-2"
+                && containers.is_some_and(|all| all[1]["state"]["running"].is_object())
+        })
+    });
+    gpu.until(everywhere(DRIVER, "config", "complete").but_for("node-2"))
+        .until(runs)
+        .captured("old-stage-that-never-ends");
+    let begun = || cluster.kubelet.begun("driver", "apply", "node-2");
+    assert_eq!(begun(), 1);
+    cure(
+        &gpu,
+        "SKY219",
+        json!({"node": "node-2", "package": "driver"}),
+    );
+    cluster.await_that("the stage starts again", || begun() == 2);
+    cluster.heal();
+    gpu.until(complete());
+    silent(cluster);
+}
+
+/// SKY501, where nothing but the Deployment's own number says it.
+pub fn operator_scaled_to_zero(cluster: &Cluster) {
+    cluster.fate(pods("driver", "apply").on("node-2"), Fate::Hang);
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
+    gpu.until(entry("node-2", DRIVER, "apply", "in_progress"));
+    cluster.stop_operator();
+    let path = "/apis/apps/v1/namespaces/skyhook/deployments/skyhook-operator-controller-manager";
+    let change = |path: &str, patch: Value| {
+        cluster
+            .api
+            .merge(path, &patch)
+            .expect("a Deployment can be changed")
+    };
+    change(path, json!({"spec": {"replicas": 0}}));
+    let status = format!("{path}/status");
+    let none = json!({"replicas": null, "updatedReplicas": null, "readyReplicas": null, "availableReplicas": null,
+        "conditions": null});
+    change(&status, json!({"status": none}));
+    cluster.heal();
+    cluster.captured("old-operator-scaled-to-zero");
+    cure(&gpu, "SKY501", json!({}));
+    let deployment = cluster.api.get(path).expect("it is there");
+    assert_eq!(deployment["spec"]["replicas"], 1);
+    // What the controller of Deployments would do, which is not here.
+    cluster.start_operator();
+    let one = json!({"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
+        "observedGeneration": deployment["metadata"]["generation"]});
+    change(&status, json!({"status": one}));
+    gpu.until(complete());
+    silent(cluster);
+}
+
+/// SKY221: it goes back into the spec, from where it can be uninstalled.
+pub fn package_left_the_spec(cluster: &Cluster) {
+    let gpu = cluster.apply(
+        &skyhook("gpu")
+            .with(package("driver", "2.0.1"))
+            .with(package("tuning", "1.2.0")),
+    );
+    gpu.until(complete());
+    gpu.edit(json!({"packages": {"tuning": null}}))
+        .until(complete())
+        .captured("old-package-left-the-spec");
+    cluster.edits(
+        "s#^  packages:$#&\\n    tuning:\\n      version: 1.2.0\\n      image: ghcr.io/nvidia/skyhook-packages/tuning#",
+    );
+    cure(&gpu, "SKY221", json!({"package": "tuning"}));
+    gpu.until(everywhere(TUNING, "config", "complete"))
+        .until(complete());
+    silent(cluster);
+}
+
+/// SKY115: it stays away, and leaves the spec.
+pub fn uninstall_finished(cluster: &Cluster) {
+    let gpu = cluster.apply(
+        &skyhook("gpu")
+            .with(package("driver", "2.0.1").uninstallable())
+            .with(package("tuning", "1.2.0")),
+    );
+    gpu.until(complete());
+    gpu.uninstall("driver", true)
+        .until(absent(DRIVER))
+        .until(complete())
+        .captured("old-uninstall-finished");
+    cluster.edits("/^    driver:$/,/^    tuning:$/{/^    tuning:$/!d}");
+    cure(&gpu, "SKY115", json!({"package": "driver"}));
+    gpu.until(complete()).until(absent(DRIVER));
+    silent(cluster);
+}
+
+/// SKY111 as a note: the dependent is complete, and would not get through its next change.
+pub fn dependency_uninstalled_under_a_complete_one(cluster: &Cluster) {
+    let gpu = cluster.apply(
+        &skyhook("gpu")
+            .with(package("tuning", "1.2.0").uninstallable())
+            .with(package("driver", "2.0.1").after("tuning", "1.2.0")),
+    );
+    gpu.until(complete());
+    gpu.uninstall("tuning", true)
+        .until(absent(TUNING))
+        .until(complete())
+        .captured("old-dependency-uninstalled-under-a-complete-one");
+    cure(&gpu, "SKY111", json!({"package": "driver"}));
+    gpu.until(everywhere(TUNING, "config", "complete"))
+        .until(complete());
+    silent(cluster);
+}
+
+/// SKY407: the earlier one is made to tolerate the taint, as is printed.
+pub fn deadlock_over_the_taint(cluster: &Cluster) {
+    let taint =
+        json!([{"key": "skyhook.nvidia.com", "value": "runtime-required", "effect": "NoSchedule"}]);
+    cluster.patch_node("node-1", json!({"spec": {"taints": taint}}));
+    let kernel = skyhook("base")
+        .with(package("kernel", "1.0.0"))
+        .set("priority", json!(10));
+    let base = cluster.apply(&kernel);
+    let gate = skyhook("gpu")
+        .with(package("driver", "2.0.1"))
+        .set("runtimeRequired", json!(true));
+    let gate = cluster.apply(&gate);
+    gate.until(everywhere(DRIVER, "config", "complete").but_for("node-1"));
+    base.until(everywhere("kernel|1.0.0", "config", "complete").but_for("node-1"));
+    cluster.edits("s/^  runtimeRequired: false$/  runtimeRequired: true/");
+    cure(
+        &base,
+        "SKY407",
+        json!({"node": "node-1", "skyhook": "base"}),
+    );
+    gate.until(complete()).until(that("free", |view| {
+        view.nodes[0]["spec"]["taints"].is_null()
+    }));
+    base.until(complete());
+    all_well(cluster);
+}
