@@ -22,6 +22,32 @@ fn what_begins_once_it_may_go_on() {
     ));
 }
 
+/// Where checks could not run, warnings that were found are not called none.
+#[test]
+fn warnings_are_problems() {
+    let first = |words: &str| {
+        let said = said("finalizer-stripped", &[words]);
+        said.lines().nth(1).map(str::to_owned)
+    };
+    assert_eq!(
+        first("diagnose stuck gpu-tune").as_deref(),
+        Some(
+            "No errors found, but some checks could not run: 6 warnings and 1 info, from 3 causes"
+        )
+    );
+}
+
+/// A node whose turn is held up by another node is not told that nothing is wrong.
+#[test]
+fn a_queue_that_is_held_up_is_not_called_well() {
+    let said = said("drain-blocked", &["diagnose node node-3"]);
+    assert!(!said.contains("nothing is wrong"), "{said}");
+    assert!(
+        said.contains("\n  it is one of 3 nodes that wait"),
+        "{said}"
+    );
+}
+
 #[test]
 fn the_operator_is_paused_meanwhile() {
     assert_snapshot!(said(

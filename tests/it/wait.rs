@@ -336,6 +336,23 @@ fn a_quiet_cluster_is_listed_once_and_watched() {
     }
 }
 
+/// Operators before v0.10 know no deployment policies.
+#[test]
+fn an_api_that_is_not_served_is_not_waited_for() {
+    let fake = at_work(OLD, driver());
+    fake.on("LIST deploymentpolicies").reply(404);
+    meanwhile(&fake, complete(OLD, driver()));
+    let ran = wait(&fake, "gpu");
+    assert_eq!(
+        (ran.stdout.as_str(), ran.code),
+        ("skyhook/gpu complete\n", Some(0))
+    );
+    assert!(!ran.stderr.contains("still waiting"), "{}", ran.stderr);
+    let lists = fake.lines();
+    let lists = lists.iter().filter(|l| l.contains("/deploymentpolicies"));
+    assert_eq!(lists.count(), 1);
+}
+
 /// The API goes with its last object, where the operator's chart is uninstalled.
 #[test]
 fn what_goes_with_its_api_is_deleted() {

@@ -267,8 +267,12 @@ impl Begin<'_> {
         lists: Vec<List>,
         one: fn(usize, Told<T>) -> One,
     ) -> Kept<T> {
-        let asked = !matches!(self.cluster.source(source), Read::NotAsked);
-        let lists = if asked { lists } else { Vec::new() };
+        let lists = match self.cluster.source(source) {
+            Read::NotAsked => Vec::new(),
+            // An API that was not served when it was loaded: there is nothing to watch.
+            Read::Unreadable(why) if why.status == Some(404) => Vec::new(),
+            _ => lists,
+        };
         let kept = Kept::of(lists.len());
         for (number, list) in lists.into_iter().enumerate() {
             let tell = self.tell.clone();

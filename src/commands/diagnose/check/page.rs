@@ -76,6 +76,9 @@ impl Page {
         let verdict = match (self.sound(), self.count(Outcome::NotChecked)) {
             (false, _) => text::error("The installation has problems"),
             (true, 0) => text::good("The installation is healthy"),
+            (true, _) if self.count(Outcome::Warning) > 0 => {
+                text::warning("No errors found, but some checks could not run")
+            }
             (true, _) => text::warning("No problems found, but some checks could not run"),
         };
         let mut text = Text::new();

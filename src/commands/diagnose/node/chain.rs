@@ -278,16 +278,30 @@ impl<'a> Look<'_, 'a> {
             };
             return (
                 Standing::Waiting,
-                format!("nothing is wrong: {place} {compartment}{at_once}{now}"),
+                self.unless_something_is_wrong(format!("{place} {compartment}{at_once}{now}")),
             );
         }
         if self.cluster.is_taken_up(skyhook, self.node) {
-            return (Standing::Working, "nothing is wrong: the operator has taken the node up, and goes on when it looks again".to_owned());
+            let says = "the operator has taken the node up, and goes on when it looks again";
+            return (
+                Standing::Working,
+                self.unless_something_is_wrong(says.to_owned()),
+            );
         }
         (
             Standing::Waiting,
             "the operator has not begun on the node".to_owned(),
         )
+    }
+
+    /// That nothing is wrong is said only where nothing is found that keeps the node.
+    fn unless_something_is_wrong(&self, says: String) -> String {
+        let mut found = self.findings.iter();
+        if found.any(|f| f.severity > Severity::Info && !f.blocks.is_empty()) {
+            says
+        } else {
+            format!("nothing is wrong: {says}")
+        }
     }
 
     /// How it stands behind another one: as badly as that one does here, or anywhere if it does not select the node.

@@ -144,6 +144,9 @@ impl<'a> Diagnosis<'a> {
                 text::good("No problems in the selected scope") + found
             }
             Verdict::Healthy => text::good("Nothing is stuck") + found,
+            Verdict::Incomplete if counts.warnings > 0 => {
+                text::warning("No errors found, but some checks could not run") + found
+            }
             Verdict::Incomplete => {
                 text::warning("No problems found, but some checks could not run") + found
             }
