@@ -29,7 +29,7 @@ pub use preview::Document as PlanDocument;
 pub use tails::Tail;
 pub use take::Taken;
 pub use wait::{Aim, Awaited, Blocked, Look, PlannedAim, Standing, Waiting};
-pub use watch::{News, Watch};
+pub use watch::{News, Watch, pause_after};
 
 use std::sync::Arc;
 

@@ -23,7 +23,7 @@ pub struct Looked {
     pub moved: Vec<(Step, String)>,
     /// Why some objects could not be looked at.
     pub unseen: Option<String>,
-    /// The metadata of the custom resources that were looked at.
+    /// The custom resources among the objects, with their metadata as it is on the server.
     pub custom: Vec<(Target, Value)>,
 }
 

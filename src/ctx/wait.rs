@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Ctx;
-use super::watch::{News, Watch};
+use super::watch::{News, Watch, pause_after};
 use crate::apply::{Attend, Ended};
 use crate::cluster::Cluster;
 use crate::cluster::live::LoadError;
@@ -22,8 +22,6 @@ use crate::view::text::{Line, Text};
 const AFTER_A_CHANGE: Duration = Duration::from_secs(2);
 /// And this long after the last time, as not everything that blocks is watched.
 const ANYWAY: Duration = Duration::from_secs(5);
-/// Of the time, the part that looking for blockers may take: one of so many.
-const SHARE: u32 = 50;
 /// What blocks must be there still so much later: sources are read side by side, and one look may see two moments.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(1);
 
@@ -72,7 +70,7 @@ pub enum Blocked {
 /// How far something is.
 pub struct Look {
     pub standing: Standing,
-    /// All of it, for a screen that is drawn anew.
+    /// The whole progress, for a terminal, where it replaces what was shown before.
     pub whole: Text,
     /// What is new since the last look, for what scrolls by.
     pub news: Vec<Line>,
@@ -164,7 +162,7 @@ async fn watch_for(
             let pause = match aim.blocked(whole) {
                 Blocked::By(findings) => return Awaited::Blocked(findings),
                 Blocked::Perhaps => CONFIRMED_AFTER,
-                Blocked::No => ANYWAY.max(last.elapsed() * SHARE),
+                Blocked::No => pause_after(last.elapsed(), ANYWAY),
             };
             next = last + pause;
         }
@@ -257,7 +255,7 @@ impl<'a> Attendant<'a> {
     }
 
     async fn wait(&mut self) -> Awaited {
-        // Anew each time: what is known from before may not have the write that is waited upon.
+        // Each wait watches from its own start: what was read before may not show the write that it follows.
         let cluster = self.cluster.clone();
         let watch = Watch::begin(&self.client, cluster, self.namespace.as_deref());
         if let (None, Some(timeout)) = (self.deadline, self.timeout) {

@@ -12,6 +12,13 @@ use crate::error::Result;
 
 /// How long a server may refuse the credentials, as one does that is just starting.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
+/// Of the time, the part that running the rules again and again may take: one of so many.
+const SHARE: u32 = 50;
+
+/// How long to wait before the rules run again: at least so long, and longer where they took long.
+pub fn pause_after(took: Duration, at_least: Duration) -> Duration {
+    at_least.max(took * SHARE)
+}
 
 /// A cluster that is kept up to date.
 pub struct Watch {
@@ -51,7 +58,7 @@ impl Watch {
         cluster
     }
 
-    /// As it is now, with what is not watched read anew.
+    /// The same, once the sources that are not watched were read again.
     pub async fn whole(&mut self) -> &Cluster {
         self.follow.refresh(super::now()).await;
         self.cluster()

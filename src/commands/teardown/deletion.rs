@@ -12,15 +12,13 @@ use super::preflight::{Preflight, step};
 use super::standing::{Course, Standing};
 use super::{Args, left};
 use crate::cluster::Cluster;
-use crate::ctx::{Ctx, News, Watch};
+use crate::ctx::{Ctx, News, Watch, pause_after};
 use crate::error::Result;
 use crate::plan::{Plan, Stage};
 use crate::view::{Text, count, list};
 
 /// What is not watched is read again so much later, and what keeps objects from going is looked for.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Of the time, the part that looking for it may take: one of so many.
-const SHARE: u32 = 50;
 /// What keeps an object from going is believed once it was there for so long: the operator comes round every two
 /// seconds, and what was true of an object before its deletion may not be true after it.
 const BELIEVED_AFTER: Duration = Duration::from_secs(3);
@@ -86,7 +84,7 @@ impl<'a> Deletion<'a> {
             if whole {
                 let began = Instant::now();
                 self.suspect(cluster, &mut suspects);
-                next_whole = Instant::now() + LOOK_AGAIN.max(began.elapsed() * SHARE);
+                next_whole = Instant::now() + pause_after(began.elapsed(), LOOK_AGAIN);
             }
             let stalled = believed(&suspects);
             let before = self.course.standings(cluster, &stalled);
