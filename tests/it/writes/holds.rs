@@ -153,9 +153,10 @@ fn nothing_is_sent_where_the_operator_never_sees_the_end_of_the_pause_before() {
     let before = stage.objects();
     let ran = stage.run(RESET);
     expect(&ran, 5);
-    let says = "timed out waiting until the operator has seen that skyhook/gpu-tune is not paused any more; \
-                `kubectl skyhook diagnose check` says whether the operator is running";
-    assert!(ran.stdout.contains(says), "{}", ran.transcript());
+    let says = "reset gpu-tune on 3 nodes: 1 unchanged, 5 not reached\n\
+                timed out waiting until the operator has seen that skyhook/gpu-tune is not paused any more; \
+                `kubectl skyhook diagnose check` says whether the operator is running\n";
+    assert_eq!(ran.stdout, says, "{}", ran.transcript());
     assert!(stage.writes().is_empty(), "{:?}", stage.writes());
     assert!(stage.objects() == before, "{}", ran.transcript());
 }
