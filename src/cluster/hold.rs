@@ -81,6 +81,11 @@ pub fn reason(purpose: &str) -> String {
     format!("{OURS}{purpose}")
 }
 
+/// Whether this annotation belongs to a pause that ends with the command that it is for.
+pub fn ends_with_its_command(key: &str, value: &str) -> bool {
+    key == HOLDER || key == REASON && value.starts_with(OURS)
+}
+
 impl<'a> Hold<'a> {
     /// The hold among annotations. A pause with another reason is somebody's own by now.
     fn among(get: impl Fn(&str) -> Option<&'a str>, pause: &str) -> Option<Hold<'a>> {

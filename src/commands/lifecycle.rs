@@ -219,7 +219,6 @@ fn plan(
         no_annotations: annotations.is_empty(),
         ..Metadata::default()
     };
-    // A pause takes the place of one that would end with the command that it is for.
     let hold = skyhook.hold().filter(|_| verb.annotation() == "pause");
     for (key, to) in [
         (key.as_str(), verb.sets().then_some("true")),
@@ -232,18 +231,20 @@ fn plan(
             change = change.annotation(key, Edit::new(from, to));
         }
     }
-    if let Some(holder) = annotations
-        .get(HOLDER)
-        .filter(|_| hold.is_some() || verb == Verb::Resume)
-    {
-        change = change.annotation(HOLDER, Edit::new(Some(holder), None));
-        change = change.annotation(
-            key.as_str(),
-            Edit::new(
-                annotations.get(&key).map(String::as_str),
-                verb.sets().then_some("true"),
-            ),
-        );
+    let holder = annotations.get(HOLDER).map(String::as_str);
+    if hold.is_some() || (holder.is_some() && verb == Verb::Resume) {
+        let from = annotations.get(&key).map(String::as_str);
+        let to = verb.sets().then_some("true");
+        change = change.annotation(key.as_str(), Edit::new(from, to));
+        change = change.annotation(HOLDER, Edit::new(holder, None));
+    }
+    if verb == Verb::Pause && !change.is_empty() {
+        // A hold would end with the command that it is for, be it here already or not yet.
+        let noted = annotations.get(REASON).map(String::as_str);
+        let reason = reason.or(noted.filter(|_| hold.is_none()));
+        for (key, from, to) in [(HOLDER, holder, None), (REASON, noted, reason)] {
+            change = change.annotation(key, Edit::new(from, to).pin(Pin::Hold));
+        }
     }
     warn(cluster, skyhook, verb, &mut plan);
     if verb == Verb::Resume {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Entry, NodeState, Stage, State};
+use crate::cluster::hold;
 
 /// One annotation or label: what it is, and what it shall be. `None` is absent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +30,8 @@ pub enum Pin {
     Nothing,
     /// On every byte; where it is another one by now, that one stays and all else goes ahead.
     Yield,
+    /// On every byte, unless it is by now of a pause that ends with the command that it is for: that one gives way.
+    Hold,
     /// On what failed in a node state still failing, and on nothing having gone or being uninstalled since.
     ///
     /// Packages that were under way go on until the operator is held; it is the same wish wherever they
@@ -108,7 +111,7 @@ impl Edit {
         let pin = match &self.pin {
             // What the operator wrote since is newer than what was there before.
             Pin::Nothing => Pin::Yield,
-            Pin::Value | Pin::State | Pin::Yield => Pin::Value,
+            Pin::Value | Pin::State | Pin::Yield | Pin::Hold => Pin::Value,
             Pin::Entries(moves) => {
                 let back = |m: &Move| Move {
                     entry: m.entry.clone(),
@@ -143,6 +146,9 @@ impl Edit {
         match &self.pin {
             Pin::Nothing => Rebased::Same(onto(self.to.clone())),
             Pin::Yield => Rebased::Done,
+            Pin::Hold if now.is_some_and(|now| hold::ends_with_its_command(key, now)) => {
+                Rebased::Same(onto(self.to.clone()))
+            }
             Pin::State => {
                 if went_on(key, self.from.as_deref(), now) {
                     Rebased::Same(onto(self.to.clone()))
@@ -155,7 +161,7 @@ impl Edit {
                 Ok(Some((to, moves))) => Rebased::Same(onto(to).pin(Pin::Entries(moves))),
                 Err(why) => Rebased::Moved(why),
             },
-            Pin::Value => Rebased::Moved(changed(key, self.from.as_deref(), now)),
+            Pin::Value | Pin::Hold => Rebased::Moved(changed(key, self.from.as_deref(), now)),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Our own pause around a reset: whose it is, what somebody else pauses meanwhile, and what a reset leaves that has not
 //! come to its end.
 
+use jiff::Timestamp;
 use kubectl_skyhook::api::Generation;
 use serde_json::{Value, json};
 
@@ -11,6 +12,8 @@ use crate::support::run::{Child, Ran};
 const RESET: &str = "reset gpu-tune --confirm";
 const HOLD: &str = "kubectl-skyhook/hold";
 const REASON: &str = "kubectl-skyhook/pause-reason";
+/// What is asked once a plan is made, and before it is carried out.
+const REVIEW: &str = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 fn erroring() -> Stage {
     Stage::of("apply-erroring")
@@ -83,6 +86,57 @@ fn a_pause_without_a_reason_takes_the_place_of_ours_as_well() {
     expect(&ran, 0);
     assert_eq!(stage.reset_and_paused(), (true, json!("true"), Value::Null));
     assert_eq!(stage.annotation(REASON), Value::Null);
+}
+
+/// The reset has ended its pause before `pause` looks, or puts one on right after that look.
+#[test]
+fn a_pause_takes_the_place_of_a_hold_that_came_after_its_look() {
+    for (words, reason) in [
+        ("pause gpu-tune --confirm", Value::Null),
+        ("pause gpu-tune --confirm --reason mine", json!("mine")),
+    ] {
+        let stage = erroring();
+        let hold = held_by_another(&kubectl_skyhook::ctx::now());
+        let planned = stage.fake.on(REVIEW).nth(1);
+        planned.after(move |state: &mut State| annotate(state, &hold));
+        let ran = stage.run(words);
+        expect(&ran, 0);
+        let said = ran.stdout.starts_with("pause gpu-tune: 1 changed\n");
+        assert!(said, "{}", ran.transcript());
+        let held = (stage.noted("pause"), stage.annotation(HOLD));
+        assert_eq!(held, (json!("true"), Value::Null), "{}", ran.transcript());
+        assert_eq!(stage.annotation(REASON), reason, "{}", ran.transcript());
+    }
+}
+
+/// A reason that somebody has noted meanwhile is not replaced.
+#[test]
+fn a_pause_leaves_the_reason_of_somebody_who_came_first() {
+    let stage = erroring();
+    let theirs = json!({Generation::Skyhook.key("pause"): "true", REASON: "theirs"});
+    let planned = stage.fake.on(REVIEW).nth(1);
+    planned.after(move |state: &mut State| annotate(state, &theirs));
+    let ran = stage.run("pause gpu-tune --confirm --reason mine");
+    expect(&ran, 3);
+    assert_eq!(stage.noted("pause"), json!("true"));
+    assert_eq!(stage.annotation(REASON), json!("theirs"));
+}
+
+fn held_by_another(since: &Timestamp) -> Value {
+    let since = since.to_string();
+    let hold = json!({"by": "ann@laptop", "machine": "laptop", "process": 1, "since": since});
+    json!({
+        Generation::Skyhook.key("pause"): "true",
+        REASON: "held for: reset gpu-tune on 3 nodes",
+        HOLD: hold.to_string(),
+    })
+}
+
+fn annotate(state: &mut State, annotations: &Value) {
+    let cr = state.store.find("skyhooks", "", CR).cloned();
+    let mut cr = cr.expect("it is there");
+    cr["metadata"]["annotations"] = annotations.clone();
+    state.store.load(cr);
 }
 
 /// Taken off and set again by another program, the value is the same; who wrote it is not.
@@ -356,16 +410,11 @@ fn an_undo_of_a_reset_that_took_a_pause_over_does_not_put_it_back() {
 fn a_hold_of_another_machine_is_theirs_until_it_is_old() {
     for (since, theirs) in [
         (kubectl_skyhook::ctx::now(), true),
-        (jiff::Timestamp::UNIX_EPOCH, false),
+        (Timestamp::UNIX_EPOCH, false),
     ] {
         let stage = erroring();
         let mut cr = stage.cr().expect("it is there");
-        let hold = json!({"by": "ann@laptop", "machine": "laptop", "process": 1, "since": since.to_string()});
-        cr["metadata"]["annotations"] = json!({
-            Generation::Skyhook.key("pause"): "true",
-            REASON: "held for: reset gpu-tune on 3 nodes",
-            HOLD: hold.to_string(),
-        });
+        cr["metadata"]["annotations"] = held_by_another(&since);
         stage.fake.load(cr);
         let ran = stage.with_operator(|| stage.run(RESET));
         expect(&ran, if theirs { 3 } else { 0 });
