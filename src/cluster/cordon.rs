@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+pub use super::cordon_marks::Holder;
 use super::{Cluster, Node};
 use crate::api::{Generation, keys};
 
@@ -11,7 +12,7 @@ use crate::api::{Generation, keys};
 /// # Errors
 ///
 /// The object is no node that can be read.
-pub fn holders_on(node: &Value) -> Result<Vec<String>, String> {
+pub fn holders_on(node: &Value) -> Result<Vec<Holder>, String> {
     let node = Node::deserialize(node).map_err(|error| error.to_string())?;
     Ok(node.cordon_holders)
 }
@@ -52,7 +53,8 @@ mod tests {
     use super::*;
 
     fn holders(node: Value) -> Vec<String> {
-        holders_on(&node).expect("it is a node")
+        let holders = holders_on(&node).expect("it is a node");
+        holders.iter().map(Holder::to_string).collect()
     }
 
     fn annotated(key: &str, value: &str) -> Value {

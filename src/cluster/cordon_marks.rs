@@ -4,6 +4,10 @@
 //! shut down gets new pods.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::managed::ManagedFields;
 use crate::api::Labels;
@@ -67,37 +71,58 @@ fn owner(key: &str) -> Option<&'static str> {
     }
 }
 
+/// Somebody outside the operator who wants a node to stay cordoned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Holder {
+    /// `NVSentinel`; where only managed fields tell, the field manager that cordoned the node: `kubectl-cordon`.
+    pub name: String,
+    /// The annotation, label or taint that shows it; none for a field manager.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
+}
+
+impl Display for Holder {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        match &self.mark {
+            Some(mark) => write!(f, "{name} ({mark})"),
+            None => write!(f, "whoever cordoned it with {name} (see its managedFields)"),
+        }
+    }
+}
+
 impl Marks<'_> {
-    /// Everyone outside the operator, with the mark that shows it: `NVSentinel (annotation quarantineHealthEvent)`.
-    pub fn holders(&self) -> Vec<String> {
-        let mut holders: Vec<(String, String)> = Vec::new();
+    /// Everyone outside the operator, each with one mark that shows it.
+    pub fn holders(&self) -> Vec<Holder> {
+        let mut holders = Vec::new();
+        let mut add = |name: &str, mark: Option<String>| {
+            holders.push(Holder {
+                name: name.to_owned(),
+                mark,
+            });
+        };
         for (key, value) in self.annotations {
             match owner(key) {
                 Some(by) if key != MACHINE_CONFIG || value.starts_with("drain") => {
-                    holders.push((by.to_owned(), format!("annotation {key}")));
+                    add(by, Some(format!("annotation {key}")));
                 }
                 _ => {}
             }
         }
         for (key, value) in self.labels.iter() {
             if key.ends_with(DRIVER_UPGRADE) && !NOT_CORDONED.contains(&value.as_str()) {
-                let by = "a driver upgrade".to_owned();
-                holders.push((by, format!("label {key}={value}")));
+                add("a driver upgrade", Some(format!("label {key}={value}")));
             }
         }
         for key in &self.taints {
-            let known = TAINTS.iter().find(|(start, _)| key.starts_with(start));
-            holders.extend(known.map(|(_, by)| ((*by).to_owned(), format!("taint {key}"))));
+            if let Some((_, by)) = TAINTS.iter().find(|(start, _)| key.starts_with(start)) {
+                add(by, Some(format!("taint {key}")));
+            }
         }
         if let Some(manager) = self.managed.cordoned_by() {
-            let by = format!("whoever cordoned it with {manager}");
-            holders.push((by, "see its managedFields".to_owned()));
+            add(manager, None);
         }
-        // One mark of each tells enough.
-        holders.dedup_by(|later, first| later.0 == first.0);
-        let words = holders
-            .into_iter()
-            .map(|(by, mark)| format!("{by} ({mark})"));
-        words.collect()
+        holders.dedup_by(|later, first| later.name == first.name);
+        holders
     }
 }

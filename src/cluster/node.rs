@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::annotations::Annotations;
-use super::cordon_marks::Marks;
+use super::cordon_marks::{Holder, Marks};
 use super::managed::ManagedFields;
 use crate::api::keys::NodeKey;
 use crate::api::skyhook::Toleration;
@@ -30,8 +30,8 @@ pub struct Node {
     pub system: System,
     /// When the operator's annotations were last written, where the managed fields tell.
     pub annotated: Option<Timestamp>,
-    /// Who besides the operator wants it to stay cordoned, each with the mark that shows it.
-    pub cordon_holders: Vec<String>,
+    /// Who besides the operator wants it to stay cordoned, cordoned or not.
+    pub cordon_holders: Vec<Holder>,
     keys: [NodeKeys; 2],
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::pointer::lookup;
 use super::{Change, Metadata, Plan, Step};
 use crate::cluster::Node;
-use crate::cluster::cordon::holders_on;
+use crate::cluster::cordon::{Holder, holders_on};
 use crate::view::NodeSet;
 
 /// Runs of node names in a warning.
@@ -36,7 +36,7 @@ impl Uncordon {
 
     /// Of a node as it was read, with whether it is made schedulable.
     pub(super) fn of(node: &Node) -> (Uncordon, Option<bool>) {
-        let left_for = node.cordon_holders.clone();
+        let left_for = words(&node.cordon_holders);
         let free = left_for.is_empty().then_some(false);
         (
             Uncordon {
@@ -51,7 +51,7 @@ impl Uncordon {
     pub(super) fn rebase(&self, node: &Value) -> (Uncordon, Option<bool>) {
         let left_for = match holders_on(node) {
             _ if self.forced => Vec::new(),
-            Ok(holders) => holders,
+            Ok(holders) => words(&holders),
             Err(why) => vec![format!("a holder whose mark cannot be read ({why})")],
         };
         let free = left_for.is_empty().then_some(false);
@@ -68,6 +68,10 @@ impl Uncordon {
     pub fn words(&self) -> Option<String> {
         (!self.left_for.is_empty()).then(|| self.left_for.join(", "))
     }
+}
+
+fn words(holders: &[Holder]) -> Vec<String> {
+    holders.iter().map(Holder::to_string).collect()
 }
 
 impl Plan {

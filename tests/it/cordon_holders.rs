@@ -186,3 +186,21 @@ fn the_preview_says_who_holds_a_node() {
     let ran = stage.run("cordon release --dry-run");
     insta::assert_snapshot!(ran.transcript());
 }
+
+#[test]
+fn node_status_names_everyone_who_holds_a_node() {
+    let stage = deleting();
+    for named in [0, holders().len() - 1] {
+        mark(&stage, &holders()[named].1);
+    }
+    let ran = stage.run("node status -o wide");
+    insta::assert_snapshot!(ran.transcript());
+    let rows = stage.run("node status -o json").json();
+    let row = rows[0].clone();
+    assert_eq!(row["cordonedBy"], json!(["gpu-tune"]));
+    let others = json!([
+        {"name": "NVSentinel", "mark": "annotation quarantineHealthEvent"},
+        {"name": "kubectl-cordon"},
+    ]);
+    assert_eq!(row["cordonedByOthers"], others, "{row}");
+}

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::{Skyhook, Status};
+use crate::cluster::cordon::Holder;
 use crate::cluster::{Absence, Cluster, Executions, Node, OnNode, Placement, Source};
 use crate::view::age;
 use crate::view::text::{Label, Line, Span};
@@ -39,6 +40,8 @@ pub struct Row {
     pub runtime_required_cordon: bool,
     /// The custom resources that hold the cordon.
     pub cordoned_by: Vec<String>,
+    /// Who outside the operator wants the node to stay cordoned.
+    pub cordoned_by_others: Vec<Holder>,
     /// Whether the node still carries the runtime-required taint.
     pub runtime_required_taint: bool,
     /// The custom resources that keep the taint there.
@@ -113,6 +116,7 @@ impl Row {
                 .filter(|(_, on)| on.cordon)
                 .map(|(n, _)| n.clone())
                 .collect(),
+            cordoned_by_others: node.cordon_holders.clone(),
             runtime_required_taint: cluster.runtime_required_taint(node).is_some(),
             taint_kept_by: cluster
                 .taint_kept_by(node)

@@ -191,8 +191,9 @@ fn none() -> Line {
 /// Whether the node is cordoned, and for whom.
 fn cordon(row: &Row) -> String {
     let lasting = row.runtime_required_cordon.then_some("runtime-required");
-    let holders = row.cordoned_by.iter().map(String::as_str).chain(lasting);
-    let holders = holders.collect::<Vec<_>>().join(",");
+    let ours = row.cordoned_by.iter().map(String::as_str).chain(lasting);
+    let others = row.cordoned_by_others.iter().map(|h| h.name.as_str());
+    let holders = ours.chain(others).collect::<Vec<_>>().join(",");
     match (row.cordoned, holders.as_str()) {
         (cordoned, "") => yes(cordoned).to_owned(),
         (true, holders) => format!("for {holders}"),
