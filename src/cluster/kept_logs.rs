@@ -1,4 +1,4 @@
-//! The logs that a capture holds, of which a report shows the last lines. Pure.
+//! The logs that a capture holds, of which the last lines are kept. Pure.
 
 use std::collections::HashMap;
 
@@ -39,9 +39,13 @@ impl KeptLogs {
     ) -> Result<Option<(usize, Vec<String>)>, String> {
         let mut failed = None;
         for (at, piece) in pieces.iter().enumerate() {
-            match self.last_lines(piece, lines) {
+            match self.log(piece) {
                 Ok([]) => {}
-                Ok(found) => return Ok(Some((at, found.to_vec()))),
+                Ok(found) => {
+                    let last = found[found.len().saturating_sub(lines)..].iter();
+                    let bare = last.map(|line| bare(line).to_owned());
+                    return Ok(Some((at, bare.collect())));
+                }
                 Err(why) => {
                     failed.get_or_insert(why);
                 }
@@ -50,17 +54,21 @@ impl KeptLogs {
         failed.map_or(Ok(None), Err)
     }
 
-    fn last_lines(&self, piece: &Piece, lines: usize) -> Result<&[String], String> {
+    /// The last lines of a log, with the times at which they were written.
+    ///
+    /// # Errors
+    ///
+    /// Why it is missing from the capture; that there was none is no error.
+    pub fn log(&self, piece: &Piece) -> Result<&[String], String> {
         let Some(noted) = self.noted.iter().find(|log| log.is_of(piece)) else {
             return Err("the capture was made without it".to_owned());
         };
         match (noted.outcome, &noted.file) {
             (Outcome::Read, None) => Ok(&[]),
             (Outcome::Read, Some(file)) => {
-                let Some(text) = self.texts.get(file) else {
-                    return Err(format!("{file} is missing from the capture"));
-                };
-                Ok(&text[text.len().saturating_sub(lines)..])
+                let text = self.texts.get(file);
+                let text = text.ok_or_else(|| format!("{file} is missing from the capture"))?;
+                Ok(text)
             }
             _ => Err(noted.message.clone().unwrap_or_default()),
         }
@@ -77,18 +85,18 @@ impl Log {
     }
 }
 
-/// The last lines of a log that was read with its times, without these.
+/// The last lines of a log that was read with its times.
 pub fn last_lines(log: &[u8]) -> Vec<String> {
     let mut room = BYTES;
     let all: Vec<&[u8]> = log.split_inclusive(|b| *b == b'\n').collect();
-    let bare = all.iter().rev().map(|line| timed(line).1).take(LINES);
+    let last = all.iter().rev().copied().take(LINES);
     let fits = |line: &&[u8]| {
         let fits = line.len() <= room;
         room = room.saturating_sub(line.len());
         fits
     };
-    let bare = bare.take_while(fits);
-    let mut last: Vec<String> = bare
+    let mut last: Vec<String> = last
+        .take_while(fits)
         .map(|line| String::from_utf8_lossy(line).into_owned())
         .collect();
     last.reverse();
@@ -103,6 +111,11 @@ pub fn timed(line: &[u8]) -> (Option<Timestamp>, &[u8]) {
         Some(time) => (Some(time), &line[end + 1..]),
         None => (None, line),
     }
+}
+
+fn bare(line: &str) -> &str {
+    let kept = timed(line.as_bytes()).1.len();
+    &line[line.len() - kept..]
 }
 
 #[cfg(test)]
@@ -127,7 +140,8 @@ mod tests {
             .map(|n| format!("2026-11-20T17:43:15Z line {n}\n"))
             .collect();
         let kept = last_lines(many.as_bytes());
-        assert_eq!((kept.len(), kept[99].as_str()), (LINES, "line 499\n"));
+        let last = "2026-11-20T17:43:15Z line 499\n";
+        assert_eq!((kept.len(), kept[99].as_str()), (LINES, last));
         let long = format!("{}\n", "x".repeat(BYTES / 2)).repeat(5);
         let kept = last_lines(long.as_bytes());
         assert!(kept.concat().len() <= BYTES, "{}", kept.len());

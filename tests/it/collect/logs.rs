@@ -8,6 +8,7 @@ use kubectl_skyhook::api::Generation;
 
 use super::{Scene, timeless};
 use crate::support::fake_api::{FakeApi, Reply};
+use crate::support::run::Ran;
 use crate::support::world::{Place, World};
 
 const OLD: World = World(Generation::Skyhook);
@@ -293,4 +294,45 @@ fn the_end_of_a_long_log_is_kept_and_its_secrets_are_not() {
     let last = lines.as_array().expect("lines").iter().rev().take(2);
     let last: Vec<&str> = last.filter_map(Value::as_str).collect();
     assert_eq!(last, ["with <masked>: no space left", "password=<masked>"]);
+}
+
+/// Who has the capture and no cluster reads the same lines.
+#[test]
+fn package_logs_of_a_capture_are_those_of_the_cluster() {
+    let fake = looping(2);
+    fake.change(|it| {
+        for n in 1..=2 {
+            let line = |at: u32, text: &str| format!("2026-11-20T11:5{at}:0{n}Z {text} on {n}\n");
+            let log = line(4, "begins") + &line(5, "no such device") + &line(6, "  indented");
+            it.logs.write_previous(&pod(n, 2), "driver-apply", &log);
+        }
+    });
+    let scene = Scene::of(&fake);
+    assert_eq!(scene.collect("").code, Some(0));
+    let words = "package logs driver --skyhook gpu";
+    for flags in [
+        "",
+        "--timestamps",
+        "--tail 1",
+        "--previous",
+        "--node node-002",
+        "--prefix --node node-002",
+    ] {
+        let words = format!("{words} {flags}");
+        let (live, kept) = (scene.live(&words), scene.from(&words));
+        assert_eq!(live.code, Some(0), "{}", live.transcript());
+        let said = |ran: &Ran| (ran.code, ran.stdout.clone(), ran.stderr.clone());
+        assert_eq!(said(&kept), said(&live), "{flags}");
+        assert!(
+            kept.stdout.contains("  indented on"),
+            "{}",
+            kept.transcript()
+        );
+    }
+    fake.on("GET pods/log").reply(403);
+    assert_eq!(scene.collect("--force").code, Some(4));
+    let ran = scene.from(&format!("{words} --node node-001"));
+    let said = "cannot read the log of driver-apply in pod/apply-001: forbidden: ";
+    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+    assert!(ran.stderr.contains(said), "{}", ran.transcript());
 }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::printer::Printer;
 use super::{Args, complain, left};
+use crate::cluster::KeptLogs;
 use crate::cluster::attempts::{Choice, Piece};
 use crate::cluster::kept_logs::timed;
 use crate::cluster::live::log::{Log, LogError, Request};
@@ -33,16 +34,26 @@ struct Read {
     line: Vec<u8>,
 }
 
+/// Where logs are read.
+pub enum Origin<'a> {
+    Server(&'a kube::Client),
+    Capture {
+        logs: &'a KeptLogs,
+        /// The capture's own time.
+        now: Timestamp,
+    },
+}
+
 pub async fn run(
     ctx: &mut Ctx,
-    client: &kube::Client,
+    origin: &Origin<'_>,
     args: &Args,
     choices: &[Choice],
 ) -> Result<Exit> {
     let prefixed = args.prefix || choices.len() > 1;
     let timed = args.timestamps || choices.len() > 1;
     let mut fetched: Vec<Fetched> = futures::stream::iter(choices)
-        .map(|choice| fetch(client, args, choice, timed))
+        .map(|choice| fetch(origin, args, choice, timed))
         .buffered(AT_ONCE)
         .collect()
         .await;
@@ -79,7 +90,7 @@ pub async fn run(
 }
 
 /// The first attempt that gives anything, else what the operator has kept.
-async fn fetch(client: &kube::Client, args: &Args, choice: &Choice, timed: bool) -> Fetched {
+async fn fetch(origin: &Origin<'_>, args: &Args, choice: &Choice, timed: bool) -> Fetched {
     let mut fetched = Fetched {
         lines: Vec::new(),
         attempt: None,
@@ -88,7 +99,7 @@ async fn fetch(client: &kube::Client, args: &Args, choice: &Choice, timed: bool)
     for (at, attempt) in choice.attempts.iter().enumerate() {
         let mut any = false;
         for piece in &attempt.pieces {
-            match read(client, args, piece, timed).await {
+            match read(origin, args, piece, timed).await {
                 Ok(lines) => {
                     any = true;
                     fetched.lines.extend(lines);
@@ -119,8 +130,20 @@ async fn fetch(client: &kube::Client, args: &Args, choice: &Choice, timed: bool)
     fetched
 }
 
-/// The lines of one container. With times, a line without one belongs to the line before it.
+/// The lines of one container.
 async fn read(
+    origin: &Origin<'_>,
+    args: &Args,
+    piece: &Piece,
+    with_times: bool,
+) -> std::result::Result<Vec<Read>, LogError> {
+    match origin {
+        Origin::Server(client) => from_server(client, args, piece, with_times).await,
+        Origin::Capture { logs, now } => from_capture(logs, *now, args, piece),
+    }
+}
+
+async fn from_server(
     client: &kube::Client,
     args: &Args,
     piece: &Piece,
@@ -134,24 +157,54 @@ async fn read(
     };
     let mut log = Log::open(client, &request).await?;
     let mut lines = Vec::new();
-    let mut now = None;
     while let Some(line) = log.line().await? {
-        let (at, bare) = if with_times {
-            timed(&line)
+        if with_times {
+            add_timed(&mut lines, args, piece, &line);
         } else {
-            (None, &line[..])
-        };
-        now = at.or(now);
-        lines.push(Read {
-            at: now,
-            node: piece.node.clone(),
-            container: piece.container.clone(),
-            line: if args.timestamps {
-                line.to_vec()
-            } else {
-                bare.to_vec()
-            },
-        });
+            lines.push(Read::of(piece, None, line.to_vec()));
+        }
     }
     Ok(lines)
+}
+
+fn from_capture(
+    logs: &KeptLogs,
+    now: Timestamp,
+    args: &Args,
+    piece: &Piece,
+) -> std::result::Result<Vec<Read>, LogError> {
+    let kept = logs
+        .log(piece)
+        .map_err(|why| LogError { code: None, why })?;
+    let mut lines = Vec::new();
+    for line in kept {
+        add_timed(&mut lines, args, piece, line.as_bytes());
+    }
+    let oldest = args.since.map(|since| now.saturating_sub(since));
+    if let Some(Ok(oldest)) = oldest {
+        lines.retain(|line| line.at.is_none_or(|at| at >= oldest));
+    }
+    let last = args.lines().map_or(lines.len(), |n| {
+        usize::try_from(n).unwrap_or(usize::MAX).min(lines.len())
+    });
+    Ok(lines.split_off(lines.len() - last))
+}
+
+/// A line without a time belongs to the line before it.
+fn add_timed(lines: &mut Vec<Read>, args: &Args, piece: &Piece, line: &[u8]) {
+    let (at, bare) = timed(line);
+    let at = at.or_else(|| lines.last().and_then(|l| l.at));
+    let shown = if args.timestamps { line } else { bare };
+    lines.push(Read::of(piece, at, shown.to_vec()));
+}
+
+impl Read {
+    fn of(piece: &Piece, at: Option<Timestamp>, line: Vec<u8>) -> Read {
+        Read {
+            at,
+            node: piece.node.clone(),
+            container: piece.container.clone(),
+            line,
+        }
+    }
 }

@@ -111,8 +111,8 @@ pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: boo
     ctx.note(note);
 }
 
-/// Files hold what the objects say, and no logs, but for those that people may read.
-pub fn from_files(ctx: &mut Ctx, cluster: &Cluster, choices: &[Choice]) -> Result<Exit> {
+/// Files that are no capture hold what the objects say, and of logs the tails that the operator keeps on its Jobs.
+pub fn from_files(ctx: &mut Ctx, choices: &[Choice]) -> Result<Exit> {
     for choice in choices {
         for line in choice
             .last_logs
@@ -124,10 +124,6 @@ pub fn from_files(ctx: &mut Ctx, cluster: &Cluster, choices: &[Choice]) -> Resul
         let newest = (!choice.attempts.is_empty()).then_some(0);
         about(ctx, choice, newest, false);
     }
-    ctx.note(if cluster.collected {
-        "The capture holds logs as files below logs/; its index.json names them."
-    } else {
-        "Files hold no logs; read them from the cluster."
-    });
+    ctx.note("Files hold no logs; read them from the cluster, or from what `kubectl skyhook collect` wrote.");
     Ok(Exit::Done)
 }

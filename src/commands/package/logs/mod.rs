@@ -8,6 +8,7 @@ mod stream;
 use std::time::Duration;
 
 use self::choose::Wanted;
+use self::fetch::Origin;
 use crate::api::Stage;
 use crate::args::duration::duration;
 use crate::args::selection::{OfSkyhook, OnNodes};
@@ -29,6 +30,8 @@ use crate::error::{Exit, Result};
 ///
 /// Lines of several pods stand in the order of time, each behind its node and container. With -f new attempts and
 /// new nodes join in, and it ends when there is nothing more to come.
+///
+/// Of a file that `collect` wrote it shows at most the last 100 lines of each log; the file itself holds more.
 ///
 /// Where nothing is left in the cluster it says where the agent keeps its logs on the hosts.
 #[derive(Debug, clap::Args)]
@@ -107,11 +110,17 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.only(only).load(&NEEDS).await?;
     let choices = view(&cluster, args)?;
     scope::say_what_is_missing(ctx, &cluster, &NEEDS);
-    let Some(client) = ctx.client() else {
-        return left::from_files(ctx, &cluster, &choices);
+    let client = ctx.client();
+    let origin = match (&client, &cluster.kept_logs) {
+        (Some(client), _) => Origin::Server(client),
+        (None, Some(logs)) => Origin::Capture {
+            logs,
+            now: cluster.taken_at,
+        },
+        (None, None) => return left::from_files(ctx, &choices),
     };
-    if args.follow {
-        return follow::run(ctx, &client, args, cluster).await;
+    if let (true, Some(client)) = (args.follow, &client) {
+        return follow::run(ctx, client, args, cluster).await;
     }
     if choices.is_empty() {
         ctx.note(left::nothing(
@@ -121,7 +130,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ));
         return Ok(Exit::Done);
     }
-    fetch::run(ctx, &client, args, &choices).await
+    fetch::run(ctx, &origin, args, &choices).await
 }
 
 /// What there is to show.
