@@ -1,76 +1,130 @@
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::commands::shared::command::command;
 use crate::commands::shared::rule::{Document, find_rule, severity};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
+use crate::plan::Grade;
 use crate::rules::Rule;
 use crate::view::View;
 use crate::view::text::{self, Text};
 
 /// Explain a rule: what it means, how to confirm it, how to fix it
 ///
-/// Needs no cluster.
+/// Also explains the grades that previews and remedies carry, from B0 to B4. Needs no cluster.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook explain SKY101
-  kubectl skyhook explain migration-hold")]
+  kubectl skyhook explain migration-hold
+  kubectl skyhook explain B4")]
 pub struct Args {
-    /// Code or name of the rule
+    /// Code or name of the rule, or a grade
     #[arg(value_name = "CODE|NAME", required = true)]
-    rules: Vec<String>,
+    topics: Vec<String>,
 }
 
 command! {
     "explain": Args => run,
-    prints: { "Rule": Document, "Rules": Vec<Document> },
+    prints: { "Rule": Document, "Rules": Vec<Document>, "Grade": GradeDocument },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let rules = args
-        .rules
-        .iter()
-        .map(|r| find_rule(r))
-        .collect::<Result<_>>()?;
-    ctx.show(&Explanation(rules))?;
+    let topics = args.topics.iter().map(|t| Topic::named(t));
+    let topics = topics.collect::<Result<_>>()?;
+    ctx.show(&Explanation(topics))?;
     Ok(Exit::Done)
 }
 
-struct Explanation(Vec<&'static Rule>);
+enum Topic {
+    Rule(&'static Rule),
+    Grade(Grade),
+}
+
+/// What a command may do to the cluster at worst.
+#[derive(Serialize, JsonSchema)]
+struct GradeDocument {
+    grade: Grade,
+    meaning: String,
+}
+
+impl Topic {
+    fn named(name: &str) -> Result<Topic> {
+        match Grade::named(name) {
+            Some(grade) => Ok(Topic::Grade(grade)),
+            None => find_rule(name).map(Topic::Rule),
+        }
+    }
+
+    fn text(&self) -> Text {
+        let mut text = Text::new();
+        match self {
+            Topic::Rule(rule) => {
+                let title = text::name(rule.code) + " " + text::heading(rule.name);
+                text.line(title + " (" + severity(rule.severity) + ")");
+                if !rule.blocks.is_empty() {
+                    text.line(text::dim(blocks(rule)));
+                }
+                text.blank();
+                text.indented(2, Text::manual(rule.docs));
+            }
+            Topic::Grade(grade) => {
+                text.line(text::name(grade) + " (grade): " + grade.meaning());
+                text.blank();
+                let mut all = Text::new();
+                all.paragraph(
+                    "The grade of a plan or of a remedy says what it may do to the cluster at worst:",
+                );
+                for grade in Grade::ALL {
+                    all.item("- ", format!("{grade}: {}", grade.meaning()));
+                }
+                text.indented(2, all);
+            }
+        }
+        text
+    }
+
+    fn reference(&self) -> String {
+        match self {
+            Topic::Rule(rule) => format!("rule/{}", rule.code),
+            Topic::Grade(grade) => format!("grade/{grade}"),
+        }
+    }
+
+    fn document(&self) -> Value {
+        let document = match self {
+            Topic::Rule(rule) => serde_json::to_value(Document::of(rule)),
+            Topic::Grade(grade) => serde_json::to_value(GradeDocument {
+                grade: *grade,
+                meaning: grade.meaning().to_owned(),
+            }),
+        };
+        document.expect("a document is plain data")
+    }
+}
+
+struct Explanation(Vec<Topic>);
 
 impl View for Explanation {
     fn blocks(&self, _wide: bool) -> Text {
         let mut text = Text::new();
-        for rule in &self.0 {
+        for topic in &self.0 {
             text.blank();
-            text.line(
-                text::name(rule.code)
-                    + " "
-                    + text::heading(rule.name)
-                    + " ("
-                    + severity(rule.severity)
-                    + ")",
-            );
-            if !rule.blocks.is_empty() {
-                text.line(text::dim(blocks(rule)));
-            }
-            text.blank();
-            text.indented(2, Text::manual(rule.docs));
+            text.append(topic.text());
         }
         text
     }
 
     fn names(&self) -> Vec<String> {
-        self.0.iter().map(|r| format!("rule/{}", r.code)).collect()
+        self.0.iter().map(Topic::reference).collect()
     }
 
     fn document(&self) -> Value {
-        let rules: Vec<Document> = self.0.iter().map(|r| Document::of(r)).collect();
-        let document = match rules.as_slice() {
-            [one] => serde_json::to_value(one),
-            several => serde_json::to_value(several),
-        };
-        document.expect("a document is plain data")
+        match self.0.as_slice() {
+            [one] => one.document(),
+            several => several.iter().map(Topic::document).collect(),
+        }
     }
 }
 

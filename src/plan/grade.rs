@@ -23,6 +23,14 @@ pub enum Grade {
 }
 
 impl Grade {
+    pub const ALL: [Grade; 5] = [Grade::B0, Grade::B1, Grade::B2, Grade::B3, Grade::B4];
+
+    /// The grade of this name, in whatever case.
+    pub fn named(name: &str) -> Option<Grade> {
+        let mut all = Grade::ALL.into_iter();
+        all.find(|grade| grade.to_string().eq_ignore_ascii_case(name))
+    }
+
     /// Of packages that run again, and of the interrupt that follows, if any: whatever its type, it drains the node.
     pub fn of_rerun(interrupt: Option<&str>) -> Grade {
         match interrupt {

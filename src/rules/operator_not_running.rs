@@ -1,4 +1,5 @@
 use super::{Findings, Grade, Severity, Subject};
+use crate::api::Skyhook;
 use crate::cluster::{Absence, Cluster};
 
 rule! {
@@ -69,6 +70,22 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ["finalizer", "strip", skyhook.name()],
                 )
                 .caveat("uninstall.sh does not run on any node");
+        }
+        let others = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
+        let names: Vec<&str> = others.map(Skyhook::name).collect();
+        if let Some(first) = names.first() {
+            let resource = cluster.generation().resource();
+            let delete = ["delete", &resource, "--wait=false"];
+            finding
+                .kubectl(
+                    Grade::B4,
+                    "If it is not to be installed again, delete the custom resources and strip their finalizers",
+                    delete.into_iter().chain(names.iter().copied()),
+                )
+                .caveat(format!(
+                    "then `kubectl skyhook finalizer strip {first}` for each of them, and `kubectl skyhook leftovers`; \
+                     uninstall.sh does not run on any node"
+                ));
         }
         return;
     }

@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use insta::assert_snapshot;
 use kubectl_skyhook::cluster::dump;
 use kubectl_skyhook::rules::{self, Scope};
+use serde_json::json;
 
 use crate::support::marks;
+use crate::support::run::run;
 
 /// The marks of a fixture: comments such as `# expect: SKY101 node-2 gpu driver`.
 fn marks_in(text: &str) -> BTreeSet<String> {
@@ -115,4 +118,15 @@ fn the_table_of_stuck_states_names_every_rule() {
     let named: BTreeSet<&str> = words.filter(|w| w.starts_with("SKY")).collect();
     let codes: BTreeSet<&str> = rules::ALL.iter().map(|r| r.code).collect();
     assert_eq!(named, codes);
+}
+
+#[test]
+fn grades_are_explained_as_rules_are() {
+    let ran = run("explain b4").go();
+    assert_snapshot!("explain_grade", ran.transcript());
+    let document = run("explain B4 -o json").go().json();
+    let meaning = "reboots, or a record is lost for good";
+    assert_eq!(document, json!({"grade": "B4", "meaning": meaning}));
+    let both = run("explain B0 SKY101 -o name").go().stdout;
+    assert_eq!(both, "grade/B0\nrule/SKY101\n");
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cluster::leftover::{Leftover, Place};
-use crate::cluster::{Cluster, OnNode};
+use crate::cluster::{Absence, Cluster, OnNode};
 use crate::plan::build::node;
 use crate::view::text::{self, Text};
 use crate::view::{API_VERSION, NodeSet, Table, View, cells, plural};
@@ -223,8 +223,10 @@ impl View for Leftovers<'_> {
                 None => rows.push((one, what, vec![name])),
             }
         }
+        let presumed = self.cluster.skyhooks.absence() == Absence::Presumed;
         // What wraps comes last.
-        let headings = ["former owner", "on", "count", "left", "why"];
+        let owner = if presumed { "owner" } else { "former owner" };
+        let headings = [owner, "on", "count", "left", "why"];
         let shown = if wide { 5 } else { 4 };
         let mut table = Table::new(&headings[..shown]).prose();
         for (one, what, names) in &rows {
@@ -255,14 +257,24 @@ impl View for Leftovers<'_> {
                  --purge-state is given.",
             ));
         }
-        let purge = if self.only_records {
-            " --purge-state"
+        if presumed {
+            let generation = self.cluster.generation();
+            text.paragraph(text::warning(format!(
+                "The input has no {} objects: whether these custom resources are gone is not known. Make sure with \
+                 `kubectl get {}`, and remove nothing before.",
+                generation.kind(),
+                generation.resource(),
+            )));
         } else {
-            ""
-        };
-        text.line(text::dim(format!(
-            "to remove it: kubectl skyhook leftovers --clean{purge}"
-        )));
+            let purge = if self.only_records {
+                " --purge-state"
+            } else {
+                ""
+            };
+            text.line(text::dim(format!(
+                "to remove it: kubectl skyhook leftovers --clean{purge}"
+            )));
+        }
         if !closed.is_empty() {
             text.blank();
             text.append(closed);
