@@ -143,7 +143,7 @@ impl Rollout<'_> {
         self
     }
 
-    fn path(&self) -> String {
+    pub fn path(&self) -> String {
         format!("{SKYHOOKS}/{}", self.name)
     }
 }

@@ -130,7 +130,8 @@ struct Waits {
     begun: Instant,
     /// Its memory once it had all that it needs.
     settled: u64,
-    most: u64,
+    /// The most in each quarter of the time.
+    most: [u64; 4],
     last: u64,
 }
 
@@ -146,7 +147,7 @@ impl Waits {
             child: command.spawn().expect("cargo has built it"),
             begun: Instant::now(),
             settled: 0,
-            most: 0,
+            most: [0; 4],
             last: 0,
         }
     }
@@ -163,15 +164,15 @@ impl Waits {
         std::fs::read_to_string(path).unwrap_or_default()
     }
 
-    fn look(&mut self, settled: bool) {
+    fn look(&mut self, quarter: usize) {
         let resident = self.proc("statm");
         let pages = resident
             .split(' ')
             .nth(1)
             .and_then(|p| p.parse::<u64>().ok());
         self.last = pages.unwrap_or(0) * PAGE;
-        self.most = self.most.max(self.last);
-        if !settled {
+        self.most[quarter] = self.most[quarter].max(self.last);
+        if quarter == 0 {
             self.settled = self.settled.max(self.last);
         }
     }
@@ -224,12 +225,13 @@ pub fn soak(cluster: &Cluster) {
     while begun.elapsed() < plan.lasts {
         turn += 1;
         // Objects that all of them watch or read change all the time.
-        cluster.annotate_node(
-            &format!("node-{}", turn % 3 + 1),
-            "churn",
-            json!(turn.to_string()),
-        );
-        gpu.annotate("churn", json!(turn.to_string()));
+        let node = format!("/api/v1/nodes/node-{}", turn % 3 + 1);
+        for path in [node, gpu.path()] {
+            let churn =
+                json!({"metadata": {"annotations": {"example.com/churn": turn.to_string()}}});
+            // Right after a restart the server may be too busy; the next turn comes soon.
+            let _ = cluster.api.merge(&path, &churn);
+        }
         churn_pods(cluster, turn);
         if begun.elapsed() > plan.cut_every * (cuts + 1) {
             cuts += 1;
@@ -241,20 +243,19 @@ pub fn soak(cluster: &Cluster) {
             cluster.restart_api_server(plan.away);
         }
         for each in &mut all {
-            each.look(begun.elapsed() > plan.lasts / 4);
+            each.look(quarter(begun.elapsed(), plan.lasts));
             assert!(each.runs(), "{} ended: {:#?}", each.words, each.said(&dir));
         }
         std::thread::sleep(Duration::from_millis(500));
     }
     for each in &all {
         eprintln!(
-            "{} for {:.0?}: {:.1} MiB after a quarter, {:.1} MiB at the end, at most {:.1} MiB; {:.2} % of a processor; \
-             {turn} turns, {cuts} cuts, {restarts} restarts",
+            "{} for {:.0?}: at most {:.1?} MiB in each quarter, {:.1} MiB at the end; {:.2} % of a processor; {turn} turns, \
+             {cuts} cuts, {restarts} restarts",
             each.words,
             each.begun.elapsed(),
-            mebibytes(each.settled),
+            each.most.map(mebibytes),
             mebibytes(each.last),
-            mebibytes(each.most),
             each.busy() * 100.0,
         );
         assert!(
@@ -284,6 +285,12 @@ pub fn soak(cluster: &Cluster) {
         assert_eq!(code, Some(0), "{}: {:#?}", each.words, each.said(&dir));
     }
     every_line_once(&all[2].said(&dir)[0], last);
+}
+
+/// Which quarter of the whole it is, from 0 to 3.
+fn quarter(elapsed: Duration, whole: Duration) -> usize {
+    let quarters = 4 * elapsed.as_millis() / whole.as_millis();
+    usize::try_from(quarters).map_or(3, |quarter| quarter.min(3))
 }
 
 /// The number of the last line by now.
