@@ -34,6 +34,7 @@ mod package_logs;
 mod package_status;
 mod placement;
 mod plans;
+mod promises;
 mod prompts;
 mod rbac;
 mod readme;
