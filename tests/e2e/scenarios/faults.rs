@@ -15,7 +15,7 @@ use super::{
     writes::{annotated, applies_on},
 };
 use crate::{
-    bearing::{COMMANDS, Ground, call, faults, sample, try_all},
+    bearing::{COMMANDS, Ground, Sample, call, faults, sample, try_all},
     cluster::{Cluster, SKYHOOKS},
     proxy::{Fault, Hears, LIMIT, Proxy, Spoil},
     run::Child,
@@ -205,9 +205,10 @@ const AT_ONCE_OF_MANY: usize = 3;
 /// Nobody writes but our commands, so all objects are as before or as planned.
 pub fn with_the_operator_away(tools: &Tools) {
     let sample = sample(SAMPLE);
-    let at_once = match sample {
-        Some(SAMPLE) => AT_ONCE,
-        _ => AT_ONCE_OF_MANY,
+    let at_once = if sample == Sample::About(SAMPLE) {
+        AT_ONCE
+    } else {
+        AT_ONCE_OF_MANY
     };
     let ground = || Real::of(Cluster::unoperated(tools).expect("it starts"));
     try_all(&COMMANDS, sample, at_once, ground).all_borne();
@@ -268,9 +269,7 @@ pub fn under_the_operator(cluster: &Cluster) {
     let requests = ground.proxy.asked().len();
     let of_one = |request: usize| faults().into_iter().map(move |fault| (request, fault));
     let all: Vec<(usize, Fault)> = (1..=requests).flat_map(of_one).collect();
-    let wanted = sample(SAMPLE_UNDER_THE_OPERATOR).unwrap_or(all.len());
-    let stride = (all.len() / wanted.min(all.len())).max(1);
-    let picked: Vec<&(usize, Fault)> = all.iter().step_by(stride).collect();
+    let picked = sample(SAMPLE_UNDER_THE_OPERATOR).of(&all);
     for (number, (request, fault)) in picked.iter().enumerate() {
         ground.anew("");
         let before = begun();

@@ -379,10 +379,10 @@ pub struct Tried {
     pub faulty: Vec<String>,
 }
 
-/// Tries all commands with every fault, or a sample of so many cases, on as many grounds as are made.
+/// Tries all commands with every fault, or a sample of the cases, on as many grounds as are made.
 pub fn try_all<G: Ground>(
     commands: &[Asked],
-    sample: Option<usize>,
+    sample: Sample,
     workers: usize,
     ground: impl Fn() -> G + Sync,
 ) -> Tried {
@@ -408,8 +408,7 @@ pub fn try_all<G: Ground>(
         ends.insert(*asked, end);
     }
     let of = all.len();
-    let stride = sample.map_or(1, |sample| (of / sample).max(1));
-    let picked: Vec<&Case> = all.iter().step_by(stride).collect();
+    let picked = sample.of(&all);
     let (next, faulty) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = |mut ground: G| {
         loop {
@@ -448,12 +447,39 @@ fn note(lines: &[String]) {
     }
 }
 
-/// The sample of the suite is of this size; `FAULTS=2000` tries so many, and `FAULTS=all` all.
-pub fn sample(size: usize) -> Option<usize> {
-    match std::env::var("FAULTS").as_deref() {
-        Ok("all") => None,
-        Ok(number) => Some(number.parse().expect("FAULTS is a number, or all")),
-        Err(_) => Some(size),
+/// Which cases are tried, spread over all of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Sample {
+    /// About so many.
+    About(usize),
+    /// The first, second … of so many parts.
+    Part(usize, usize),
+}
+
+impl Sample {
+    pub fn of<T>(self, all: &[T]) -> Vec<&T> {
+        let (first, stride) = match self {
+            Sample::About(wanted) => (0, (all.len() / wanted).max(1)),
+            Sample::Part(part, parts) => (part - 1, parts),
+        };
+        all.iter().skip(first).step_by(stride).collect()
+    }
+}
+
+/// The sample of the suite is of this size; `FAULTS=2000` tries so many, `FAULTS=all` all, and `FAULTS=2/6` the second of
+/// six parts.
+pub fn sample(size: usize) -> Sample {
+    let Ok(asked) = std::env::var("FAULTS") else {
+        return Sample::About(size);
+    };
+    let number = |text: &str| {
+        text.parse()
+            .expect("FAULTS is all, a number, or two as in 2/6")
+    };
+    match asked.split_once('/') {
+        None if asked == "all" => Sample::Part(1, 1),
+        None => Sample::About(number(&asked)),
+        Some((part, parts)) => Sample::Part(number(part), number(parts)),
     }
 }
 
