@@ -232,22 +232,6 @@ impl Ctx {
         self.connected.as_ref().map(|c| c.client.clone())
     }
 
-    /// Reads sources anew, while the context is used for other things; for those that may have the client.
-    pub fn reload(
-        &self,
-        client: &kube::Client,
-        needs: Vec<Source>,
-    ) -> impl Future<Output = std::result::Result<Cluster, live::LoadError>> + use<> {
-        let client = client.clone();
-        let namespace = self.connected.as_ref().and_then(|c| c.namespace.clone());
-        let api = self.global.reading.api;
-        async move {
-            let mut cluster = live::load(&client, &needs, api, namespace.as_deref(), now()).await?;
-            owner::look(&mut cluster);
-            Ok(cluster)
-        }
-    }
-
     /// Prints a line of a log, or a piece of one; `false` when nobody reads on.
     pub fn log(&mut self, prefix: &text::Line, bytes: &[u8]) -> Result<bool> {
         Ok(self.screen.log(prefix, bytes)? == Shown::Whole)

@@ -120,7 +120,7 @@ fn needed_at_times(command: &str, (verb, _, resource): &Right) -> bool {
         // The plain table does not say since when stages run.
         "node status" => matches!(resource.as_str(), "pods" | "jobs"),
         // Who waits and may not watch lists again and again; here there is nothing to wait for.
-        "wait" => verb == "watch",
+        "wait" | "package logs" => verb == "watch",
         "teardown" if verb == "watch" => true,
         // To wait for it takes more.
         "uninstall" => {

@@ -1,14 +1,18 @@
 //! `-f`: what is added, new attempts and new nodes, broken connections, and the end.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use super::{NEW, OLD, asked, driver, logs, said};
-use crate::support::fake_api::{FakeApi, Reply};
-use crate::support::run::{Child, run};
+use crate::support::fake_api::{FakeApi, Reply, State};
+use crate::support::run::{Child, Ran, run};
 use crate::support::world::Place;
 
-const FOLLOW: &str = "driver -f --interval 20ms";
+const FOLLOW: &str = "driver -f";
 const READ: &str = "GET pods/log";
+const WATCH: &str = "WATCH pods";
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn applying(containers: &[&str]) -> FakeApi {
     OLD.serve(driver())
@@ -17,11 +21,39 @@ fn applying(containers: &[&str]) -> FakeApi {
 }
 
 /// The stage is done: the pod is deleted, and the node says so.
-fn finish(it: &mut crate::support::fake_api::State) {
+fn finish(it: &mut State) {
     it.logs.end("p", "driver-apply");
     it.store.forget("pods", OLD.namespace(), "p");
     it.store
         .load(OLD.node("node-1", "complete", &["driver|1.0.0 config complete"]));
+}
+
+/// Follows, while something happens in the cluster.
+fn follow(fake: &FakeApi, meanwhile: impl FnOnce() + Send) -> Ran {
+    let child = Child::default();
+    let served = fake.serve();
+    let command = format!("package logs {FOLLOW} --skyhook gpu");
+    let command = run(&command).kubeconfig(&served.kubeconfig()).child(&child);
+    std::thread::scope(|scope| {
+        let command = scope.spawn(|| command.go());
+        let done = scope.spawn(meanwhile).join();
+        if done.is_err() {
+            child.kill()(&mut ());
+        }
+        let ran = command.join().expect("it ends");
+        done.expect("what happens meanwhile comes about");
+        ran
+    })
+}
+
+/// Waits until a log of the pod was asked for so many times.
+fn until_asked(fake: &FakeApi, pod: &str, times: usize) {
+    let begun = Instant::now();
+    let of_pod = || asked(fake).iter().filter(|a| a.starts_with(pod)).count();
+    while of_pod() < times {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", fake.lines());
+        std::thread::yield_now();
+    }
 }
 
 #[test]
@@ -31,13 +63,17 @@ fn it_goes_on_until_the_package_is_done() {
         it.logs
             .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n")
     });
-    fake.on("LIST pods").nth(3).after(|it| {
-        it.logs
-            .write("p", "driver-apply", "2026-11-20T11:51:01Z two\n");
-        it.logs.end("p", "driver-apply");
+    let ran = follow(&fake, || {
+        until_asked(&fake, "p", 1);
+        fake.change(|it| {
+            it.logs
+                .write("p", "driver-apply", "2026-11-20T11:51:01Z two\n");
+            it.logs.end("p", "driver-apply");
+        });
+        // Its container runs, as far as the pod tells: it is asked for again.
+        until_asked(&fake, "p", 2);
+        fake.change(finish);
     });
-    fake.on("LIST pods").nth(6).after(finish);
-    let ran = logs(&fake, FOLLOW);
     assert_eq!(
         said(&ran),
         (
@@ -52,7 +88,7 @@ fn it_goes_on_until_the_package_is_done() {
 fn a_log_that_the_server_will_not_give_fails_at_the_end() {
     let fake = applying(&["driver-apply running"]);
     fake.on(READ).reply(403);
-    fake.on("LIST pods").nth(4).after(finish);
+    fake.on(WATCH).nth(1).after(finish);
     insta::assert_snapshot!(logs(&fake, FOLLOW).transcript());
 }
 
@@ -63,14 +99,15 @@ fn a_connection_that_breaks_is_made_again_and_no_line_comes_twice() {
         let text = "2026-11-20T11:51:00.1Z one\n2026-11-20T11:51:00.1Z two\n2026-11-20T11:51:00.2Z three\n2026-11-20T11:51:00.3Z four\n";
         it.logs.write("p", "driver-apply", text);
     });
-    fake.on(READ).nth(1).reply(Reply::Half);
-    fake.on(READ).nth(2).reply(Reply::Cut);
-    fake.on(READ).nth(3).reply(500);
-    fake.on(READ)
-        .nth(4)
-        .after(|it| it.logs.end("p", "driver-apply"));
-    fake.on("LIST pods").nth(40).after(finish);
-    let ran = logs(&fake, FOLLOW);
+    fake.on(READ).times(1).reply(Reply::Half);
+    fake.on(READ).times(1).reply(Reply::Cut);
+    fake.on(READ).times(1).reply(500);
+    let ran = follow(&fake, || {
+        until_asked(&fake, "p", 4);
+        fake.change(|it| it.logs.end("p", "driver-apply"));
+        until_asked(&fake, "p", 5);
+        fake.change(finish);
+    });
     assert_eq!(
         (ran.stdout.as_str(), ran.code),
         ("one\ntwo\nthree\nfour\n", Some(0))
@@ -91,15 +128,17 @@ fn each_run_of_a_container_is_shown_once() {
         it.logs
             .write_previous("p", "driver-apply", "2026-11-20T11:51:00Z fifth run\n")
     });
-    fake.on("LIST pods").nth(4).after(|it| {
+    fake.on(WATCH).nth(1).after(|it| {
         let mut pod = OLD.pod("p", &Place::default(), "Pending", &["driver-apply running"]);
         pod["status"]["initContainerStatuses"][0]["restartCount"] = 5.into();
         it.store.load(pod);
         it.logs
             .write("p", "driver-apply", "2026-11-20T11:52:00Z sixth run\n");
     });
-    fake.on("LIST pods").nth(6).after(finish);
-    let ran = logs(&fake, FOLLOW);
+    let ran = follow(&fake, || {
+        until_asked(&fake, "p", 2);
+        fake.change(finish);
+    });
     assert_eq!(
         (ran.stdout.as_str(), ran.code),
         ("fifth run\nsixth run\n", Some(0))
@@ -123,7 +162,7 @@ fn new_attempts_join_in_and_a_job_that_gives_up_is_the_end() {
         it.logs
             .write("a", "driver-apply", "2026-11-20T11:50:02Z first\n")
     });
-    fake.on("LIST pods").nth(3).after(move |it| {
+    fake.on(WATCH).nth(1).after(move |it| {
         it.logs.end("a", "driver-apply");
         it.store
             .load(NEW.pod("a", &place(first), "Failed", &["driver-apply failed"]));
@@ -132,7 +171,7 @@ fn new_attempts_join_in_and_a_job_that_gives_up_is_the_end() {
         it.logs
             .write("b", "driver-apply", "2026-11-20T11:51:02Z second\n");
     });
-    fake.on("LIST pods").nth(6).after(move |it| {
+    let gives_up = move |it: &mut State| {
         it.logs.end("b", "driver-apply");
         it.store
             .load(NEW.pod("b", &place(second), "Failed", &["driver-apply failed"]));
@@ -142,9 +181,13 @@ fn new_attempts_join_in_and_a_job_that_gives_up_is_the_end() {
             {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"},
         ]});
         it.store.load(NEW.job(&place(first), status));
+    };
+    let ran = follow(&fake, || {
+        until_asked(&fake, "b", 1);
+        fake.change(gives_up);
     });
     assert_eq!(
-        said(&logs(&fake, FOLLOW)),
+        said(&ran),
         (
             "first\nsecond\n",
             "node-1 driver-apply:\n\
@@ -163,7 +206,7 @@ fn a_node_that_begins_later_joins_in() {
         it.logs
             .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n")
     });
-    fake.on("LIST pods").nth(3).after(|it| {
+    fake.on(WATCH).nth(1).after(|it| {
         finish(it);
         let place = Place {
             node: "node-2",
@@ -174,13 +217,15 @@ fn a_node_that_begins_later_joins_in() {
         it.logs
             .write("q", "driver-apply", "2026-11-20T11:52:00Z two\n");
     });
-    fake.on("LIST pods").nth(6).after(|it| {
-        it.logs.end("q", "driver-apply");
-        it.store.forget("pods", OLD.namespace(), "q");
-        it.store
-            .load(OLD.node("node-2", "complete", &["driver|1.0.0 config complete"]));
+    let ran = follow(&fake, || {
+        until_asked(&fake, "q", 1);
+        fake.change(|it| {
+            it.logs.end("q", "driver-apply");
+            it.store.forget("pods", OLD.namespace(), "q");
+            let done = ["driver|1.0.0 config complete"];
+            it.store.load(OLD.node("node-2", "complete", &done));
+        });
     });
-    let ran = logs(&fake, FOLLOW);
     assert_eq!(
         said(&ran),
         (
@@ -198,11 +243,8 @@ fn a_server_that_fails_for_a_while_is_borne_and_said_once() {
         it.logs
             .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n")
     });
-    let discovery = format!("GET /apis/{}", OLD.0.api_version());
-    // Longer than a read is tried again.
-    fake.on(&discovery).nth(2).times(4).reply(Reply::Cut);
-    fake.on(&discovery).nth(2).times(4).reply(500);
-    fake.on("LIST pods").nth(4).after(finish);
+    fake.on(WATCH).times(5).reply(500);
+    fake.on(WATCH).nth(1).after(finish);
     let ran = logs(&fake, FOLLOW);
     assert_eq!((ran.stdout.as_str(), ran.code), ("one\n", Some(0)));
     let warnings = ran
@@ -229,7 +271,7 @@ fn an_interrupt_ends_it() {
             .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n");
     });
     let child = Child::default();
-    fake.on("LIST pods").nth(5).after(child.interrupt());
+    fake.on(WATCH).nth(1).after(child.interrupt());
     let served = fake.serve();
     let ran = run(&format!("package logs {FOLLOW} --skyhook gpu"))
         .kubeconfig(&served.kubeconfig())

@@ -1,40 +1,36 @@
 //! What there is now, and what comes, until nothing more is to come.
 
 use std::collections::{HashMap, HashSet};
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{Sender, channel};
+use tokio::time::Instant;
 
 use super::choose;
 use super::printer::Printer;
 use super::stream::{Event, Key, Place, stream};
-use super::{Args, NEEDS, complain, left};
+use super::{Args, complain, left};
 use crate::cluster::attempts::{Choice, Piece};
-use crate::cluster::{Cluster, Node, Read, Source};
+use crate::cluster::{Cluster, Node};
+use crate::ctx::News;
 use crate::ctx::{self, Ctx};
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 use crate::view::plural;
 
 /// Logs that are followed at once.
 const AT_ONCE: usize = 64;
 /// Lines that wait to be printed.
 const QUEUE: usize = 1024;
-/// Looks are not taken faster than this, whatever is asked for.
-const SHORTEST: Duration = Duration::from_millis(10);
-/// A look at the pods that takes longer is given up, and taken again.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// What is read anew while logs come.
-const LIGHT: [Source; 2] = [Source::Pods, Source::Jobs];
+/// A log that broke off while its container runs is asked for again after this.
+const AGAIN: Duration = Duration::from_secs(2);
 
 pub async fn run(
     ctx: &mut Ctx,
     client: &kube::Client,
     args: &Args,
-    mut cluster: Cluster,
+    cluster: Cluster,
 ) -> Result<Exit> {
     let nodes = concerned(&cluster, args)?.len();
     let (sender, mut events) = channel(QUEUE);
@@ -49,51 +45,35 @@ pub async fn run(
         printed: false,
         unread: false,
         first: true,
-        complained: false,
     };
+    let mut watch = ctx.watch(cluster).await?;
     let mut interrupted = std::pin::pin!(ctx::interrupt());
-    let mut whole = true;
-    let mut quiet = 0_u32;
     loop {
-        let choices = choose::choose(&cluster, &args.nodes(&cluster)?, args.wanted());
+        let ready = watch.ready();
+        let cluster = watch.cluster();
+        let choices = choose::choose(cluster, &args.nodes(cluster)?, args.wanted());
+        let to_come = choose::to_come(cluster, &concerned(cluster, args)?, args.wanted());
+        let over = ready && to_come.is_empty() && !choices.iter().any(|c| c.alive);
         following.begin(ctx, &choices);
-        let alive = choices.iter().any(|c| c.alive);
-        let idle = following.active() == 0 && !alive;
-        if idle && whole {
-            let to_come = choose::to_come(&cluster, &concerned(&cluster, args)?, args.wanted());
-            if to_come.is_empty() {
-                return following.end(ctx, &cluster, &choices);
+        let mut again = std::pin::pin!(tokio::time::sleep(AGAIN));
+        loop {
+            if over && following.active() == 0 {
+                return following.end(ctx, watch.cluster(), &choices);
             }
-        }
-        quiet = if idle { quiet + 1 } else { 0 };
-        // Nodes are many and heavy: they are read only where they may tell that it is over.
-        whole = quiet.is_power_of_two() || (quiet > 0 && quiet.is_multiple_of(15));
-        let needs = if whole {
-            NEEDS.to_vec()
-        } else {
-            LIGHT.to_vec()
-        };
-        let mut next: Pin<Box<dyn Future<Output = _>>> =
-            Box::pin(next(ctx, client, args.interval, needs));
-        let read = loop {
             tokio::select! {
                 biased;
                 () = &mut interrupted => return Ok(Exit::Interrupted),
                 Some(event) = events.recv() => if !following.take(ctx, event)? {
                     return Ok(Exit::Done);
                 },
-                read = &mut next => break read,
+                news = watch.news() => match news {
+                    News::Changed => break,
+                    News::Away(Some(warning)) => ctx.warn(warning),
+                    News::Away(None) => {}
+                    News::Lost(error) => return Err(Error::from(error)),
+                },
+                () = &mut again => break,
             }
-        };
-        match read {
-            Ok(read) => cluster = merged(cluster, read),
-            Err(why) => {
-                whole = false;
-                following.complain(ctx, &why);
-            }
-        }
-        if !following.drain(ctx, &mut events)? {
-            return Ok(Exit::Done);
         }
     }
 }
@@ -110,38 +90,6 @@ fn concerned<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<&'a Node>> {
     Ok(nodes)
 }
 
-/// Waits, then looks at the cluster again.
-fn next(
-    ctx: &Ctx,
-    client: &kube::Client,
-    interval: Duration,
-    needs: Vec<Source>,
-) -> impl Future<Output = std::result::Result<Cluster, String>> + use<> {
-    let reload = ctx.reload(client, needs);
-    async move {
-        tokio::time::sleep(interval.max(SHORTEST)).await;
-        match tokio::time::timeout(PATIENCE, reload).await {
-            Ok(read) => read.map_err(|e| e.to_string()),
-            Err(_) => Err("the API server does not answer".to_owned()),
-        }
-    }
-}
-
-/// What was read last, and of what was not read this time, what was read before.
-fn merged(before: Cluster, mut read: Cluster) -> Cluster {
-    fn or<T>(read: &mut Read<T>, before: Read<T>) {
-        if !matches!(read, Read::Ok(_)) {
-            *read = before;
-        }
-    }
-    or(&mut read.nodes, before.nodes);
-    or(&mut read.skyhooks, before.skyhooks);
-    or(&mut read.pods, before.pods);
-    or(&mut read.jobs, before.jobs);
-    or(&mut read.operators, before.operators);
-    read
-}
-
 struct Following<'a> {
     client: &'a kube::Client,
     args: &'a Args,
@@ -155,12 +103,12 @@ struct Following<'a> {
     /// A log could not be read.
     unread: bool,
     first: bool,
-    complained: bool,
 }
 
 /// A log that was begun.
 struct Run {
-    active: bool,
+    /// None while it is followed.
+    ended: Option<Instant>,
     reached: Place,
 }
 
@@ -193,7 +141,9 @@ impl Following<'_> {
         let key = piece.key();
         let reached = match self.runs.get(&key) {
             None => Place::default(),
-            Some(run) if !run.active && piece.running => run.reached,
+            Some(run) if piece.running && run.ended.is_some_and(|at| at.elapsed() >= AGAIN) => {
+                run.reached
+            }
             Some(_) => return,
         };
         let from_start = !self.first || reached != Place::default();
@@ -206,7 +156,7 @@ impl Following<'_> {
         self.runs.insert(
             key.clone(),
             Run {
-                active: true,
+                ended: None,
                 reached,
             },
         );
@@ -222,7 +172,7 @@ impl Following<'_> {
     }
 
     fn active(&self) -> usize {
-        self.runs.values().filter(|run| run.active).count()
+        self.runs.values().filter(|run| run.ended.is_none()).count()
     }
 
     /// Prints a line or notes an end; `false` when nobody reads on.
@@ -247,27 +197,12 @@ impl Following<'_> {
                 self.runs.insert(
                     key,
                     Run {
-                        active: false,
+                        ended: Some(Instant::now()),
                         reached,
                     },
                 );
                 Ok(true)
             }
-        }
-    }
-
-    fn drain(&mut self, ctx: &mut Ctx, events: &mut Receiver<Event>) -> Result<bool> {
-        while let Ok(event) = events.try_recv() {
-            if !self.take(ctx, event)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    fn complain(&mut self, ctx: &mut Ctx, why: &str) {
-        if !std::mem::replace(&mut self.complained, true) {
-            ctx.warn(format!("{why}; still following"));
         }
     }
 

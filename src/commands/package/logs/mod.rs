@@ -80,10 +80,6 @@ pub struct Args {
     /// Name node and container on each line, also where there is but one pod
     #[arg(long)]
     prefix: bool,
-
-    /// How often to look for new pods while following
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration, hide_short_help = true)]
-    interval: Duration,
 }
 
 pub const NEEDS: [Source; 5] = [
@@ -94,10 +90,14 @@ pub const NEEDS: [Source; 5] = [
     Source::Operator,
 ];
 
+/// What `-f` watches.
+const WATCHED: [Source; 4] = [Source::Skyhooks, Source::Nodes, Source::Pods, Source::Jobs];
+
 command! {
     "package logs": Args => run,
     needs: NEEDS,
     gets: &[("", "pods/log")],
+    watches: &WATCHED,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
