@@ -40,7 +40,7 @@ pub fn newest_execution<'s, 'a>(
 pub fn operator_retries(cluster: &Cluster, execution: Option<&Execution<'_>>, on: &OnNode) -> bool {
     cluster.generation().executor() == Executor::Job
         && on.status != Some(Status::Erroring)
-        && execution.is_none_or(Execution::alive)
+        && execution.is_none_or(|e| e.alive() || e.may_be_tried_again())
 }
 
 /// Since when the operator calls the node erroring for a custom resource.

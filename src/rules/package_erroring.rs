@@ -37,8 +37,8 @@ rule! {
     /// # Since
     ///
     /// All operators. From v0.18.0 on, while a Job has attempts left, this is a warning; so it is after
-    /// the first failure of a bare pod, which the kubelet starts again at once, and where the custom
-    /// resource no longer selects the node.
+    /// the first failure of a bare pod, which the kubelet starts again at once, of a pod whose Job was
+    /// made while the cluster was read, and where the custom resource no longer selects the node.
     SKY201 "package-erroring" Error needs Skyhooks Nodes, also Pods Jobs,
         blocks Install Uninstall, retried true
 }
