@@ -36,11 +36,16 @@ pub fn newest_execution<'s, 'a>(
 
 /// Whether the newer operator itself does not call the node erroring yet: then its Job tries again.
 ///
-/// It says so on the node once the Job has given up, whether we see the Job or not.
+/// It says so on the node once the Job has given up, whether we see the Job or not. A node with a failure that it calls
+/// waiting is one that it has passed over.
 pub fn operator_retries(cluster: &Cluster, execution: Option<&Execution<'_>>, on: &OnNode) -> bool {
+    let may_come = |e: &Execution<'_>| {
+        let waits = on.status == Some(Status::Waiting);
+        e.may_be_tried_again() && !waits && !cluster.long_ago(e.created())
+    };
     cluster.generation().executor() == Executor::Job
         && on.status != Some(Status::Erroring)
-        && execution.is_none_or(|e| e.alive() || e.may_be_tried_again())
+        && execution.is_none_or(|e| e.alive() || may_come(e))
 }
 
 /// Since when the operator calls the node erroring for a custom resource.
