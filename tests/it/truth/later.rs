@@ -57,3 +57,42 @@ fn a_deleted_job_that_does_not_end_is_one_cause() {
         assert_eq!(wedged.remove(0), told, "{wedged:?}");
     }
 }
+
+/// What a build that calls itself v0.15 left on nodes shows that it knows uninstall, where its conditions are not there.
+#[test]
+fn an_operator_that_uninstalls_knows_uninstall() {
+    for capture in [
+        "apply-true-never-installed",
+        "uninstall-complete",
+        "uninstall-erroring",
+        "uninstall-in-progress",
+        "uninstall-interrupt-in-progress",
+        "uninstall-interrupt-stranded",
+        "version-changed-while-uninstalling",
+    ] {
+        let mut items = Vec::new();
+        for file in ["cluster", "extra"] {
+            let path = format!("tests/clusters/{capture}/{file}.json");
+            let text = std::fs::read_to_string(path).expect("a capture");
+            let list: Value = serde_json::from_str(&text).expect("JSON");
+            items.extend(list["items"].as_array().expect("items").clone());
+        }
+        for item in items.iter_mut().filter(|i| i["kind"] == "Skyhook") {
+            item["status"]["conditions"] = Value::Null;
+        }
+        let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
+        let ran = run("diagnose stuck -o json --from -")
+            .stdin(list.to_string())
+            .go();
+        let findings = ran.json()["findings"].clone();
+        let codes = findings
+            .as_array()
+            .expect("findings")
+            .iter()
+            .map(|f| f["code"].clone());
+        assert!(
+            !codes.clone().any(|c| c == "SKY607"),
+            "{capture}: {codes:?}"
+        );
+    }
+}
