@@ -143,12 +143,6 @@ impl<'a> Execution<'a> {
         self.job.is_none() && !self.job_unseen
     }
 
-    /// Whether its attempts have failed so far, and the Job, which was not seen, may make another one.
-    pub fn may_be_tried_again(&self) -> bool {
-        let mut pods = self.pods.iter();
-        self.job_unseen && pods.all(|p| p.status.phase != "Succeeded")
-    }
-
     pub fn namespace(&self) -> &str {
         let meta = self
             .job

@@ -41,7 +41,12 @@ pub fn newest_execution<'s, 'a>(
 pub fn operator_retries(cluster: &Cluster, execution: Option<&Execution<'_>>, on: &OnNode) -> bool {
     let may_come = |e: &Execution<'_>| {
         let waits = on.status == Some(Status::Waiting);
-        e.may_be_tried_again() && !waits && !cluster.long_ago(e.created())
+        let unseen = e.job_unseen && !waits && !cluster.long_ago(e.created());
+        // It has passed, and the operator has yet to note it.
+        let passed = e
+            .job
+            .filter(|j| j.status.succeeded > 0 && j.failed().is_none());
+        unseen || passed.is_some_and(|j| !cluster.long_ago(j.status.completion_time))
     };
     cluster.generation().executor() == Executor::Job
         && on.status != Some(Status::Erroring)

@@ -5,7 +5,7 @@ use super::evidence::{
     read_logs, rerun, restarted_by_its_own_reboot,
 };
 use super::retry::retry_given_up;
-use super::tried_once::tried_once;
+use super::tried_once::{made_meanwhile, tried_once};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, State};
 use crate::cluster::{Cluster, Execution, Job};
@@ -50,10 +50,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             for entry in on.entries().iter().filter(|e| fails(skyhook, e)) {
                 let execution = newest_execution(&executions, skyhook.name(), &node.name, entry);
                 let once = tried_once(cluster, execution);
-                let retries = operator_retries(cluster, execution, on);
+                let meanwhile = execution.is_some_and(|e| made_meanwhile(cluster, e));
+                let retries = meanwhile || operator_retries(cluster, execution, on);
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
-                    if once {
+                    if once && !meanwhile {
                         format!(
                             "{}: it is tried again after its first failure",
                             alike(entry)

@@ -1,5 +1,7 @@
 //! Scripts that have failed once so far.
 
+use jiff::Timestamp;
+
 use crate::cluster::pod::{Pod, Terminated};
 use crate::cluster::{Absence, Cluster, Execution};
 
@@ -8,17 +10,23 @@ pub fn tried_once(cluster: &Cluster, execution: Option<&Execution<'_>>) -> bool 
     let Some(execution) = execution else {
         return false;
     };
+    if execution.job_unseen {
+        return made_meanwhile(cluster, execution);
+    }
     let [pod] = execution.pods.as_slice() else {
         return false;
     };
     let created = pod.metadata.creation_timestamp;
-    let once = if execution.job_unseen {
-        // The Jobs were read, and without this one: it was made in between, whatever an earlier one left on the node.
-        cluster.jobs.absence() == Absence::Proven && execution.may_be_tried_again()
-    } else {
-        execution.bare() && execution.alive() && started_again(pod)
-    };
-    once && created.is_some() && !cluster.long_ago(created)
+    let young = created.is_some() && !cluster.long_ago(created);
+    young && execution.bare() && execution.alive() && started_again(pod)
+}
+
+/// Whether all Jobs were read, and not the one of these pods: it was made since, and what an earlier one left on the node
+/// says nothing of it.
+pub fn made_meanwhile(cluster: &Cluster, execution: &Execution<'_>) -> bool {
+    let mut created = execution.pods.iter().map(|p| p.metadata.creation_timestamp);
+    let young = |at: Option<Timestamp>| at.is_some() && !cluster.long_ago(at);
+    execution.job_unseen && cluster.jobs.absence() == Absence::Proven && created.all(young)
 }
 
 /// Whether the kubelet has only just started a bare pod's script again, or is about to, after the very first failure:
