@@ -167,6 +167,9 @@ fn message(
         Some(_) if failed == 0 => format!("{what}{and} its job has given up"),
         Some(_) => format!("{what}{and} its job has given up after {attempts}"),
         None if !retries => what,
+        None if job.status.succeeded > 0 => {
+            format!("{what}{and} its job has passed since, and the operator has yet to note it")
+        }
         None if job.restarts_in_place() => {
             format!(
                 "{what}{and} its container is started again until the deadline{}, {attempts} so far",
