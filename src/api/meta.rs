@@ -61,6 +61,12 @@ impl Meta {
             .find(|o| o.controller)
             .map(|o| o.uid.as_str())
     }
+
+    /// Whether a Job controls it.
+    pub fn is_of_job(&self) -> bool {
+        let mut owners = self.owner_references.iter();
+        owners.any(|o| o.controller && o.kind == "Job")
+    }
 }
 
 /// A condition of any object.

@@ -53,10 +53,10 @@ pub fn choice(cluster: &Cluster, execution: &Execution<'_>, previous: bool) -> C
     let names = containers(&execution.package, &execution.stage, execution.interrupt);
     let mut pods = execution.pods.clone();
     pods.sort_by_key(|pod| rank(pod));
-    if previous && execution.job.is_some() && !pods.is_empty() {
+    if previous && !execution.bare() && !pods.is_empty() {
         pods.remove(0);
     }
-    let of_before = previous && execution.job.is_none();
+    let of_before = previous && execution.bare();
     let attempts = pods.iter().map(|pod| Attempt {
         pod: pod.name().to_owned(),
         pieces: pieces(execution.node, pod, &names, of_before),

@@ -85,8 +85,11 @@ pub struct Execution<'a> {
     pub condemned: bool,
     /// The package's image as the operator asked for it, where it noted it.
     pub image: Option<String>,
-    /// The Job, where there is one.
+    /// The Job, where there is one and it was seen.
     pub job: Option<&'a Job>,
+    /// Whether its pods belong to a Job that was not seen: lists are read one after the other, and the Job was made, or
+    /// deleted, in between; or files hold no Jobs.
+    pub job_unseen: bool,
     /// The pods of it, newest first.
     pub pods: Vec<&'a Pod>,
 }
@@ -128,11 +131,16 @@ impl<'a> Execution<'a> {
     }
 
     pub fn executor(&self) -> Executor {
-        if self.job.is_some() {
-            Executor::Job
-        } else {
+        if self.bare() {
             Executor::Pod
+        } else {
+            Executor::Job
         }
+    }
+
+    /// Whether it is a pod that no Job stands behind.
+    pub fn bare(&self) -> bool {
+        self.job.is_none() && !self.job_unseen
     }
 
     pub fn namespace(&self) -> &str {
@@ -165,9 +173,11 @@ impl<'a> Execution<'a> {
 
     /// Whether it has ended without success and nothing tries it again: its Job has failed, or its bare pod has ended.
     ///
-    /// A bare pod that succeeded counts, as the operator deletes those that it has taken note of.
+    /// A bare pod that succeeded counts, as the operator deletes those that it has taken note of. What a Job that was
+    /// not seen has done is not known.
     pub fn given_up(&self) -> bool {
         match self.job {
+            None if self.job_unseen => false,
             Some(job) => job.failed().is_some() && !job.metadata.deleting(),
             None => {
                 let mut pods = self.pods.iter();
@@ -265,6 +275,7 @@ impl<'a> Execution<'a> {
             interrupt,
             condemned: note.invalid,
             job: None,
+            job_unseen: false,
             pods: Vec::new(),
         })
     }
@@ -348,13 +359,21 @@ impl Cluster {
         }
         let mut bare = Vec::new();
         for pod in self.pods.items() {
-            match pod
-                .metadata
-                .controller_uid()
-                .and_then(|uid| by_uid.get(uid))
-            {
-                Some(&at) => executions[at].pods.push(pod),
-                None => bare.extend(Execution::from_pod(generation, pod)),
+            let uid = pod.metadata.controller_uid();
+            if let Some(&at) = uid.and_then(|uid| by_uid.get(uid)) {
+                executions[at].pods.push(pod);
+                continue;
+            }
+            let Some(mut execution) = Execution::from_pod(generation, pod) else {
+                continue;
+            };
+            match uid.filter(|_| pod.metadata.is_of_job()) {
+                Some(uid) => {
+                    by_uid.insert(uid, executions.len());
+                    execution.job_unseen = true;
+                    executions.push(execution);
+                }
+                None => bare.push(execution),
             }
         }
         for execution in &mut executions {

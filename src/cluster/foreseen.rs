@@ -11,7 +11,11 @@ impl Cluster {
     /// Custom resources of the other generation are left out where they are deleted first.
     pub fn foreseen(&self, gone: &BTreeSet<&str>, deleting: &BTreeSet<&str>) -> Cluster {
         let mut cluster = self.clone();
-        if self.ruling.migrating() && self.legacy.ok().is_some() {
+        let mut freed = !gone.is_empty();
+        if self.ruling.migrating()
+            && let Some(legacy) = self.legacy.ok()
+        {
+            freed |= !legacy.is_empty();
             cluster.legacy = Read::Ok(Vec::new());
         }
         let Read::Ok(skyhooks) = &mut cluster.skyhooks else {
@@ -19,9 +23,14 @@ impl Cluster {
         };
         skyhooks.retain(|s| !gone.contains(s.name()));
         for skyhook in skyhooks.iter_mut() {
-            if deleting.contains(skyhook.name()) {
-                let asked = &mut skyhook.metadata.deletion_timestamp;
+            let goes = deleting.contains(skyhook.name());
+            let asked = &mut skyhook.metadata.deletion_timestamp;
+            if goes {
                 asked.get_or_insert(self.taken_at);
+            }
+            // What waited for those that are gone has only just been able to get on.
+            if freed && asked.is_some() {
+                *asked = Some(self.taken_at);
             }
         }
         let generation = self.generation();

@@ -10,7 +10,7 @@ use super::hold::FIELD_MANAGER;
 use crate::api::Generation;
 use crate::api::keys::NodeKey;
 
-/// Who wrote which annotations and the cordon, and when; all else in them is passed over.
+/// Who wrote which labels, annotations and taints and the cordon, and when; all else in them is passed over.
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
 pub struct ManagedFields(Vec<Manager>);
@@ -38,6 +38,8 @@ struct Fields {
 struct SpecFields {
     #[serde(rename = "f:unschedulable")]
     unschedulable: Option<IgnoredAny>,
+    #[serde(rename = "f:taints")]
+    taints: Option<IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]
@@ -45,12 +47,24 @@ struct SpecFields {
 struct MetadataFields {
     #[serde(rename = "f:annotations")]
     annotations: BTreeMap<String, IgnoredAny>,
+    #[serde(rename = "f:labels")]
+    labels: Option<IgnoredAny>,
 }
 
 impl ManagedFields {
     /// When somebody who owns annotations of the operator last wrote to the node.
     pub fn annotated(&self) -> Option<Timestamp> {
         let owners = self.0.iter().filter(|m| m.is_of_operator());
+        owners.filter_map(|m| m.time).max()
+    }
+
+    /// When somebody who owns labels, taints or the cordon last wrote to the node: what selects it or keeps work from it
+    /// may have changed then.
+    pub fn selectable(&self) -> Option<Timestamp> {
+        let owners = self.0.iter().filter(|m| {
+            let (metadata, spec) = (&m.fields.metadata, &m.fields.spec);
+            metadata.labels.is_some() || spec.taints.is_some() || spec.unschedulable.is_some()
+        });
         owners.filter_map(|m| m.time).max()
     }
 

@@ -8,6 +8,7 @@ mod annotations;
 pub mod applier;
 pub mod attempts;
 pub mod batch;
+mod capability;
 pub mod capture;
 pub mod certificate;
 pub mod clock;

@@ -30,6 +30,8 @@ pub struct Node {
     pub system: System,
     /// When the operator's annotations were last written, where the managed fields tell.
     pub annotated: Option<Timestamp>,
+    /// When its labels or taints were last written, where the managed fields tell.
+    pub selectable: Option<Timestamp>,
     /// Who besides the operator wants it to stay cordoned, cordoned or not.
     pub cordon_holders: Vec<Holder>,
     keys: [NodeKeys; 2],
@@ -280,6 +282,7 @@ impl From<Object> for Node {
         Node {
             cordon_holders: marks.holders(),
             annotated: object.metadata.managed_fields.annotated(),
+            selectable: object.metadata.managed_fields.selectable(),
             name: object.metadata.name,
             uid: object.metadata.uid,
             created: object.metadata.creation_timestamp,

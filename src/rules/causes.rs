@@ -176,6 +176,9 @@ impl<'f> Places<'f> {
     /// What explains a finding: what is wrong nearest to where it waits.
     fn explain(&self, findings: &[Finding], at: usize, finding: &Finding) -> Vec<usize> {
         let mut explained_by = BTreeSet::new();
+        if !finding.effect_of.is_empty() {
+            explained_by.extend(self.named(findings, finding));
+        }
         for awaited in &finding.waits_for {
             explained_by.extend(self.nearest(findings, at, awaited));
         }
@@ -186,6 +189,22 @@ impl<'f> Places<'f> {
         }
         explained_by.remove(&at);
         explained_by.into_iter().collect()
+    }
+
+    /// Those of the rules that a finding names: what ends the operator's pass, and what is about the same package.
+    fn named(&self, findings: &'f [Finding], finding: &'f Finding) -> Vec<usize> {
+        let own = &finding.subject;
+        let place = (
+            own.skyhook.as_deref().unwrap_or_default(),
+            own.node.as_deref().unwrap_or_default(),
+        );
+        let here = self.on_node.get(&place).into_iter().flatten();
+        let here = here.filter(|n| findings[**n].subject.package == own.package);
+        let named = |n: &&usize| finding.effect_of.contains(&findings[**n].rule.code);
+        here.chain(&self.stopping_all)
+            .filter(named)
+            .copied()
+            .collect()
     }
 
     fn nearest(&self, findings: &[Finding], at: usize, awaited: &Awaited) -> Vec<usize> {

@@ -1,8 +1,11 @@
+use jiff::SignedDuration;
+
 use super::evidence::{no_execution, operator_log, pending_deletion};
+use super::last_sign::last_sign;
 use super::{ALL, Finding, Findings, Goal, Grade, Severity, Subject, blockers};
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::deletion::Pending;
-use crate::cluster::{Absence, Cluster};
+use crate::cluster::{Absence, Cluster, Node};
 
 rule! {
     /// A deletion makes no progress, and no other rule of deletions says why.
@@ -23,7 +26,9 @@ rule! {
     /// # How to confirm
     ///
     /// The deletion timestamp is old, there is no pod or Job of it, and `managedFields` say that
-    /// nobody has written to it for as long. Where they are fresh or missing this is a warning.
+    /// nobody has written to it for as long. Where they are fresh this is a warning. Where they are
+    /// missing, as in files that kubectl wrote, it is one until nothing that has a time, be it a
+    /// condition, an event, a node or a pod, is younger than half an hour.
     ///
     /// # How to fix
     ///
@@ -37,6 +42,9 @@ rule! {
     SKY113 "deletion-not-progressing" Error needs Skyhooks Nodes Pods Jobs,
         blocks Deletion
 }
+
+/// Without a sign for so long nothing happens any more.
+const QUIET: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.absence_of_executions() == Absence::Unknown {
@@ -102,16 +110,26 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .managed_fields
             .iter()
             .filter_map(|m| m.time);
-        match written.max() {
+        let fresh = match written.max() {
             Some(at) => {
                 finding.evidence(skyhook.reference(), "last written", at.to_string());
-                if !cluster.long_ago(Some(at)) {
-                    finding.severity(Severity::Warning);
-                }
+                !cluster.long_ago(Some(at))
             }
+            // Files as kubectl writes them do not say who wrote what and when.
             None => {
-                finding.severity(Severity::Warning);
+                let nodes: Vec<&Node> = pending.iter().map(|p| p.node).collect();
+                let last = last_sign(cluster, &executions, skyhook, &nodes);
+                let asked = skyhook.metadata.deletion_timestamp;
+                let last = last.max(asked);
+                if let Some(at) = last {
+                    let field = "newest sign of work";
+                    finding.evidence(skyhook.reference(), field, at.to_string());
+                }
+                last.is_none_or(|at| cluster.taken_at.duration_since(at) < QUIET)
             }
+        };
+        if fresh {
+            finding.severity(Severity::Warning);
         }
         if !executions
             .all()

@@ -3,6 +3,7 @@ use super::evidence::{
     read_logs,
 };
 use super::retry::{retry_given_up, take_up};
+use super::tried_once::tried_once;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::State;
 use crate::cluster::Cluster;
@@ -79,7 +80,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(skyhook.reference(), "deletionTimestamp", "set")
                 .entry(node, entry);
             let execution = newest_execution(&executions, skyhook.name(), node, entry);
-            if operator_retries(cluster, execution, pending.on) {
+            if tried_once(cluster, execution) || operator_retries(cluster, execution, pending.on) {
                 finding.severity(Severity::Warning);
             }
             failing_execution(finding, &executions, skyhook.name(), node, entry);

@@ -1,4 +1,5 @@
 use super::evidence::rerun;
+use super::retry::retry_given_up;
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, Status, keys};
 use crate::cluster::{Cluster, Execution, Node};
@@ -25,8 +26,8 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Repair what made the Job fail, then run the package again on the node. A resume or a reset of
-    /// the batches does not help.
+    /// Repair what made the Job fail, then retry the stage on the node. A resume or a reset of the
+    /// batches does not help.
     ///
     /// # Since
     ///
@@ -84,20 +85,16 @@ fn report(
             "condition Failed",
             failed.map_or_else(String::new, |c| c.reason.to_string()),
         );
+    finding.effect_of(&["SKY112", "SKY201"]);
+    retry_given_up(finding, Some(execution), skyhook, &node.name, entry);
     if entry.stage.is_uninstall() {
         // A rerun would make the package count as uninstalled.
-        let job = execution.job.map_or("", |j| j.metadata.name.as_str());
-        finding.kubectl(
-            Grade::B2,
-            "Once the cause is gone, delete the Job; the operator makes it again",
-            ["delete", "job", "-n", execution.namespace(), job],
-        );
         return;
     }
     let interrupt = skyhook
         .package(&entry.name)
         .and_then(|p| skyhook.pending_interrupt(&entry.name, p));
-    let title = "Once the cause is gone, run the package again";
+    let title = "Or run the package again from the start";
     let grade = Grade::of_rerun(interrupt);
     rerun(finding, grade, title, name, &node.name, &entry.name);
     if let Some(kind) = interrupt {

@@ -113,6 +113,8 @@ pub struct Finding {
     pub failing_since: Option<Timestamp>,
     /// What the subject waits for: whatever is found there explains this.
     pub waits_for: Vec<Awaited>,
+    /// See [`Finding::effect_of`].
+    pub effect_of: &'static [&'static str],
     /// Other nodes that do not get on because of it.
     pub holds_up: Vec<String>,
     /// What the attempt at the stage says, once [`reason::add`](super::reason::add) has looked.
@@ -134,6 +136,7 @@ impl Finding {
             lasts: true,
             failing_since: None,
             waits_for: Vec::new(),
+            effect_of: &[],
             holds_up: Vec::new(),
             reason: None,
         }
@@ -212,6 +215,13 @@ impl Finding {
             node: None,
             queued: false,
         });
+        self
+    }
+
+    /// It is an effect of what rules of these codes find: about the same package on the same node, or about what ends the
+    /// operator's pass.
+    pub fn effect_of(&mut self, codes: &'static [&'static str]) -> &mut Self {
+        self.effect_of = codes;
         self
     }
 

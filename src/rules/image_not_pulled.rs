@@ -1,7 +1,7 @@
 use super::evidence::{describe, warn_while_young};
 use super::{Findings, Grade, Subject};
-use crate::cluster::Cluster;
-use crate::cluster::pod::TroubleKind;
+use crate::cluster::pod::{Trouble, TroubleKind};
+use crate::cluster::{Cluster, Pod};
 
 rule! {
     /// The image of a package cannot be pulled on a node.
@@ -20,8 +20,9 @@ rule! {
     /// # How to confirm
     ///
     /// A container of the package's pod waits with `ErrImagePull`, `ImagePullBackOff` or
-    /// `InvalidImageName`. `ErrImagePull` on a pod younger than ten minutes is a warning: the first
-    /// attempt failed, and the next may succeed.
+    /// `InvalidImageName`; its message, or the pod's events, say what the registry answered. For the
+    /// first ten minutes this is a warning where the registry could not be reached, or where nothing
+    /// says why the first attempt failed: the next may succeed.
     ///
     /// # How to fix
     ///
@@ -31,7 +32,7 @@ rule! {
     /// # Since
     ///
     /// All operators (upstream issue 306).
-    SKY202 "image-not-pulled" Error needs Pods Jobs,
+    SKY202 "image-not-pulled" Error needs Pods Jobs, also Events,
         blocks Install Uninstall, retried true
 }
 
@@ -51,8 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 trouble.image, execution.package, execution.stage
             ),
         );
-        // The very first attempts; the kubelet has not yet begun to hold back.
-        if matches!(trouble.reason, "ErrImagePull" | "RegistryUnavailable") {
+        if may_come(cluster, pod, &trouble) {
             warn_while_young(finding, cluster, pod);
         }
         finding
@@ -79,4 +79,54 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .caveat("the operator then replaces the pod on every node");
     }
+}
+
+/// What runtimes and registries say where nobody answered.
+const UNREACHABLE: [&str; 15] = [
+    "timeout",
+    "timed out",
+    "deadline exceeded",
+    "connection refused",
+    "connection reset",
+    "no such host",
+    "no route to host",
+    "unreachable",
+    "server misbehaving",
+    "temporary failure",
+    "too many requests",
+    "toomanyrequests",
+    "bad gateway",
+    "unavailable",
+    "unexpected eof",
+];
+
+/// What they say where somebody answered, and the image is not to be had.
+const REFUSED: [&str; 7] = [
+    "not found",
+    "unknown",
+    "does not exist",
+    "denied",
+    "unauthorized",
+    "forbidden",
+    "invalid",
+];
+
+/// Whether the next attempt may succeed: the registry could not be reached, or nothing says why the first one failed.
+fn may_come(cluster: &Cluster, pod: &Pod, trouble: &Trouble<'_>) -> bool {
+    let first = match trouble.reason {
+        "RegistryUnavailable" => return true,
+        "ErrImagePull" => true,
+        "ImagePullBackOff" => false,
+        _ => return false,
+    };
+    // What the kubelet says while it holds back may leave out why.
+    let told = cluster.events.items().iter().filter(|e| {
+        let failed = e.kind == "Pod" && e.reason == "Failed";
+        failed && e.name == pod.name() && e.message.contains("pull")
+    });
+    let told = told.max_by_key(|e| e.last);
+    let why = format!("{} {}", trouble.message, told.map_or("", |e| &e.message));
+    let why = why.replace(trouble.image, "").to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|w| why.contains(w));
+    says(&UNREACHABLE) || first && !says(&REFUSED)
 }

@@ -1,7 +1,7 @@
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{Findings, Grade, Severity, Subject};
-use crate::cluster::{Cluster, Event, Source};
+use crate::cluster::{Cluster, Event, Execution, Job, Source};
 
 rule! {
     /// A Job cannot create its pod.
@@ -9,7 +9,8 @@ rule! {
     /// # What it means
     ///
     /// The operator has made the Job of a stage, and the Job controller cannot make a pod for it. The
-    /// stage counts as in progress, and no attempt is counted, so it never fails either.
+    /// stage counts as in progress, and no attempt is counted, so it never fails either. It can come
+    /// after attempts that failed: there is no next one.
     ///
     /// # How it comes about
     ///
@@ -18,7 +19,8 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The Job is not suspended and has no pod; its events say `FailedCreate` and why.
+    /// The Job is not suspended and has no pod, or none that has not failed; its events say
+    /// `FailedCreate` and why. Between two attempts up to ten minutes pass.
     ///
     /// # How to fix
     ///
@@ -33,61 +35,67 @@ rule! {
 
 /// The Job controller's next attempt may succeed for so long.
 const YOUNG: SignedDuration = SignedDuration::from_mins(1);
+/// After a failed attempt the Job controller waits for ten minutes at the most.
+const LONGEST_PAUSE: SignedDuration = SignedDuration::from_mins(15);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.pods.ok().is_none() {
         return;
     }
     for execution in cluster.executions().all() {
-        let waiting = execution.job.filter(|j| {
-            !j.spec.suspend && j.status.failed == 0 && j.status.succeeded == 0 && execution.alive()
-        });
-        let Some(job) = waiting.filter(|j| execution.pods.is_empty() && j.status.active == 0)
-        else {
+        let Some(job) = execution.job.filter(|j| lacks_a_pod(execution, j)) else {
             continue;
         };
-        let failed = |e: &&Event| {
-            e.kind == "Job" && e.name == job.metadata.name && e.reason == "FailedCreate"
+        let event = newest_refusal(cluster, execution, job);
+        // Between two attempts there is no pod for a while.
+        let since = last_attempt(execution).or(execution.created());
+        let waits = since.map(|at| cluster.taken_at.duration_since(at));
+        let tried = job.status.failed > 0;
+        let patience = if tried {
+            LONGEST_PAUSE
+        } else {
+            SignedDuration::from_mins(10)
         };
-        let event = cluster
-            .events
-            .items()
-            .iter()
-            .filter(failed)
-            .max_by_key(|e| e.last);
-        let old = cluster.long_ago(execution.created());
         if event.is_none() {
             findings.depends_on(Source::Events);
         }
         // Without an event the controller may just not have come to it.
-        if event.is_none() && !old {
+        if event.is_none() && waits.is_none_or(|waits| waits < patience) {
             continue;
         }
-        let why = event.map_or("", |e| e.message.as_str());
+        let again = if tried {
+            " after its last one failed"
+        } else {
+            ""
+        };
+        let why = if event.is_some() {
+            ": it cannot be created"
+        } else {
+            ""
+        };
         let finding = findings.report(
             Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
             format!(
-                "the job for stage {} of package {} has no pod{}",
-                execution.stage,
-                execution.package,
-                if event.is_some() {
-                    ": it cannot be created"
-                } else {
-                    ""
-                }
+                "the job for stage {} of package {} has no pod{again}{why}",
+                execution.stage, execution.package
             ),
         );
-        let age = execution
-            .created()
-            .map(|at| cluster.taken_at.duration_since(at));
-        if age.is_some_and(|age| age < YOUNG) {
+        // Where the pods of attempts are not in the input, nobody says when the last one failed.
+        let unsure = tried && execution.pods.is_empty() && event.is_none();
+        if unsure || waits.is_some_and(|waits| waits < YOUNG) {
             finding.severity(Severity::Warning);
         }
-        finding
-            .since(execution.created())
-            .evidence(execution.reference(), "pods", "none");
-        if event.is_some() {
-            finding.evidence(execution.reference(), "event FailedCreate", why);
+        finding.since(since).evidence(
+            execution.reference(),
+            "pods",
+            if tried {
+                "none that has not ended"
+            } else {
+                "none"
+            },
+        );
+        if let Some(event) = event {
+            finding.evidence(execution.reference(), "event FailedCreate", &event.message);
         }
         finding.kubectl(
             Grade::B0,
@@ -101,4 +109,47 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             ],
         );
     }
+}
+
+/// Whether the Job should have a pod at work, and has none.
+fn lacks_a_pod(execution: &Execution<'_>, job: &Job) -> bool {
+    let (status, pods) = (&job.status, &execution.pods);
+    // It is about to end.
+    let ending = ["FailureTarget", "SuccessCriteriaMet"];
+    let mut conditions = status.conditions.iter();
+    let ends = conditions.any(|c| c.is_true() && ending.contains(&c.kind.as_str()));
+    let idle = status.active == 0 && status.succeeded == 0 && !job.spec.suspend && !ends;
+    let counted = match status.failed {
+        0 => pods.is_empty(),
+        _ => pods.iter().all(|p| p.status.phase == "Failed"),
+    };
+    idle && counted && execution.alive()
+}
+
+/// What the controller last said of a pod that it could not create; not of one before the last attempt.
+fn newest_refusal<'a>(
+    cluster: &'a Cluster,
+    execution: &Execution<'_>,
+    job: &Job,
+) -> Option<&'a Event> {
+    let of_it =
+        |e: &&Event| e.kind == "Job" && e.name == job.metadata.name && e.reason == "FailedCreate";
+    let events = cluster.events.items().iter().filter(of_it);
+    let newest = events.max_by_key(|e| e.last)?;
+    let last = last_attempt(execution);
+    (last.is_none() || newest.last.is_none() || newest.last >= last).then_some(newest)
+}
+
+/// When the newest attempt ended, or else began.
+fn last_attempt(execution: &Execution<'_>) -> Option<Timestamp> {
+    let ends = execution.pods.iter().flat_map(|pod| {
+        let status = &pod.status;
+        let all = status
+            .init_container_statuses
+            .iter()
+            .chain(&status.container_statuses);
+        let ended = all.filter_map(|c| c.state.terminated.as_ref()?.finished_at);
+        ended.chain(pod.metadata.creation_timestamp)
+    });
+    ends.max()
 }

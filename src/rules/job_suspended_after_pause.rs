@@ -77,7 +77,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .remedy(Grade::B3, "Enable it", ["enable", skyhook.name()])
                 .caveat("all of its work goes on, with the interrupts that packages have");
         } else {
+            // It is not reached while the operator's pass ends before.
             finding
+                .effect_of(&["SKY206", "SKY217", "SKY501", "SKY601"])
                 .remedy(Grade::B2, "Pause it once more", ["pause", skyhook.name()])
                 .caveat("running jobs of it are stopped, and run again afterwards")
                 .remedy(Grade::B3, "And resume it", ["resume", skyhook.name()])

@@ -75,6 +75,7 @@ macro_rules! rule {
 
 mod drain_remedies;
 mod evidence;
+mod last_sign;
 mod retry;
 mod standstill;
 mod tried_once;

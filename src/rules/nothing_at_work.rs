@@ -1,9 +1,10 @@
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::evidence::{no_execution, operator_log};
+use super::last_sign::last_sign;
 use super::{ALL, Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Absence, Cluster, Executions, Node};
+use crate::cluster::{Absence, Cluster};
 
 rule! {
     /// A custom resource has work left, nothing is at work, and no other rule says why.
@@ -12,7 +13,8 @@ rule! {
     ///
     /// On some nodes packages are left to be installed or uninstalled, and nothing that is known keeps
     /// the operator from them. Yet no pod or Job runs for the custom resource, and nothing about it
-    /// has changed for a long time.
+    /// has changed for a long time. The operator may even call the custom resource complete, as it has not
+    /// noticed a node.
     ///
     /// # How it comes about
     ///
@@ -23,7 +25,7 @@ rule! {
     /// # How to confirm
     ///
     /// The newest time on the custom resource, its nodes, Jobs, pods and events is more than half an
-    /// hour old.
+    /// hour old; after two hours this is an error.
     ///
     /// # How to fix
     ///
@@ -32,11 +34,13 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY222 "nothing-at-work" Warning needs Skyhooks Nodes Pods Jobs, also Events Operator,
+    SKY222 "nothing-at-work" Error needs Skyhooks Nodes Pods Jobs, also Events Operator,
         blocks Install Uninstall
 }
 
 const QUIET: SignedDuration = SignedDuration::from_mins(30);
+/// The operator looks around every ten minutes: after so long it will not any more.
+const HOPELESS: SignedDuration = SignedDuration::from_hours(2);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.absence_of_executions() == Absence::Unknown {
@@ -46,15 +50,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut others: Option<Vec<Finding>> = None;
     let running = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
     for skyhook in running {
-        // What the operator itself calls complete it has looked at.
-        let done = skyhook.status.status == Some(Status::Complete);
         let mut own = executions.all().iter();
-        if done || own.any(|e| e.skyhook == skyhook.name() && e.alive()) {
-            continue;
-        }
-        // A spec that the operator has not looked at may be of this moment, where nobody notes when it was written.
-        let dated = !skyhook.metadata.managed_fields.is_empty();
-        if !dated && skyhook.status.observed_generation < skyhook.metadata.generation {
+        if own.any(|e| e.skyhook == skyhook.name() && e.alive()) {
             continue;
         }
         let open = cluster.open_nodes(skyhook);
@@ -82,70 +79,51 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if others.iter().any(about) {
             continue;
         }
-        let finding = findings.report(
-            Subject::skyhook(skyhook),
+        let complete = skyhook.status.status == Some(Status::Complete);
+        let nodes = match open.len() {
+            1 => "1 node".to_owned(),
+            n => format!("{n} nodes"),
+        };
+        let reference = skyhook.reference();
+        let message = if complete {
             format!(
-                "{} has work left on {}, and nothing is at work",
-                skyhook.reference(),
-                match open.len() {
-                    1 => "1 node".to_owned(),
-                    n => format!("{n} nodes"),
-                }
-            ),
-        );
+                "{reference} counts as complete, has work left on {nodes}, and nothing is at work"
+            )
+        } else {
+            format!("{reference} has work left on {nodes}, and nothing is at work")
+        };
+        let finding = findings.report(Subject::skyhook(skyhook), message);
         let names: Vec<&str> = open.iter().map(|n| n.name.as_str()).collect();
         // Not seeing what the operator is about does not say that it is about nothing.
         finding
-            .passes()
             .since(Some(last))
             .evidence("nodes", "with work left", super::evidence::some_of(&names))
             .evidence(skyhook.reference(), "newest sign of work", last.to_string());
-        if cluster.absence_of_executions() == Absence::Presumed {
-            finding.severity(Severity::Info);
+        // On a node that was left out nothing runs, seen or unseen.
+        let unseen = cluster.absence_of_executions() == Absence::Presumed && !complete;
+        let unnoticed = may_be_unnoticed(skyhook);
+        if quiet < HOPELESS || unseen || unnoticed {
+            let sure = quiet >= HOPELESS || !unseen;
+            finding
+                .severity(if sure {
+                    Severity::Warning
+                } else {
+                    Severity::Info
+                })
+                .passes();
         }
         no_execution(finding, cluster, "package pods and jobs");
         operator_log(finding, cluster, "Read what the operator says of it");
     }
 }
 
-/// The newest time that tells of the operator's work for a custom resource.
-fn last_sign(
-    cluster: &Cluster,
-    executions: &Executions<'_>,
-    skyhook: &Skyhook,
-    open: &[&Node],
-) -> Option<Timestamp> {
-    let meta = &skyhook.metadata;
-    let name = skyhook.name();
-    let start = format!("{}/", cluster.generation().key(name));
-    let written = meta.managed_fields.iter().filter_map(|m| m.time);
-    let conditions = skyhook.status.conditions.iter();
-    let conditions = conditions.filter_map(|c| c.last_transition_time);
-    let nodes = cluster.selected(skyhook).flat_map(|node| {
-        let ours = node
-            .conditions
-            .iter()
-            .filter(|c| c.kind.starts_with(&start));
-        let ours = ours.filter_map(|c| c.last_transition_time);
-        ours.chain(node.annotated)
-    });
-    let new = open.iter().filter_map(|n| n.created);
-    let of_it = executions.all().iter().filter(|e| e.skyhook == name);
-    let worked = of_it.flat_map(|e| {
-        let ended = e.job.and_then(|j| j.status.completion_time);
-        let failed = e.job.and_then(|j| j.failed()?.last_transition_time);
-        e.created().into_iter().chain(ended).chain(failed)
-    });
-    let events = cluster.events.items().iter();
-    let events = events.filter(|e| e.name == name || e.message.contains(name));
-    written
-        .chain(conditions)
-        .chain(nodes.collect::<Vec<_>>())
-        .chain(new)
-        .chain(worked.collect::<Vec<_>>())
-        .chain(events.filter_map(|e| e.last))
-        .chain(meta.creation_timestamp)
-        .max()
+/// Whether something may have been changed a moment ago that the operator has not looked at, where nobody notes when it
+/// was written.
+fn may_be_unnoticed(skyhook: &Skyhook) -> bool {
+    let status = &skyhook.status;
+    let rested = matches!(status.status, Some(Status::Paused | Status::Disabled));
+    let dated = !skyhook.metadata.managed_fields.is_empty();
+    !dated && (rested || status.observed_generation < skyhook.metadata.generation)
 }
 
 /// What the rules find that do not build on each other.

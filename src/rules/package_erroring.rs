@@ -5,7 +5,7 @@ use super::evidence::{
     read_logs, rerun, restarted_by_its_own_reboot,
 };
 use super::retry::retry_given_up;
-use super::tried_once::tried_once;
+use super::tried_once::{made_meanwhile, tried_once};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, State};
 use crate::cluster::{Cluster, Execution, Job};
@@ -37,8 +37,8 @@ rule! {
     /// # Since
     ///
     /// All operators. From v0.18.0 on, while a Job has attempts left, this is a warning; so it is after
-    /// the first failure of a bare pod, which the kubelet starts again at once, and where the custom
-    /// resource no longer selects the node.
+    /// the first failure of a bare pod, which the kubelet starts again at once, of a pod whose Job was
+    /// made while the cluster was read, and where the custom resource no longer selects the node.
     SKY201 "package-erroring" Error needs Skyhooks Nodes, also Pods Jobs,
         blocks Install Uninstall, retried true
 }
@@ -50,10 +50,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             for entry in on.entries().iter().filter(|e| fails(skyhook, e)) {
                 let execution = newest_execution(&executions, skyhook.name(), &node.name, entry);
                 let once = tried_once(cluster, execution);
-                let retries = operator_retries(cluster, execution, on);
+                let meanwhile = execution.is_some_and(|e| made_meanwhile(cluster, e));
+                let retries = meanwhile || operator_retries(cluster, execution, on);
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
-                    if once {
+                    if once && !meanwhile {
                         format!(
                             "{}: it is tried again after its first failure",
                             alike(entry)
@@ -166,6 +167,9 @@ fn message(
         Some(_) if failed == 0 => format!("{what}{and} its job has given up"),
         Some(_) => format!("{what}{and} its job has given up after {attempts}"),
         None if !retries => what,
+        None if job.status.succeeded > 0 => {
+            format!("{what}{and} its job has passed since, and the operator has yet to note it")
+        }
         None if job.restarts_in_place() => {
             format!(
                 "{what}{and} its container is started again until the deadline{}, {attempts} so far",

@@ -21,6 +21,7 @@ rule! {
     /// # How to confirm
     ///
     /// The pod is pending with a node name and without a start time or container statuses.
+    /// On a node that is ready this is a warning for half an hour.
     ///
     /// # How to fix
     ///
@@ -35,7 +36,7 @@ rule! {
 }
 
 /// A kubelet that is well takes a pod up sooner than that.
-const HOPELESS: SignedDuration = SignedDuration::from_hours(2);
+const HOPELESS: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let executions = cluster.executions();

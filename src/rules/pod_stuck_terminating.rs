@@ -38,6 +38,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     for execution in cluster.executions().all() {
+        // What its pods do is said with the deleted Job that waits for them.
+        if execution.job.is_some_and(|j| j.metadata.deleting()) {
+            continue;
+        }
         let overdue =
             |pod: &&&crate::cluster::Pod| cluster.long_ago(pod.metadata.deletion_timestamp);
         let Some(pod) = execution.pods.iter().find(overdue) else {

@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let executions = cluster.executions();
     let bare = cluster.executions_of(old);
-    for execution in bare.iter().filter(|e| e.job.is_none() && e.alive()) {
+    for execution in bare.iter().filter(|e| e.bare() && e.alive()) {
         let name = execution.skyhook.as_str();
         let skyhook = cluster.skyhook(name);
         if skyhook.is_some_and(|s| !s.runs()) || (skyhook.is_none() && absence == Absence::Presumed)

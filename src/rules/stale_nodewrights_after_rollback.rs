@@ -39,7 +39,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let executions = cluster.executions_of(newer);
     for stale in cluster.legacy.items() {
         let jobs = executions.iter().filter(|e| e.skyhook == stale.name());
-        let at_work = jobs.filter(|e| e.job.is_some() && e.alive());
+        let at_work = jobs.filter(|e| !e.bare() && e.alive());
         let at_work: Vec<String> = at_work.map(|e| e.reference()).collect();
         let finding = findings.report(
             Subject::skyhook(stale),

@@ -1,17 +1,37 @@
-//! Scripts of bare pods that have failed once so far.
+//! Scripts that have failed once so far.
 
-use crate::cluster::pod::Terminated;
-use crate::cluster::{Cluster, Execution};
+use jiff::Timestamp;
+
+use crate::cluster::pod::{Pod, Terminated};
+use crate::cluster::{Absence, Cluster, Execution};
+
+/// Whether a script has failed for the very first time, not long ago, and is tried again.
+pub fn tried_once(cluster: &Cluster, execution: Option<&Execution<'_>>) -> bool {
+    let Some(execution) = execution else {
+        return false;
+    };
+    if execution.job_unseen {
+        return made_meanwhile(cluster, execution);
+    }
+    let [pod] = execution.pods.as_slice() else {
+        return false;
+    };
+    let created = pod.metadata.creation_timestamp;
+    let young = created.is_some() && !cluster.long_ago(created);
+    young && execution.bare() && execution.alive() && started_again(pod)
+}
+
+/// Whether all Jobs were read, and not the one of these pods: it was made since, and what an earlier one left on the node
+/// says nothing of it.
+pub fn made_meanwhile(cluster: &Cluster, execution: &Execution<'_>) -> bool {
+    let mut created = execution.pods.iter().map(|p| p.metadata.creation_timestamp);
+    let young = |at: Option<Timestamp>| at.is_some() && !cluster.long_ago(at);
+    execution.job_unseen && cluster.jobs.absence() == Absence::Proven && created.all(young)
+}
 
 /// Whether the kubelet has only just started a bare pod's script again, or is about to, after the very first failure:
 /// the older operator calls the node erroring at once, and the second attempt may succeed.
-pub fn tried_once(cluster: &Cluster, execution: Option<&Execution<'_>>) -> bool {
-    let Some(execution) = execution.filter(|e| e.job.is_none() && e.alive()) else {
-        return false;
-    };
-    let Some(pod) = execution.pods.first() else {
-        return false;
-    };
+fn started_again(pod: &Pod) -> bool {
     let failed = |ended: &Option<Terminated>| ended.as_ref().is_some_and(|e| e.exit_code != 0);
     let mut worst = 0;
     for c in &pod.status.init_container_statuses {
@@ -35,6 +55,5 @@ pub fn tried_once(cluster: &Cluster, execution: Option<&Execution<'_>>) -> bool 
             (false, false) => 2,
         });
     }
-    let created = pod.metadata.creation_timestamp;
-    worst == 1 && created.is_some() && !cluster.long_ago(created)
+    worst == 1
 }

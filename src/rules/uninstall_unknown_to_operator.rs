@@ -1,5 +1,4 @@
 use super::{Findings, Grade, Severity, Subject};
-use crate::api::{Skyhook, Version};
 use crate::cluster::Cluster;
 
 rule! {
@@ -16,8 +15,9 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The operator's version is below v0.16.0, the condition `Ready` is missing or older than the spec, or a newer
-    /// operator made its mark on the custom resource, and a package has `uninstall.apply: true`.
+    /// The operator's version is below v0.16.0, and a package has `uninstall.apply: true`. A build that calls itself v0.15
+    /// may know uninstall all the same: it does where the condition `Ready` is as new as the spec, or where the nodes show
+    /// an uninstall.
     ///
     /// # How to fix
     ///
@@ -32,20 +32,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !cluster.operator_before(0, 16) {
-        return;
-    }
-    // Builds shortly before v0.16.0 may have it: the condition came with it, and is kept up to date there. One that a
-    // newer operator left is not.
-    let knows = |s: &Skyhook| {
-        let ready = s.condition("Ready").and_then(|c| c.observed_generation);
-        let version = s.generation().map(|g| g.key("version"));
-        let version = version.and_then(|key| s.metadata.annotations.get(&key));
-        let newer = version.and_then(|v| Version::parse(v));
-        ready.is_some_and(|seen| seen >= s.metadata.generation)
-            && !newer.is_some_and(|v| v.at_least(0, 16))
-    };
-    if !cluster.operator_before(0, 15) && cluster.skyhooks.items().iter().any(knows) {
+    if cluster.knows_uninstall() {
         return;
     }
     for skyhook in cluster.skyhooks.items() {

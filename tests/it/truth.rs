@@ -3,6 +3,7 @@
 
 mod by_hand;
 mod fleet;
+mod later;
 mod stops;
 
 use std::collections::BTreeSet;

@@ -125,11 +125,11 @@ fn deletions(path: &Path) -> Vec<String> {
             messages.any(|m| because.contains(m))
         });
         let items = torn["items"].as_array().expect("items");
-        let item = items.iter().find(|i| {
-            i["object"]
-                .as_str()
-                .is_some_and(|o| o.ends_with(&format!("/{name}")))
-        });
+        // Both APIs may have one of the name: it is the active one's that is asked about.
+        let finalizer = status["finalizer"].as_str().expect("a finalizer");
+        let (_, kind) = finalizer.split_once('/').expect("group/kind");
+        let object = format!("{kind}/{name}");
+        let item = items.iter().find(|i| i["object"] == object);
         let item = item.expect("it is torn down, too");
         let hangs = codes(&item["hindrances"]);
         // A teardown deletes the older API's objects, too: their hold ends with them.

@@ -1,5 +1,6 @@
 //! `wait`: each condition, what makes it end early, and what it bears.
 
+use jiff::Timestamp;
 use kubectl_skyhook::api::Generation;
 use serde_json::{Value, json};
 
@@ -25,11 +26,10 @@ fn removable(apply: bool) -> Value {
 
 /// A world at work: the package is applied on its node.
 fn at_work(world: World, packages: Value) -> FakeApi {
-    world.serve(packages).with(world.node(
-        "node-1",
-        "in_progress",
-        &["driver|1.0.0 apply in_progress"],
-    ))
+    let mut node = world.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]);
+    // It joined just now, so that nothing has been quiet for long.
+    node["metadata"]["creationTimestamp"] = json!(Timestamp::now().to_string());
+    world.serve(packages).with(node)
 }
 
 fn wait(fake: &FakeApi, words: &str) -> Ran {

@@ -102,7 +102,7 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
     let older = cluster.executions_of(cluster.generation().other());
     let alive: Vec<String> = older
         .iter()
-        .filter(|e| e.skyhook == name && e.job.is_none() && e.alive())
+        .filter(|e| e.skyhook == name && e.bare() && e.alive())
         .map(|e| format!("{} on {}", e.reference(), e.node))
         .collect();
     if alive.is_empty() {

@@ -60,7 +60,7 @@ pub fn end_failing(
     for node in nodes.iter().filter(|n| n.ready()) {
         let all = executions.on(skyhook.name(), &node.name);
         let bare = all
-            .filter(|e| e.job.is_none() && e.alive())
+            .filter(|e| e.bare() && e.alive())
             .filter(|e| package.is_none_or(|p| e.interrupt || e.package == p));
         for execution in bare {
             if fails(node, &execution.package) {
@@ -114,7 +114,7 @@ pub fn warn_of_halt(
     let at_work = nodes
         .iter()
         .flat_map(|n| executions.on(skyhook.name(), &n.name));
-    let at_work = at_work.filter(|e| e.job.is_some() && e.alive());
+    let at_work = at_work.filter(|e| !e.bare() && e.alive());
     let at_work = at_work.filter(|e| package.is_none_or(|p| e.package == p));
     let pods = at_work.flat_map(|e| e.pods.iter().filter(|p| !p.ended()));
     let graces = pods.map(|p| {

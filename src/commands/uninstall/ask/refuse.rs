@@ -69,7 +69,7 @@ pub(super) fn refuse_traps(
 pub(super) fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, wish: &Wish<'_>) -> Result<()> {
     let cr = skyhook.name();
     let reference = skyhook.reference();
-    if cluster.operator_before(0, 16) {
+    if !cluster.knows_uninstall() {
         return Err(refused(
             "the operator is older than v0.16.0, which knows no explicit uninstall: it would ignore this",
         )

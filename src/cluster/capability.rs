@@ -1,0 +1,62 @@
+//! What the operator can do, by what is seen of it, and else by its version.
+
+use super::{Cluster, Node};
+use crate::api::{Skyhook, Stage, Status, Version};
+
+impl Cluster {
+    /// Whether the operator knows `uninstall` of packages.
+    ///
+    /// It came with v0.16.0. Builds shortly before it know it and still call themselves v0.15, so with those it is what is
+    /// seen that tells.
+    pub fn knows_uninstall(&self) -> bool {
+        if !self.operator_before(0, 16) {
+            return true;
+        }
+        if self.operator_before(0, 15) {
+            return false;
+        }
+        let all = self.skyhooks.items();
+        // The condition came with it, and is kept up to date there. One that a newer operator left is not.
+        let mut said = all.iter().filter_map(|s| Some((s, s.condition("Ready")?)));
+        let current = |(s, ready): (&Skyhook, &crate::api::Condition)| {
+            let seen = ready.observed_generation;
+            seen.is_some_and(|seen| seen >= s.metadata.generation) && !is_of_newer(s)
+        };
+        if said.clone().any(current) {
+            return true;
+        }
+        said.next().is_none()
+            && all
+                .iter()
+                .any(|s| !is_of_newer(s) && self.shows_uninstall(s))
+    }
+
+    /// Whether something stands on nodes that only an operator with uninstall makes of a package of the spec.
+    fn shows_uninstall(&self, skyhook: &Skyhook) -> bool {
+        let packages = skyhook.packages();
+        let mut asked = packages.filter(|(_, p)| skyhook.uninstalls(p));
+        asked.any(|(name, package)| {
+            let key = package.entry_key(name);
+            let shows = |node: &Node| {
+                let on = self.on_node(node, skyhook.name());
+                match on.and_then(|on| on.entry(&key)) {
+                    Some(entry) => entry.stage.is_uninstall(),
+                    // Others would install it before they call the node complete.
+                    None => on.is_some_and(|on| on.status == Some(Status::Complete)),
+                }
+            };
+            self.selected(skyhook).any(shows)
+        }) || self.tracked(skyhook.name()).any(|(_, on)| {
+            let mut entries = on.entries().iter();
+            entries.any(|e| e.stage == Stage::UninstallInterrupt)
+        })
+    }
+}
+
+/// Whether a newer operator made its mark on it: what stands there says nothing of the one that runs.
+fn is_of_newer(skyhook: &Skyhook) -> bool {
+    let version = skyhook.generation().map(|g| g.key("version"));
+    let version = version.and_then(|key| skyhook.metadata.annotations.get(&key));
+    let newer = version.and_then(|v| Version::parse(v));
+    newer.is_some_and(|v| v.at_least(0, 16))
+}
