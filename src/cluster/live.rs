@@ -21,6 +21,8 @@ pub mod tail;
 mod things;
 mod watch;
 
+use std::sync::PoisonError;
+
 use jiff::Timestamp;
 
 use super::admission::Admission;
@@ -76,6 +78,7 @@ pub async fn load_only(
         served: Vec::new(),
         only: &[],
         recorder: None,
+        versions: Default::default(),
     };
     Ok(read(reader, needs, only, asked_for, now).await?.0)
 }
@@ -131,6 +134,8 @@ async fn read<'a>(
             *last = index::Source::of(pieces::WORKLOADS, &read);
         }
     }
+    let versions = reader.versions.into_inner();
+    cluster.versions = versions.unwrap_or_else(PoisonError::into_inner);
     Ok((cluster, outcomes))
 }
 
@@ -148,6 +153,7 @@ pub async fn leftovers(
         served: Vec::new(),
         only: &[],
         recorder: None,
+        versions: Default::default(),
     };
     Parts::of_leftovers(reader.nodes().await, asked_for, now)
 }
