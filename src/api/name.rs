@@ -50,6 +50,11 @@ impl Name {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Where it stands: what stands at one place is equal, though what is equal may stand at several.
+    pub fn place(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
 }
 
 impl From<&str> for Name {

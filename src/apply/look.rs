@@ -1,6 +1,7 @@
 //! What a plan would do to the objects as they are now, found out with few requests.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use futures::StreamExt;
 use serde_json::Value;
@@ -9,8 +10,12 @@ use super::Options;
 use super::send::Line;
 use crate::plan::{Plan, Rebased, Stage, Step, Target};
 
-/// Objects of one kind that are read one by one; more are read as a list.
+/// Objects of one kind that are read one by one; more are looked for in the list.
 const FEW: usize = 8;
+/// An object that is asked for by its name costs a server as much as so many on a page.
+const ONE_BY_NAME: usize = 4;
+/// Items in the largest and in the smallest page.
+const PAGES: RangeInclusive<usize> = 50..=500;
 
 /// A plan on the objects that are there.
 #[derive(Debug, Default)]
@@ -113,7 +118,8 @@ fn onto(step: &Step, object: &Value) -> Rebased<Step> {
     }
 }
 
-/// Reads a collection page by page, and keeps none of it; what is left is on no page.
+/// Reads a collection page by page, and keeps none of it, as long as what is wanted is not a few of very many; what is left
+/// is to be asked for by its name.
 async fn listed<'a>(
     line: &Line,
     collection: &str,
@@ -122,15 +128,20 @@ async fn listed<'a>(
 ) -> Result<BTreeMap<&'a str, Vec<&'a Step>>, String> {
     let mut next = None;
     loop {
-        let (items, more) = line.page(collection, next.as_deref()).await?;
-        for item in &items {
-            let name = item["metadata"]["name"].as_str().unwrap_or_default();
+        let limit = wanted.len().clamp(*PAGES.start(), *PAGES.end());
+        let page = line.page(collection, limit, next.as_deref()).await?;
+        page.each(|name, item| {
             if let Some(steps) = wanted.remove(name) {
-                put(&steps, item);
+                put(&steps, &item()?);
             }
-        }
-        if more.is_none() || more == next {
+            Ok(())
+        })?;
+        let (more, remaining) = (page.next, page.remaining);
+        if more.is_none() || more == next || wanted.is_empty() {
             break;
+        }
+        if remaining.is_some_and(|remaining| remaining > ONE_BY_NAME * wanted.len()) {
+            return Ok(wanted);
         }
         next = more;
     }

@@ -9,6 +9,7 @@ pub mod file;
 pub mod journal;
 pub mod look;
 pub mod owner;
+mod page;
 mod preflight;
 mod send;
 mod step;

@@ -11,14 +11,13 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::Options;
+use super::page::Page;
 use crate::plan::{FIELD_MANAGER, Kind, Request, Step, Target, Verb};
 use crate::view::go_json::escaped;
 
 /// For nodes: the answer without spec and status, which are most of it.
 const METADATA_ONLY: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-/// Items in one page of a list.
-const PAGE: usize = 500;
 /// Once it was waited for so long in all, and nothing was done meanwhile, the server is not asked again.
 const MOST_WAITED: Duration = Duration::from_secs(120);
 
@@ -147,28 +146,22 @@ impl Line {
         Ok(items.iter().filter_map(name).collect())
     }
 
-    /// A page of a collection, and where the next one begins.
+    /// A page of a collection.
     pub async fn page(
         &self,
         collection: &str,
+        limit: usize,
         next: Option<&str>,
-    ) -> Result<(Vec<Value>, Option<String>), String> {
+    ) -> Result<Page, String> {
         let next = next.map_or(String::new(), |next| {
             format!("&continue={}", utf8_percent_encode(next, NON_ALPHANUMERIC))
         });
-        let uri = format!("{collection}?limit={PAGE}{next}");
+        let uri = format!("{collection}?limit={limit}{next}");
         let reply = self.get(&uri, "application/json").await?;
         if reply.status != 200 {
             return Err(reply.message());
         }
-        let mut list: Value = serde_json::from_slice(&reply.body).map_err(|e| e.to_string())?;
-        let next = list["metadata"]["continue"].as_str().unwrap_or_default();
-        let next = (!next.is_empty()).then(|| next.to_owned());
-        match list["items"].take() {
-            Value::Array(items) => Ok((items, next)),
-            Value::Null if is_list(&list) => Ok((Vec::new(), next)),
-            _ => Err("the server's answer is no list".to_owned()),
-        }
+        Page::of(reply.body)
     }
 
     async fn get(&self, uri: &str, accept: &str) -> Result<Reply, String> {

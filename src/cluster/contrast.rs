@@ -1,7 +1,7 @@
 //! What tells nodes apart on which a package fails from those on which it does not. Pure.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -84,27 +84,42 @@ struct Counts {
 type Value = (String, String);
 
 /// Every value of every attribute, with the nodes that have it. A label that a node lacks has the value `<none>`.
+///
+/// Nodes have their words in common, so that a million labels are counted by where these stand, and not by what they say.
 fn values(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
-    let keys: BTreeSet<&str> = failing
-        .iter()
-        .chain(healthy)
-        .flat_map(|node| node.labels.keys().map(Name::as_str))
-        .filter(|key| !NOT_ATTRIBUTES.contains(key) && !NodeKey::is_ours(key))
-        .collect();
-    // There are many more of them than there are different ones.
+    let mut places: HashMap<(usize, usize), (&Name, &Name, Counts)> = HashMap::new();
     let mut values: BTreeMap<(&str, Cow<'_, str>), Counts> = BTreeMap::new();
     for (node, fails) in with_fate(failing, healthy) {
-        let labels = keys.iter().map(|key| {
-            let value = node.labels.get(key).map_or("<none>", Name::as_str);
-            (*key, value)
-        });
-        let values_of = labels.chain(node.system.attributes());
+        for (key, value) in node.labels.iter() {
+            let place = places.entry((key.place(), value.place()));
+            let (_, _, has) = place.or_insert((key, value, Counts::default()));
+            has.add(fails);
+        }
         let gpus = ("nvidia.com/gpu", node.gpus.to_string().into());
-        for value in values_of
-            .map(|(key, value)| (key, value.into()))
-            .chain([gpus])
-        {
+        let system = node.system.attributes();
+        let system = system.map(|(key, value)| (key, value.into()));
+        for value in system.into_iter().chain([gpus]) {
             values.entry(value).or_default().add(fails);
+        }
+    }
+    let mut keys: BTreeMap<&str, Counts> = BTreeMap::new();
+    for (key, value, has) in places.into_values() {
+        let key = key.as_str();
+        if !NOT_ATTRIBUTES.contains(&key) && !NodeKey::is_ours(key) {
+            keys.entry(key).or_default().join(has);
+            values
+                .entry((key, value.as_str().into()))
+                .or_default()
+                .join(has);
+        }
+    }
+    for (key, has) in keys {
+        let lack = Counts {
+            failing: failing.len() - has.failing,
+            healthy: healthy.len() - has.healthy,
+        };
+        if lack.failing + lack.healthy > 0 {
+            values.entry((key, "<none>".into())).or_default().join(lack);
         }
     }
     let all = failing.len() + healthy.len();
@@ -153,6 +168,11 @@ impl Counts {
         }
     }
 
+    fn join(&mut self, other: Counts) {
+        self.failing += other.failing;
+        self.healthy += other.healthy;
+    }
+
     /// How likely at least so many failing nodes have a value by chance, where so many nodes have it at all.
     fn chance(self, has: Counts) -> f64 {
         let (all, with) = (self.failing + self.healthy, has.failing + has.healthy);
@@ -178,6 +198,8 @@ fn ln_choose(n: usize, k: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::json;
 
     use super::*;

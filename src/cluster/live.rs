@@ -11,6 +11,7 @@ mod list;
 pub mod log;
 mod logs;
 mod names;
+mod one;
 pub mod origin;
 mod protobuf;
 mod record;
@@ -19,6 +20,8 @@ mod sources;
 pub mod tail;
 mod things;
 mod watch;
+
+use std::sync::PoisonError;
 
 use jiff::Timestamp;
 
@@ -75,6 +78,7 @@ pub async fn load_only(
         served: Vec::new(),
         only: &[],
         recorder: None,
+        versions: Default::default(),
     };
     Ok(read(reader, needs, only, asked_for, now).await?.0)
 }
@@ -87,24 +91,31 @@ async fn read<'a>(
     asked_for: Option<Generation>,
     now: Timestamp,
 ) -> Result<(Cluster, Vec<index::Source>), LoadError> {
-    let served = reader.within(discovery::served(reader.client));
-    let (served, deployments) = futures::join!(served, reader.deployments());
-    reader.served = served?;
+    let mut parts = Parts {
+        taken_at: now,
+        asked_for,
+        ..Parts::default()
+    };
+    let explained = only.filter(|only| only.explained);
+    if let Some(only) = explained
+        && let Some(cluster) = one::read(&mut reader, needs, &only.nodes, &mut parts).await
+    {
+        return Ok((cluster, Vec::new()));
+    }
+    if parts.served.is_empty() {
+        let served = reader.within(discovery::served(reader.client));
+        let (served, deployments) = futures::join!(served, reader.deployments());
+        (parts.served, parts.deployments) = (served?, deployments);
+    }
+    reader.served = parts.served.clone();
     if reader.served.is_empty() {
         return Err(LoadError::NotServed);
     }
     if let Some(asked_for) = asked_for.filter(|g| !reader.served.contains(g)) {
         return Err(LoadError::AskedForAbsent { asked_for });
     }
-    let mut parts = Parts {
-        taken_at: now,
-        served: reader.served.clone(),
-        asked_for,
-        deployments,
-        ..Parts::default()
-    };
     let needs = Needs::new(needs, &parts);
-    if let Some(only) = only.filter(|_| !needs.undecided) {
+    if let Some(only) = only.filter(|_| explained.is_none() && !needs.undecided) {
         reader.only = &only.nodes;
         parts.named_only = true;
     }
@@ -123,6 +134,8 @@ async fn read<'a>(
             *last = index::Source::of(pieces::WORKLOADS, &read);
         }
     }
+    let versions = reader.versions.into_inner();
+    cluster.versions = versions.unwrap_or_else(PoisonError::into_inner);
     Ok((cluster, outcomes))
 }
 
@@ -140,6 +153,7 @@ pub async fn leftovers(
         served: Vec::new(),
         only: &[],
         recorder: None,
+        versions: Default::default(),
     };
     Parts::of_leftovers(reader.nodes().await, asked_for, now)
 }
@@ -165,6 +179,7 @@ impl Needs {
     fn new(asked: &[Source], parts: &Parts) -> Needs {
         let any = |sources: &[Source]| sources.iter().any(|s| asked.contains(s));
         let served = Generation::ALL.map(|g| parts.served.contains(&g));
+        let read = Generation::ALL.map(|g| parts.skyhooks[g as usize].was_asked());
         // What an operator left on the objects decides, if nothing better does.
         let undecided = served == [true, true]
             && parts.asked_for.is_none()
@@ -172,7 +187,10 @@ impl Needs {
         let skyhooks = any(&[Source::Skyhooks, Source::Legacy, Source::Workloads]);
         Needs {
             undecided,
-            skyhooks: [served[0] && skyhooks, served[1] && (skyhooks || undecided)],
+            skyhooks: [
+                !read[0] && served[0] && skyhooks,
+                !read[1] && served[1] && (skyhooks || undecided),
+            ],
             policies: served.map(|served| served && any(&[Source::Policies])),
             nodes: undecided || any(&[Source::Nodes, Source::Workloads]),
             pods: any(&[Source::Pods]),
@@ -208,7 +226,11 @@ impl Needs {
             },
             wanted(self.config_maps, from.config_maps(operators)),
         );
-        parts.skyhooks = [a, b];
+        for (read, wanted) in parts.skyhooks.iter_mut().zip([a, b]) {
+            if wanted.was_asked() {
+                *read = wanted;
+            }
+        }
         parts.policies = [c, d];
         parts.nodes = nodes;
         parts.pods = pods;

@@ -51,6 +51,7 @@ pub mod ruling;
 mod selections;
 pub mod taints;
 pub mod turn;
+mod versions;
 
 use jiff::Timestamp;
 
@@ -70,6 +71,7 @@ pub use pod::{DisruptionBudget, Pod};
 pub use read::{Absence, Read, Source, Unread};
 pub use ruling::{Ruling, Signs};
 use selections::Selections;
+pub use versions::Versions;
 
 /// Everything that was read, at one moment. Nothing in it changes.
 #[derive(Debug, Clone)]
@@ -109,6 +111,8 @@ pub struct Cluster {
     pub kept_logs: Option<KeptLogs>,
     /// The one namespace of which the files hold pods: those of the others were left out.
     pub only_namespace: Option<String>,
+    /// Where watches of what was read from a server go on.
+    pub versions: Versions,
     /// Of `nodes`, which stay as they are.
     selections: Selections,
 }

@@ -1,6 +1,7 @@
 //! The nodes that a command names, and whether they alone answer it.
 
-use super::Cluster;
+use super::{Cluster, Node, OnNode};
+use crate::api::Skyhook;
 
 /// What a command is about, where it names its nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub struct Only {
     pub package: Option<String>,
     /// Whether something is changed there: a pause that goes with it bears on other nodes, too.
     pub to_change: bool,
+    /// Whether it is asked what keeps the one node: that takes all of them, unless nothing is left to do there.
+    pub explained: bool,
 }
 
 impl Only {
@@ -38,6 +41,17 @@ impl Cluster {
                     self.has_package(skyhook, package)
                 })
                 && !(only.to_change && self.gave_up_elsewhere())
+    }
+
+    /// Whether no custom resource has anything left to do on a node, so that nothing elsewhere can keep it.
+    pub fn is_done_with(&self, node: &Node) -> bool {
+        let done = |s: &Skyhook| {
+            let on = self.on_node(node, s.name());
+            !s.deleting() && self.is_complete_on(s, node) && !on.is_some_and(OnNode::is_malformed)
+        };
+        let selects = |s: &&Skyhook| s.spec.node_selectors.matches(&node.labels);
+        let skyhooks = self.skyhooks.ok().map(|all| all.iter().filter(selects));
+        self.legacy.items().is_empty() && skyhooks.is_some_and(|mut all| all.all(done))
     }
 
     /// Whether a Job has given up on a node that was not read; what is recorded there decides what a pause does to it.

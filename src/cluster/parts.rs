@@ -172,6 +172,7 @@ impl Parts {
             collected: self.collected,
             kept_logs: self.kept_logs,
             only_namespace: self.only_namespace,
+            versions: Default::default(),
             selections: Default::default(),
         }
     }

@@ -32,8 +32,11 @@ impl Cluster {
 
     /// The nodes that carry keys of the custom resource, selected or not.
     pub fn tracked<'a>(&'a self, skyhook: &str) -> impl Iterator<Item = (&'a Node, &'a OnNode)> {
-        let nodes = self.nodes.items().iter();
-        nodes.filter_map(move |n| self.on_node(n, skyhook).map(|on| (n, on)))
+        let nodes = self.nodes.items();
+        let tracked = self.selections.tracked(skyhook, nodes);
+        let tracked = (0..tracked.len()).map(move |at| &nodes[tracked[at]]);
+        let skyhook = skyhook.to_owned();
+        tracked.filter_map(move |n| self.on_node(n, &skyhook).map(|on| (n, on)))
     }
 
     /// The names of all custom resources that left keys on nodes, sorted.

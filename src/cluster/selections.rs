@@ -1,10 +1,11 @@
 //! The nodes that label selectors select, each looked for once: rules ask for them again and again.
 
+use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::Node;
-use crate::api::LabelSelector;
+use crate::api::{Generation, LabelSelector};
 
 #[derive(Debug, Default)]
 pub struct Selections(Mutex<Known>);
@@ -14,20 +15,35 @@ pub struct Selections(Mutex<Known>);
 struct Known {
     nodes: Range<usize>,
     found: Vec<(LabelSelector, Arc<[usize]>)>,
+    /// By the names of custom resources, once somebody asked, the nodes that carry keys of either generation for them.
+    tracked: Option<HashMap<String, Arc<[usize]>>>,
 }
 
 impl Selections {
-    /// Where the selected nodes stand in the list.
-    pub fn of(&self, selector: &LabelSelector, nodes: &[Node]) -> Arc<[usize]> {
+    /// What is known of these nodes.
+    fn known(&self, nodes: &[Node]) -> MutexGuard<'_, Known> {
         let mut known = self.0.lock().unwrap_or_else(|e| e.into_inner());
         let Range { start, end } = nodes.as_ptr_range();
         let nodes_here = start as usize..end as usize;
         if known.nodes != nodes_here {
             *known = Known {
                 nodes: nodes_here,
-                found: Vec::new(),
+                ..Known::default()
             };
         }
+        known
+    }
+
+    /// Where the nodes stand in the list that carry keys for a custom resource of that name, whatever generation wrote them.
+    pub fn tracked(&self, skyhook: &str, nodes: &[Node]) -> Arc<[usize]> {
+        let mut known = self.known(nodes);
+        let tracked = known.tracked.get_or_insert_with(|| by_name(nodes));
+        tracked.get(skyhook).map(Arc::clone).unwrap_or_default()
+    }
+
+    /// Where the selected nodes stand in the list.
+    pub fn of(&self, selector: &LabelSelector, nodes: &[Node]) -> Arc<[usize]> {
+        let mut known = self.known(nodes);
         if let Some((_, found)) = known.found.iter().find(|(known, _)| known == selector) {
             return Arc::clone(found);
         }
@@ -37,6 +53,21 @@ impl Selections {
         known.found.push((selector.clone(), Arc::clone(&found)));
         found
     }
+}
+
+fn by_name(nodes: &[Node]) -> HashMap<String, Arc<[usize]>> {
+    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, node) in nodes.iter().enumerate() {
+        let keys = Generation::ALL.map(|g| node.keys(g).skyhooks.keys());
+        for name in keys.into_iter().flatten() {
+            let places = places.entry(name).or_default();
+            if places.last() != Some(&at) {
+                places.push(at);
+            }
+        }
+    }
+    let owned = |(name, places): (&str, Vec<usize>)| (name.to_owned(), places.into());
+    places.into_iter().map(owned).collect()
 }
 
 impl Clone for Selections {

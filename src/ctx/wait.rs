@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::Ctx;
 use super::watch::{News, Watch, pause_after};
 use crate::apply::{Attend, Ended};
-use crate::cluster::Cluster;
 use crate::cluster::live::LoadError;
+use crate::cluster::{Cluster, Versions};
 use crate::error::Result;
 use crate::plan::Until;
 use crate::screen::Screen;
@@ -243,9 +243,11 @@ impl<'a> Attendant<'a> {
         client: &kube::Client,
         namespace: Option<String>,
     ) -> Attendant<'a> {
+        let mut cluster = waiting.cluster.clone();
+        cluster.versions = cluster.versions.without_custom();
         Attendant {
             aim: &mut *waiting.aim,
-            cluster: waiting.cluster.clone(),
+            cluster,
             timeout: waiting.timeout,
             client: client.clone(),
             namespace,
@@ -255,8 +257,10 @@ impl<'a> Attendant<'a> {
     }
 
     async fn wait(&mut self) -> Awaited {
-        // Each wait watches from its own start: what was read before may not show the write that it follows.
+        // What was written to is read anew: what was loaded does not show the write that is waited on. Later waits begin
+        // anew with all, rather than with all that happened since.
         let cluster = self.cluster.clone();
+        self.cluster.versions = Versions::default();
         let watch = Watch::begin(&self.client, cluster, self.namespace.as_deref());
         if let (None, Some(timeout)) = (self.deadline, self.timeout) {
             self.deadline = Some(Instant::now() + timeout);

@@ -46,7 +46,7 @@ impl Watch {
         }
     }
 
-    /// Whether all that is watched was read since the beginning: what was loaded counts no more.
+    /// Whether all that is watched was read since the beginning, or is watched from where it was loaded.
     pub fn ready(&self) -> bool {
         self.follow.ready()
     }

@@ -41,13 +41,17 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let executions = cluster.executions();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         for node in cluster.nodes.items() {
+            let on = cluster.on_node(node, skyhook.name());
+            let here: Vec<&Execution> = executions.on(skyhook.name(), &node.name).collect();
+            if on.is_none() && here.is_empty() {
+                continue;
+            }
             for (name, package) in skyhook.packages().filter(|(_, p)| !p.uninstall().apply) {
                 // A version that has left the spec has its own way out.
-                let entry = cluster
-                    .on_node(node, skyhook.name())
+                let entry = on
                     .and_then(|on| on.entry(&package.entry_key(name)))
                     .filter(|e| e.stage.is_uninstall());
-                let execution = executions.on(skyhook.name(), &node.name).find(|e| {
+                let execution = here.iter().copied().find(|e| {
                     let same = e.package == name && e.version == package.version;
                     same && e.stage.is_uninstall() && !e.finished()
                 });

@@ -5,7 +5,7 @@ use kubectl_skyhook::api::Generation;
 use crate::support::clusters;
 use crate::support::fake_api::FakeApi;
 use crate::support::run::Ran;
-use crate::support::stage::Stage;
+use crate::support::stage::{Stage, operator};
 
 /// So many requests a command may make to look at one named node.
 const FEW: usize = 8;
@@ -32,27 +32,65 @@ fn reads(words: &str, expected: &[&str]) -> Ran {
     ran
 }
 
+/// How many requests each command makes for one named node, in a cluster of raw pods and in one of Jobs.
 #[test]
 fn a_named_node_is_read_alone() {
-    for words in [
-        "node status node-1",
-        "node status node/node-1 -o json",
-        "node status node-1 --skyhook gpu-tune -o wide",
-        "package status --skyhook gpu-tune --node node-1",
-        "package status driver --skyhook gpu-tune --node node-1",
-        "package logs driver --skyhook gpu-tune --node node-1",
-        "node ignore node-1 --dry-run",
-        "node unignore node-1 --dry-run",
-        "node reset node-1 --skyhook gpu-tune --dry-run",
-        "node repair node-1 --skyhook gpu-tune --dry-run",
-        "reset gpu-tune --node node-1 --dry-run",
-        "reset gpu-tune --package driver --node node-1 --dry-run",
-        "package rerun driver --skyhook gpu-tune --node node-1 --dry-run",
-        "package retry driver --skyhook gpu-tune --node node-1 --dry-run",
-        "cordon release node-1 --dry-run",
-    ] {
-        let _ = reads(words, &[ONE]);
-    }
+    let table = [
+        ("node status node-1", [5, 5]),
+        ("node status node/node-1 -o json", [6, 7]),
+        ("node status node-1 --skyhook gpu-tune -o wide", [6, 7]),
+        ("package status --skyhook gpu-tune --node node-1", [6, 7]),
+        (
+            "package status driver --skyhook gpu-tune --node node-1",
+            [6, 7],
+        ),
+        (
+            "package logs driver --skyhook gpu-tune --node node-1",
+            [6, 7],
+        ),
+        ("node ignore node-1 --dry-run", [5, 5]),
+        ("node unignore node-1 --dry-run", [5, 5]),
+        (
+            "node leave-batch node-1 --skyhook gpu-tune --dry-run",
+            [5, 5],
+        ),
+        ("node reset node-1 --skyhook gpu-tune --dry-run", [6, 7]),
+        ("node repair node-1 --skyhook gpu-tune --dry-run", [5, 5]),
+        ("reset gpu-tune --node node-1 --dry-run", [6, 7]),
+        (
+            "reset gpu-tune --package driver --node node-1 --dry-run",
+            [6, 7],
+        ),
+        (
+            "package rerun driver --skyhook gpu-tune --node node-1 --dry-run",
+            [6, 7],
+        ),
+        (
+            "package retry driver --skyhook gpu-tune --node node-1 --dry-run",
+            [6, 7],
+        ),
+        ("cordon release node-1 --dry-run", [6, 7]),
+        ("diagnose node node-1", [7, 8]),
+    ];
+    let counted = table.map(|(words, _)| {
+        let requests = ["apply-erroring", "modelled-complete"].map(|captured| {
+            let stage = Stage::over(clusters::named(captured).served());
+            let words = if captured == "apply-erroring" {
+                stage.fake.load(operator(1));
+                words.to_owned()
+            } else {
+                words.replace("gpu-tune", "gpu")
+            };
+            let ran = stage.run(&words);
+            assert_eq!(lists(&stage), [ONE], "{captured}: {words}: {}", ran.stderr);
+            // A log is a request of its own.
+            let lines = stage.fake.lines().into_iter();
+            lines.filter(|line| !line.contains("/log?")).count()
+        });
+        assert!(requests.iter().all(|n| *n <= FEW), "{words}: {requests:?}");
+        (words, requests)
+    });
+    assert_eq!(counted, table);
 }
 
 #[test]
@@ -69,6 +107,11 @@ fn what_the_named_node_does_not_answer_is_asked_of_all() {
     let _ = reads("node status", &[ALL]);
     let _ = reads("node status node-1.*", &[ALL]);
     let _ = reads("diagnose stuck --node node-1", &[ALL]);
+    // What keeps a node that is not done may be on any other.
+    let _ = reads(
+        "diagnose node node-2",
+        &[&ONE.replace("node-1", "node-2"), ALL],
+    );
     let nowhere = ONE.replace("node-1", "node-9");
     let ran = reads("node status node-9", &[&nowhere, ALL]);
     assert!(ran.stderr.contains("node-9"), "{}", ran.stderr);
@@ -161,4 +204,37 @@ fn the_answer_is_that_of_all_nodes() {
             );
         }
     }
+}
+
+/// What keeps a node may be anywhere, but nothing can where nothing is left to do.
+#[test]
+fn a_node_that_is_done_is_explained_from_what_is_there() {
+    let mut alone = 0;
+    for captured in clusters::all() {
+        let stage = Stage::over(captured.served());
+        stage.fake.started_now();
+        let objects = stage.fake.objects();
+        let nodes = objects.iter().filter(|o| o["kind"] == "Node");
+        for node in nodes.map(|o| o["metadata"]["name"].as_str().expect("a name")) {
+            let of_one = [ONE.replace("node-1", node)];
+            let words = format!("diagnose node {node} -o json");
+            let before = stage.fake.lines().len();
+            let one = stage.run(&words);
+            let lines = stage.fake.lines().split_off(before);
+            if lists(&stage).ends_with(&of_one) {
+                alone += 1;
+                assert!(lines.len() <= 10, "{}: {words}: {lines:#?}", captured.name);
+            }
+            stage.fake.on("LIST nodes").times(1).reply(403);
+            let of_all = stage.run(&words);
+            assert!(lists(&stage).ends_with(&[ALL.to_owned()]));
+            let said = |ran: &Ran| {
+                let mut document = ran.json();
+                document["takenAt"].take();
+                (document, ran.stderr.clone(), ran.code)
+            };
+            assert_eq!(said(&one), said(&of_all), "{}: {words}", captured.name);
+        }
+    }
+    assert!(alone > 20, "{alone} nodes were read alone");
 }

@@ -184,6 +184,15 @@ fn later_ones_go_first_and_policies_last() {
             format!("{api}/deploymentpolicies/careful"),
         ]
     );
+    // What was loaded is watched from there, and not listed again.
+    let nodes = stage.fake.lines().into_iter();
+    let nodes = nodes.filter(|line| line.starts_with("GET /api/v1/nodes?"));
+    let (watches, lists): (Vec<_>, Vec<_>) = nodes.partition(|l| l.contains("watch=true"));
+    assert_eq!(
+        (watches.len(), lists.len()),
+        (1, 1),
+        "{watches:?} {lists:?}"
+    );
     let first = stage
         .fake
         .writes()

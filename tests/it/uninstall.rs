@@ -110,7 +110,7 @@ fn what_is_watched_is_not_listed_over_and_over() {
             .filter(|l| l.contains(of) && !l.contains("watch=true"));
         of.count()
     };
-    assert_eq!(lists("/api/v1/nodes?"), 2, "{lines:#?}");
+    assert_eq!(lists("/api/v1/nodes?"), 1, "{lines:#?}");
     let watch = lines
         .iter()
         .find(|l| l.starts_with("GET /api/v1/nodes?") && l.contains("watch=true"))

@@ -6,8 +6,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::beside;
 use super::summary::Summary;
-use crate::cluster::nulls;
+use crate::cluster::{Node, nulls};
 
 /// An object before it is known what it is decoded to.
 pub struct Body<'a> {
@@ -20,6 +21,7 @@ pub struct Body<'a> {
 enum Form<'a> {
     Value(Value),
     Text(&'a [u8]),
+    Node(Box<Node>),
 }
 
 impl<'a> Body<'a> {
@@ -28,6 +30,27 @@ impl<'a> Body<'a> {
             summary: Summary::deserialize(&value).unwrap_or_default(),
             lacks: None,
             form: Form::Value(value),
+        }
+    }
+
+    /// A node from JSON, where that is what it decodes to.
+    pub fn read_node(text: &'a [u8], list: Option<(&str, &str)>) -> Option<Body<'a>> {
+        let (summary, node) = beside::decode(text).ok()?;
+        let (kind, version) = list.unwrap_or_default();
+        let is = |said: &Option<String>, or: &str, word| said.as_deref().unwrap_or(or) == word;
+        let known = is(&summary.kind, kind, "Node") && is(&summary.api_version, version, "v1");
+        known.then(|| Body {
+            summary,
+            lacks: None,
+            form: Form::Node(Box::new(node)),
+        })
+    }
+
+    /// The node, where it was decoded to one.
+    pub fn node(self) -> Result<Node, Body<'a>> {
+        match self.form {
+            Form::Node(node) => Ok(*node),
+            _ => Err(self),
         }
     }
 
@@ -56,6 +79,7 @@ impl<'a> Body<'a> {
         };
         match self.form {
             Form::Value(value) => nulls::decode(complete(value)),
+            Form::Node(_) => Err("a node that is something else".to_owned()),
             Form::Text(text) => {
                 let whole = completed(text, lacks.as_ref());
                 serde_json::from_slice(&whole).or_else(|_| {

@@ -13,7 +13,7 @@ use super::layout::Namespaces;
 use crate::api::Generation;
 use crate::cluster::admission::CONFIGURATIONS;
 use crate::cluster::capture::{Index, index};
-use crate::cluster::{Cluster, Parts, Pod, Read, Ruling, clock, kept_logs};
+use crate::cluster::{Cluster, Node, Parts, Pod, Read, Ruling, clock, kept_logs};
 
 /// Collects objects, each once, and remembers what was asked for.
 #[derive(Debug, Default)]
@@ -246,7 +246,7 @@ impl Gatherer {
     fn sort_in(&mut self, api_version: &str, kind: &str, item: Option<Item<'_>>) -> bool {
         let parts = &mut self.parts;
         match (group(api_version), kind) {
-            ("", "Node") => take(&mut parts.nodes, item),
+            ("", "Node") => take_node(&mut parts.nodes, item),
             ("", "Pod") => {
                 // Pods are asked for as one kind: the other sort may just not be there.
                 take::<Pod>(&mut parts.pods, None);
@@ -306,6 +306,22 @@ struct Item<'a> {
 
 fn group(api_version: &str) -> &str {
     api_version.rsplit_once('/').map_or("", |(group, _)| group)
+}
+
+/// [`take`], of what may be decoded already.
+fn take_node(read: &mut Read<Vec<Node>>, item: Option<Item<'_>>) {
+    let Some(Item { path, kind, body }) = item else {
+        return take(read, None);
+    };
+    match body.node() {
+        Err(body) => take(read, Some(Item { path, kind, body })),
+        Ok(node) => {
+            take(read, None);
+            if let Read::Ok(nodes) = read {
+                nodes.push(node);
+            }
+        }
+    }
 }
 
 /// Adds an item to its source; one that does not decode makes the source unreadable.

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use memchr::memmem;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
@@ -134,7 +135,11 @@ impl<R: Read> Reading<'_, R> {
             return Err(self.syntax(before));
         };
         let item = self.pieces.take(end);
-        let body = Body::read(item).map_err(|_| syntax(label, b"", item, place))?;
+        let node = begins_as_node(item, list).then(|| Body::read_node(item, list));
+        let body = match node.flatten() {
+            Some(body) => body,
+            None => Body::read(item).map_err(|_| syntax(label, b"", item, place))?,
+        };
         let known = body.summary.kind.is_some() && body.summary.api_version.is_some();
         if !known && list.is_none() {
             late.push(item.to_vec());
@@ -211,6 +216,15 @@ impl<R: Read> Reading<'_, R> {
     fn no_object(&self, what: &str) -> DumpError {
         no_object(self.label, what)
     }
+}
+
+/// Whether an item is likely to be a node; kubectl writes kind and version first, or the list says it for all.
+fn begins_as_node(item: &[u8], list: Option<(&str, &str)>) -> bool {
+    const FIRST: usize = 80;
+    let mut head = item[..item.len().min(FIRST)].to_vec();
+    head.retain(|b| !b.is_ascii_whitespace());
+    list.is_some_and(|(kind, _)| kind == "Node")
+        || memmem::find(&head, b"\"kind\":\"Node\"").is_some()
 }
 
 /// Whether an object that begins so may be a list: its kind says so, or is still to come.

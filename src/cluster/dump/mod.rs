@@ -1,6 +1,7 @@
 //! (edge) A cluster from files: what `collect`, `kubectl get -o json|yaml`, `oc adm must-gather` or `kubectl cluster-info
 //! dump` wrote, alone, in a directory tree or in a `.tar.gz` of one.
 
+mod beside;
 mod body;
 mod collected;
 mod documents;

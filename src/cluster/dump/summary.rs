@@ -35,9 +35,17 @@ impl<'de> Deserialize<'de> for Summary {
     }
 }
 
+impl Summary {
+    /// Notes a label.
+    pub fn has(&mut self, label: &Label) {
+        self.of_a_package |= *label == Label::Package;
+        self.of_config_maps |= *label != Label::Other;
+    }
+}
+
 /// Where a value stands, as far as that matters.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
+pub enum At {
     Top,
     Kind,
     ApiVersion,
@@ -52,10 +60,11 @@ enum At {
     Else,
 }
 
-struct Values<'a>(&'a mut Summary, At);
+/// Values that stand there, and are not kept.
+pub struct Values<'a>(pub &'a mut Summary, pub At);
 
 impl Values<'_> {
-    fn text(self, text: &str) {
+    pub fn text(self, text: &str) {
         let Values(summary, at) = self;
         match at {
             At::Kind => summary.kind = Some(text.to_owned()),
@@ -89,8 +98,7 @@ impl<'de> Visitor<'de> for Values<'_> {
             match key {
                 Found::Value(at) => map.next_value_seed(Values(summary, at))?,
                 Found::Label(label) => {
-                    summary.of_a_package |= label == Label::Package;
-                    summary.of_config_maps |= label != Label::Other;
+                    summary.has(&label);
                     map.next_value::<IgnoredAny>()?;
                 }
                 Found::Items => {
@@ -140,10 +148,10 @@ impl<'de> Visitor<'de> for Values<'_> {
 }
 
 /// Reads a key of what stands there.
-struct Key(At);
+pub struct Key(pub At);
 
 /// What a key leads to.
-enum Found {
+pub enum Found {
     Value(At),
     Label(Label),
     Items,
@@ -151,7 +159,7 @@ enum Found {
 }
 
 #[derive(PartialEq, Eq)]
-enum Label {
+pub enum Label {
     Package,
     ConfigMap,
     Other,
@@ -173,7 +181,13 @@ impl Visitor<'_> for Key {
     }
 
     fn visit_str<E>(self, key: &str) -> Result<Found, E> {
-        Ok(match (self.0, key) {
+        Ok(self.leads_to(key))
+    }
+}
+
+impl Key {
+    pub fn leads_to(&self, key: &str) -> Found {
+        match (self.0, key) {
             (At::Labels, key) => Found::Label(label(key)),
             (At::Top, "kind") => Found::Value(At::Kind),
             (At::Top, "apiVersion") => Found::Value(At::ApiVersion),
@@ -184,12 +198,13 @@ impl Visitor<'_> for Key {
             (At::Metadata, "labels") => Found::Value(At::Labels),
             // They tell of the past of fields, not of the object, and are half of many an object.
             (At::Metadata, "managedFields") => Found::Nothing,
-            (_, "annotations" | "labels" | "spec") => Found::Nothing,
+            // A node's images are the other half, and there are no times among them.
+            (_, "annotations" | "labels" | "spec" | "images") => Found::Nothing,
             (At::Times, _) => Found::Value(At::Times),
             (_, "nodePriority") => Found::Value(At::Times),
             (_, key) if tells_time(key) => Found::Value(At::Time),
             _ => Found::Value(At::Else),
-        })
+        }
     }
 }
 

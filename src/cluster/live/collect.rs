@@ -62,6 +62,7 @@ pub async fn collect(
         served: Vec::new(),
         only: &[],
         recorder: Some(recorder),
+        versions: Default::default(),
     };
     let all = read(reader(), &Source::ALL, None, wish.api, now);
     let versions = recorder.within(get(client, "/version"));

@@ -10,14 +10,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use self::kept::{Heard, Kept};
+use self::kept::{Heard, Kept, Watched};
 use super::LoadError;
 use super::list::List;
 use super::sources::Reader;
 use super::watch::{Told, watch};
 use crate::api::{DeploymentPolicy, Generation, Skyhook};
 use crate::cluster::selections::Selections;
-use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read, Source};
+use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read, Source, Versions};
 
 /// What comes within this after a change is taken along with it.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -89,7 +89,7 @@ impl Follow {
         let (tell, news) = unbounded_channel();
         let mut begin = Begin {
             client,
-            cluster: &cluster,
+            versions: &cluster.versions,
             tell,
             watches: JoinSet::new(),
         };
@@ -108,13 +108,17 @@ impl Follow {
         Follow {
             client: client.clone(),
             namespace: namespace.map(str::to_owned),
-            skyhooks: begin.watch(Source::Skyhooks, skyhooks, boxed),
-            legacy: begin.watch(Source::Legacy, legacy, boxed_legacy),
-            policies: begin.watch(Source::Policies, policies, One::Policy),
-            legacy_policies: begin.watch(Source::Policies, legacy_policies, One::LegacyPolicy),
-            nodes: begin.watch(Source::Nodes, nodes, One::Node),
-            pods: begin.watch(Source::Pods, pods, One::Pod),
-            jobs: begin.watch(Source::Jobs, jobs, One::Job),
+            skyhooks: begin.watch(&cluster.skyhooks, skyhooks, boxed),
+            legacy: begin.watch(&cluster.legacy, legacy, boxed_legacy),
+            policies: begin.watch(&cluster.policies, policies, One::Policy),
+            legacy_policies: begin.watch(
+                &cluster.legacy_policies,
+                legacy_policies,
+                One::LegacyPolicy,
+            ),
+            nodes: begin.watch(&cluster.nodes, nodes, One::Node),
+            pods: begin.watch(&cluster.pods, pods, One::Pod),
+            jobs: begin.watch(&cluster.jobs, jobs, One::Job),
             _watches: begin.watches,
             cluster,
             news,
@@ -123,7 +127,7 @@ impl Follow {
         }
     }
 
-    /// Whether all of it was read since the beginning, so that what was loaded counts no more.
+    /// Whether all of it was read since the beginning, or is watched from where it was loaded.
     pub fn ready(&self) -> bool {
         self.skyhooks.ready()
             && self.legacy.ready()
@@ -242,6 +246,7 @@ fn reader<'a>(client: &'a kube::Client, namespace: Option<&'a str>, of: &Cluster
         served: of.ruling.served.clone(),
         only: &[],
         recorder: None,
+        versions: Default::default(),
     }
 }
 
@@ -255,29 +260,41 @@ async fn again<T>(before: &Read<T>, read: impl Future<Output = Read<T>>) -> Read
 
 struct Begin<'a> {
     client: &'a kube::Client,
-    cluster: &'a Cluster,
+    versions: &'a Versions,
     tell: UnboundedSender<One>,
     watches: JoinSet<()>,
 }
 
 impl Begin<'_> {
-    fn watch<T: DeserializeOwned + Send + 'static>(
+    fn watch<T: Watched + Clone + DeserializeOwned + Send + 'static>(
         &mut self,
-        source: Source,
+        loaded: &Read<Vec<T>>,
         lists: Vec<List>,
         one: fn(usize, Told<T>) -> One,
     ) -> Kept<T> {
-        let lists = match self.cluster.source(source) {
+        let lists = match loaded {
             Read::NotAsked => Vec::new(),
             // An API that was not served when it was loaded: there is nothing to watch.
             Read::Unreadable(why) if why.status == Some(404) => Vec::new(),
             _ => lists,
         };
-        let kept = Kept::of(lists.len());
+        // A part of the list of all namespaces has its version.
+        let version = |list: &List| {
+            loaded.ok()?;
+            let of_all = || self.versions.of(&list.everywhere()?.1.id());
+            self.versions.of(&list.id()).or_else(of_all)
+        };
+        let of = |list: &List| {
+            let items = loaded.items().iter().filter(|item| item.is_in(list));
+            version(list).map(|_| items.cloned().collect())
+        };
+        let kept = Kept::of(lists.iter().map(of));
         for (number, list) in lists.into_iter().enumerate() {
             let tell = self.tell.clone();
             let tell = move |told| tell.send(one(number, told)).is_ok();
-            self.watches.spawn(watch(self.client.clone(), list, tell));
+            let from = version(&list).map(str::to_owned);
+            let watch = watch(self.client.clone(), list, from, tell);
+            self.watches.spawn(watch);
         }
         kept
     }

@@ -1,12 +1,15 @@
 //! Whole lists, read page by page.
 
 use bytes::Bytes;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
+use percent_encoding::{
+    AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode,
+};
 use serde::de::DeserializeOwned;
 
 use super::decode::{self, Page, Told};
 use super::protobuf;
 use super::request::{Failure, JSON, get_as};
+use crate::api::labels::Labelled;
 use crate::cluster::capture::{Keep, Tape};
 
 /// Items in one page, as kubectl asks for.
@@ -23,6 +26,8 @@ const RESTARTS: usize = 2;
 pub(super) struct List {
     path: String,
     selector: String,
+    /// The label that items have, where it is one.
+    label: Option<String>,
     /// What one item is called in messages.
     singular: &'static str,
 }
@@ -33,6 +38,7 @@ impl List {
         List {
             path: format!("{api}/{plural}"),
             selector: String::new(),
+            label: None,
             singular,
         }
     }
@@ -46,6 +52,7 @@ impl List {
     /// Only items whose labels match.
     pub fn labelled(mut self, selector: &str) -> List {
         self.selector += &format!("&labelSelector={}", encode(selector));
+        self.label = Some(selector.to_owned());
         self
     }
 
@@ -131,6 +138,33 @@ impl List {
             ["", "apis", group, ..] => format!("{plural}.{group}"),
             _ => plural.to_owned(),
         }
+    }
+
+    /// What tells it from all other lists.
+    pub fn id(&self) -> String {
+        format!("{}?{}", self.path, self.selector)
+    }
+
+    /// The namespace, and the list of the same in all of them.
+    pub fn everywhere(&self) -> Option<(String, List)> {
+        let (api, rest) = self.path.split_once("/namespaces/")?;
+        let (namespace, plural) = rest.split_once('/')?;
+        let namespace = percent_decode_str(namespace).decode_utf8().ok()?;
+        let path = format!("{api}/{plural}");
+        Some((
+            namespace.into_owned(),
+            List {
+                path,
+                ..self.clone()
+            },
+        ))
+    }
+
+    /// Whether it is a label that all of its items have, if they have one in common.
+    pub fn is_labelled(&self, labels: &impl Labelled) -> bool {
+        self.label
+            .as_ref()
+            .is_none_or(|label| labels.value(label).is_some())
     }
 
     /// What one item is called in messages.

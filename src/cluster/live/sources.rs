@@ -1,6 +1,7 @@
 //! How each source is read.
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::{Mutex, PoisonError};
 
 use futures::StreamExt;
 use serde::de::DeserializeOwned;
@@ -14,7 +15,7 @@ use crate::api::{DeploymentPolicy, Generation, Meta, Skyhook};
 use crate::cluster::operator::MANAGER_LABEL;
 use crate::cluster::{
     Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, Node, Pod, Read, Unread,
-    config_map,
+    Versions, config_map,
 };
 
 pub(super) const CORE: &str = "/api/v1";
@@ -37,6 +38,8 @@ pub(super) struct Reader<'a> {
     pub only: &'a [String],
     /// Where what is read is kept, too.
     pub recorder: Option<Recorder<'a>>,
+    /// At which versions lists were read.
+    pub versions: Mutex<Versions>,
 }
 
 impl Reader<'_> {
@@ -100,7 +103,7 @@ impl Reader<'_> {
         }
         read(match &self.recorder {
             Some(recorder) => recorder.nodes(self.client, &list).await,
-            None => list.read(self.client).await,
+            None => self.list(&list).await,
         })
     }
 
@@ -315,7 +318,13 @@ impl Reader<'_> {
     ) -> Result<Vec<T>, Failure> {
         match &self.recorder {
             Some(recorder) => recorder.list(self.client, list, keep).await,
-            None => list.read(self.client).await,
+            None => {
+                let (items, version) = list.read_at(self.client).await?;
+                let versions = self.versions.lock();
+                let mut versions = versions.unwrap_or_else(PoisonError::into_inner);
+                versions.note(list.id(), version);
+                Ok(items)
+            }
         }
     }
 

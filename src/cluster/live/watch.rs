@@ -27,6 +27,8 @@ const INSTEAD: Duration = Duration::from_secs(2);
 /// What a watch tells.
 #[derive(Debug)]
 pub(super) enum Told<T> {
+    /// What was loaded is watched from then on, and is not listed again.
+    Begun,
     /// All there is: at the start, and whenever what happened in between cannot be told.
     All(Vec<T>),
     /// An object is new, or has changed.
@@ -40,34 +42,44 @@ pub(super) enum Told<T> {
 /// Namespace and name.
 pub(super) type Id = (String, String);
 
-/// Tells of a list until nobody listens: `tell` says whether anybody does.
+/// Tells of a list until nobody listens: `tell` says whether anybody does. Where the version at which it was loaded is
+/// known, it is not read again, but watched from there.
 pub(super) async fn watch<T: DeserializeOwned + Send + 'static>(
     client: kube::Client,
     list: List,
+    mut loaded: Option<String>,
     mut tell: impl FnMut(Told<T>) -> bool,
 ) {
     let mut tries = 0;
     'list: loop {
-        let (items, mut version) = match list.read_at::<T>(&client).await {
-            Ok(read) => read,
-            Err(failure) => {
-                if !tell(Told::Failed(failure)) {
-                    return;
+        let mut begins = loaded.is_some();
+        let mut version = match loaded.take() {
+            Some(version) => version,
+            None => match list.read_at::<T>(&client).await {
+                Ok((items, version)) => {
+                    tries = 0;
+                    if !tell(Told::All(items)) {
+                        return;
+                    }
+                    version
                 }
-                tries = pause(tries).await;
-                continue;
-            }
+                Err(failure) => {
+                    if !tell(Told::Failed(failure)) {
+                        return;
+                    }
+                    tries = pause(tries).await;
+                    continue;
+                }
+            },
         };
-        tries = 0;
-        if !tell(Told::All(items)) {
-            return;
-        }
         loop {
             let changes = list.changes(&version, SECONDS);
             let mut stream = match open(&client, &changes, "application/json").await {
                 Ok(body) => Stream::new(body),
                 Err(failure) if matches!(failure.code(), Some(403 | 405)) => {
-                    sleep(INSTEAD).await;
+                    if !begins {
+                        sleep(INSTEAD).await;
+                    }
                     continue 'list;
                 }
                 Err(failure) => {
@@ -80,6 +92,9 @@ pub(super) async fn watch<T: DeserializeOwned + Send + 'static>(
                     continue 'list;
                 }
             };
+            if std::mem::take(&mut begins) && !tell(Told::Begun) {
+                return;
+            }
             let mut heard = false;
             while let Some(line) = stream.line().await {
                 let Some(event) = Event::<T>::parse(&line, list.singular()) else {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use self::chain::Chain;
 use self::page::Page;
 use crate::args::named;
-use crate::cluster::{Cluster, Read, Source};
+use crate::cluster::{Cluster, Only, Read, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::selection;
 use crate::ctx::Ctx;
@@ -41,7 +41,12 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load(&Scope::default().needs()).await?;
+    let only = Only {
+        nodes: vec![args.node.clone()],
+        explained: true,
+        ..Only::default()
+    };
+    let cluster = ctx.only(Some(only)).load(&Scope::default().needs()).await?;
     selection::readable(&cluster, Source::Nodes)?;
     selection::known_node(&cluster, &args.node)?;
     let Some(page) = view(&cluster, &args.node) else {

@@ -50,7 +50,11 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
+    let only = selection::only(&args.nodes, Some(&args.of.skyhook), None);
+    let cluster = ctx
+        .only(only)
+        .load_to_change(&NEEDS, &Source::DECIDING)
+        .await?;
     let plan = plan(&cluster, args)?;
     ctx.carry_out(&plan, &args.safety, Manner::default()).await
 }

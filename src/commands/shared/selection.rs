@@ -62,7 +62,7 @@ pub fn only(words: &[String], skyhook: Option<&str>, package: Option<&str>) -> O
         nodes: nodes.into_iter().collect(),
         skyhook: skyhook.map(str::to_owned),
         package: package.map(str::to_owned),
-        to_change: false,
+        ..Only::default()
     })
 }
 

@@ -55,7 +55,7 @@ fn a_cut_connection_is_nothing_to_talk_about() {
     assert_eq!(watches(&fake, "/api/v1/nodes?"), 2);
     let lists = fake.lines().into_iter();
     let lists = lists.filter(|l| l.contains("/api/v1/nodes?") && !l.contains("watch=true"));
-    assert_eq!(lists.count(), 2);
+    assert_eq!(lists.count(), 1);
 }
 
 #[test]

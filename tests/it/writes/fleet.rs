@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kubectl_skyhook::api::Generation;
 use serde_json::{Value, json};
 
-use super::expect;
+use super::{Stage, expect};
 use crate::support::fake_api::Reply;
 use crate::support::run::{Ran, run};
 use crate::support::world::World;
@@ -118,5 +118,33 @@ fn a_thousand_nodes_and_a_server_in_a_bad_mood() {
             !hopeless(number),
             "node-{number:04} was written to twice"
         );
+    }
+}
+
+/// What was done to some nodes is looked up by their names, and only what was done to very many in the list of all.
+#[test]
+fn an_undo_reads_the_nodes_that_it_is_about() {
+    const ALL: usize = 1_600;
+    let fake = WORLD.serve(json!({}));
+    for number in 0..ALL {
+        fake.load(WORLD.node(&format!("node-{number:04}"), "complete", &[]));
+    }
+    let stage = Stage::over(fake);
+    // The first page is no longer than what is looked for, and says how many more there are.
+    for (nodes, gets, lists) in [
+        ("node-15[0-9]{2}", 100, 1),
+        ("node-00[0-4][0-9]", 0, 1),
+        ("node-.*", 0, 4),
+    ] {
+        expect(
+            &stage.run(&format!("node ignore {nodes} --confirm --max-nodes 2000")),
+            0,
+        );
+        let before = stage.fake.lines().len();
+        expect(&stage.run("undo --confirm --max-nodes 2000"), 0);
+        let lines = stage.fake.lines().split_off(before);
+        let reads = |start: &str| lines.iter().filter(|l| l.starts_with(start)).count();
+        assert_eq!(reads("GET /api/v1/nodes/"), gets, "{nodes}: {lines:#?}");
+        assert_eq!(reads("GET /api/v1/nodes?"), lists, "{nodes}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::list::List;
 use super::super::request::Failure;
 use super::super::watch::{Id, Told};
 use crate::api::{DeploymentPolicy, Skyhook};
@@ -28,6 +29,8 @@ pub struct Kept<T> {
 struct Known<T> {
     /// By namespace and name; nothing where it was not read yet, and why where it cannot be.
     items: Option<Result<BTreeMap<Id, T>, Unread>>,
+    /// Whether it is watched from where it was read.
+    begun: bool,
     /// How often in a row it was not served.
     absent: u32,
 }
@@ -35,6 +38,9 @@ struct Known<T> {
 /// What is watched.
 pub trait Watched {
     fn id(&self) -> Id;
+
+    /// Whether a list holds it that is a part of the one it was read from.
+    fn is_in(&self, list: &List) -> bool;
 
     /// Whether nothing of it has changed that is kept.
     fn same(&self, _other: &Self) -> bool {
@@ -45,6 +51,10 @@ pub trait Watched {
 impl Watched for Node {
     fn id(&self) -> Id {
         (String::new(), self.name.clone())
+    }
+
+    fn is_in(&self, _: &List) -> bool {
+        true
     }
 
     // The kubelet says every few minutes that it is still there.
@@ -60,29 +70,36 @@ macro_rules! watched_by_metadata {
                 let namespace = self.metadata.namespace.clone();
                 (namespace.unwrap_or_default(), self.metadata.name.clone())
             }
+
+            fn is_in(&self, list: &List) -> bool {
+                let inside = list.everywhere().map(|(namespace, _)| namespace);
+                list.is_labelled(&self.metadata.labels)
+                    && inside.is_none_or(|inside| self.metadata.namespace == Some(inside))
+            }
         }
     )+};
 }
 
 watched_by_metadata!(Skyhook, DeploymentPolicy, Pod, Job);
 
-impl<T> Kept<T> {
-    /// Nothing yet, of so many lists.
-    pub fn of(lists: usize) -> Kept<T> {
-        let known = || Known {
-            items: None,
+impl<T: Watched + Clone> Kept<T> {
+    /// Of so many lists what was loaded, where they are watched from then on.
+    pub fn of(lists: impl Iterator<Item = Option<Vec<T>>>) -> Kept<T> {
+        let known = |loaded: Option<Vec<T>>| Known {
+            begun: false,
+            items: loaded.map(|items| Ok(by_id(items))),
             absent: 0,
         };
         Kept {
-            lists: std::iter::repeat_with(known).take(lists).collect(),
+            lists: lists.map(known).collect(),
             changed: false,
         }
     }
-}
 
-impl<T: Watched + Clone> Kept<T> {
     pub fn ready(&self) -> bool {
-        self.lists.iter().all(|list| list.items.is_some())
+        self.lists
+            .iter()
+            .all(|list| list.begun && list.items.is_some())
     }
 
     pub fn hear(&mut self, list: usize, told: Told<T>) -> Heard {
@@ -112,10 +129,8 @@ impl<T: Watched> Known<T> {
     fn hear(&mut self, told: Told<T>) -> Heard {
         let absent = std::mem::take(&mut self.absent);
         match told {
-            Told::All(items) => {
-                let items = items.into_iter().map(|item| (item.id(), item));
-                self.items = Some(Ok(items.collect()));
-            }
+            Told::Begun => self.begun = true,
+            Told::All(items) => self.put(Ok(by_id(items))),
             Told::Is(item) => {
                 if let Some(Ok(items)) = &mut self.items {
                     let before = items.get(&item.id());
@@ -136,16 +151,26 @@ impl<T: Watched> Known<T> {
                 if self.absent < ABSENT_AFTER {
                     return Heard::Failed(failure);
                 }
-                self.items = Some(Ok(BTreeMap::new()));
+                self.put(Ok(BTreeMap::new()));
             }
             // What is forbidden or makes no sense is news of the source, and not of the server.
             Told::Failed(failure)
                 if failure.is_forbidden() || matches!(failure, Failure::Malformed(_)) =>
             {
-                self.items = Some(Err(failure.into()));
+                self.put(Err(failure.into()));
             }
             Told::Failed(failure) => return Heard::Failed(failure),
         }
         Heard::Changed
     }
+
+    fn put(&mut self, items: Result<BTreeMap<Id, T>, Unread>) {
+        self.items = Some(items);
+        self.begun = true;
+    }
+}
+
+fn by_id<T: Watched>(items: Vec<T>) -> BTreeMap<Id, T> {
+    let items = items.into_iter().map(|item| (item.id(), item));
+    items.collect()
 }

@@ -6,7 +6,8 @@ use crate::cluster::Node;
 use crate::rules::causes::Causes;
 use crate::rules::{Finding, Severity};
 
-/// The findings about the node, about what holds it up, and what explains these.
+/// The findings about the node, about what holds it up, and what explains these. Where nothing is left to do there, nothing
+/// about another node or a custom resource holds it up, though it may stop the operator.
 ///
 /// `open` are the custom resources that are not done on it, `anywhere` those for which it waits on whatever node.
 pub fn relevant(
@@ -21,7 +22,7 @@ pub fn relevant(
         let on = subject.node.as_deref();
         on == Some(node.name.as_str())
             || f.holds_up.contains(&node.name)
-            || f.stops_all()
+            || f.stops_all() && (!open.is_empty() || on.is_none() && subject.skyhook.is_none())
             || subject.skyhook.as_deref().is_some_and(|name| {
                 on.is_none() && open.contains(name)
                     || f.severity > Severity::Info && anywhere.contains(name)

@@ -144,6 +144,10 @@ impl Store {
         let mut metadata = json!({"resourceVersion": self.version.to_string()});
         if let Some(((_, namespace, name), _)) = matching.next() {
             metadata["continue"] = json!([namespace, name]).to_string().into();
+            // What matches no selector is not counted.
+            if text("labelSelector").is_empty() && text("fieldSelector").is_empty() {
+                metadata["remainingItemCount"] = (1 + matching.count()).into();
+            }
         }
         Ok(json!({
             "kind": format!("{}List", route.kind.kind),

@@ -1,0 +1,116 @@
+//! A page of a list, of which only what is wanted is taken apart: the rest of it is text that was read over.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A page as it came.
+pub(super) struct Page {
+    body: Vec<u8>,
+    /// Where the next one begins.
+    pub next: Option<String>,
+    /// How many items come after it, where the server says so.
+    pub remaining: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct List<'a> {
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    metadata: Option<ListMeta>,
+    /// A server writes null for no items.
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ListMeta {
+    #[serde(rename = "continue")]
+    next: Option<String>,
+    #[serde(rename = "remainingItemCount")]
+    remaining: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    metadata: Meta,
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    name: String,
+}
+
+impl Page {
+    pub fn of(body: Vec<u8>) -> Result<Page, String> {
+        let list = List::of(&body)?;
+        if !list.kind.is_some_and(|kind| kind.ends_with("List")) {
+            return Err("the server's answer is no list".to_owned());
+        }
+        let ListMeta { next, remaining } = list.metadata.unwrap_or_default();
+        let next = next.filter(|next| !next.is_empty());
+        Ok(Page {
+            body,
+            next,
+            remaining,
+        })
+    }
+
+    /// Tells of each item: its name, and how to have all of it.
+    pub fn each(
+        &self,
+        mut tell: impl FnMut(&str, &dyn Fn() -> Result<Value, String>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        for item in List::of(&self.body)?.items.unwrap_or_default() {
+            let Ok(Item { metadata }) = serde_json::from_str(item.get()) else {
+                continue;
+            };
+            tell(&metadata.name, &|| {
+                serde_json::from_str(item.get()).map_err(|e| e.to_string())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> List<'a> {
+    fn of(body: &'a [u8]) -> Result<List<'a>, String> {
+        serde_json::from_slice(body).map_err(|e| e.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(body: &'static str) -> Result<(Vec<String>, Option<String>, Option<usize>), String> {
+        let page = Page::of(body.as_bytes().to_vec())?;
+        let mut names = Vec::new();
+        page.each(|name, item| {
+            assert_eq!(item()?["metadata"]["name"], name);
+            names.push(name.to_owned());
+            Ok(())
+        })?;
+        Ok((names, page.next, page.remaining))
+    }
+
+    #[test]
+    fn items_are_told_by_name() {
+        let body = r#"{"kind": "NodeList", "metadata": {"continue": "x", "remainingItemCount": 7}, "items": [
+            {"metadata": {"name": "a"}, "spec": {"x": [1]}}, {"metadata": {}}, {"metadata": {"name": "b"}}
+        ]}"#;
+        let all = vec!["a".to_owned(), "b".to_owned()];
+        assert_eq!(names(body), Ok((all, Some("x".to_owned()), Some(7))));
+        for body in [
+            r#"{"kind": "NodeList", "metadata": null, "items": null}"#,
+            r#"{"kind": "NodeList", "metadata": {"continue": ""}}"#,
+        ] {
+            assert_eq!(names(body), Ok((Vec::new(), None, None)), "{body}");
+        }
+        let why = Err("the server's answer is no list".to_owned());
+        assert_eq!(names(r#"{"kind": "Status"}"#), why);
+        assert!(names("<html>").is_err());
+    }
+}

@@ -1,0 +1,33 @@
+//! The versions at which lists were read from a server, for watches to go on from there.
+
+use std::collections::BTreeMap;
+
+use crate::api::Generation;
+
+/// By list, in a server's own words.
+#[derive(Debug, Clone, Default)]
+pub struct Versions(BTreeMap<String, String>);
+
+impl Versions {
+    pub fn note(&mut self, list: String, version: String) {
+        // A server that names none cannot be asked what came after it.
+        if !version.is_empty() {
+            self.0.insert(list, version);
+        }
+    }
+
+    pub fn of(&self, list: &str) -> Option<&str> {
+        self.0.get(list).map(String::as_str)
+    }
+
+    /// Without those of custom resources, which were written to since.
+    pub fn without_custom(mut self) -> Versions {
+        let custom = |list: &str| {
+            Generation::ALL
+                .iter()
+                .any(|g| list.contains(&g.api_version()))
+        };
+        self.0.retain(|list, _| !custom(list));
+        self
+    }
+}
