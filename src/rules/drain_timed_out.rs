@@ -1,4 +1,5 @@
-use super::evidence::{pods_on_node, reset_node};
+use super::evidence::pods_on_node;
+use super::reset::reset_node;
 use super::{Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, keys};
 use crate::cluster::drain::is_evicted;
@@ -118,8 +119,8 @@ fn report(cluster: &Cluster, finding: &mut Finding, skyhook: &Skyhook, node: &No
     reset_node(
         finding,
         "Then reset the node, so that the drain starts again",
+        cluster,
         skyhook,
         node,
-        on,
     );
 }

@@ -373,30 +373,3 @@ pub fn deletions_at_rest<'a>(
 
 /// What to mind where a node is freed for a deletion: see `deletion-passes-over-node`.
 pub const LOOK_AGAIN: &str = "the uninstall runs; where other nodes are done, the operator may pass this one over: look again (SKY114)";
-
-/// Adds the reset of everything that a custom resource has on a node.
-pub fn reset_node<'f>(
-    finding: &'f mut Finding,
-    title: &str,
-    skyhook: &Skyhook,
-    node: &Node,
-    on: &OnNode,
-) -> &'f mut Finding {
-    finding
-        .remedy(
-            Grade::B4,
-            title,
-            ["reset", skyhook.name(), "--node", &node.name],
-        )
-        .caveat(match (skyhook.deleting(), on.entries().is_empty()) {
-            (_, true) => {
-                "nothing is recorded here yet: the work on the node starts again, with the interrupts it has"
-            }
-            (true, false) => {
-                "the record of what is installed is lost: what the deletion would have uninstalled stays on the host"
-            }
-            (false, false) => {
-                "the record of what is installed is lost: packages run at once, with the interrupts that they have"
-            }
-        })
-}

@@ -1,4 +1,5 @@
 use super::evidence::no_execution;
+use super::reset::reset_node;
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, Stage, Status};
 use crate::cluster::{Absence, Cluster, Node, Phase};
@@ -80,18 +81,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         complete.to_string(),
                     );
                 no_execution(finding, cluster, "pods of it");
-                finding
-                    .kubectl(
-                        Grade::B2,
-                        "Upgrade the operator, or give the package a dependency that is complete",
-                        ["edit", &cluster.generation().resource(), skyhook.name()],
-                    )
-                    .remedy(
-                        Grade::B4,
-                        "Or reset the node",
-                        ["reset", skyhook.name(), "--node", &node.name],
-                    )
-                    .caveat("every package runs again, with the interrupts that they have");
+                finding.kubectl(
+                    Grade::B2,
+                    "Upgrade the operator, or give the package a dependency that is complete",
+                    ["edit", &cluster.generation().resource(), skyhook.name()],
+                );
+                reset_node(finding, "Or reset the node", cluster, skyhook, node);
             }
         }
     }

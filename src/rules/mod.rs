@@ -76,6 +76,7 @@ macro_rules! rule {
 mod drain_remedies;
 mod evidence;
 mod last_sign;
+mod reset;
 mod retry;
 mod standstill;
 mod tried_once;

@@ -1,8 +1,9 @@
 use jiff::Timestamp;
 
 use super::evidence::{
-    execution_trouble, failing_since, newest_execution, operator_log, read_logs, rerun, reset_node,
+    execution_trouble, failing_since, newest_execution, operator_log, read_logs, rerun,
 };
+use super::reset::reset_node;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status, keys};
 use crate::cluster::{Absence, Cluster, Executions, Node, OnNode};
@@ -177,8 +178,8 @@ fn report<'a>(
     reset_node(
         finding,
         "Once the cause is gone, reset the node",
+        cluster,
         skyhook,
         node,
-        on,
     );
 }

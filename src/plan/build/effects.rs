@@ -262,8 +262,8 @@ pub fn bypassed_uninstalls(
         )
     } else if asked_for {
         format!(
-            "without {their} entry {names} {count} as uninstalled: the uninstall does not run, and what {they} \
-             installed stays on the hosts"
+            "without {their} entry {names} {count} as uninstalled: what is left to do of the uninstall is not done, \
+             and what {they} installed may stay on the hosts"
         )
     } else {
         format!(

@@ -206,7 +206,7 @@ fn a_node_that_begins_later_joins_in() {
         it.logs
             .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n")
     });
-    fake.on(WATCH).nth(1).after(|it| {
+    let goes_on = |it: &mut State| {
         finish(it);
         let place = Place {
             node: "node-2",
@@ -216,8 +216,10 @@ fn a_node_that_begins_later_joins_in() {
             .load(OLD.pod("q", &place, "Pending", &["driver-apply running"]));
         it.logs
             .write("q", "driver-apply", "2026-11-20T11:52:00Z two\n");
-    });
+    };
     let ran = follow(&fake, || {
+        until_asked(&fake, "p", 1);
+        fake.change(goes_on);
         until_asked(&fake, "q", 1);
         fake.change(|it| {
             it.logs.end("q", "driver-apply");

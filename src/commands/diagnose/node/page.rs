@@ -9,6 +9,7 @@ use super::step::Step;
 use crate::cluster::{Cluster, Node};
 use crate::commands::shared::shell_words::shell_words;
 use crate::error::Exit;
+use crate::rules::causes::Causes;
 use crate::rules::{Finding, Grade, Remedy, Severity};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{API_VERSION, NodeSet, View};
@@ -101,7 +102,8 @@ impl<'a> Page<'a> {
     }
 
     /// The remedies of what keeps the first custom resource that is not done: the first, and the mildest that changes
-    /// something. Of what is only worth knowing, as a pause is, where nothing worse is found.
+    /// something. Then that of an error which it explains, and which may stay once its cause is gone. Of what is only worth
+    /// knowing, as a pause is, where nothing worse is found.
     fn next(&self) -> Vec<&Remedy> {
         if self.chain.standing(self.node) < Standing::Held {
             return Vec::new();
@@ -116,20 +118,31 @@ impl<'a> Page<'a> {
             let here = f.subject.node.as_deref() == Some(&self.node.name);
             (f.subject.skyhook.as_deref() == kept, here)
         };
-        let mut all: Vec<&Finding> = self.chain.findings.iter().collect();
-        all.retain(|f| !f.remedies.is_empty());
+        let findings = &self.chain.findings;
+        let mut all: Vec<usize> = (0..findings.len()).collect();
+        all.retain(|at| !findings[*at].remedies.is_empty());
         // Stable: of equals the causes stay first.
-        all.sort_by_key(|f| std::cmp::Reverse((f.severity > Severity::Info, near(f))));
-        let Some(finding) = all.first() else {
+        all.sort_by_key(|at| {
+            let finding = &findings[*at];
+            std::cmp::Reverse((finding.severity > Severity::Info, near(&finding)))
+        });
+        let Some(first) = all.first() else {
             return Vec::new();
         };
-        let first = finding.remedies.iter().take(1);
-        let more = finding
-            .remedies
+        let causes = Causes::of(findings);
+        let of_first = |at: &usize| findings[*at].rule.code == findings[*first].rule.code;
+        let left = all
             .iter()
-            .skip(1)
-            .find(|r| r.grade > Grade::B0);
-        first.chain(more).collect()
+            .map(|at| (&findings[*at], causes.explaining(*at)));
+        let left = left.filter(|(f, by)| f.severity == Severity::Error && by.iter().any(of_first));
+        let mut next: Vec<&Remedy> = findings[*first].remedies.iter().take(1).collect();
+        let more = findings[*first].remedies.iter().skip(1);
+        next.extend(more.into_iter().find(|r| r.grade > Grade::B0));
+        let then = left
+            .flat_map(|(f, _)| &f.remedies)
+            .find(|r| r.grade > Grade::B0 && next.iter().all(|n| n.argv != r.argv));
+        next.extend(then);
+        next
     }
 
     fn verdict(&self) -> Line {

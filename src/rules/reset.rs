@@ -1,0 +1,49 @@
+//! The reset of a node as a remedy.
+
+use std::collections::BTreeSet;
+
+use super::{Finding, Grade};
+use crate::api::Skyhook;
+use crate::cluster::{Cluster, Node, OnNode};
+use crate::plan::build::effects::{Reruns, bypassed_uninstalls};
+
+/// Adds the reset of everything that a custom resource has on a node, with the grade that its preview has.
+pub fn reset_node<'f>(
+    finding: &'f mut Finding,
+    title: &str,
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    node: &Node,
+) -> &'f mut Finding {
+    let on = cluster.on_node(node, skyhook.name());
+    let recorded = on.is_some_and(|on| !on.entries().is_empty());
+    finding
+        .remedy(
+            grade(cluster, skyhook, node, on),
+            title,
+            ["reset", skyhook.name(), "--node", &node.name],
+        )
+        .caveat(match (skyhook.deleting(), recorded) {
+            (_, false) => {
+                "nothing is recorded here yet: the work on the node starts again, with the interrupts it has"
+            }
+            (true, true) => {
+                "the record of what is installed is lost: what the deletion would have uninstalled stays on the host"
+            }
+            (false, true) => "every package runs again, with the interrupts that they have",
+        })
+}
+
+fn grade(cluster: &Cluster, skyhook: &Skyhook, node: &Node, on: Option<&OnNode>) -> Grade {
+    let mut reruns = Reruns::default();
+    for (name, _) in skyhook.packages().filter(|(_, p)| !skyhook.uninstalls(p)) {
+        reruns.add(node, name);
+    }
+    let mut effects = reruns.consequences(cluster, Some(skyhook));
+    let entries = on.map_or(&[][..], OnNode::entries);
+    let recorded: BTreeSet<&str> = entries.iter().map(|e| e.name.as_ref()).collect();
+    if bypassed_uninstalls(skyhook, &recorded, &mut effects) {
+        effects.at_least(Grade::B4);
+    }
+    effects.grade.unwrap_or(Grade::B2).max(Grade::B2)
+}
