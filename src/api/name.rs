@@ -7,6 +7,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::{Serialize, Serializer};
 
@@ -20,13 +21,13 @@ const LONGEST: usize = 4096;
 const FIRST_SWEEP: usize = 1 << 14;
 
 struct Words {
-    all: HashSet<Name>,
+    all: HashSet<Name, RandomState>,
     sweep_at: usize,
 }
 
 thread_local! {
     static WORDS: RefCell<Words> = RefCell::new(Words {
-        all: HashSet::new(),
+        all: HashSet::default(),
         sweep_at: FIRST_SWEEP,
     });
 }

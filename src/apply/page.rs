@@ -85,7 +85,9 @@ impl<'a> List<'a> {
 mod tests {
     use super::*;
 
-    fn names(body: &'static str) -> Result<(Vec<String>, Option<String>, Option<usize>), String> {
+    type Told = (Vec<String>, Option<String>, Option<usize>);
+
+    fn names(body: &'static str) -> Result<Told, String> {
         let page = Page::of(body.as_bytes().to_vec())?;
         let mut names = Vec::new();
         page.each(|name, item| {

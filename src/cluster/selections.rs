@@ -15,6 +15,8 @@ pub struct Selections(Mutex<Known>);
 struct Known {
     nodes: Range<usize>,
     found: Vec<(LabelSelector, Arc<[usize]>)>,
+    /// By key and value of a label, once a selector asked for the key: the nodes that have it.
+    labelled: HashMap<String, HashMap<String, Vec<usize>>>,
     /// By the names of custom resources, once somebody asked, the nodes that carry keys of either generation for them.
     tracked: Option<HashMap<String, Arc<[usize]>>>,
 }
@@ -47,12 +49,31 @@ impl Selections {
         if let Some((_, found)) = known.found.iter().find(|(known, _)| known == selector) {
             return Arc::clone(found);
         }
-        let all = nodes.iter().enumerate();
-        let selected = all.filter(|(_, n)| selector.matches(&n.labels));
-        let found: Arc<[usize]> = selected.map(|(at, _)| at).collect();
+        let matches = |at: &usize| selector.matches(&nodes[*at].labels);
+        // Custom resources share the nodes among them by the values of one label, as a rule.
+        let found: Arc<[usize]> = match selector.match_labels.first_key_value() {
+            None => (0..nodes.len()).filter(matches).collect(),
+            Some((key, value)) => {
+                let labelled = known.labelled.entry(key.clone());
+                let labelled = labelled.or_insert_with(|| by_value(key, nodes));
+                let having = labelled.get(value).map_or(&[][..], Vec::as_slice);
+                having.iter().copied().filter(matches).collect()
+            }
+        };
         known.found.push((selector.clone(), Arc::clone(&found)));
         found
     }
+}
+
+fn by_value(key: &str, nodes: &[Node]) -> HashMap<String, Vec<usize>> {
+    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, node) in nodes.iter().enumerate() {
+        if let Some(value) = node.labels.get(key) {
+            places.entry(value.as_str()).or_default().push(at);
+        }
+    }
+    let owned = |(value, places): (&str, Vec<usize>)| (value.to_owned(), places);
+    places.into_iter().map(owned).collect()
 }
 
 fn by_name(nodes: &[Node]) -> HashMap<String, Arc<[usize]>> {

@@ -193,6 +193,9 @@ fn node_status_names_everyone_who_holds_a_node() {
     for named in [0, holders().len() - 1] {
         mark(&stage, &holders()[named].1);
     }
+    stage
+        .fake
+        .started(jiff::SignedDuration::from_mins(63 * 60 + 30));
     let ran = stage.run("node status -o wide");
     insta::assert_snapshot!(ran.transcript());
     let rows = stage.run("node status -o json").json();

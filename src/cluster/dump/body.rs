@@ -47,10 +47,10 @@ impl<'a> Body<'a> {
     }
 
     /// The node, where it was decoded to one.
-    pub fn node(self) -> Result<Node, Body<'a>> {
+    pub fn node(self) -> Result<Node, Box<Body<'a>>> {
         match self.form {
             Form::Node(node) => Ok(*node),
-            _ => Err(self),
+            _ => Err(Box::new(self)),
         }
     }
 

@@ -314,7 +314,10 @@ fn take_node(read: &mut Read<Vec<Node>>, item: Option<Item<'_>>) {
         return take(read, None);
     };
     match body.node() {
-        Err(body) => take(read, Some(Item { path, kind, body })),
+        Err(body) => {
+            let body = *body;
+            take(read, Some(Item { path, kind, body }));
+        }
         Ok(node) => {
             take(read, None);
             if let Read::Ok(nodes) = read {

@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::row::{self, NEEDS, Row, rows};
+use super::row::{self, NEEDS, Row, Rows};
 use crate::args::listing::{Labels, Sorting};
 use crate::args::selection::OfSkyhook;
 use crate::cluster::{Cluster, Source};
@@ -55,14 +55,15 @@ fn view(cluster: &Cluster, args: &Args) -> Result<NodeList> {
     selection::readable(cluster, Source::Nodes)?;
     selection::known_skyhook(cluster, &args.of.skyhook)?;
     let all = selection::nodes(cluster, &[])?;
-    let mut rows = rows(cluster, &all, Some(&args.of.skyhook));
-    args.sorting.sort(&mut rows, |row| {
+    let labels = args.labels.show_labels;
+    let mut rows = Rows::of(cluster, &all, Some(&args.of.skyhook), labels);
+    rows.sort(&args.sorting, |row| {
         serde_json::to_value(Item::of(row)).expect("an item is plain data")
     })?;
     Ok(NodeList {
         skyhook: args.of.skyhook.clone(),
-        rows,
-        labels: args.labels.show_labels,
+        rows: rows.iter().collect(),
+        labels,
     })
 }
 

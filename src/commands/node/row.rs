@@ -2,12 +2,14 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::api::{Skyhook, Status};
+use crate::args::listing::Sorting;
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Absence, Cluster, Executions, Node, OnNode, Placement, Source};
-use crate::view::age;
 use crate::view::text::{Label, Line, Span};
+use crate::view::{FormatError, age};
 
 /// What rows need.
 pub const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
@@ -55,7 +57,7 @@ pub struct Row {
     /// Why the node state cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub malformed: Option<String>,
-    /// `key=value`, as kubectl shows them.
+    /// `key=value`, as kubectl shows them; nothing where nobody asks for them.
     #[serde(skip)]
     pub labels: String,
 }
@@ -130,7 +132,7 @@ impl Row {
             },
             ignored: node.ignored(cluster.generation()),
             malformed: malformed.map(str::to_owned),
-            labels: labels(node),
+            labels: String::new(),
         }
     }
 
@@ -178,28 +180,71 @@ fn labels(node: &Node) -> String {
 }
 
 /// The pairs of node and custom resource to show: where it selects the node, or left keys there.
-pub fn rows<'a>(cluster: &'a Cluster, nodes: &[&'a Node], only: Option<&str>) -> Vec<Row> {
-    let executions = cluster.executions();
-    let mut rows = Vec::new();
-    for node in nodes {
-        let keys = node.keys(cluster.generation()).skyhooks.iter();
-        let mut names: Vec<&str> = keys
-            .filter(|(_, on)| on.has_keys())
-            .map(|(n, _)| n.as_str())
-            .collect();
-        let selecting = cluster.skyhooks.items().iter();
-        names.extend(
-            selecting
-                .filter(|s| s.spec.node_selectors.matches(&node.labels))
-                .map(Skyhook::name),
-        );
-        names.sort_unstable();
-        names.dedup();
-        names.retain(|name| only.is_none_or(|only| only == *name));
-        let of_node = names.into_iter();
-        rows.extend(of_node.map(|name| Row::new(cluster, &executions, node, name)));
+pub struct Rows<'a> {
+    cluster: &'a Cluster,
+    executions: Executions<'a>,
+    pub pairs: Vec<(&'a Node, &'a str)>,
+    labels: bool,
+}
+
+impl<'a> Rows<'a> {
+    /// The rows of these nodes, with their labels or without.
+    pub fn of(
+        cluster: &'a Cluster,
+        nodes: &[&'a Node],
+        only: Option<&str>,
+        labels: bool,
+    ) -> Rows<'a> {
+        let mut pairs = Vec::new();
+        for node in nodes {
+            let keys = node.keys(cluster.generation()).skyhooks.iter();
+            let mut names: Vec<&str> = keys
+                .filter(|(_, on)| on.has_keys())
+                .map(|(n, _)| n.as_str())
+                .collect();
+            let selecting = cluster.skyhooks.items().iter();
+            names.extend(
+                selecting
+                    .filter(|s| s.spec.node_selectors.matches(&node.labels))
+                    .map(Skyhook::name),
+            );
+            names.sort_unstable();
+            names.dedup();
+            names.retain(|name| only.is_none_or(|only| only == *name));
+            pairs.extend(names.into_iter().map(|name| (*node, name)));
+        }
+        Rows {
+            cluster,
+            executions: cluster.executions(),
+            pairs,
+            labels,
+        }
     }
-    rows
+
+    /// Each row, made when it is asked for: thousands of them are not held at once.
+    pub fn iter(&self) -> impl Iterator<Item = Row> + '_ {
+        self.pairs.iter().map(|pair| self.row(pair))
+    }
+
+    fn row(&self, (node, name): &(&'a Node, &'a str)) -> Row {
+        let mut row = Row::new(self.cluster, &self.executions, node, name);
+        if self.labels {
+            row.labels = labels(node);
+        }
+        row
+    }
+
+    /// Puts them in an order by what they are made to.
+    pub fn sort(
+        &mut self,
+        sorting: &Sorting,
+        document: impl Fn(&Row) -> Value,
+    ) -> Result<(), FormatError> {
+        let mut pairs = std::mem::take(&mut self.pairs);
+        let sorted = sorting.sort(&mut pairs, |pair| document(&self.row(pair)));
+        self.pairs = pairs;
+        sorted
+    }
 }
 
 /// The packages of a custom resource on a node that are done, and how many there are to do; of one that is gone, the

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::row::{self, NEEDS, READS, Row, rows};
+use super::row::{self, NEEDS, READS, Row, Rows};
 use crate::args::listing::{Labels, Sorting};
 use crate::args::named;
 use crate::cluster::{Cluster, Source};
@@ -50,7 +50,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let needs: &[Source] = if table { &NEEDS } else { &READS };
     let cluster = ctx.only(only).load(needs).await?;
     let status = view(&cluster, args)?;
-    if status.rows.is_empty() {
+    if status.rows.pairs.is_empty() {
         ctx.note("No custom resource selects these nodes or has left anything on them.");
     }
     scope::say_what_is_missing(ctx, &cluster, needs);
@@ -64,28 +64,29 @@ impl Args {
     }
 }
 
-fn view(cluster: &Cluster, args: &Args) -> Result<NodeStatus> {
+fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<NodeStatus<'a>> {
     selection::readable(cluster, Source::Nodes)?;
     let only = args.only_skyhook();
     if let Some(name) = only {
         selection::known_skyhook(cluster, name)?;
     }
-    let mut rows = rows(cluster, &selection::nodes(cluster, &args.nodes)?, only);
-    args.sorting.sort(&mut rows, |row| {
-        serde_json::to_value(row).expect("rows are plain data")
-    })?;
-    Ok(NodeStatus {
-        rows,
-        labels: args.labels.show_labels,
-    })
+    let labels = args.labels.show_labels;
+    let nodes = selection::nodes(cluster, &args.nodes)?;
+    let mut rows = Rows::of(cluster, &nodes, only, labels);
+    rows.sort(&args.sorting, document)?;
+    Ok(NodeStatus { rows, labels })
 }
 
-struct NodeStatus {
-    rows: Vec<Row>,
+fn document(row: &Row) -> Value {
+    serde_json::to_value(row).expect("rows are plain data")
+}
+
+struct NodeStatus<'a> {
+    rows: Rows<'a>,
     labels: bool,
 }
 
-impl View for NodeStatus {
+impl View for NodeStatus<'_> {
     fn blocks(&self, wide: bool) -> Text {
         if wide {
             self.by_package().into()
@@ -95,39 +96,35 @@ impl View for NodeStatus {
     }
 
     fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self
-            .rows
-            .iter()
-            .map(|r| format!("node/{}", r.node_name))
-            .collect();
+        let nodes = self.rows.pairs.iter().map(|(node, _)| &node.name);
+        let mut names: Vec<String> = nodes.map(|name| format!("node/{name}")).collect();
         names.dedup();
         names
     }
 
     fn document(&self) -> Value {
-        serde_json::to_value(&self.rows).expect("rows are plain data")
+        self.rows.iter().map(|row| document(&row)).collect()
     }
 
     fn items(&self) -> Option<Box<dyn Iterator<Item = Value> + '_>> {
-        let item = |row| serde_json::to_value(row).expect("rows are plain data");
-        Some(Box::new(self.rows.iter().map(item)))
+        Some(Box::new(self.rows.iter().map(|row| document(&row))))
     }
 }
 
-impl NodeStatus {
+impl NodeStatus<'_> {
     fn by_node(&self) -> Table {
         let columns = ["node", "skyhook", "status", "packages", "cordoned", "note"];
         let mut table = Table::new(columns.into_iter().chain(self.labels.then_some("labels")));
-        for row in &self.rows {
+        for row in self.rows.iter() {
             let cells = cells![
                 row.node_name.as_str(),
                 row.skyhook_name.as_str(),
-                row::status_text(row),
-                row::package_count(row),
+                row::status_text(&row),
+                row::package_count(&row),
                 yes(row.cordoned),
                 row.note(),
             ];
-            table.row(cells.into_iter().chain(self.label_cell(row)));
+            table.row(cells.into_iter().chain(self.label_cell(&row)));
         }
         table
     }
@@ -153,17 +150,17 @@ impl NodeStatus {
         ];
         let columns = columns.into_iter().chain(self.labels.then_some("labels"));
         let mut table = Table::new(columns).prose();
-        for row in &self.rows {
+        for row in self.rows.iter() {
             let start = [row.node_name.as_str(), row.skyhook_name.as_str()];
-            let end = || cells![cordon(row), taint(row), row.note(),];
+            let end = || cells![cordon(&row), taint(&row), row.note(),];
             let mut line = |middle: [Line; 7]| {
                 let cells = start.map(Line::from).into_iter().chain(middle);
-                table.row(cells.chain(end()).chain(self.label_cell(row)));
+                table.row(cells.chain(end()).chain(self.label_cell(&row)));
             };
             if row.packages.is_empty() {
                 let state = match row.malformed {
                     Some(_) => Label::Error.on("malformed").into(),
-                    None => row::status_text(row),
+                    None => row::status_text(&row),
                 };
                 line([none(), none(), none(), state, none(), "0".into(), none()]);
             }

@@ -127,12 +127,17 @@ impl FakeApi {
     }
 
     /// What runs has just been started: a server is asked as of now, long after its objects were written down.
+    pub fn started_now(&self) {
+        self.started(jiff::SignedDuration::ZERO);
+    }
+
+    /// All pods started so long ago.
     #[expect(
         clippy::disallowed_methods,
         reason = "the clock of the program under test"
     )]
-    pub fn started_now(&self) {
-        let now = Value::from(jiff::Timestamp::now().to_string());
+    pub fn started(&self, ago: jiff::SignedDuration) {
+        let now = Value::from((jiff::Timestamp::now() - ago).to_string());
         for mut pod in self.objects().into_iter().filter(|o| o["kind"] == "Pod") {
             for time in ["/metadata/creationTimestamp", "/status/startTime"] {
                 if let Some(time) = pod.pointer_mut(time) {
