@@ -40,8 +40,7 @@ pub fn of_files(
     captured: Option<Timestamp>,
     written: Option<Timestamp>,
 ) -> (Timestamp, Clock) {
-    let none = newest == Timestamp::UNIX_EPOCH;
-    let fits = |at: &Timestamp| none || *at >= newest && at.duration_since(newest) <= COPIED;
+    let fits = |at: &Timestamp| *at >= newest && at.duration_since(newest) <= COPIED;
     match (captured, written.filter(fits)) {
         (Some(at), _) => (at.max(newest), Clock::Capture),
         (None, Some(at)) => (at, Clock::File),
@@ -100,9 +99,6 @@ mod tests {
             let got = of_files(newest, captured.map(at), written.map(at));
             assert_eq!(got, (at(is), clock));
         }
-        let written = at("2026-11-20T10:00:00Z");
-        let got = of_files(Timestamp::UNIX_EPOCH, None, Some(written));
-        assert_eq!(got, (written, Clock::File), "no time stands in it");
     }
 
     #[test]

@@ -156,7 +156,7 @@ fn commands_ask_for_no_more() {
     for words in [
         "status".to_owned(),
         "diagnose stuck".to_owned(),
-        "diagnose node node-1".to_owned(),
+        "diagnose node node-2".to_owned(),
         "diagnose check".to_owned(),
         "node status -o wide".to_owned(),
         format!("node list --skyhook {CR}"),

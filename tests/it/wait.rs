@@ -28,7 +28,7 @@ fn removable(apply: bool) -> Value {
 fn at_work(world: World, packages: Value) -> FakeApi {
     let mut node = world.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]);
     // It joined just now, so that nothing has been quiet for long.
-    node["metadata"]["creationTimestamp"] = json!(Timestamp::now().to_string());
+    node["metadata"]["creationTimestamp"] = json!(kubectl_skyhook::ctx::now().to_string());
     world.serve(packages).with(node)
 }
 

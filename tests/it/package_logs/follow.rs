@@ -272,8 +272,10 @@ fn an_interrupt_ends_it() {
         it.logs
             .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n");
     });
+    // Its end is followed by another look, as the container still runs: by then the line was printed.
+    fake.change(|it| it.logs.end("p", "driver-apply"));
     let child = Child::default();
-    fake.on(WATCH).nth(1).after(child.interrupt());
+    fake.on(READ).nth(2).after(child.interrupt());
     let served = fake.serve();
     let ran = run(&format!("package logs {FOLLOW} --skyhook gpu"))
         .kubeconfig(&served.kubeconfig())

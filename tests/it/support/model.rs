@@ -26,7 +26,7 @@ pub fn objects(text: &str) -> Objects {
         }
     };
     let lists = |o: Value| match o["items"].as_array() {
-        Some(items) if o["kind"] == "List" => items.clone(),
+        Some(items) if o["kind"].as_str().is_some_and(|k| k.ends_with("List")) => items.clone(),
         _ => vec![o],
     };
     let all = documents.into_iter().flat_map(lists);

@@ -140,7 +140,7 @@ impl<'a> Page<'a> {
         next.extend(more.into_iter().find(|r| r.grade > Grade::B0));
         let then = left
             .flat_map(|(f, _)| &f.remedies)
-            .find(|r| r.grade > Grade::B0 && next.iter().all(|n| n.argv != r.argv));
+            .find(|r| r.grade > Grade::B0 && !r.choice && next.iter().all(|n| n.argv != r.argv));
         next.extend(then);
         next
     }
