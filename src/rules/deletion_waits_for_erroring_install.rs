@@ -1,9 +1,8 @@
 use super::evidence::{
-    failing_execution, failing_since, forget, newest_execution, operator_retries, other_finalizers,
-    read_logs,
+    failing_execution, failing_since, forget, newest_execution, other_finalizers, read_logs,
 };
 use super::retry::{retry_given_up, take_up};
-use super::tried_once::tried_once;
+use super::tried_again::{operator_retries, tried_once};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::State;
 use crate::cluster::Cluster;

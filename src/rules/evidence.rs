@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{Finding, Grade, Severity};
-use crate::api::{Entry, Executor, Generation, Skyhook, Stage, State, Status};
+use crate::api::{Entry, Generation, Skyhook, Stage, State, Status};
 use crate::cluster::execution::Execution;
 use crate::cluster::exit;
 use crate::cluster::pod::Trouble;
@@ -32,25 +32,6 @@ pub fn newest_execution<'s, 'a>(
     entry: &Entry,
 ) -> Option<&'s Execution<'a>> {
     executions.newest(skyhook, node, entry)
-}
-
-/// Whether the newer operator itself does not call the node erroring yet: then its Job tries again.
-///
-/// It says so on the node once the Job has given up, whether we see the Job or not. A node with a failure that it calls
-/// waiting is one that it has passed over.
-pub fn operator_retries(cluster: &Cluster, execution: Option<&Execution<'_>>, on: &OnNode) -> bool {
-    let may_come = |e: &Execution<'_>| {
-        let waits = on.status == Some(Status::Waiting);
-        let unseen = e.job_unseen && !waits && !cluster.long_ago(e.created());
-        // It has passed, and the operator has yet to note it.
-        let passed = e
-            .job
-            .filter(|j| j.status.succeeded > 0 && j.failed().is_none());
-        unseen || passed.is_some_and(|j| !cluster.long_ago(j.status.completion_time))
-    };
-    cluster.generation().executor() == Executor::Job
-        && on.status != Some(Status::Erroring)
-        && execution.is_none_or(|e| e.alive() || may_come(e))
 }
 
 /// Since when the operator calls the node erroring for a custom resource.

@@ -79,7 +79,7 @@ mod last_sign;
 mod reset;
 mod retry;
 mod standstill;
-mod tried_once;
+mod tried_again;
 
 mod auto_taint_key_invalid;
 mod batch_counters_frozen;

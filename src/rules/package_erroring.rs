@@ -1,11 +1,11 @@
 use jiff::SignedDuration;
 
 use super::evidence::{
-    execution_trouble, failing_since, newest_execution, no_longer_selected, operator_retries,
-    read_logs, rerun, restarted_by_its_own_reboot,
+    execution_trouble, failing_since, newest_execution, no_longer_selected, read_logs, rerun,
+    restarted_by_its_own_reboot,
 };
 use super::retry::retry_given_up;
-use super::tried_once::{made_meanwhile, tried_once};
+use super::tried_again::{made_meanwhile, operator_retries, tried_once};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, State};
 use crate::cluster::{Cluster, Execution, Job};

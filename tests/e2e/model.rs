@@ -1,7 +1,7 @@
 //! Plays the operator of the new generation, which cannot be had (see README.md). What it would write on nodes and on
-//! NodeWrights is written by the scenario through this file, after the upstream documentation; Jobs have the shape
-//! upstream gives them. Everything that happens to the Jobs and their pods is done by the real Job controller and the
-//! stand-in kubelet. So this proves how our binary reads such a cluster, and proves nothing about the operator.
+//! NodeWrights is written by the scenario through this file, as an operator of that generation was seen to write it; Jobs
+//! have the shape it gives them. Everything that happens to the Jobs and their pods is done by the real Job controller and
+//! the stand-in kubelet. So this proves how our binary reads such a cluster, and proves nothing about the operator.
 
 use std::collections::BTreeMap;
 
@@ -81,6 +81,11 @@ impl<'a> Played<'a> {
         for (key, value) in extra.as_object().into_iter().flatten() {
             metadata[key] = value.clone();
         }
+        // What was mirrored keeps the version of the older operator.
+        let version = &mut metadata["annotations"][format!("{PREFIX}/version")];
+        if version.is_null() {
+            *version = json!(PLAYED);
+        }
         let body = json!({
             "apiVersion": format!("{PREFIX}/v1alpha1"), "kind": "NodeWright", "metadata": metadata, "spec": spec,
         });
@@ -149,7 +154,10 @@ impl<'a> Played<'a> {
                 let image = format!("ghcr.io/nvidia/skyhook-packages/{name}");
                 let mut entry = json!({"name": name, "version": version, "image": image, "stage": stage, "state": state});
                 if state == "erroring" {
-                    entry["restarts"] = json!(1);
+                    // It counts the failed attempts of the stage.
+                    let before = entries.get(package).filter(|e| e["stage"] == stage);
+                    let before = before.and_then(|e| e["restarts"].as_i64()).unwrap_or(0);
+                    entry["restarts"] = json!(before + 1);
                 }
                 entries.insert(package.to_owned(), entry);
             }
@@ -159,7 +167,6 @@ impl<'a> Played<'a> {
 
     fn write(&self, node: &str, status: &str) {
         let entries = &self.entries[node];
-        let erring = entries.values().any(|entry| entry["state"] == "erroring");
         let state = serde_json::to_string(entries).expect("it is JSON");
         let key = |kind: &str| format!("{PREFIX}/{kind}_{}", self.name);
         self.cluster.patch_node(node, json!({"metadata": {
@@ -169,31 +176,40 @@ impl<'a> Played<'a> {
             },
             "labels": {key("status"): status},
         }}));
-        let condition = |kind: &str, holds: bool, reason: &str| {
-            let status = if holds { "True" } else { "False" };
-            json!({"type": format!("{PREFIX}/{}/{kind}", self.name), "status": status, "reason": reason})
-        };
-        let done = status == "complete";
-        let mut conditions = self.cluster.node(node)["status"]["conditions"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
+        let before = self.cluster.node(node)["status"]["conditions"].clone();
+        let mut conditions = before.as_array().cloned().unwrap_or_default();
+        let own = format!("{PREFIX}/{}/", self.name);
         conditions.retain(|c| {
             !c["type"]
                 .as_str()
-                .is_some_and(|kind| kind.starts_with(&format!("{PREFIX}/{}/", self.name)))
+                .is_some_and(|kind| kind.starts_with(&own))
         });
-        conditions.push(condition(
+        let mut condition = |kind: &str, holds: bool, reason: &str, message: String| {
+            let (kind, now) = (format!("{own}{kind}"), now());
+            let mut condition = stamped(&before, &kind, holds, reason, &message);
+            condition["lastHeartbeatTime"] = json!(now);
+            conditions.push(condition);
+        };
+        let done = status == "complete";
+        let reason = if done { "Complete" } else { "Incomplete" };
+        let name = &self.name;
+        condition(
             "NotReady",
             !done,
-            if done { "Complete" } else { "Incomplete" },
-        ));
+            reason,
+            format!("NodeWright {name} Ready"),
+        );
+        let erring = status == "erroring"
+            || self.entries[node]
+                .values()
+                .any(|entry| entry["state"] == "erroring");
         let reason = if erring {
             "Package(s) Erroring or Unknown"
         } else {
             "Not Erroring"
         };
-        conditions.push(condition("Erroring", erring, reason));
+        let message = format!("Package Erroring or Unknown for {name}");
+        condition("Erroring", erring, reason, message);
         let path = format!("/api/v1/nodes/{node}/status");
         self.cluster
             .api
@@ -229,30 +245,46 @@ impl<'a> Played<'a> {
             .iter()
             .map(|(name, p)| format!("{name}:{}", p["version"].as_str().unwrap_or_default()))
             .collect();
-        let now = jiff::Timestamp::now()
-            .strftime("%Y-%m-%dT%H:%M:%SZ")
-            .to_string();
         let generation = object["metadata"]["generation"].clone();
+        let before = object["status"]["conditions"].clone();
         let mut conditions = Vec::new();
-        let mut condition = |kind: &str, holds: bool, reason: &str| {
-            let status = if holds { "True" } else { "False" };
-            conditions.push(json!({
-                "type": kind, "status": status, "reason": reason, "message": "",
-                "observedGeneration": generation, "lastTransitionTime": now,
-            }));
+        let mut condition = |kind: &str, holds: bool, reason: &str, message: &str| {
+            let mut condition = stamped(&before, kind, holds, reason, message);
+            condition["observedGeneration"] = generation.clone();
+            conditions.push(condition);
         };
         let (ready, reason) = match status {
             "complete" => (true, "NodesConverged"),
             "erroring" => (false, "Erroring"),
             "paused" => (false, "Paused"),
+            "disabled" => (false, "Disabled"),
             "waiting" => (false, "Waiting"),
+            "unknown" => (false, "Unknown"),
             _ => (false, "Progressing"),
         };
+        let counts = format!("{}/{} nodes complete", count(&["complete"]), statuses.len());
+        let begun = self.entries.iter().find(|(_, entries)| !entries.is_empty());
         for prefix in ["", "nodewright.nvidia.com/"] {
-            condition(&format!("{prefix}Ready"), ready, reason);
+            let kind = |kind: &str| format!("{prefix}{kind}");
+            condition(&kind("Ready"), ready, reason, &counts);
+            let tolerable = "All nodes have tolerable taints.";
+            condition(
+                &kind("TaintNotTolerable"),
+                false,
+                "TaintNotTolerable",
+                tolerable,
+            );
+            let none = "No nodes have ignore label set.";
+            condition(&kind("NodesIgnored"), false, "NodesIgnored", none);
+            if let Some((node, entries)) = begun {
+                let package = entries.keys().next().expect("it has one").replace('|', ":");
+                let message = format!("Applying package [{package}] to node [{node}]");
+                condition(&kind("ApplyPackage"), true, "ApplyPackage", &message);
+            }
         }
+        condition(&format!("{PREFIX}/Transition"), false, status, &counts);
         for (kind, reason) in more {
-            condition(kind, true, reason);
+            condition(kind, true, reason, "");
         }
         let body = json!({"status": {
             "status": status, "observedGeneration": generation, "conditions": conditions,
@@ -295,7 +327,7 @@ impl<'a> Played<'a> {
             "/var/lib/skyhook/{}/{name}-{version}-{uid}-{generation}",
             self.name
         );
-        let resource = format!("{}_{uid}_{generation}", self.name);
+        let resource = format!("{}-{uid}-{generation}", self.name);
         let record = json!({"name": name, "version": version, "skyhook": self.name, "stage": stage, "image": image});
         let labels = json!({
             format!("{PREFIX}/name"): self.name, format!("{PREFIX}/package"): format!("{name}-{version}"),
@@ -303,15 +335,17 @@ impl<'a> Played<'a> {
         });
         let exists =
             |key: &str, effect: &str| json!({"key": key, "operator": "Exists", "effect": effect});
+        let runtime_required = |key: &str| json!({"key": key, "operator": "Equal", "value": "runtime-required", "effect": "NoSchedule"});
         let step = |suffix: &str, verb: &str| {
             json!({"name": format!("{name}-{suffix}"), "image": agent, "args": [verb, "/root", dir],
                    "securityContext": {"privileged": true}})
         };
-        // The hash that upstream appends is of no concern here; names must only differ.
+        // What it is a hash of is of no concern here.
         let job = format!(
-            "{}-{name}-{}-{stage}-{node}",
+            "{}-{name}-{}-{stage}-{node}-{}",
             self.name,
-            version.replace('.', "-")
+            version.replace('.', "-"),
+            &uid[..8]
         );
         json!({
             "metadata": {
@@ -345,6 +379,7 @@ impl<'a> Played<'a> {
                         "containers": [{"name": "done", "image": tagged, "command": ["/bin/sh", "-c", "exit 0"]}],
                         "tolerations": [
                             {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"},
+                            runtime_required(PREFIX), runtime_required("skyhook.nvidia.com"),
                             exists("node.kubernetes.io/not-ready", "NoExecute"),
                             exists("node.kubernetes.io/unreachable", "NoExecute"),
                         ],
@@ -402,6 +437,47 @@ impl<'a> Played<'a> {
         self.runs(node, package, "config", "complete");
     }
 
+    /// The batch of the only compartment, and the nodes that were picked for it.
+    pub fn batch(&self, batch: &Value, picked: &[&str]) {
+        let picked: BTreeMap<_, _> = picked.iter().map(|node| (*node, now())).collect();
+        let matched = self.entries.len();
+        let body = json!({"status": {
+            "compartmentStatuses": {"__default__": {
+                "batchState": batch, "ceiling": 1, "completed": 0, "inProgress": 0, "matched": matched, "progressPercent": 0,
+            }},
+            "nodePriority": picked,
+        }});
+        self.cluster
+            .api
+            .merge(&format!("{}/status", self.path()), &body)
+            .expect("a NodeWright has a status");
+    }
+
+    /// What stands on a node whose drain is refused by a budget.
+    pub fn drain_refused(&self, node: &str, pod: &str, budget: &str) {
+        let key = |kind: &str| format!("{PREFIX}/{kind}_{}", self.name);
+        let detail =
+            format!("The disruption budget {budget} needs 2 healthy pods and has 2 currently");
+        let refused = json!([{"namespace": "default", "name": pod, "reason": "PodDisruptionBudget", "detail": detail}]);
+        self.cluster.patch_node(node, json!({
+            "metadata": {
+                "annotations": {
+                    key("cordon"): "true", key("drainStart"): jiff::Timestamp::now().to_string(),
+                    key("drainBlocked"): refused.to_string(), key("status"): "in_progress", key("version"): PLAYED,
+                },
+                "labels": {key("status"): "in_progress"},
+            },
+            "spec": {"unschedulable": true},
+        }));
+    }
+
+    /// Whether a Job is there.
+    pub fn has_job(&self, job: &str) -> bool {
+        let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}");
+        let found = self.cluster.api.get(&path);
+        found.is_ok_and(|job| job["metadata"]["deletionTimestamp"].is_null())
+    }
+
     pub fn suspend(&self, job: &str) {
         let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}");
         self.cluster
@@ -409,4 +485,19 @@ impl<'a> Played<'a> {
             .merge(&path, &json!({"spec": {"suspend": true}}))
             .expect("a Job can be suspended");
     }
+}
+
+fn now() -> String {
+    jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string()
+}
+
+/// A condition; its time stays while its status does.
+fn stamped(before: &Value, kind: &str, holds: bool, reason: &str, message: &str) -> Value {
+    let status = if holds { "True" } else { "False" };
+    let mut old = before.as_array().into_iter().flatten();
+    let old = old.find(|c| c["type"] == kind && c["status"] == status);
+    let since = old.map_or_else(|| json!(now()), |c| c["lastTransitionTime"].clone());
+    json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since})
 }

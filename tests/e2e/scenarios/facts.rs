@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::cures::cure;
 use super::setting::{careful_policy, stopped};
 
 use crate::{
@@ -95,7 +96,7 @@ pub fn batch_stop_returns_after_a_reset(cluster: &Cluster) {
 }
 
 /// Every field, the zeros included; answers with the CR as it then was.
-pub fn reset_batch(cluster: &Cluster) -> Value {
+fn reset_batch(cluster: &Cluster) -> Value {
     let zero = json!({
         "currentBatch": 1, "consecutiveFailures": 0, "completedNodes": 0, "failedNodes": 0,
         "shouldStop": false, "lastBatchSize": 0, "lastBatchFailed": false,
@@ -156,18 +157,10 @@ pub fn rejected_pod_is_not_replaced(cluster: &Cluster) {
         }),
         LONG_ENOUGH,
     )
-    .diagnosed("SKY204", json!({"node": "node-2", "package": "driver"}))
     .captured("old-pod-rejected");
-    let name = gpu.view().pods[0]["metadata"]["name"].clone();
-    let path = format!(
-        "/api/v1/namespaces/skyhook/pods/{}",
-        name.as_str().expect("pods have names")
-    );
-    cluster
-        .api
-        .delete(&path, &json!({}))
-        .expect("it can be deleted");
-    gpu.until(complete());
+    let subject = json!({"node": "node-2", "package": "driver"});
+    cure(&gpu, "SKY204", subject, &["package", "retry"]);
+    gpu.until(complete()).well();
 }
 
 /// A package that nothing depends on, added when more packages are complete than are left, is never begun.

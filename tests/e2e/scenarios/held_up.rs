@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::facts::reset_batch;
-use super::setting::{POLICIES, careful_policy, stopped};
+use super::cures::cure;
+use super::setting::{POLICIES, careful_policy, no_room_for_pods, stopped};
 use crate::{
     cluster::Cluster,
     kubelet::Fate,
     manifest::{Skyhook, package, skyhook},
+    ours,
     rollout::pods,
     view::{Condition, absent, complete, entry, everywhere, gone, status, that},
 };
@@ -82,12 +83,8 @@ pub fn node_ignored(cluster: &Cluster) {
             }),
             LONG_ENOUGH,
         )
-        .diagnosed("SKY304", json!({"node": "node-2"}))
         .captured("old-node-ignored");
-    cluster.patch_node(
-        "node-2",
-        json!({"metadata": {"labels": {"skyhook.nvidia.com/ignore": null}}}),
-    );
+    cure(&gpu, "SKY304", json!({"node": "node-2"}), &["unignore"]);
     gpu.until(complete()).well();
 }
 
@@ -102,8 +99,18 @@ pub fn batch_held_by_a_node(cluster: &Cluster) {
         &that("and no other begun", |view| view.entries(DRIVER).len() == 1),
         Duration::from_secs(15),
     )
-    .diagnosed("SKY305", json!({"kind": "Node"}))
     .captured("old-batch-held-by-a-node");
+    // It is taken out of the batch while it goes on failing, and the others get on.
+    let failing = gpu.view().entries(DRIVER)[0].node.clone();
+    let nodes = ["node-1", "node-2", "node-3"];
+    let (own, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|n| *n == failing);
+    let node = own[0];
+    for other in others {
+        cluster.fate(pods("driver", "apply").on(other), Fate::Succeed);
+    }
+    cure(&gpu, "SKY305", json!({"node": node}), &["leave-batch"]);
+    gpu.until(everywhere(DRIVER, "config", "complete").but_for(node))
+        .until(entry(node, DRIVER, "apply", "erroring"));
     cluster.heal();
     gpu.until(complete()).well();
 }
@@ -125,19 +132,10 @@ pub fn stale_erroring_after_reboot(cluster: &Cluster) {
         }));
     let node = gpu.view().entries("kernel|1.0.0")[0].node.clone();
     gpu.stays(&that("stopped", stopped), LONG_ENOUGH)
-        .diagnosed("SKY306", json!({"node": node}))
         .captured("old-stale-erroring-after-reboot");
-
-    // The documented way out, in its order: first the node, then the batch.
-    cluster.patch_node(
-        &node,
-        json!({"metadata": {
-            "annotations": {"skyhook.nvidia.com/status_gpu": "waiting"},
-            "labels": {"skyhook.nvidia.com/status_gpu": "waiting"},
-        }}),
-    );
-    reset_batch(cluster);
     cluster.heal();
+    let words = ["deployment-policy", "reset"];
+    cure(&gpu, "SKY306", json!({"node": node}), &words);
     gpu.until(complete()).well();
 }
 
@@ -341,4 +339,35 @@ pub fn malformed_state(cluster: &Cluster) {
         .captured("old-malformed-state");
     cluster.annotate_node("node-2", "nodeState_gpu", Value::String(kept));
     gpu.until(complete()).well();
+}
+
+/// No pod can be made, which only the operator's log says: half an hour later that is a warning, and after hours an error.
+pub fn nothing_at_work(cluster: &Cluster) {
+    let quota = no_room_for_pods(cluster, "skyhook");
+    let gpu = cluster.apply(&driver());
+    gpu.until(that("the operator has looked at it", |view| {
+        view.object
+            .as_ref()
+            .is_some_and(|o| o["status"]["status"].is_string())
+    }))
+    .stays(&not_begun(), LONG_ENOUGH)
+    .captured("old-nothing-at-work");
+    let kubeconfig = cluster.kubeconfig("admin");
+    let file = kubeconfig.with_file_name("quiet.tar.gz");
+    let file = file.to_str().expect("a path of letters");
+    let collected = ours::run(&kubeconfig, &["collect", "--force", "-o", file]);
+    assert_eq!(collected.exit, Some(0), "{collected:?}");
+    for (minutes, severity) in [(40, "warning"), (150, "error")] {
+        let now = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(minutes);
+        let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let report = ours::diagnose(&kubeconfig, &["--from", file, "--now", &now]);
+        let finding = report.has("SKY222", &json!({"name": "gpu"}));
+        assert_eq!(finding["severity"], severity, "{:#}", report.json);
+    }
+    cluster
+        .api
+        .delete(&quota, &json!({}))
+        .expect("a quota can be deleted");
+    // What the operator's log says is repaired; the next pass goes on.
+    gpu.annotate("seen", json!("now")).until(complete()).well();
 }

@@ -12,6 +12,7 @@ mod healing;
 mod healthy;
 mod held_up;
 mod modelled;
+mod parked;
 mod races;
 mod readme;
 mod rights;
@@ -153,6 +154,7 @@ const HELD_UP: Group = &[
     ),
     ("operator_not_running", held_up::operator_not_running),
     ("malformed_state", held_up::malformed_state),
+    ("nothing_at_work", held_up::nothing_at_work),
 ];
 
 /// What was derived from reading the operator.
@@ -434,6 +436,12 @@ const NEW: Group = &[
         "drain_blocked_by_a_budget",
         modelled::drain_blocked_by_a_budget,
     ),
+    ("job_given_up", parked::job_given_up),
+    (
+        "batch_held_by_parked_node",
+        parked::batch_held_by_parked_node,
+    ),
+    ("job_without_pod", parked::job_without_pod),
 ];
 
 /// Which generation rules, and what one sees without rights.

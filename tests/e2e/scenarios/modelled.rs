@@ -235,15 +235,7 @@ pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
         Some(("post-interrupt", "complete")),
         "complete",
     );
-    let now = jiff::Timestamp::now().to_string();
-    cluster.patch_node("node-2", json!({
-        "metadata": {"annotations": {
-            format!("{PREFIX}/cordon_gpu"): "true", format!("{PREFIX}/drainStart_gpu"): now,
-            format!("{PREFIX}/drainBlocked_gpu"): "PodDisruptionBudget: default/training", format!("{PREFIX}/status_gpu"): "in_progress",
-            format!("{PREFIX}/version_gpu"): model::PLAYED,
-        }},
-        "spec": {"unschedulable": true},
-    }));
+    gpu.drain_refused("node-2", "training", "training");
     gpu.status("in_progress", &[("DrainBlocked", "PodDisruptionBudget")]);
     diagnosed(cluster, "SKY401", &json!({"node": "node-2"}));
     cluster.captured("new-drain-blocked");
@@ -302,6 +294,7 @@ pub fn mirrored<'a>(cluster: &'a Cluster, gpu: &Skyhook, generation: u32) -> Pla
     let stamps = json!({"annotations": {
         format!("{PREFIX}/mirrored-from"): gpu.name,
         format!("{PREFIX}/mirrored-generation"): generation.to_string(),
+        format!("{PREFIX}/version"): "v0.17.0",
     }});
     Played::new(cluster, &gpu.name, &gpu.spec, &stamps)
 }

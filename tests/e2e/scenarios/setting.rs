@@ -45,3 +45,26 @@ pub fn guarded_workload(cluster: &Cluster) -> String {
     });
     path
 }
+
+/// Leaves no room for pods in a namespace; returns the path of the quota.
+pub fn no_room_for_pods(cluster: &Cluster, namespace: &str) -> String {
+    let api = &cluster.api;
+    let namespace = format!("/api/v1/namespaces/{namespace}");
+    let quotas = format!("{namespace}/resourcequotas");
+    let quota = json!({"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}});
+    api.post(&quotas, &quota).expect("a quota can be created");
+    let path = format!("{quotas}/none");
+    // What the controller of quotas would do, which is not here.
+    let counted = json!({"status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}});
+    api.merge(&format!("{path}/status"), &counted)
+        .expect("and counted");
+    let pod = json!({
+        "metadata": {"name": "tried"},
+        "spec": {"containers": [{"name": "tried", "image": "tried"}]},
+    });
+    cluster.await_that("no pod is accepted", || {
+        let tried = api.post(&format!("{namespace}/pods?dryRun=All"), &pod);
+        tried.is_err()
+    });
+    path
+}

@@ -1,9 +1,10 @@
-//! Scripts that have failed once so far.
+//! What has failed and is tried again: by the kubelet, or by a Job, seen or not.
 
 use jiff::Timestamp;
 
+use crate::api::{Executor, Status};
 use crate::cluster::pod::{Pod, Terminated};
-use crate::cluster::{Absence, Cluster, Execution};
+use crate::cluster::{Absence, Cluster, Execution, OnNode};
 
 /// Whether a script has failed for the very first time, not long ago, and is tried again.
 pub fn tried_once(cluster: &Cluster, execution: Option<&Execution<'_>>) -> bool {
@@ -27,6 +28,25 @@ pub fn made_meanwhile(cluster: &Cluster, execution: &Execution<'_>) -> bool {
     let mut created = execution.pods.iter().map(|p| p.metadata.creation_timestamp);
     let young = |at: Option<Timestamp>| at.is_some() && !cluster.long_ago(at);
     execution.job_unseen && cluster.jobs.absence() == Absence::Proven && created.all(young)
+}
+
+/// Whether the newer operator itself does not call the node erroring yet: then its Job tries again.
+///
+/// It says so on the node once the Job has given up, whether we see the Job or not. A node with a failure that it calls
+/// waiting is one that it has passed over.
+pub fn operator_retries(cluster: &Cluster, execution: Option<&Execution<'_>>, on: &OnNode) -> bool {
+    let may_come = |e: &Execution<'_>| {
+        let waits = on.status == Some(Status::Waiting);
+        let unseen = e.job_unseen && !waits && !cluster.long_ago(e.created());
+        // It has passed, and the operator has yet to note it.
+        let passed = e
+            .job
+            .filter(|j| j.status.succeeded > 0 && j.failed().is_none());
+        unseen || passed.is_some_and(|j| !cluster.long_ago(j.status.completion_time))
+    };
+    cluster.generation().executor() == Executor::Job
+        && on.status != Some(Status::Erroring)
+        && execution.is_none_or(|e| e.alive() || may_come(e))
 }
 
 /// Whether the kubelet has only just started a bare pod's script again, or is about to, after the very first failure:

@@ -1,0 +1,174 @@
+//! The newer generation, played by `model`: what a Job that has given up, or cannot begin, leaves standing, and the first
+//! change that is printed for it.
+
+use serde_json::{Value, json};
+
+use super::cures::{all_well, carry_out};
+use super::setting::no_room_for_pods;
+use crate::{
+    cluster::Cluster,
+    kubelet::Fate,
+    manifest::{package, skyhook},
+    model::{PREFIX, Played},
+    ours::Report,
+    rollout::pods,
+};
+
+const DRIVER: &str = "driver|2.0.1";
+
+/// One node at a time.
+fn played(cluster: &Cluster) -> Played<'_> {
+    let gpu = skyhook("gpu")
+        .with(package("driver", "2.0.1"))
+        .set("interruptionBudget", json!({"count": 1}));
+    Played::new(cluster, "gpu", &gpu.spec, &json!({})).begun()
+}
+
+/// The Job of node-1 has given up, and the operator has noted it.
+fn given_up(cluster: &Cluster, gpu: &mut Played<'_>) -> String {
+    cluster.fate(pods("driver", "apply").on("node-1"), Fate::Exit(1));
+    gpu.on(
+        "node-1",
+        DRIVER,
+        Some(("apply", "in_progress")),
+        "in_progress",
+    );
+    let job = gpu.job("node-1", DRIVER, "apply");
+    gpu.batch(&json!({"currentBatch": 1, "lastBatchSize": 1}), &["node-1"]);
+    gpu.await_job(&job, "has failed once", |status| status["failed"] == 1);
+    gpu.on("node-1", DRIVER, Some(("apply", "erroring")), "in_progress");
+    gpu.await_job(&job, "is given up", |status| {
+        let mut conditions = status["conditions"].as_array().into_iter().flatten();
+        conditions.any(|c| c["type"] == "Failed" && c["status"] == "True")
+    });
+    gpu.record(&job, 86400);
+    gpu.on("node-1", DRIVER, Some(("apply", "erroring")), "erroring");
+    gpu.status("erroring", &[]);
+    job
+}
+
+/// The words of the first remedy that changes something.
+fn first_change(finding: &Value) -> Vec<String> {
+    let remedies = finding["remedies"].as_array().into_iter().flatten();
+    let mut changes = remedies.filter(|remedy| remedy["grade"] != "B0");
+    let change = changes.next().expect("one that changes something");
+    let argv = change["argv"].as_array().into_iter().flatten();
+    argv.map(|word| word.as_str().expect("a word").to_owned())
+        .collect()
+}
+
+/// What stands first, with the codes of all that it explains.
+#[track_caller]
+fn only_cause(report: &Report) -> (String, Vec<String>) {
+    let causes = report.json["causes"].as_array().expect("causes");
+    let [cause] = causes.as_slice() else {
+        panic!("one cause: {:#}", report.json);
+    };
+    let code = |place: &Value| {
+        let place = place.as_u64().expect("a place") as usize;
+        report.findings()[place]["code"]
+            .as_str()
+            .expect("a code")
+            .to_owned()
+    };
+    let explains = cause["explains"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(code);
+    (
+        cause["code"].as_str().expect("a code").to_owned(),
+        explains.collect(),
+    )
+}
+
+/// The stage runs again, and everything after it.
+fn goes_on(cluster: &Cluster, mut gpu: Played<'_>) {
+    gpu.installs("node-1", DRIVER);
+    gpu.batch(&json!({"currentBatch": 2, "lastBatchSize": 1}), &[]);
+    for node in ["node-2", "node-3"] {
+        gpu.installs(node, DRIVER);
+    }
+    gpu.status("complete", &[]);
+    all_well(cluster);
+}
+
+/// SKY201, which explains that the batch is held (SKY305).
+pub fn job_given_up(cluster: &Cluster) {
+    let mut gpu = played(cluster);
+    let job = given_up(cluster, &mut gpu);
+    cluster.captured("new-batch-held-by-a-failed-node");
+    let report = cluster.report(&[]);
+    assert_eq!(
+        only_cause(&report),
+        ("SKY201".to_owned(), vec!["SKY305".to_owned()])
+    );
+    let finding = report.has("SKY201", &json!({"node": "node-1", "package": "driver"}));
+    let words = first_change(finding);
+    assert_eq!(words[2..4], ["package", "retry"]);
+    cluster.heal();
+    carry_out(&cluster.rollout("gpu"), finding, &["package", "retry"]);
+    cluster.await_that("the Job is gone", || !gpu.has_job(&job));
+    goes_on(cluster, gpu);
+}
+
+/// SKY218: a pause has turned the failure into "waiting", and the node is chosen again and again.
+pub fn batch_held_by_parked_node(cluster: &Cluster) {
+    let mut gpu = played(cluster);
+    let job = given_up(cluster, &mut gpu);
+    let pause = format!("{PREFIX}/pause");
+    gpu.edit(&json!({"metadata": {"annotations": {&pause: "true"}}}));
+    gpu.on("node-1", DRIVER, Some(("apply", "erroring")), "paused");
+    gpu.status("paused", &[]);
+    gpu.edit(&json!({"metadata": {"annotations": {&pause: null}}}));
+    gpu.on("node-1", DRIVER, Some(("apply", "erroring")), "waiting");
+    gpu.status("waiting", &[]);
+    gpu.batch(&json!({"currentBatch": 2, "lastBatchSize": 1}), &["node-1"]);
+    cluster.captured("new-batch-held-by-a-parked-node");
+    let report = cluster.report(&[]);
+    let effects = ["SKY218", "SKY305"].map(str::to_owned);
+    assert_eq!(only_cause(&report), ("SKY201".to_owned(), effects.to_vec()));
+    let finding = report.has("SKY218", &json!({"node": "node-1", "package": "driver"}));
+    let words = first_change(finding);
+    assert_eq!(words[2..4], ["package", "retry"]);
+    cluster.heal();
+    carry_out(&cluster.rollout("gpu"), finding, &["package", "retry"]);
+    cluster.await_that("the Job is gone", || !gpu.has_job(&job));
+    goes_on(cluster, gpu);
+}
+
+/// SKY220: a quota leaves no room for a pod; the Job goes on by itself once it is gone.
+pub fn job_without_pod(cluster: &Cluster) {
+    let path = no_room_for_pods(cluster, "nodewright");
+    let mut gpu = played(cluster);
+    gpu.on(
+        "node-1",
+        DRIVER,
+        Some(("apply", "in_progress")),
+        "in_progress",
+    );
+    let job = gpu.job("node-1", DRIVER, "apply");
+    gpu.status("in_progress", &[]);
+    cluster.await_that("its pod is refused", || {
+        let events = cluster.api.items("/api/v1/namespaces/nodewright/events");
+        let mut events = events.into_iter().flatten();
+        events.any(|e| e["reason"] == "FailedCreate" && e["involvedObject"]["name"] == job.as_str())
+    });
+    let report = cluster.report(&[]);
+    report.has("SKY220", &json!({"node": "node-1", "package": "driver"}));
+    assert!(gpu.pods(&job).is_empty());
+    cluster.captured("new-job-without-pod");
+    cluster
+        .api
+        .delete(&path, &json!({}))
+        .expect("a quota can be deleted");
+    gpu.await_job(&job, "succeeds", |status| status["succeeded"] == 1);
+    gpu.record(&job, 3600);
+    gpu.on("node-1", DRIVER, Some(("apply", "complete")), "in_progress");
+    gpu.runs("node-1", DRIVER, "config", "complete");
+    for node in ["node-2", "node-3"] {
+        gpu.installs(node, DRIVER);
+    }
+    gpu.status("complete", &[]);
+    all_well(cluster);
+}
