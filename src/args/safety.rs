@@ -13,8 +13,8 @@ use super::duration::duration;
 pub struct Safety {
     /// Skip confirmation
     ///
-    /// Without a terminal, nothing is done unless this is given, or standard input says y. That y is not enough where
-    /// nodes reboot, services restart, pods are evicted or a record is lost.
+    /// Without a terminal, nothing is done unless this is given, or standard input says y. Where nodes reboot, services
+    /// restart, pods are evicted or a record is lost, only the flag counts.
     #[arg(short = 'y', long, visible_alias = "yes")]
     pub confirm: bool,
 

@@ -40,7 +40,7 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if !ctx.global().reading.from.is_empty() {
-        let why = "undo takes back what was done to a cluster, and files are none";
+        let why = "undo changes a cluster, and --from reads files";
         return Err(Error::usage(why).hint("leave --from out"));
     }
     let store = Store::of(crate::ctx::variable)?;

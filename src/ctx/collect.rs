@@ -13,7 +13,7 @@ impl Ctx {
     /// Files are read instead, or the server does not answer at all.
     pub async fn collect(&mut self, wish: Wish) -> Result<Collected> {
         if !self.global.reading.from.is_empty() {
-            let why = "it reads a cluster, and --from names files; pass these on as they are";
+            let why = "collect reads a cluster, and --from reads files; the files can be sent as they are";
             return Err(Error::usage(why));
         }
         let connected = self.connect().await?;

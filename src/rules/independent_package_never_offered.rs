@@ -65,8 +65,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(name),
                     format!(
-                        "package {name} is never scheduled: more packages are complete here than have \
-                         no dependencies, and this operator then never comes to it"
+                        "package {name} is never scheduled: it has no dependencies, and this operator passes over such \
+                         packages once more packages are complete on the node than have none"
                     ),
                 );
                 finding

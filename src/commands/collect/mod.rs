@@ -28,10 +28,10 @@ const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// definitions of the custom resources, the logs of containers that fail or run, those of the operator, and the versions
 /// of all.
 ///
-/// What the server refuses or fails to give is noted in index.json, and the rest goes on: who reads the file is told
-/// what was not checked. Values of environments, data of ConfigMaps and what looks like a credential are replaced by
-/// placeholders, like ones by like ones. Names, labels, images and messages stay: look through it before it leaves your
-/// hands.
+/// What the server refuses or fails to give is noted in index.json, and the rest is collected: commands that read the
+/// file say what was not checked. Values of environment variables, data of ConfigMaps and what looks like a credential
+/// are replaced by placeholders; equal values get the same placeholder. Names, labels, images and messages stay: look
+/// through the file before you send it.
 ///
 /// It is written whole or not at all, for your eyes alone (mode 0600), and its path is printed. Exits with 4 if
 /// something is missing from it.

@@ -67,7 +67,7 @@ impl<'a> Deletion<'a> {
             cluster,
             skyhook,
             standing: Standing::NotDeleting,
-            because: "its deletion was not requested".to_owned(),
+            because: "no deletion was requested".to_owned(),
             // Once the operator's finalizer is gone, the deletion waits for no uninstall.
             pending: if skyhook.deleting() && !skyhook.has_finalizer() {
                 Vec::new()

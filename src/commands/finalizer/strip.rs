@@ -28,8 +28,8 @@ mod residue;
 /// no other custom resource still needs it.
 ///
 /// The last resort: uninstall.sh does not run on any node, and what packages changed on the hosts stays. Refuses
-/// while a less disruptive remedy exists or the deletion is progressing, and names the command to use instead; not
-/// where no operator is installed. Refuses, too, where a webhook that nothing answers would turn it down, and names the
+/// while a less disruptive remedy exists or the deletion is progressing, and names the command to use instead, unless
+/// no operator is installed. Refuses, too, where a webhook that nothing answers would turn it down, and names the
 /// command that unblocks it.
 ///
 /// Beside finalizers of others the custom resource stays, and the operator would run its packages again: this is refused

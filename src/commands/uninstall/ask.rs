@@ -53,7 +53,7 @@ pub struct What {
     #[arg(long)]
     enable: bool,
 
-    /// Wait until the package is gone from all nodes, and show how it goes
+    /// Wait until the package is gone from all nodes, and show its progress
     ///
     /// Ends with exit code 2, and says why, as soon as the rules find that it is blocked until somebody acts.
     #[arg(long)]

@@ -261,11 +261,14 @@ impl<'a> Look<'_, 'a> {
                     count(all)
                 ),
                 (None, all) => format!(
-                    "it is one of {} that wait, which the operator takes in no set order",
+                    "it is one of {} that wait, and the operator chooses them in no fixed order, in",
                     plural(all, "node")
                 ),
             };
-            let compartment = format!("of compartment {}", turn.compartment);
+            let compartment = match turn.number {
+                None if turn.waiting > 1 => format!("compartment {}", turn.compartment),
+                _ => format!("of compartment {}", turn.compartment),
+            };
             let at_once = match turn.at_once {
                 Some(1) => ", which works on one node at once".to_owned(),
                 Some(n) => format!(", which works on {n} nodes at once"),
