@@ -66,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     Subject::node(&node.name, Some(skyhook.name())).package(name),
                     format!(
                         "package {name} is never scheduled: it has no dependencies, and this operator passes over such \
-                         packages once more packages are complete on the node than have none"
+                         packages once enough others are complete on the node"
                     ),
                 );
                 finding
