@@ -334,16 +334,18 @@ impl<'a> Look<'_, 'a> {
         }
     }
 
-    /// What keeps a custom resource from getting on here: the gravest, and of these what is nearest to the node.
+    /// What keeps a custom resource from getting on here: the gravest, and of these what is nearest to the node. What ends
+    /// the operator's pass keeps all of them.
     fn found(&self, skyhook: &Skyhook) -> Option<&Finding> {
         let near = |f: &Finding| match f.subject.node.as_deref() {
             Some(node) if node == self.node.name => Some(2),
-            Some(_) => f.holds_up.contains(&self.node.name).then_some(1),
+            Some(_) if f.holds_up.contains(&self.node.name) => Some(1),
+            Some(_) => f.stops_all().then_some(0),
             None if f.holds_up.is_empty() => Some(0),
             None => f.holds_up.contains(&self.node.name).then_some(1),
         };
         let own = |f: &&Finding| {
-            f.subject.skyhook.as_deref() == Some(skyhook.name())
+            (f.subject.skyhook.as_deref() == Some(skyhook.name()) || f.stops_all())
                 && f.severity > Severity::Info
                 && !f.blocks.is_empty()
         };
@@ -357,6 +359,12 @@ impl<'a> Look<'_, 'a> {
     /// Its message, with the node where that is another.
     fn told(&self, finding: &Finding) -> String {
         match finding.subject.node.as_deref() {
+            Some(node) if node != self.node.name && finding.stops_all() => {
+                format!(
+                    "the operator stops at {node} in every pass: {}",
+                    finding.message
+                )
+            }
             Some(node) if node != self.node.name => format!("{node} {}", finding.message),
             _ => finding.message.clone(),
         }
