@@ -129,7 +129,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     }
     if parked > 0 {
         plan.consequences.warn(format!(
-            "{parked} {} erroring, as a job has given up there: run its package again first (package rerun), or the \
+            "{parked} {} erroring, as a job has given up there: retry its package first (package retry), or the \
              rollout stops again",
             if parked == 1 { "node stays" } else { "nodes stay" },
         ));

@@ -202,10 +202,21 @@ fn consequences(
         reruns.add(one.node, package);
     }
     let mut effects = reruns.consequences(cluster, Some(skyhook));
-    let uninstalls: Vec<&Stalled<'_>> = stalled.iter().filter(|s| !installs(s)).collect();
+    let leaving = stalled.iter().filter(|s| !installs(s));
+    let (unfinished, uninstalls): (Vec<_>, Vec<_>) =
+        leaving.partition(|s| !s.entry.stage.is_uninstall() && s.entry.state != State::Complete);
     if !uninstalls.is_empty() {
         let nodes: Vec<&Node> = uninstalls.iter().map(|s| s.node).collect();
         effects::uninstalls(cluster, skyhook, package, &nodes, &mut effects);
+    }
+    if !unfinished.is_empty() {
+        let spec = skyhook.package(package);
+        let interrupt = spec.and_then(|p| skyhook.pending_interrupt(package, p));
+        effects.at_least(Grade::of_rerun(interrupt));
+        effects.notes.push(format!(
+            "the uninstall of {package} starts on {} once its installation there is complete",
+            plural(unfinished.len(), "node")
+        ));
     }
     effects.nodes = stalled.len();
     effects.gpus = stalled.iter().map(|s| s.node.gpus).sum();

@@ -277,15 +277,16 @@ impl<'a> Page<'a> {
             text.indented(5, command);
         }
         if self.chain.standing(self.node) >= Standing::Held || !self.grave().is_empty() {
-            let argv = [
-                "kubectl",
-                "skyhook",
-                "diagnose",
-                "stuck",
-                "--node",
-                &self.node.name,
-            ];
-            let argv = argv.map(str::to_owned);
+            // What stands on other nodes is left out of a report on this one.
+            let elsewhere = |f: &&Finding| {
+                let on = f.subject.node.as_deref();
+                on.is_some_and(|on| on != self.node.name)
+            };
+            let mut argv = vec!["kubectl", "skyhook", "diagnose", "stuck"];
+            if !self.grave().iter().any(elsewhere) {
+                argv.extend(["--node", &self.node.name]);
+            }
+            let argv: Vec<String> = argv.into_iter().map(str::to_owned).collect();
             text.line(text::dim("more: ") + text::command(shell_words(&argv)));
         }
         text
