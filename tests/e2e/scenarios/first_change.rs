@@ -121,6 +121,8 @@ pub fn package_left_the_spec(cluster: &Cluster) {
 
 /// SKY115: it stays away, and leaves the spec.
 pub fn uninstall_finished(cluster: &Cluster) {
+    // They tell that it was there once; its last pod is gone at some moment.
+    cluster.allow_events();
     let gpu = cluster.apply(
         &skyhook("gpu")
             .with(package("driver", "2.0.1").uninstallable())
