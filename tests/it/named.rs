@@ -212,7 +212,10 @@ fn a_node_that_is_done_is_explained_from_what_is_there() {
     let mut alone = 0;
     for captured in clusters::all() {
         let stage = Stage::over(captured.served());
-        stage.fake.started_now();
+        // Ages count in hours then: a second that passes between the two shows in none.
+        stage
+            .fake
+            .started(jiff::SignedDuration::from_mins(63 * 60 + 30));
         let objects = stage.fake.objects();
         let nodes = objects.iter().filter(|o| o["kind"] == "Node");
         for node in nodes.map(|o| o["metadata"]["name"].as_str().expect("a name")) {
