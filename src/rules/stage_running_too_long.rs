@@ -71,11 +71,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             &execution.stage,
         );
         if let Some(pod) = execution.pods.first() {
+            // The operator makes it again under the same name, which kubectl may go on waiting for.
+            let delete = ["delete", "pod", "--wait=false", "-n", execution.namespace()];
             finding
                 .kubectl(
                     Grade::B2,
                     "Once the cause is gone, delete the pod, so that the stage starts again",
-                    ["delete", "pod", "-n", execution.namespace(), pod.name()],
+                    delete.into_iter().chain([pod.name()]),
                 )
                 .caveat("the script is cut off, which may leave the host half done");
         }
