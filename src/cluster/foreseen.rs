@@ -28,7 +28,7 @@ impl Cluster {
             if goes {
                 asked.get_or_insert(self.taken_at);
             }
-            // What waited for those that are gone has only just been able to get on.
+            // What waited for those that are gone could not proceed before.
             if freed && asked.is_some() {
                 *asked = Some(self.taken_at);
             }

@@ -1,4 +1,4 @@
-//! An object and its [`Summary`] in one pass: what is decoded is looked at on its way.
+//! An object and its [`Summary`], both from one pass over the text.
 //!
 //! Of a type there must be so many that a pass over all of them counts, as it does with nodes.
 

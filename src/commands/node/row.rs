@@ -57,7 +57,7 @@ pub struct Row {
     /// Why the node state cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub malformed: Option<String>,
-    /// `key=value`, as kubectl shows them; nothing where nobody asks for them.
+    /// `key=value`, as kubectl shows them; empty unless --show-labels asks for them.
     #[serde(skip)]
     pub labels: String,
 }

@@ -10,7 +10,8 @@ use crate::commands::shared::which_nodes::WhichNodes;
 use crate::commands::shared::{reset, selection};
 use crate::ctx::{Ctx, Manner};
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::{effects, node};
+use crate::plan::build::effects::{self, Uninstalls};
+use crate::plan::build::node;
 use crate::plan::{Change, Grade, Kind, Plan, Stage as PlanStage, Step, Target};
 use crate::view::{NodeSet, list, plural};
 
@@ -205,18 +206,14 @@ fn consequences(
     let leaving = stalled.iter().filter(|s| !installs(s));
     let (unfinished, uninstalls): (Vec<_>, Vec<_>) =
         leaving.partition(|s| !s.entry.stage.is_uninstall() && s.entry.state != State::Complete);
-    if !uninstalls.is_empty() {
-        let nodes: Vec<&Node> = uninstalls.iter().map(|s| s.node).collect();
-        effects::uninstalls(cluster, skyhook, package, &nodes, &mut effects);
-    }
-    if !unfinished.is_empty() {
-        let spec = skyhook.package(package);
-        let interrupt = spec.and_then(|p| skyhook.pending_interrupt(package, p));
-        effects.at_least(Grade::of_rerun(interrupt));
-        effects.notes.push(format!(
-            "the uninstall of {package} starts on {} once its installation there is complete",
-            plural(unfinished.len(), "node")
-        ));
+    for (some, when) in [
+        (uninstalls, Uninstalls::Now),
+        (unfinished, Uninstalls::OnceInstalled),
+    ] {
+        if !some.is_empty() {
+            let nodes: Vec<&Node> = some.iter().map(|s| s.node).collect();
+            effects::uninstalls(cluster, skyhook, package, &nodes, when, &mut effects);
+        }
     }
     effects.nodes = stalled.len();
     effects.gpus = stalled.iter().map(|s| s.node.gpus).sum();

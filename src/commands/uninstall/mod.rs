@@ -20,8 +20,8 @@ use crate::error::{Exit, Result};
 /// would hang, do nothing or strand the package, and says what to do instead.
 ///
 /// With --wait it shows how far each node is, and ends when the package is gone from all of them, or as soon as it
-/// cannot go on. Reboots of nodes, and an API server that is away for a while, do not end it. When it is interrupted or its
-/// time is up, the uninstall goes on in the cluster, and the same command goes on waiting for it.
+/// cannot go on. Reboots of nodes, and an API server that is away for a while, do not end it. When it is interrupted
+/// or its time is up, the uninstall goes on in the cluster, and the same command goes on waiting for it.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,

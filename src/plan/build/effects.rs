@@ -203,12 +203,21 @@ pub fn begins_from(skyhook: &Skyhook, node: &Node, state: &NodeState, effects: &
     interrupts(&kinds, effects);
 }
 
+/// When the uninstall of a package runs.
+#[derive(Debug, Clone, Copy)]
+pub enum Uninstalls {
+    Now,
+    /// The operator first finishes the installation that is under way.
+    OnceInstalled,
+}
+
 /// What it means that the uninstall of a package runs on these nodes.
 pub fn uninstalls(
     cluster: &Cluster,
     skyhook: &Skyhook,
     package: &str,
     nodes: &[&Node],
+    when: Uninstalls,
     effects: &mut Consequences,
 ) {
     let spec = skyhook.package(package);
@@ -218,9 +227,12 @@ pub fn uninstalls(
         interrupts(&interrupt.into_iter().collect(), effects);
     }
     let on = plural(nodes.len(), "node");
-    effects
-        .notes
-        .push(format!("the uninstall of {package} runs on {on}"));
+    effects.notes.push(match when {
+        Uninstalls::Now => format!("the uninstall of {package} runs on {on}"),
+        Uninstalls::OnceInstalled => format!(
+            "the uninstall of {package} starts on {on} once its installation there is complete"
+        ),
+    });
     if !skyhook.runs() {
         stands_still(skyhook, effects);
     }

@@ -23,6 +23,15 @@ pub(super) fn cure(gpu: &Rollout<'_>, code: &str, subject: Value, words: &[&str]
     carry_out(gpu, report.has(code, &subject), words);
 }
 
+/// The words of the first remedy that is not there for reading alone.
+pub(super) fn first_change(finding: &Value) -> Vec<&str> {
+    let remedies = finding["remedies"].as_array().into_iter().flatten();
+    let mut changes = remedies.filter(|remedy| remedy["grade"] != "B0");
+    let change = changes.next().expect("one that changes something");
+    let argv = change["argv"].as_array().into_iter().flatten();
+    argv.filter_map(Value::as_str).collect()
+}
+
 /// The same of a finding that was read before.
 #[track_caller]
 pub(super) fn carry_out(gpu: &Rollout<'_>, finding: &Value, words: &[&str]) {

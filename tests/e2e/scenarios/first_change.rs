@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    cures::{all_well, carry_out},
+    cures::{all_well, carry_out, first_change},
     writes::{DRIVER, TUNING},
 };
 use crate::{
@@ -25,12 +25,7 @@ fn cure(gpu: &Rollout<'_>, code: &str, subject: Value) {
         report.json
     );
     let finding = report.has(code, &subject);
-    let remedies = finding["remedies"].as_array().into_iter().flatten();
-    let mut changes = remedies.filter(|remedy| remedy["grade"] != "B0");
-    let change = changes.next().expect("one that changes something");
-    let argv = change["argv"].as_array().into_iter().flatten();
-    let argv: Vec<&str> = argv.filter_map(Value::as_str).collect();
-    carry_out(gpu, finding, &argv);
+    carry_out(gpu, finding, &first_change(finding));
 }
 
 #[track_caller]

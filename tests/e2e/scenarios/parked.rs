@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::cures::{all_well, carry_out};
+use super::cures::{all_well, carry_out, first_change};
 use super::setting::no_room_for_pods;
 use crate::{
     cluster::Cluster,
@@ -47,16 +47,6 @@ fn given_up(cluster: &Cluster, gpu: &mut Played<'_>) -> String {
     job
 }
 
-/// The words of the first remedy that changes something.
-fn first_change(finding: &Value) -> Vec<String> {
-    let remedies = finding["remedies"].as_array().into_iter().flatten();
-    let mut changes = remedies.filter(|remedy| remedy["grade"] != "B0");
-    let change = changes.next().expect("one that changes something");
-    let argv = change["argv"].as_array().into_iter().flatten();
-    argv.map(|word| word.as_str().expect("a word").to_owned())
-        .collect()
-}
-
 /// What stands first, with the codes of all that it explains.
 #[track_caller]
 fn only_cause(report: &Report) -> (String, Vec<String>) {
@@ -93,6 +83,17 @@ fn goes_on(cluster: &Cluster, mut gpu: Played<'_>) {
     all_well(cluster);
 }
 
+/// The first change that is printed retries the Job, and the rollout goes on to its end.
+#[track_caller]
+fn retried(cluster: &Cluster, gpu: Played<'_>, job: &str, finding: &Value) {
+    let argv = first_change(finding);
+    assert_eq!(argv[2..4], ["package", "retry"]);
+    cluster.heal();
+    carry_out(&cluster.rollout("gpu"), finding, &argv);
+    cluster.await_that("the Job is gone", || !gpu.has_job(job));
+    goes_on(cluster, gpu);
+}
+
 /// SKY201, which explains that the batch is held (SKY305).
 pub fn job_given_up(cluster: &Cluster) {
     let mut gpu = played(cluster);
@@ -104,12 +105,7 @@ pub fn job_given_up(cluster: &Cluster) {
         ("SKY201".to_owned(), vec!["SKY305".to_owned()])
     );
     let finding = report.has("SKY201", &json!({"node": "node-1", "package": "driver"}));
-    let words = first_change(finding);
-    assert_eq!(words[2..4], ["package", "retry"]);
-    cluster.heal();
-    carry_out(&cluster.rollout("gpu"), finding, &["package", "retry"]);
-    cluster.await_that("the Job is gone", || !gpu.has_job(&job));
-    goes_on(cluster, gpu);
+    retried(cluster, gpu, &job, finding);
 }
 
 /// SKY218: a pause has turned the failure into "waiting", and the node is chosen again and again.
@@ -129,12 +125,7 @@ pub fn batch_held_by_parked_node(cluster: &Cluster) {
     let effects = ["SKY218", "SKY305"].map(str::to_owned);
     assert_eq!(only_cause(&report), ("SKY201".to_owned(), effects.to_vec()));
     let finding = report.has("SKY218", &json!({"node": "node-1", "package": "driver"}));
-    let words = first_change(finding);
-    assert_eq!(words[2..4], ["package", "retry"]);
-    cluster.heal();
-    carry_out(&cluster.rollout("gpu"), finding, &["package", "retry"]);
-    cluster.await_that("the Job is gone", || !gpu.has_job(&job));
-    goes_on(cluster, gpu);
+    retried(cluster, gpu, &job, finding);
 }
 
 /// SKY220: a quota leaves no room for a pod; the Job goes on by itself once it is gone.

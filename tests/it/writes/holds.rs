@@ -1,6 +1,8 @@
 //! Our own pause around a reset: whose it is, what somebody else pauses meanwhile, and what a reset leaves that has not
 //! come to its end.
 
+mod arriving;
+
 use jiff::Timestamp;
 use kubectl_skyhook::api::Generation;
 use serde_json::{Value, json};
@@ -12,8 +14,6 @@ use crate::support::run::{Child, Ran};
 const RESET: &str = "reset gpu-tune --confirm";
 const HOLD: &str = "kubectl-skyhook/hold";
 const REASON: &str = "kubectl-skyhook/pause-reason";
-/// What is asked once a plan is made, and before it is carried out.
-const REVIEW: &str = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 fn erroring() -> Stage {
     Stage::of("apply-erroring")
@@ -88,40 +88,6 @@ fn a_pause_without_a_reason_takes_the_place_of_ours_as_well() {
     assert_eq!(stage.annotation(REASON), Value::Null);
 }
 
-/// The reset has ended its pause before `pause` looks, or puts one on right after that look.
-#[test]
-fn a_pause_takes_the_place_of_a_hold_that_came_after_its_look() {
-    for (words, reason) in [
-        ("pause gpu-tune --confirm", Value::Null),
-        ("pause gpu-tune --confirm --reason mine", json!("mine")),
-    ] {
-        let stage = erroring();
-        let hold = held_by_another(&kubectl_skyhook::ctx::now());
-        let planned = stage.fake.on(REVIEW).nth(1);
-        planned.after(move |state: &mut State| annotate(state, &hold));
-        let ran = stage.run(words);
-        expect(&ran, 0);
-        let said = ran.stdout.starts_with("pause gpu-tune: 1 changed\n");
-        assert!(said, "{}", ran.transcript());
-        let held = (stage.noted("pause"), stage.annotation(HOLD));
-        assert_eq!(held, (json!("true"), Value::Null), "{}", ran.transcript());
-        assert_eq!(stage.annotation(REASON), reason, "{}", ran.transcript());
-    }
-}
-
-/// A reason that somebody has noted meanwhile is not replaced.
-#[test]
-fn a_pause_leaves_the_reason_of_somebody_who_came_first() {
-    let stage = erroring();
-    let theirs = json!({Generation::Skyhook.key("pause"): "true", REASON: "theirs"});
-    let planned = stage.fake.on(REVIEW).nth(1);
-    planned.after(move |state: &mut State| annotate(state, &theirs));
-    let ran = stage.run("pause gpu-tune --confirm --reason mine");
-    expect(&ran, 3);
-    assert_eq!(stage.noted("pause"), json!("true"));
-    assert_eq!(stage.annotation(REASON), json!("theirs"));
-}
-
 fn held_by_another(since: &Timestamp) -> Value {
     let since = since.to_string();
     let hold = json!({"by": "ann@laptop", "machine": "laptop", "process": 1, "since": since});
@@ -130,13 +96,6 @@ fn held_by_another(since: &Timestamp) -> Value {
         REASON: "held for: reset gpu-tune on 3 nodes",
         HOLD: hold.to_string(),
     })
-}
-
-fn annotate(state: &mut State, annotations: &Value) {
-    let cr = state.store.find("skyhooks", "", CR).cloned();
-    let mut cr = cr.expect("it is there");
-    cr["metadata"]["annotations"] = annotations.clone();
-    state.store.load(cr);
 }
 
 /// Taken off and set again by another program, the value is the same; who wrote it is not.

@@ -254,21 +254,18 @@ impl<'a> Look<'_, 'a> {
         }
         if let Some(turn) = self.cluster.turn(skyhook, self.node) {
             let place = match (turn.number, turn.waiting) {
-                (_, 1) => "it is the only one that waits".to_owned(),
+                (_, 1) => "it is the only node that waits in".to_owned(),
                 (Some(number), all) => format!(
-                    "it is number {} of {} in the queue",
+                    "it is number {} of {} in the queue of",
                     count(number),
                     count(all)
                 ),
                 (None, all) => format!(
-                    "it is one of {} that wait, and the operator chooses them in no fixed order, in",
+                    "it is one of {} that wait, in no fixed order, in",
                     plural(all, "node")
                 ),
             };
-            let compartment = match turn.number {
-                None if turn.waiting > 1 => format!("compartment {}", turn.compartment),
-                _ => format!("of compartment {}", turn.compartment),
-            };
+            let compartment = format!("compartment {}", turn.compartment);
             let at_once = match turn.at_once {
                 Some(1) => ", which works on one node at once".to_owned(),
                 Some(n) => format!(", which works on {n} nodes at once"),

@@ -135,9 +135,9 @@ impl<'a> Page<'a> {
             .iter()
             .map(|at| (&findings[*at], causes.explaining(*at)));
         let left = left.filter(|(f, by)| f.severity == Severity::Error && by.iter().any(of_first));
-        let mut next: Vec<&Remedy> = findings[*first].remedies.iter().take(1).collect();
-        let more = findings[*first].remedies.iter().skip(1);
-        next.extend(more.into_iter().find(|r| r.grade > Grade::B0));
+        let mut own = findings[*first].remedies.iter();
+        let mut next: Vec<&Remedy> = own.next().into_iter().collect();
+        next.extend(own.find(|r| r.grade > Grade::B0));
         let then = left
             .flat_map(|(f, _)| &f.remedies)
             .find(|r| r.grade > Grade::B0 && !r.choice && next.iter().all(|n| n.argv != r.argv));

@@ -1,0 +1,52 @@
+//! Somebody pauses between the look of `pause` and its write.
+
+use kubectl_skyhook::api::Generation;
+use serde_json::{Value, json};
+
+use super::super::{CR, expect};
+use super::{HOLD, REASON, erroring, held_by_another};
+use crate::support::fake_api::State;
+
+/// What is asked once a plan is made, and before it is carried out.
+const REVIEW: &str = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+/// A reset puts its own pause on right after `pause` has looked.
+#[test]
+fn a_pause_takes_the_place_of_a_hold_that_came_after_its_look() {
+    for (words, reason) in [
+        ("pause gpu-tune --confirm", Value::Null),
+        ("pause gpu-tune --confirm --reason mine", json!("mine")),
+    ] {
+        let stage = erroring();
+        let hold = held_by_another(&kubectl_skyhook::ctx::now());
+        let planned = stage.fake.on(REVIEW).nth(1);
+        planned.after(move |state: &mut State| annotate(state, &hold));
+        let ran = stage.run(words);
+        expect(&ran, 0);
+        let id = ran.stdout.trim_end().rsplit(' ').next().expect("an id");
+        insta::assert_snapshot!(ran.transcript().replace(id, "ID"));
+        let held = (stage.noted("pause"), stage.annotation(HOLD));
+        assert_eq!(held, (json!("true"), Value::Null), "{}", ran.transcript());
+        assert_eq!(stage.annotation(REASON), reason, "{}", ran.transcript());
+    }
+}
+
+/// A reason that somebody has noted meanwhile is not replaced.
+#[test]
+fn a_pause_leaves_the_reason_of_somebody_who_came_first() {
+    let stage = erroring();
+    let theirs = json!({Generation::Skyhook.key("pause"): "true", REASON: "theirs"});
+    let planned = stage.fake.on(REVIEW).nth(1);
+    planned.after(move |state: &mut State| annotate(state, &theirs));
+    let ran = stage.run("pause gpu-tune --confirm --reason mine");
+    insta::assert_snapshot!(ran.transcript());
+    assert_eq!(stage.noted("pause"), json!("true"));
+    assert_eq!(stage.annotation(REASON), json!("theirs"));
+}
+
+fn annotate(state: &mut State, annotations: &Value) {
+    let cr = state.store.find("skyhooks", "", CR).cloned();
+    let mut cr = cr.expect("it is there");
+    cr["metadata"]["annotations"] = annotations.clone();
+    state.store.load(cr);
+}
