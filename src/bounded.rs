@@ -87,21 +87,21 @@ pub fn open(path: &Path) -> Result<File> {
 /// It cannot be read, is more than `most` bytes, or holds too many blanks in a row.
 pub fn read(stream: impl Read, most: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    Watched::new(stream, most).read_to_end(&mut bytes)?;
+    BoundedReader::new(stream, most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// What is read piece by piece, as far as it is not too much; see [`read`].
-pub struct Watched<R> {
+pub struct BoundedReader<R> {
     inner: R,
     most: u64,
     bytes: u64,
     blanks: u64,
 }
 
-impl<R: Read> Watched<R> {
-    pub fn new(inner: R, most: u64) -> Watched<R> {
-        Watched {
+impl<R: Read> BoundedReader<R> {
+    pub fn new(inner: R, most: u64) -> BoundedReader<R> {
+        BoundedReader {
             inner,
             most,
             bytes: 0,
@@ -110,7 +110,7 @@ impl<R: Read> Watched<R> {
     }
 }
 
-impl<R: Read> Read for Watched<R> {
+impl<R: Read> Read for BoundedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let blank = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
         let read = self.inner.read(buffer)?;

@@ -9,23 +9,23 @@ mod kubeconfig;
 mod names;
 mod pace;
 mod plugin;
-mod polite;
+mod request_policy;
 mod stack;
 mod target;
 mod trace;
 mod transport;
-mod unanswered;
+mod transport_error;
 mod warnings;
 
 use crate::args::connection::Connection;
 pub use environment::Environment;
 pub use error::Error;
 pub use names::{Names, names};
-pub use polite::{Polite, RETRIES, ServedBy, wait};
+pub use request_policy::{RETRIES, RequestPolicy, ServedBy, wait};
 pub use target::Named;
 use target::Target;
-pub use trace::Trace;
-pub use unanswered::{Unanswered, Why};
+pub use trace::HttpTrace;
+pub use transport_error::{TransportError, TransportErrorKind};
 pub use warnings::Warnings;
 
 /// A client and what belongs to it.
@@ -55,7 +55,7 @@ pub struct Connected {
 pub async fn connect(
     connection: &Connection,
     verb: &str,
-    trace: Option<Trace>,
+    trace: Option<HttpTrace>,
 ) -> Result<Connected, Error> {
     connect_traced(&Environment::of_process(), connection, verb, trace).await
 }
@@ -73,7 +73,7 @@ async fn connect_traced(
     environment: &Environment,
     connection: &Connection,
     verb: &str,
-    trace: Option<Trace>,
+    trace: Option<HttpTrace>,
 ) -> Result<Connected, Error> {
     let found = kubeconfig::read(connection.kubeconfig.as_deref(), environment)?;
     let target = match (found, &environment.in_cluster) {

@@ -2,43 +2,43 @@
 
 mod aftermath;
 mod ask;
-mod carry_out;
-mod closing;
 mod collect;
 mod diff;
-mod edges;
+mod execute;
+mod execute_part;
 mod external_diff;
 mod installation;
 mod limits;
 mod origin;
+mod outcome_view;
 mod preview;
+mod process;
 mod progress;
 mod sight;
 mod tails;
-mod take;
 mod wait;
 mod watch;
 
-pub use carry_out::Manner;
-pub use closing::Document as OutcomeDocument;
-pub use edges::{interrupt, variable};
-pub use installation::Preflight;
+pub use execute::CommandOptions;
+pub use execute_part::PartOutcome;
+pub use installation::PermissionCheck;
 pub use limits::within;
-pub use origin::{Here, Place};
+pub use origin::{Destination, Here};
+pub use outcome_view::Document as OutcomeDocument;
 pub use preview::Document as PlanDocument;
+pub use process::{interrupt, variable};
 pub use tails::Tail;
-pub use take::Taken;
-pub use wait::{Aim, Awaited, Blocked, Look, PlannedAim, Standing, Waiting};
-pub use watch::{News, Watch, pause_after};
+pub use wait::{Aim, AimProgress, AimState, Awaited, Blocked, PlanWait, PlannedAim};
+pub use watch::{Watch, WatchUpdate, pause_after};
 
 use std::sync::Arc;
 
 use crate::apply::owner;
 use crate::args::global::Global;
 use crate::cluster::{Clock, Cluster, Only, Source, Unread, dump, live};
-use crate::connect::{self, Connected, Trace};
+use crate::connect::{self, Connected, HttpTrace};
 use crate::error::{Error, Result};
-use crate::screen::{Screen, Shown, Stream};
+use crate::screen::{OutputStream, Screen, Shown};
 use crate::view::{View, text};
 
 /// The edges, tied together for one command. It hands out no client, but to those that stream.
@@ -74,7 +74,7 @@ impl Ctx {
     /// Says nothing beside the answer: a shell would print it over the prompt.
     pub fn silent(global: Global, verb: &'static str) -> Ctx {
         let mut ctx = Ctx::new(global, verb);
-        ctx.screen.err = Stream::pipe(Box::new(std::io::sink()));
+        ctx.screen.err = OutputStream::pipe(Box::new(std::io::sink()));
         ctx
     }
 
@@ -174,7 +174,7 @@ impl Ctx {
             }
         } else {
             let mut cluster = dump::load(&reading.from, reading.api)?;
-            if cluster.collected && cluster.ruling.served.is_empty() && !leftovers {
+            if cluster.collected && cluster.active_api.served.is_empty() && !leftovers {
                 return Err(live::LoadError::NotServed.into());
             }
             if let Some(now) = reading.now {
@@ -190,11 +190,11 @@ impl Ctx {
         }
         self.refused |= sight::unread(&cluster, needs).any(|(_, why)| why.is_forbidden());
         if self.global.reading.verbose.talks() {
-            let ruling = &cluster.ruling;
+            let active_api = &cluster.active_api;
             self.screen.note(format!(
                 "acting on {}: {}",
-                ruling.generation.resource(),
-                ruling.because.join("; ")
+                active_api.flavor.resource(),
+                active_api.because.join("; ")
             ));
         }
         Ok(cluster)
@@ -217,7 +217,7 @@ impl Ctx {
 
     async fn connect(&self) -> Result<Connected> {
         let level = self.global.reading.verbose.0;
-        let trace = (level >= Trace::FROM).then(|| Trace {
+        let trace = (level >= HttpTrace::FROM).then(|| HttpTrace {
             level,
             say: Arc::new(crate::screen::trace),
         });

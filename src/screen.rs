@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal, Write};
 use anyhow::Context;
 use serde_json::Value;
 
-use self::colour::{Wish, coloured};
+use self::colour::{ColourSettings, coloured};
 use crate::args::output::{ColorChoice, Output};
 use crate::view::format::{OutputFormat, Rendered};
 use crate::view::text::{self, Line, Text};
@@ -21,12 +21,12 @@ const HELD: usize = 1 << 16;
 
 /// Where a command says things.
 pub struct Screen<O = Box<dyn Write + Send>, E = Box<dyn Write + Send>> {
-    pub out: Stream<O>,
-    pub err: Stream<E>,
+    pub out: OutputStream<O>,
+    pub err: OutputStream<E>,
 }
 
 /// One of the two streams, and what is known of the other end.
-pub struct Stream<W> {
+pub struct OutputStream<W> {
     pub writer: W,
     /// Columns, if it is a terminal.
     pub width: Option<usize>,
@@ -57,7 +57,7 @@ pub fn trace(line: &str) {
 impl Screen {
     /// The terminal, the pipes or the files that the process was started with.
     pub fn new(choice: ColorChoice) -> Screen {
-        let wish = Wish::of(|name| std::env::var(name).ok());
+        let wish = ColourSettings::of(|name| std::env::var(name).ok());
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let out_terminal = stdout.is_terminal();
         let err_terminal = stderr.is_terminal();
@@ -66,13 +66,13 @@ impl Screen {
                 .filter(|w| *w > 0)
         };
         Screen {
-            out: Stream {
+            out: OutputStream {
                 width: columns(terminal_size::terminal_size_of(&stdout)),
                 terminal: out_terminal,
                 colour: wish.colour(choice, out_terminal),
                 writer: Box::new(stdout),
             },
-            err: Stream {
+            err: OutputStream {
                 width: columns(terminal_size::terminal_size_of(&stderr)),
                 terminal: err_terminal,
                 colour: wish.colour(choice, err_terminal),
@@ -86,8 +86,8 @@ impl Screen<Vec<u8>, Vec<u8>> {
     /// Two pipes into memory, for tests.
     pub fn captured() -> Self {
         Screen {
-            out: Stream::pipe(Vec::new()),
-            err: Stream::pipe(Vec::new()),
+            out: OutputStream::pipe(Vec::new()),
+            err: OutputStream::pipe(Vec::new()),
         }
     }
 
@@ -196,10 +196,10 @@ impl<O: Write, E: Write> Screen<O, E> {
     }
 }
 
-impl<W: Write> Stream<W> {
+impl<W: Write> OutputStream<W> {
     /// Not a terminal: no width, no colours.
-    pub fn pipe(writer: W) -> Stream<W> {
-        Stream {
+    pub fn pipe(writer: W) -> OutputStream<W> {
+        OutputStream {
             writer,
             width: None,
             terminal: false,

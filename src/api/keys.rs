@@ -1,6 +1,6 @@
 //! Every annotation, label and condition key that the operator puts on a node.
 
-use super::Generation;
+use super::ApiFlavor;
 
 /// What a key under the operator's prefix means on a node.
 ///
@@ -37,17 +37,17 @@ pub enum NodeKey<'a> {
 impl<'a> NodeKey<'a> {
     /// Whether a key is the operator's, of either generation: it tells how a node stands, not what it is.
     pub fn is_ours(key: &str) -> bool {
-        Generation::ALL
+        ApiFlavor::ALL
             .iter()
-            .any(|generation| NodeKey::parse(*generation, key).is_some())
+            .any(|flavor| NodeKey::parse(*flavor, key).is_some())
     }
 
     /// Reads a key; `None` if it is not under this generation's prefix.
     ///
     /// Names of custom resources and packages cannot contain `_` or `/`, so the first one after
     /// the kind of key ends the name.
-    pub fn parse(generation: Generation, key: &'a str) -> Option<NodeKey<'a>> {
-        let suffix = key.strip_prefix(generation.group())?.strip_prefix('/')?;
+    pub fn parse(flavor: ApiFlavor, key: &'a str) -> Option<NodeKey<'a>> {
+        let suffix = key.strip_prefix(flavor.group())?.strip_prefix('/')?;
         if let Some((skyhook, kind)) = suffix.split_once('/') {
             return Some(NodeKey::Condition { skyhook, kind });
         }
@@ -76,18 +76,18 @@ impl<'a> NodeKey<'a> {
 }
 
 /// The node annotation that holds the state machine of a custom resource.
-pub fn node_state(generation: Generation, skyhook: &str) -> String {
-    generation.key(&format!("nodeState_{skyhook}"))
+pub fn node_state(flavor: ApiFlavor, skyhook: &str) -> String {
+    flavor.key(&format!("nodeState_{skyhook}"))
 }
 
 /// The node annotation and label that hold the operator's verdict.
-pub fn status(generation: Generation, skyhook: &str) -> String {
-    generation.key(&format!("status_{skyhook}"))
+pub fn status(flavor: ApiFlavor, skyhook: &str) -> String {
+    flavor.key(&format!("status_{skyhook}"))
 }
 
 /// The node annotation that says which custom resource cordoned the node.
-pub fn cordon(generation: Generation, skyhook: &str) -> String {
-    generation.key(&format!("cordon_{skyhook}"))
+pub fn cordon(flavor: ApiFlavor, skyhook: &str) -> String {
+    flavor.key(&format!("cordon_{skyhook}"))
 }
 
 #[cfg(test)]
@@ -97,8 +97,8 @@ mod tests {
     #[test]
     fn every_key_is_told_apart() {
         let parse = |suffix: &str| {
-            let key = Generation::Skyhook.key(suffix);
-            format!("{:?}", NodeKey::parse(Generation::Skyhook, &key))
+            let key = ApiFlavor::Skyhook.key(suffix);
+            format!("{:?}", NodeKey::parse(ApiFlavor::Skyhook, &key))
         };
         for (suffix, expected) in [
             (
@@ -122,7 +122,7 @@ mod tests {
         ] {
             assert_eq!(parse(suffix), expected, "{suffix}");
         }
-        let other = Generation::NodeWright.key("status_gpu");
-        assert_eq!(NodeKey::parse(Generation::Skyhook, &other), None);
+        let other = ApiFlavor::NodeWright.key("status_gpu");
+        assert_eq!(NodeKey::parse(ApiFlavor::Skyhook, &other), None);
     }
 }

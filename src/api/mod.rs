@@ -3,7 +3,7 @@
 //! Serde types and pure functions only. This is the one place that spells the API groups.
 
 pub mod deployment_policy;
-pub mod generation;
+pub mod flavor;
 pub mod keys;
 pub mod labels;
 pub mod meta;
@@ -16,7 +16,7 @@ pub mod stage;
 pub mod version;
 
 pub use deployment_policy::DeploymentPolicy;
-pub use generation::{Executor, Generation};
+pub use flavor::{ApiFlavor, Executor};
 pub use labels::Labels;
 pub use meta::{Condition, Meta};
 pub use name::Name;

@@ -20,19 +20,19 @@ const LONGEST: usize = 4096;
 /// So many words are kept before it is looked which of them nobody holds any more.
 const FIRST_SWEEP: usize = 1 << 14;
 
-struct Words {
+struct Interner {
     all: HashSet<Name, RandomState>,
     sweep_at: usize,
 }
 
 thread_local! {
-    static WORDS: RefCell<Words> = RefCell::new(Words {
+    static WORDS: RefCell<Interner> = RefCell::new(Interner {
         all: HashSet::default(),
         sweep_at: FIRST_SWEEP,
     });
 }
 
-impl Words {
+impl Interner {
     fn find(&mut self, text: &str) -> Name {
         if let Some(known) = self.all.get(text) {
             return known.clone();

@@ -15,7 +15,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::keys::NodeKey;
-use super::{Generation, Name, Stage, State};
+use super::{ApiFlavor, Name, Stage, State};
 
 /// What one custom resource recorded on one node.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -134,7 +134,7 @@ impl NodeState {
 
     /// The package that an annotation key is for, in the shape of one key per package.
     pub fn package_of(key: &str) -> Option<&str> {
-        let mut parsed = Generation::ALL.into_iter();
+        let mut parsed = ApiFlavor::ALL.into_iter();
         match parsed.find_map(|g| NodeKey::parse(g, key)) {
             Some(NodeKey::NodeState { package, .. }) => package,
             _ => None,

@@ -7,7 +7,7 @@ use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{Condition, Generation, LabelSelector, Meta, Name, Status};
+use super::{ApiFlavor, Condition, LabelSelector, Meta, Name, Status};
 
 /// A `Skyhook` or `NodeWright`. Unknown fields are ignored, unknown words are kept.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -218,8 +218,8 @@ impl Skyhook {
     }
 
     /// The generation that the object belongs to, from its `apiVersion`.
-    pub fn generation(&self) -> Option<Generation> {
-        Generation::of_group(self.api_version.split('/').next()?)
+    pub fn flavor(&self) -> Option<ApiFlavor> {
+        ApiFlavor::of_group(self.api_version.split('/').next()?)
     }
 
     /// `skyhook/NAME` or `nodewright/NAME`, as kubectl writes objects.
@@ -245,7 +245,7 @@ impl Skyhook {
 
     /// Only the exact value `true` counts, in the operator and here.
     fn annotated_true(&self, suffix: &str) -> bool {
-        self.generation().is_some_and(|g| {
+        self.flavor().is_some_and(|g| {
             self.metadata
                 .annotations
                 .get(&g.key(suffix))
@@ -264,7 +264,7 @@ impl Skyhook {
 
     /// The object of the older API that the operator made this one from.
     pub fn mirrored_from(&self) -> Option<&str> {
-        let key = self.generation()?.key("mirrored-from");
+        let key = self.flavor()?.key("mirrored-from");
         self.metadata.annotations.get(&key).map(String::as_str)
     }
 
@@ -285,7 +285,7 @@ impl Skyhook {
 
     /// Whether the operator's own finalizer is on the object.
     pub fn has_finalizer(&self) -> bool {
-        self.generation()
+        self.flavor()
             .is_some_and(|g| self.metadata.finalizers.contains(&g.finalizer()))
     }
 }
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn unknown_words_and_fields_are_read() {
         let skyhook: Skyhook = serde_json::from_value(serde_json::json!({
-            "apiVersion": Generation::NodeWright.api_version(),
+            "apiVersion": ApiFlavor::NodeWright.api_version(),
             "kind": "NodeWright",
             "metadata": {"name": "a", "new": 1},
             "spec": {"sequencing": "later", "novel": {}},
@@ -358,6 +358,6 @@ mod tests {
         }))
         .expect("a lenient read");
         assert_eq!(skyhook.status.status, Some(Status::Other("resting".into())));
-        assert_eq!(skyhook.generation(), Some(Generation::NodeWright));
+        assert_eq!(skyhook.flavor(), Some(ApiFlavor::NodeWright));
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Change, Plan, Stage, Step, Target, Until};
+use crate::plan::{Change, Plan, Stage, Step, Target, WaitFor};
 
 /// Something that happens while a plan is carried out.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum ApplyEvent<'a> {
     /// It begins.
     Started { steps: usize },
     /// A step is being taken.
@@ -26,7 +26,7 @@ pub enum Event<'a> {
     Step {
         place: (usize, usize),
         step: &'a Step,
-        fate: &'a Fate,
+        fate: &'a StepResult,
     },
     /// A pause between a few nodes and more of them.
     Pausing {
@@ -35,15 +35,15 @@ pub enum Event<'a> {
         left: usize,
     },
     /// A stage is done, and its effect is waited for.
-    Waiting { until: &'a Until },
+    Waiting { until: &'a WaitFor },
     /// It is over.
-    Done { outcome: &'a Outcome },
+    Done { outcome: &'a PlanOutcome },
 }
 
 /// What became of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", tag = "result")]
-pub enum Fate {
+pub enum StepResult {
     Applied,
     /// It was unchanged.
     Unchanged,
@@ -69,12 +69,15 @@ pub enum Fate {
     NotReached,
 }
 
-impl Fate {
+impl StepResult {
     /// Whether it is as it was to be, or has no purpose any more.
     pub fn is_settled(&self) -> bool {
         matches!(
             self,
-            Fate::Applied | Fate::Unchanged | Fate::Gone | Fate::Kept { .. }
+            StepResult::Applied
+                | StepResult::Unchanged
+                | StepResult::Gone
+                | StepResult::Kept { .. }
         )
     }
 }
@@ -82,7 +85,7 @@ impl Fate {
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", tag = "ended")]
-pub enum Ended {
+pub enum StopReason {
     /// Every step was tried.
     Finished,
     /// By the user.
@@ -107,9 +110,9 @@ pub enum Ended {
 
 /// What came of a plan: the fate of each step, stage by stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    pub ended: Ended,
-    pub fates: Vec<Vec<Fate>>,
+pub struct PlanOutcome {
+    pub ended: StopReason,
+    pub fates: Vec<Vec<StepResult>>,
 }
 
 /// Steps by fate.
@@ -135,7 +138,7 @@ fn none(number: &usize) -> bool {
 
 /// The verdict on a plan that was carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PlanVerdict {
     /// All of it is so now.
     Done,
     /// Some of it is so now, or may be.
@@ -152,31 +155,31 @@ pub enum Verdict {
     Lost,
 }
 
-impl Fate {
+impl StepResult {
     /// Whether the object may be other than before. Journals of old call failed what is unknown, and what failed
     /// may have been done late.
     pub fn may_have_changed(&self) -> bool {
         matches!(
             self,
-            Fate::Applied | Fate::Failed { .. } | Fate::Unknown { .. }
+            StepResult::Applied | StepResult::Failed { .. } | StepResult::Unknown { .. }
         )
     }
 }
 
-impl Outcome {
+impl PlanOutcome {
     /// Interrupted before anything was sent.
-    pub fn not_begun(plan: &Plan) -> Outcome {
-        let unreached = |stage: &Stage| vec![Fate::NotReached; stage.steps.len()];
-        Outcome {
-            ended: Ended::Interrupted,
+    pub fn not_begun(plan: &Plan) -> PlanOutcome {
+        let unreached = |stage: &Stage| vec![StepResult::NotReached; stage.steps.len()];
+        PlanOutcome {
+            ended: StopReason::Interrupted,
             fates: plan.stages.iter().map(unreached).collect(),
         }
     }
 
     /// There was nothing to do.
-    pub fn nothing_done(plan: &Plan) -> Outcome {
-        Outcome {
-            ended: Ended::Finished,
+    pub fn nothing_done(plan: &Plan) -> PlanOutcome {
+        PlanOutcome {
+            ended: StopReason::Finished,
             fates: plan.stages.iter().map(|_| Vec::new()).collect(),
         }
     }
@@ -185,32 +188,32 @@ impl Outcome {
         let mut tally = Tally::default();
         for fate in self.fates.iter().flatten() {
             *match fate {
-                Fate::Applied => &mut tally.applied,
-                Fate::Unchanged => &mut tally.unchanged,
-                Fate::Gone => &mut tally.gone,
-                Fate::Kept { .. } => &mut tally.kept,
-                Fate::Skipped { .. } => &mut tally.skipped,
-                Fate::Failed { .. } => &mut tally.failed,
-                Fate::Unknown { .. } => &mut tally.unknown,
-                Fate::NotReached => &mut tally.not_reached,
+                StepResult::Applied => &mut tally.applied,
+                StepResult::Unchanged => &mut tally.unchanged,
+                StepResult::Gone => &mut tally.gone,
+                StepResult::Kept { .. } => &mut tally.kept,
+                StepResult::Skipped { .. } => &mut tally.skipped,
+                StepResult::Failed { .. } => &mut tally.failed,
+                StepResult::Unknown { .. } => &mut tally.unknown,
+                StepResult::NotReached => &mut tally.not_reached,
             } += 1;
         }
         tally
     }
 
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> PlanVerdict {
         let tally = self.tally();
         let missing = tally.skipped + tally.failed + tally.unknown + tally.not_reached;
         match self.ended {
-            Ended::Interrupted => Verdict::Interrupted,
-            Ended::TimedOut { .. } => Verdict::TimedOut,
-            Ended::Hindered { .. } => Verdict::Hindered,
-            Ended::Lost { .. } => Verdict::Lost,
-            _ if missing == 0 => Verdict::Done,
+            StopReason::Interrupted => PlanVerdict::Interrupted,
+            StopReason::TimedOut { .. } => PlanVerdict::TimedOut,
+            StopReason::Hindered { .. } => PlanVerdict::Hindered,
+            StopReason::Lost { .. } => PlanVerdict::Lost,
+            _ if missing == 0 => PlanVerdict::Done,
             // It may have been done, and then it is there to be taken back.
-            _ if tally.applied + tally.unknown > 0 => Verdict::Partly,
-            _ if tally.failed > 0 => Verdict::Failed,
-            _ => Verdict::Refused,
+            _ if tally.applied + tally.unknown > 0 => PlanVerdict::Partly,
+            _ if tally.failed > 0 => PlanVerdict::Failed,
+            _ => PlanVerdict::Refused,
         }
     }
 
@@ -235,8 +238,8 @@ impl Outcome {
         for (stage, fates) in plan.stages.iter().zip(&self.fates) {
             for (step, fate) in stage.steps.iter().zip(fates) {
                 match (fate, stage.always) {
-                    (Fate::Applied, true) => released.push(&step.target),
-                    (Fate::Applied, false) => held.push(&step.target),
+                    (StepResult::Applied, true) => released.push(&step.target),
+                    (StepResult::Applied, false) => held.push(&step.target),
                     _ => {}
                 }
             }
@@ -247,7 +250,7 @@ impl Outcome {
     }
 
     /// Each step of the plan with its fate.
-    pub fn of<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (&'a Step, &'a Fate)> {
+    pub fn of<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (&'a Step, &'a StepResult)> {
         plan.steps().zip(self.fates.iter().flatten())
     }
 }

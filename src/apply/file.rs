@@ -7,11 +7,11 @@ use std::path::Path;
 use anyhow::Context;
 
 use crate::bounded::{self, MOST_PLAN};
-use crate::plan::Saved;
+use crate::plan::SavedPlan;
 use crate::reason::plain_reason;
 
 /// Writes a plan to a file, for this user's eyes alone: objects hold whatever was put into them.
-pub fn write(plan: &Saved, path: &Path) -> anyhow::Result<()> {
+pub fn write(plan: &SavedPlan, path: &Path) -> anyhow::Result<()> {
     let written = private(path).and_then(|mut file| file.write_all(plan.text().as_bytes()));
     written.with_context(|| format!("cannot write {}", path.display()))
 }
@@ -32,10 +32,10 @@ fn private(path: &Path) -> std::io::Result<std::fs::File> {
 }
 
 /// Reads a plan from a file.
-pub fn read(path: &Path) -> anyhow::Result<Saved> {
+pub fn read(path: &Path) -> anyhow::Result<SavedPlan> {
     let name = path.display();
     let bytes = bounded::open(path).and_then(|file| bounded::read(file, MOST_PLAN));
     let bytes = bytes.map_err(|e| anyhow::anyhow!("cannot read {name}: {}", plain_reason(&e)))?;
     let text = String::from_utf8(bytes).with_context(|| format!("{name} is no text"))?;
-    Saved::parse(&text).with_context(|| name.to_string())
+    SavedPlan::parse(&text).with_context(|| name.to_string())
 }

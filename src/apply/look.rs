@@ -7,7 +7,7 @@ use futures::StreamExt;
 use serde_json::Value;
 
 use super::Options;
-use super::send::Line;
+use super::send::ApiWriter;
 use crate::plan::{Plan, Rebased, Stage, Step, Target};
 
 /// Objects of one kind that are read one by one; more are looked for in the list.
@@ -53,7 +53,7 @@ impl Looked {
 
 /// Looks at every object that the plan changes. What cannot be read is left to be found out when it is written to.
 pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Looked {
-    let line = Line::new(client.clone(), options);
+    let line = ApiWriter::new(client.clone(), options);
     let mut kinds: BTreeMap<String, Vec<&Step>> = BTreeMap::new();
     for step in plan.steps().filter(|step| stands_alone(plan, step)) {
         let of_kind = kinds.entry(step.target.collection()).or_default();
@@ -121,7 +121,7 @@ fn onto(step: &Step, object: &Value) -> Rebased<Step> {
 /// Reads a collection page by page, and keeps none of it, as long as what is wanted is not a few of very many; what is left
 /// is to be asked for by its name.
 async fn listed<'a>(
-    line: &Line,
+    line: &ApiWriter,
     collection: &str,
     mut wanted: BTreeMap<&'a str, Vec<&'a Step>>,
     put: &mut impl FnMut(&[&Step], &Value),

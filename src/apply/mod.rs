@@ -1,9 +1,8 @@
 //! (edge) The only writer: carries out a plan, one guarded request an object.
 //!
-//! Everything that happens is an [`Event`]; progress, the closing table, JSON and the journal are
+//! Everything that happens is an [`ApplyEvent`]; progress, the closing table, JSON and the journal are
 //! fed from the same events.
 
-mod attend;
 mod event;
 pub mod file;
 pub mod journal;
@@ -14,6 +13,7 @@ mod preflight;
 mod send;
 mod step;
 mod stop;
+mod wait;
 mod waves;
 
 use std::cell::{Cell, RefCell};
@@ -23,12 +23,12 @@ use futures::StreamExt;
 
 use crate::args::connection::Connection;
 use crate::args::safety::{DryRun, Safety};
-use crate::plan::{Kind, Plan, Stage, Step, Until};
-pub use attend::Attend;
-pub use event::{Ended, Event, Fate, Outcome, Tally, Verdict};
+use crate::plan::{Kind, Plan, Stage, Step, WaitFor};
+pub use event::{ApplyEvent, PlanOutcome, PlanVerdict, StepResult, StopReason, Tally};
 pub use journal::Journal;
-pub use preflight::{Preflight, preflight};
-use send::Line;
+pub use preflight::{PermissionCheck, preflight};
+use send::ApiWriter;
+pub use wait::WaitStrategy;
 
 /// How often nodes are looked for anew where they cannot be read.
 const MOST_LOOKS: u32 = 3;
@@ -108,9 +108,9 @@ pub async fn apply(
     options: &Options,
     journal: Option<&mut Journal>,
     stop: &Stop,
-    hear: &mut dyn FnMut(&Event<'_>),
-) -> Outcome {
-    attended(client, plan, options, journal, stop, hear, None).await
+    on_event: &mut dyn FnMut(&ApplyEvent<'_>),
+) -> PlanOutcome {
+    attended(client, plan, options, journal, stop, on_event, None).await
 }
 
 /// [`apply`], with someone who waits for what takes long.
@@ -120,62 +120,62 @@ pub async fn attended<'h>(
     options: &Options,
     journal: Option<&'h mut Journal>,
     stop: &Stop,
-    hear: &'h mut dyn FnMut(&Event<'_>),
-    attendant: Option<&'h mut dyn Attend>,
-) -> Outcome {
-    let run = Run {
-        attendant: Cell::new(attendant),
-        line: Line::new(client.clone(), options),
+    on_event: &'h mut dyn FnMut(&ApplyEvent<'_>),
+    wait_strategy: Option<&'h mut dyn WaitStrategy>,
+) -> PlanOutcome {
+    let run = PlanRun {
+        wait_strategy: Cell::new(wait_strategy),
+        line: ApiWriter::new(client.clone(), options),
         plan,
         options,
         stop,
-        hear: RefCell::new(hear),
+        on_event: RefCell::new(on_event),
         journal: RefCell::new(journal),
         fates: RefCell::new(
             plan.stages
                 .iter()
-                .map(|s| vec![Fate::NotReached; s.steps.len()])
+                .map(|s| vec![StepResult::NotReached; s.steps.len()])
                 .collect(),
         ),
     };
-    run.tell(&Event::Started {
+    run.tell(&ApplyEvent::Started {
         steps: plan.steps().count(),
     });
-    let mut ended = Ended::Finished;
+    let mut ended = StopReason::Finished;
     for (number, stage) in plan.stages.iter().enumerate() {
-        if ended != Ended::Finished && !stage.always {
+        if ended != StopReason::Finished && !stage.always {
             continue;
         }
         let how = run.stage(number, stage).await;
-        if ended == Ended::Finished {
+        if ended == StopReason::Finished {
             ended = how;
         }
     }
-    let outcome = Outcome {
+    let outcome = PlanOutcome {
         ended,
         fates: run.fates.take(),
     };
-    run.tell(&Event::Done { outcome: &outcome });
+    run.tell(&ApplyEvent::Done { outcome: &outcome });
     outcome
 }
 
-struct Run<'a, 'h> {
-    attendant: Cell<Option<&'h mut dyn Attend>>,
-    line: Line,
+struct PlanRun<'a, 'h> {
+    wait_strategy: Cell<Option<&'h mut dyn WaitStrategy>>,
+    line: ApiWriter,
     plan: &'a Plan,
     options: &'a Options,
     stop: &'a Stop,
-    hear: RefCell<&'h mut dyn FnMut(&Event<'_>)>,
+    on_event: RefCell<&'h mut dyn FnMut(&ApplyEvent<'_>)>,
     journal: RefCell<Option<&'h mut Journal>>,
-    fates: RefCell<Vec<Vec<Fate>>>,
+    fates: RefCell<Vec<Vec<StepResult>>>,
 }
 
-impl Run<'_, '_> {
-    fn tell(&self, event: &Event<'_>) {
+impl PlanRun<'_, '_> {
+    fn tell(&self, event: &ApplyEvent<'_>) {
         if let Some(journal) = self.journal.borrow_mut().as_mut() {
-            journal.hear(event);
+            journal.on_event(event);
         }
-        (self.hear.borrow_mut())(event);
+        (self.on_event.borrow_mut())(event);
     }
 
     /// Why the journal does not hold what is done any more.
@@ -185,18 +185,18 @@ impl Run<'_, '_> {
         trouble.map(str::to_owned)
     }
 
-    async fn stage(&self, number: usize, stage: &Stage) -> Ended {
+    async fn stage(&self, number: usize, stage: &Stage) -> StopReason {
         let on_nodes = stage.steps.iter().all(|s| s.target.kind == Kind::Node);
         let waves = match &self.options.canary {
             Some(canary) if on_nodes => canary.waves(stage.steps.len()),
             _ => std::iter::once(0..stage.steps.len()).collect(),
         };
-        if let Some(first) = stage.until.as_ref().and_then(Until::first)
+        if let Some(first) = stage.until.as_ref().and_then(WaitFor::first)
             && !self.options.dry_run
             && !self.holds(&first).await
         {
             let ended = self.wait_until(&first).await;
-            if ended != Ended::Finished {
+            if ended != StopReason::Finished {
                 return ended;
             }
         }
@@ -210,10 +210,10 @@ impl Run<'_, '_> {
                 .collect::<Vec<()>>()
                 .await;
             if self.stop.asked() && !stage.always {
-                return Ended::Interrupted;
+                return StopReason::Interrupted;
             }
             if let Some(why) = self.unjournalled().filter(|_| !stage.always) {
-                return Ended::Unjournalled { why };
+                return StopReason::Unjournalled { why };
             }
             let failed = self.failed();
             if nth < last {
@@ -224,21 +224,21 @@ impl Run<'_, '_> {
                     return ended;
                 }
             } else if self.options.max_failures.is_some_and(|most| failed > most) && !stage.always {
-                return Ended::TooManyFailures { failed };
+                return StopReason::TooManyFailures { failed };
             }
         }
         // A stage that waits relies on all that was to be done before.
         let relied_on = self.plan.stages[number..].iter().any(|s| s.until.is_some());
-        let missed = |fates: &[Fate]| {
+        let missed = |fates: &[StepResult]| {
             let mut fates = fates.iter();
             fates.any(|f| !f.is_settled())
         };
         if relied_on && missed(&self.fates.borrow()[number]) {
-            return Ended::Halted;
+            return StopReason::Halted;
         }
         match &stage.until {
             Some(until) if !self.options.dry_run => self.wait_until(until).await,
-            _ => Ended::Finished,
+            _ => StopReason::Finished,
         }
     }
 
@@ -250,15 +250,15 @@ impl Run<'_, '_> {
         if !always && (self.stop.asked() || failures() || self.unjournalled().is_some()) {
             return;
         }
-        self.tell(&Event::Sending { step });
+        self.tell(&ApplyEvent::Sending { step });
         // The server would say that it is there already, or not yet.
         let beyond = self.plan.makes_again(step) || self.plan.works_on_what_it_makes(step);
         let fate = if self.options.dry_run && beyond {
-            Fate::Applied
+            StepResult::Applied
         } else {
-            self.carry_out(stage, at, step, always).await
+            self.execute(stage, at, step, always).await
         };
-        self.tell(&Event::Step {
+        self.tell(&ApplyEvent::Step {
             place: (stage, at),
             step,
             fate: &fate,
@@ -269,12 +269,12 @@ impl Run<'_, '_> {
     fn failed(&self) -> usize {
         let fates = self.fates.borrow();
         let all = fates.iter().flatten();
-        all.filter(|f| matches!(f, Fate::Failed { .. } | Fate::Unknown { .. }))
+        all.filter(|f| matches!(f, StepResult::Failed { .. } | StepResult::Unknown { .. }))
             .count()
     }
 
     /// Waits between two waves, then looks whether it is going well.
-    async fn between(&self, done: &[Step], left: usize) -> Option<Ended> {
+    async fn between(&self, done: &[Step], left: usize) -> Option<StopReason> {
         let pause = self
             .options
             .canary
@@ -282,27 +282,27 @@ impl Run<'_, '_> {
             .map_or(Duration::ZERO, |c| c.pause);
         let most = self.options.max_failures.unwrap_or(0);
         if self.failed() > most {
-            return Some(Ended::TooManyFailures {
+            return Some(StopReason::TooManyFailures {
                 failed: self.failed(),
             });
         }
-        self.tell(&Event::Pausing {
+        self.tell(&ApplyEvent::Pausing {
             pause,
             done: done.len(),
             left,
         });
         if self.stop.during(tokio::time::sleep(pause)).await.is_none() {
-            return Some(Ended::Interrupted);
+            return Some(StopReason::Interrupted);
         }
         let erroring = match self.erroring(done).await {
             Ok(erroring) => erroring,
-            Err(why) => return Some(Ended::Unseen { why }),
+            Err(why) => return Some(StopReason::Unseen { why }),
         };
         let failed = self.failed() + erroring.len();
         (failed > most).then_some(if erroring.is_empty() {
-            Ended::TooManyFailures { failed }
+            StopReason::TooManyFailures { failed }
         } else {
-            Ended::NodesErroring { nodes: erroring }
+            StopReason::NodesErroring { nodes: erroring }
         })
     }
 

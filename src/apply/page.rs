@@ -5,7 +5,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// A page as it came.
-pub(super) struct Page {
+pub(super) struct RawPage {
     body: Vec<u8>,
     /// Where the next one begins.
     pub next: Option<String>,
@@ -34,7 +34,7 @@ struct ListMeta {
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct ObjectHead {
     metadata: Meta,
 }
 
@@ -43,15 +43,15 @@ struct Meta {
     name: String,
 }
 
-impl Page {
-    pub fn of(body: Vec<u8>) -> Result<Page, String> {
+impl RawPage {
+    pub fn of(body: Vec<u8>) -> Result<RawPage, String> {
         let list = List::of(&body)?;
         if !list.kind.is_some_and(|kind| kind.ends_with("List")) {
             return Err("the server's answer is no list".to_owned());
         }
         let ListMeta { next, remaining } = list.metadata.unwrap_or_default();
         let next = next.filter(|next| !next.is_empty());
-        Ok(Page {
+        Ok(RawPage {
             body,
             next,
             remaining,
@@ -64,7 +64,7 @@ impl Page {
         mut tell: impl FnMut(&str, &dyn Fn() -> Result<Value, String>) -> Result<(), String>,
     ) -> Result<(), String> {
         for item in List::of(&self.body)?.items.unwrap_or_default() {
-            let Ok(Item { metadata }) = serde_json::from_str(item.get()) else {
+            let Ok(ObjectHead { metadata }) = serde_json::from_str(item.get()) else {
                 continue;
             };
             tell(&metadata.name, &|| {
@@ -85,10 +85,10 @@ impl<'a> List<'a> {
 mod tests {
     use super::*;
 
-    type Told = (Vec<String>, Option<String>, Option<usize>);
+    type Names = (Vec<String>, Option<String>, Option<usize>);
 
-    fn names(body: &'static str) -> Result<Told, String> {
-        let page = Page::of(body.as_bytes().to_vec())?;
+    fn names(body: &'static str) -> Result<Names, String> {
+        let page = RawPage::of(body.as_bytes().to_vec())?;
         let mut names = Vec::new();
         page.each(|name, item| {
             assert_eq!(item()?["metadata"]["name"], name);

@@ -4,12 +4,12 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::Options;
-use super::send::Line;
+use super::send::ApiWriter;
 use crate::plan::{Permission, Plan};
 
 /// What the server says on permissions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Preflight {
+pub struct PermissionCheck {
     /// What the user may not do.
     pub denied: Vec<Permission>,
     /// Why it could not be asked.
@@ -21,11 +21,11 @@ const MOST_NAMES: usize = 32;
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 /// Asks for exactly the verbs that the plan needs.
-pub async fn preflight(client: &kube::Client, plan: &Plan, options: &Options) -> Preflight {
-    let line = Line::new(client.clone(), options);
+pub async fn preflight(client: &kube::Client, plan: &Plan, options: &Options) -> PermissionCheck {
+    let line = ApiWriter::new(client.clone(), options);
     let permissions = plan.permissions();
     let answers = join_all(permissions.iter().map(|p| allowed(&line, p, None))).await;
-    let mut preflight = Preflight::default();
+    let mut preflight = PermissionCheck::default();
     for (permission, answer) in permissions.into_iter().zip(answers) {
         match answer {
             Ok(true) => {}
@@ -37,13 +37,17 @@ pub async fn preflight(client: &kube::Client, plan: &Plan, options: &Options) ->
     preflight
 }
 
-async fn allowed(line: &Line, permission: &Permission, name: Option<&str>) -> Result<bool, String> {
+async fn allowed(
+    line: &ApiWriter,
+    permission: &Permission,
+    name: Option<&str>,
+) -> Result<bool, String> {
     let answer = line.review(REVIEWS, &review(permission, name)).await?;
     Ok(answer["status"]["allowed"] == json!(true))
 }
 
 /// Whether what may not be done to all objects may be done to each of these: a role may name them.
-async fn allowed_by_name(line: &Line, plan: &Plan, permission: &Permission) -> bool {
+async fn allowed_by_name(line: &ApiWriter, plan: &Plan, permission: &Permission) -> bool {
     let names = plan.needed_for(permission);
     if permission.verb == "create" || names.len() > MOST_NAMES {
         return false;

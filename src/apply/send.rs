@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::Options;
-use super::page::Page;
+use super::page::RawPage;
 use crate::plan::{FIELD_MANAGER, Kind, Request, Step, Target, Verb};
 use crate::view::go_json::escaped;
 
@@ -22,7 +22,7 @@ const METADATA_ONLY: &str =
 const MOST_WAITED: Duration = Duration::from_secs(120);
 
 /// The line to the server that all steps share.
-pub(super) struct Line {
+pub(super) struct ApiWriter {
     client: kube::Client,
     timeout: Duration,
     dry_run: bool,
@@ -48,9 +48,9 @@ pub(super) enum Answer {
     Refused(String),
 }
 
-impl Line {
-    pub fn new(client: kube::Client, options: &Options) -> Line {
-        Line {
+impl ApiWriter {
+    pub fn new(client: kube::Client, options: &Options) -> ApiWriter {
+        ApiWriter {
             client,
             timeout: options.timeout,
             dry_run: options.dry_run,
@@ -152,7 +152,7 @@ impl Line {
         collection: &str,
         limit: usize,
         next: Option<&str>,
-    ) -> Result<Page, String> {
+    ) -> Result<RawPage, String> {
         let next = next.map_or(String::new(), |next| {
             format!("&continue={}", utf8_percent_encode(next, NON_ALPHANUMERIC))
         });
@@ -161,7 +161,7 @@ impl Line {
         if reply.status != 200 {
             return Err(reply.message());
         }
-        Page::of(reply.body)
+        RawPage::of(reply.body)
     }
 
     async fn get(&self, uri: &str, accept: &str) -> Result<Reply, String> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep_until;
 
 use super::send::Answer;
-use super::{Event, Fate, Run, owner};
+use super::{ApplyEvent, PlanRun, StepResult, owner};
 use crate::plan::{Change, Rebased, Step};
 
 /// How often a step is put onto an object that keeps changing.
@@ -26,7 +26,7 @@ fn most_replans(step: &Step) -> u32 {
     }
 }
 
-fn applied(step: &Step) -> Fate {
+fn applied(step: &Step) -> StepResult {
     let kept = match &step.change {
         Change::Release(hold) => hold.kept().map(str::to_owned),
         Change::Metadata(metadata) => metadata
@@ -35,13 +35,13 @@ fn applied(step: &Step) -> Fate {
             .map(|others| format!("the node stays cordoned, held by {others}")),
         _ => None,
     };
-    kept.map_or(Fate::Applied, |why| Fate::Kept { why })
+    kept.map_or(StepResult::Applied, |why| StepResult::Kept { why })
 }
 
 /// What to do about an answer.
 enum Next {
     Again,
-    End(Fate),
+    End(StepResult),
 }
 
 /// The tries of one step so far.
@@ -59,9 +59,9 @@ struct Tries {
 
 impl Tries {
     /// The fate of a step that is given up. Where an earlier form of it may have been done, that is not known.
-    fn given_up(&self, fate: impl Fn(String) -> Fate, why: String) -> Next {
+    fn given_up(&self, fate: impl Fn(String) -> StepResult, why: String) -> Next {
         Next::End(match self.sent {
-            Some(_) => Fate::Unknown { why },
+            Some(_) => StepResult::Unknown { why },
             None => fate(why),
         })
     }
@@ -76,23 +76,23 @@ impl Tries {
     }
 }
 
-fn failed(why: String) -> Fate {
-    Fate::Failed { why }
+fn failed(why: String) -> StepResult {
+    StepResult::Failed { why }
 }
 
-fn skipped(why: String) -> Fate {
-    Fate::Skipped { why }
+fn skipped(why: String) -> StepResult {
+    StepResult::Skipped { why }
 }
 
-impl Run<'_, '_> {
+impl PlanRun<'_, '_> {
     /// Takes a step. Every try is guarded by the old values, so none can be done twice.
-    pub(super) async fn carry_out(
+    pub(super) async fn execute(
         &self,
         stage: usize,
         at: usize,
         step: &Step,
         always: bool,
-    ) -> Fate {
+    ) -> StepResult {
         let mut step = step.clone();
         step.change.sign(&self.options.holder);
         let mut tries = Tries::default();
@@ -113,7 +113,7 @@ impl Run<'_, '_> {
             // What may have been sent is followed up: the journal should know.
             let must = always || tries.unsure > 0;
             if !self.waited_for_its_turn(must).await || !must && self.unjournalled().is_some() {
-                return Fate::NotReached;
+                return StepResult::NotReached;
             }
             let answer = self.line.write(&step).await;
             let next = match answer {
@@ -125,7 +125,7 @@ impl Run<'_, '_> {
                 }
                 Answer::Unsure(why) => {
                     tries.unsure += 1;
-                    self.nap(tries.unsure, at).await;
+                    self.backoff(tries.unsure, at).await;
                     let place = (stage, at);
                     // The object says what the answer did not.
                     match self.look_again(&mut step, &mut tries, place, None).await {
@@ -139,9 +139,9 @@ impl Run<'_, '_> {
                         tries.given_up(failed, why)
                     } else {
                         if let Some(wait) = wait.and_then(|wait| self.line.hold(wait)) {
-                            self.tell(&Event::Throttled { wait });
+                            self.tell(&ApplyEvent::Throttled { wait });
                         }
-                        self.nap(tries.busy, at).await;
+                        self.backoff(tries.busy, at).await;
                         Next::Again
                     }
                 }
@@ -179,20 +179,20 @@ impl Run<'_, '_> {
                 Ok(object) => break object,
                 Err(why) if looks == MOST_UNSURE => {
                     return Next::End(match tries.unsure {
-                        0 => Fate::Failed {
+                        0 => StepResult::Failed {
                             why: rejected.unwrap_or(why),
                         },
-                        _ => Fate::Unknown { why },
+                        _ => StepResult::Unknown { why },
                     });
                 }
                 Err(_) => looks += 1,
             }
-            self.nap(looks, place.1).await;
+            self.backoff(looks, place.1).await;
         };
         // An object of the same name that was made later is another one.
         let other = || step.target.uid.as_deref() != object["metadata"]["uid"].as_str();
         if step.may_be_gone && (object.is_null() || step.target.uid.is_some() && other()) {
-            return Next::End(Fate::Gone);
+            return Next::End(StepResult::Gone);
         }
         if let Change::Hold(hold) = &mut step.change
             && let Some(other) = hold.of_another(&object)
@@ -202,14 +202,14 @@ impl Run<'_, '_> {
         }
         match step.rebase(&object) {
             Rebased::Done => Next::End(match step.change.left_to_another(&object) {
-                Some(why) => Fate::Kept { why },
+                Some(why) => StepResult::Kept { why },
                 // A try whose answer was lost has done it.
-                None if tries.unsure > 0 => Fate::Applied,
-                None => Fate::Unchanged,
+                None if tries.unsure > 0 => StepResult::Applied,
+                None => StepResult::Unchanged,
             }),
             // Whether it was done before that happened, nothing tells.
-            Rebased::Moved(why) if tries.unsure > 0 => Next::End(Fate::Unknown { why }),
-            Rebased::Moved(why) => Next::End(Fate::Skipped { why }),
+            Rebased::Moved(why) if tries.unsure > 0 => Next::End(StepResult::Unknown { why }),
+            Rebased::Moved(why) => Next::End(StepResult::Skipped { why }),
             Rebased::Same(same) if same == *step => match rejected {
                 None => Next::Again,
                 // It fits what is there: it is the request that the server would not have. It may
@@ -228,7 +228,7 @@ impl Run<'_, '_> {
                 tries.replans += 1;
                 let noted = tries.note(step, &same);
                 *step = same;
-                self.tell(&Event::Replanned {
+                self.tell(&ApplyEvent::Replanned {
                     place,
                     step: &noted,
                 });
@@ -238,7 +238,7 @@ impl Run<'_, '_> {
     }
 
     /// Waits a little longer each time, and not at the same moment as the neighbours.
-    async fn nap(&self, times: u32, at: usize) {
+    async fn backoff(&self, times: u32, at: usize) {
         let doubled = self.options.patience * 2u32.saturating_pow(times.min(8) - 1);
         let apart = self.options.patience * u32::try_from(at % 16).unwrap_or(0) / 16;
         tokio::time::sleep(doubled.min(LONGEST_WAIT) + apart).await;

@@ -1,6 +1,6 @@
 //! Names as they are printed: `NAME`, or `TYPE/NAME`.
 
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 
 /// The name of a custom resource: `gpu-tune`, `skyhook/gpu-tune`, `nodewrights.GROUP/gpu-tune`.
 ///
@@ -9,7 +9,7 @@ use crate::api::Generation;
 /// There is none, or it is of another type.
 pub fn skyhook(text: &str) -> Result<String, String> {
     let types =
-        Generation::ALL.map(|g| [g.kind().to_lowercase(), g.plural().to_owned(), g.resource()]);
+        ApiFlavor::ALL.map(|g| [g.kind().to_lowercase(), g.plural().to_owned(), g.resource()]);
     of(text, &types.concat())
 }
 
@@ -55,7 +55,7 @@ mod tests {
             "skyhook/x",
             "Skyhook/x",
             "nodewrights/x",
-            &format!("{}/x", Generation::Skyhook.resource()),
+            &format!("{}/x", ApiFlavor::Skyhook.resource()),
         ] {
             assert_eq!(skyhook(text), Ok("x".to_owned()), "{text}");
         }

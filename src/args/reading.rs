@@ -6,7 +6,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 
 use super::boolean::boolean;
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 
 /// Where to read from, and how much to say about it.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -44,7 +44,7 @@ pub struct Reading {
         ignore_case = true,
         hide_possible_values = true
     )]
-    pub api: Option<Generation>,
+    pub api: Option<ApiFlavor>,
 
     /// Print the selected API and why on standard error; with a level, each request
     ///

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Absence, Cluster, Read};
-use crate::api::{Generation, LabelSelector, Meta, Skyhook};
+use super::{Certainty, Cluster, Read};
+use crate::api::{ApiFlavor, LabelSelector, Meta, Skyhook};
 
 /// A `ValidatingWebhookConfiguration` or a `MutatingWebhookConfiguration`.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -151,14 +151,14 @@ impl WebhookConfiguration {
         rules.peek().is_some()
             && rules.all(|r| {
                 let mut groups = r.api_groups.iter();
-                !r.api_groups.is_empty() && groups.all(|g| Generation::of_group(g).is_some())
+                !r.api_groups.is_empty() && groups.all(|g| ApiFlavor::of_group(g).is_some())
             })
     }
 
     /// Whether it sees changes of the custom resources of any generation.
     pub fn concerns_us(&self) -> bool {
         let rules = self.webhooks.iter().flat_map(|w| &w.rules);
-        let ours = |r: &AdmissionRule| Generation::ALL.iter().any(|g| r.is_about(*g));
+        let ours = |r: &AdmissionRule| ApiFlavor::ALL.iter().any(|g| r.is_about(*g));
         rules.into_iter().any(ours)
     }
 
@@ -176,23 +176,23 @@ impl WebhookConfiguration {
 }
 
 impl AdmissionRule {
-    fn is_about(&self, generation: Generation) -> bool {
-        let group = |g: &String| g == "*" || g == generation.group();
+    fn is_about(&self, flavor: ApiFlavor) -> bool {
+        let group = |g: &String| g == "*" || g == flavor.group();
         let resource = |r: &String| {
             let main = r.split('/').next().unwrap_or_default();
             let whole = !r.contains('/') || r == "*/*";
-            whole && (main == "*" || main == generation.plural())
+            whole && (main == "*" || main == flavor.plural())
         };
         self.api_groups.iter().any(group) && self.resources.iter().any(resource)
     }
 
-    fn covers(&self, generation: Generation, operation: Operation) -> bool {
+    fn covers(&self, flavor: ApiFlavor, operation: Operation) -> bool {
         let word = match operation {
             Operation::Create => "CREATE",
             Operation::Update => "UPDATE",
         };
         let mut operations = self.operations.iter();
-        self.is_about(generation) && operations.any(|o| o == "*" || o == word)
+        self.is_about(flavor) && operations.any(|o| o == "*" || o == word)
     }
 }
 
@@ -213,14 +213,11 @@ impl Cluster {
         operation: Operation,
         skyhook: Option<&Skyhook>,
     ) -> Vec<Unreachable<'_>> {
-        let generation = self.generation();
+        let flavor = self.flavor();
         let mut found = Vec::new();
         for configuration in self.admission.webhooks.items() {
             for (index, webhook) in configuration.webhooks.iter().enumerate() {
-                let sees = webhook
-                    .rules
-                    .iter()
-                    .any(|r| r.covers(generation, operation))
+                let sees = webhook.rules.iter().any(|r| r.covers(flavor, operation))
                     && webhook.match_conditions.is_empty()
                     && skyhook.is_none_or(|s| webhook.object_selector.matches(&s.metadata.labels));
                 if sees
@@ -286,7 +283,7 @@ impl Cluster {
 
     /// Whether all Deployments were read, and none of them runs the operator.
     pub fn operator_absent(&self) -> bool {
-        self.operators.absence() == Absence::Proven
+        self.operators.absence() == Certainty::Proven
             && self.operators.ok().is_some_and(|all| all.is_empty())
     }
 }
@@ -337,7 +334,7 @@ impl Admission {
             }
             (Read::Ok(all), ..) => Read::Ok(all.len()),
             (Read::Unreadable(why), ..) => Read::Unreadable(why.clone()),
-            (Read::NotAsked, ..) => Read::NotAsked,
+            (Read::NotRequested, ..) => Read::NotRequested,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The attempts of an execution, and which of their logs tell the most.
 
 use super::pod::TroubleKind;
-use super::{Cluster, Execution, Pod};
+use super::{Cluster, PackageRun, Pod};
 use crate::api::Stage;
 
 /// The stage containers are named after the package, of which the operator takes so many letters.
@@ -28,14 +28,14 @@ pub struct Choice {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
     pub pod: String,
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<ContainerLog>,
     /// How it ended, if it did badly.
     pub failure: Option<String>,
 }
 
 /// The log of one run of one container.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Piece {
+pub struct ContainerLog {
     pub node: String,
     pub namespace: String,
     pub pod: String,
@@ -49,7 +49,7 @@ pub struct Piece {
 }
 
 /// What can be shown of an execution; with `previous`, of the attempt or the run before.
-pub fn choice(cluster: &Cluster, execution: &Execution<'_>, previous: bool) -> Choice {
+pub fn choice(cluster: &Cluster, execution: &PackageRun<'_>, previous: bool) -> Choice {
     let names = containers(&execution.package, &execution.stage, execution.interrupt);
     let mut pods = execution.pods.clone();
     pods.sort_by_key(|pod| rank(pod));
@@ -70,7 +70,7 @@ pub fn choice(cluster: &Cluster, execution: &Execution<'_>, previous: bool) -> C
                 format!("{} {}{code}", t.container, t.reason)
             }),
     });
-    let key = cluster.generation().key("last-logs");
+    let key = cluster.flavor().key("last-logs");
     Choice {
         node: execution.node.to_owned(),
         stage: execution.stage.to_string(),
@@ -117,7 +117,7 @@ pub fn containers(package: &str, stage: &Stage, interrupt: bool) -> Vec<String> 
     ]
 }
 
-fn pieces(node: &str, pod: &Pod, names: &[String], of_before: bool) -> Vec<Piece> {
+fn pieces(node: &str, pod: &Pod, names: &[String], of_before: bool) -> Vec<ContainerLog> {
     let mut pieces = Vec::new();
     for status in &pod.status.init_container_statuses {
         let ended = status.last_state.terminated.is_some();
@@ -139,7 +139,7 @@ fn pieces(node: &str, pod: &Pod, names: &[String], of_before: bool) -> Vec<Piece
         let (true, Some(previous)) = (telling, previous) else {
             continue;
         };
-        pieces.push(Piece {
+        pieces.push(ContainerLog {
             node: node.to_owned(),
             namespace: pod.metadata.namespace.clone().unwrap_or_default(),
             pod: pod.name().to_owned(),
@@ -154,7 +154,7 @@ fn pieces(node: &str, pod: &Pod, names: &[String], of_before: bool) -> Vec<Piece
 }
 
 /// Why nothing runs, or how it ended, as far as the objects tell.
-fn says(execution: &Execution<'_>) -> Vec<String> {
+fn says(execution: &PackageRun<'_>) -> Vec<String> {
     let mut says = Vec::new();
     let said = |reason: &str, message: &str| match message {
         "" => reason.to_owned(),

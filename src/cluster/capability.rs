@@ -55,7 +55,7 @@ impl Cluster {
 
 /// Whether a newer operator made its mark on it: what stands there says nothing of the one that runs.
 fn is_of_newer(skyhook: &Skyhook) -> bool {
-    let version = skyhook.generation().map(|g| g.key("version"));
+    let version = skyhook.flavor().map(|g| g.key("version"));
     let version = version.and_then(|key| skyhook.metadata.annotations.get(&key));
     let newer = version.and_then(|v| Version::parse(v));
     newer.is_some_and(|v| v.at_least(0, 16))

@@ -4,7 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use crate::api::{Generation, Meta};
+use crate::api::{ApiFlavor, Meta};
 
 #[derive(Debug, Clone, Default)]
 pub struct ConfigMap {
@@ -14,18 +14,18 @@ pub struct ConfigMap {
 }
 
 /// The labels by which the operator finds its ConfigMaps; each names the custom resource.
-pub fn labels(generation: Generation) -> [String; 2] {
+pub fn labels(flavor: ApiFlavor) -> [String; 2] {
     // The newer generation kept the old word in the second.
-    ["name", "skyhook-node-meta"].map(|suffix| generation.key(suffix))
+    ["name", "skyhook-node-meta"].map(|suffix| flavor.key(suffix))
 }
 
 impl ConfigMap {
     /// The generation whose operator made it, and the custom resource that it is for.
-    pub fn owner(&self) -> Option<(Generation, &str)> {
-        Generation::ALL.into_iter().find_map(|generation| {
-            let mut keys = labels(generation).into_iter();
+    pub fn owner(&self) -> Option<(ApiFlavor, &str)> {
+        ApiFlavor::ALL.into_iter().find_map(|flavor| {
+            let mut keys = labels(flavor).into_iter();
             let name = keys.find_map(|key| self.metadata.labels.get(&key))?;
-            Some((generation, name.as_str()))
+            Some((flavor, name.as_str()))
         })
     }
 }

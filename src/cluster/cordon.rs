@@ -5,7 +5,7 @@ use serde_json::Value;
 
 pub use super::cordon_marks::Holder;
 use super::{Cluster, Node};
-use crate::api::{Generation, keys};
+use crate::api::{ApiFlavor, keys};
 
 /// Everyone outside the operator who holds the cordon of a node, given as the API server has it.
 ///
@@ -20,26 +20,26 @@ pub fn holders_on(node: &Value) -> Result<Vec<Holder>, String> {
 impl Cluster {
     /// Whether somebody of the operator's world other than these owners holds the node: another custom resource of
     /// either API, or the runtime-required cordon.
-    pub fn cordoned_for_others(&self, node: &Node, owners: &[(Generation, &str)]) -> bool {
+    pub fn cordoned_for_others(&self, node: &Node, owners: &[(ApiFlavor, &str)]) -> bool {
         !self.other_cordons(node, owners).is_empty()
     }
 
     /// The keys of the cordons of others than these owners.
-    pub fn other_cordons(&self, node: &Node, owners: &[(Generation, &str)]) -> Vec<String> {
-        let ruling = self.generation();
+    pub fn other_cordons(&self, node: &Node, owners: &[(ApiFlavor, &str)]) -> Vec<String> {
+        let active_api = self.flavor();
         let mut others = Vec::new();
-        for generation in Generation::ALL {
-            let keys = node.keys(generation);
+        for flavor in ApiFlavor::ALL {
+            let keys = node.keys(flavor);
             let ours = |name: &str| owners.iter().any(|(_, owner)| *owner == name);
             for (name, _) in keys.skyhooks.iter().filter(|(_, on)| on.cordon) {
                 // A key of the other API counts where its owner is there: else it is left over.
                 let lives = || self.legacy.items().iter().any(|s| s.name() == name);
-                if !ours(name) && (generation == ruling || lives()) {
-                    others.push(keys::cordon(generation, name));
+                if !ours(name) && (flavor == active_api || lives()) {
+                    others.push(keys::cordon(flavor, name));
                 }
             }
-            if generation == ruling && keys.runtime_required_cordon {
-                others.push(generation.key("runtimeRequiredCordon"));
+            if flavor == active_api && keys.runtime_required_cordon {
+                others.push(flavor.key("runtimeRequiredCordon"));
             }
         }
         others
@@ -136,7 +136,7 @@ mod tests {
                 "f:metadata": {"f:annotations": annotations}, "f:spec": {"f:unschedulable": {}}}})
         };
         let node = |managers: Value| json!({"metadata": {"name": "gpu-1", "managedFields": managers}, "spec": {"unschedulable": true}});
-        let state = format!("f:{}", Generation::NodeWright.key("nodeState_gpu"));
+        let state = format!("f:{}", ApiFlavor::NodeWright.key("nodeState_gpu"));
         let state = json!({state: {}});
         for (managers, held) in [
             (json!([managed("kubectl-cordon", json!({}))]), true),

@@ -1,6 +1,6 @@
 //! What still holds back the deletion of a custom resource.
 
-use super::{Cluster, Node, OnNode};
+use super::{Cluster, Node, NodeRecord};
 use crate::api::{Entry, Package, Skyhook};
 
 /// A package that the finalizer waits for on a node.
@@ -10,7 +10,7 @@ pub struct Pending<'a> {
     pub name: &'a str,
     pub package: &'a Package,
     pub entry: &'a Entry,
-    pub on: &'a OnNode,
+    pub on: &'a NodeRecord,
 }
 
 impl Cluster {

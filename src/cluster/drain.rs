@@ -43,7 +43,7 @@ impl Cluster {
                     .iter()
                     .any(|e| e.skyhook == skyhook.name() && e.alive());
             for node in self.open_but_for_ignore(skyhook) {
-                let ignored = node.ignored(self.generation());
+                let ignored = node.ignored(self.flavor());
                 for package in interrupts.iter().copied() {
                     let runs = executions
                         .on(skyhook.name(), &node.name)
@@ -121,7 +121,7 @@ impl Cluster {
 
     /// Other pods that should have ended long ago, by node.
     pub fn overdue_by_node(&self) -> HashMap<&str, Vec<&Pod>> {
-        self.by_node(|p| is_active(p) && self.long_ago(p.metadata.deletion_timestamp))
+        self.by_node(|p| is_active(p) && self.is_stale(p.metadata.deletion_timestamp))
     }
 
     fn by_node(&self, which: impl Fn(&Pod) -> bool) -> HashMap<&str, Vec<&Pod>> {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::api::Meta;
 
 #[derive(Debug, Clone, Deserialize)]
-#[serde(from = "Object")]
+#[serde(from = "EventObject")]
 pub struct Event {
     pub kind: String,
     pub name: String,
@@ -21,7 +21,7 @@ pub struct Event {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Object {
+struct EventObject {
     metadata: Meta,
     #[serde(alias = "regarding")]
     involved_object: Involved,
@@ -55,8 +55,8 @@ struct Series {
     last_observed_time: Option<Timestamp>,
 }
 
-impl From<Object> for Event {
-    fn from(o: Object) -> Event {
+impl From<EventObject> for Event {
+    fn from(o: EventObject) -> Event {
         let series = o.series.unwrap_or_default();
         let first = o
             .first_timestamp

@@ -3,12 +3,12 @@
 //! A package that is to be uninstalled and stands in no node state was either uninstalled, or was
 //! never there: the operator keeps no record. These are the traces that tell the two apart.
 
-use super::{Absence, Cluster};
-use crate::api::{Generation, Skyhook};
+use super::{Certainty, Cluster};
+use crate::api::{ApiFlavor, Skyhook};
 
 /// A sign that some version of a package once had a stage run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trace {
+pub struct StageTrace {
     pub version: String,
     /// Whether it was the uninstall that ran.
     pub uninstalled: bool,
@@ -25,9 +25,9 @@ pub struct Trace {
 #[derive(Debug, Clone, PartialEq)]
 pub enum History {
     /// The version in the spec was there once.
-    Present(Vec<Trace>),
+    Present(Vec<StageTrace>),
     /// Another version was there, and the one in the spec certainly never.
-    OnlyOther(Vec<Trace>),
+    OnlyOther(Vec<StageTrace>),
     /// Nothing was ever there, and the reason why that is sure.
     Never(String),
     /// The traces have expired or cannot be read.
@@ -76,23 +76,23 @@ impl Cluster {
             return History::Never(why);
         }
         match self.events.absence() {
-            Absence::Proven if self.events_cover_life(skyhook) => History::Never(
+            Certainty::Proven if self.events_cover_life(skyhook) => History::Never(
                 "the events go back to the creation of the object, and none is about the package"
                     .to_owned(),
             ),
-            Absence::Proven => History::Unknown("events of that time have expired".to_owned()),
-            Absence::Presumed => History::Unknown("the input has no events".to_owned()),
-            Absence::Unknown => History::Unknown("events could not be read".to_owned()),
+            Certainty::Proven => History::Unknown("events of that time have expired".to_owned()),
+            Certainty::Presumed => History::Unknown("the input has no events".to_owned()),
+            Certainty::Unknown => History::Unknown("events could not be read".to_owned()),
         }
     }
 
-    fn traces(&self, skyhook: &Skyhook, package: &str) -> Vec<Trace> {
+    fn traces(&self, skyhook: &Skyhook, package: &str) -> Vec<StageTrace> {
         let mut traces = self.traces_in_events(skyhook, package);
         traces.extend(traces_in_status(skyhook, package));
         traces.extend(traces_in_last_applied(skyhook, package));
         for execution in self.executions().all() {
             if execution.skyhook == skyhook.name() && execution.package == package {
-                traces.push(Trace {
+                traces.push(StageTrace {
                     version: execution.version.clone(),
                     uninstalled: execution.stage.is_uninstall(),
                     just_before: false,
@@ -104,7 +104,7 @@ impl Cluster {
         }
         for (node, on) in self.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| e.name == package) {
-                traces.push(Trace {
+                traces.push(StageTrace {
                     version: entry.version.to_string(),
                     uninstalled: entry.stage.is_uninstall(),
                     just_before: false,
@@ -119,10 +119,10 @@ impl Cluster {
 
     /// Events such as `Applying package [driver:2.0.1] to node [n] stage [uninstall]`, on the
     /// custom resource or on a node.
-    fn traces_in_events(&self, skyhook: &Skyhook, package: &str) -> Vec<Trace> {
+    fn traces_in_events(&self, skyhook: &Skyhook, package: &str) -> Vec<StageTrace> {
         let start = format!("[{package}:");
-        let from = format!("[{}:{}]", self.generation().name(), skyhook.name());
-        let from_old = format!("[{}:{}]", Generation::Skyhook.name(), skyhook.name());
+        let from = format!("[{}:{}]", self.flavor().name(), skyhook.name());
+        let from_old = format!("[{}:{}]", ApiFlavor::Skyhook.name(), skyhook.name());
         let born = skyhook.metadata.creation_timestamp;
         let mut traces = Vec::new();
         for event in self.events.items() {
@@ -141,7 +141,7 @@ impl Cluster {
             let Some((version, _)) = rest.split_once(']') else {
                 continue;
             };
-            traces.push(Trace {
+            traces.push(StageTrace {
                 version: version.to_owned(),
                 uninstalled: event.message.contains("stage [uninstall"),
                 just_before: false,
@@ -205,16 +205,16 @@ impl Cluster {
         let applied = &applied["spec"]["packages"][package];
         let named_by_operator = applied["name"].is_null();
         let asked_then = applied["uninstall"]["apply"].as_bool() == Some(true);
-        (meta.generation == 2 && skyhook.generation() == Some(Generation::Skyhook) && named_by_operator && asked_then)
+        (meta.generation == 2 && skyhook.flavor() == Some(ApiFlavor::Skyhook) && named_by_operator && asked_then)
             .then(|| "generation 2: only the operator has changed the spec since it was made, and it was made with apply: true".to_owned())
     }
 }
 
-fn traces_in_status(skyhook: &Skyhook, package: &str) -> Option<Trace> {
+fn traces_in_status(skyhook: &Skyhook, package: &str) -> Option<StageTrace> {
     let condition = skyhook.condition("ApplyPackage")?;
     let (_, rest) = condition.message.split_once(&format!("[{package}:"))?;
     let (version, _) = rest.split_once(']')?;
-    Some(Trace {
+    Some(StageTrace {
         version: version.to_owned(),
         uninstalled: false,
         just_before: condition.observed_generation? + 1 >= skyhook.metadata.generation,
@@ -225,14 +225,14 @@ fn traces_in_status(skyhook: &Skyhook, package: &str) -> Option<Trace> {
 }
 
 /// A manifest that was applied with `apply: false` means that the package was let in then.
-fn traces_in_last_applied(skyhook: &Skyhook, package: &str) -> Option<Trace> {
+fn traces_in_last_applied(skyhook: &Skyhook, package: &str) -> Option<StageTrace> {
     let applied = last_applied(skyhook)?;
     let applied = applied["spec"]["packages"].get(package)?;
     let version = applied["version"].as_str()?;
     if applied["uninstall"]["apply"].as_bool() == Some(true) {
         return None;
     }
-    Some(Trace {
+    Some(StageTrace {
         version: version.to_owned(),
         uninstalled: false,
         just_before: false,

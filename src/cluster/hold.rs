@@ -58,7 +58,7 @@ pub struct Hold<'a> {
 
 /// Whether whoever holds the operator is at work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum HolderState {
     /// Their process runs, on this machine.
     AtWork,
     /// On another machine, and not long ago.
@@ -69,10 +69,10 @@ pub enum Standing {
     Old,
 }
 
-impl Standing {
+impl HolderState {
     /// Whether nobody is going to end the pause.
     pub fn is_left_behind(self) -> bool {
-        matches!(self, Standing::Ended | Standing::Old)
+        matches!(self, HolderState::Ended | HolderState::Old)
     }
 }
 
@@ -114,7 +114,7 @@ impl<'a> Hold<'a> {
 impl Skyhook {
     /// The pause of ours that it is under.
     pub fn hold(&self) -> Option<Hold<'_>> {
-        let pause = self.generation()?.key("pause");
+        let pause = self.flavor()?.key("pause");
         let annotations = &self.metadata.annotations;
         Hold::among(|key| annotations.get(key).map(String::as_str), &pause)
     }
@@ -122,13 +122,13 @@ impl Skyhook {
 
 impl Cluster {
     /// A pause of ours, and whether the command that it is for is at work.
-    pub fn hold<'a>(&self, skyhook: &'a Skyhook) -> Option<(Hold<'a>, Standing)> {
+    pub fn hold<'a>(&self, skyhook: &'a Skyhook) -> Option<(Hold<'a>, HolderState)> {
         let hold = skyhook.hold()?;
         let standing = match (self.holders.get(hold.text), &hold.holder) {
-            (Some(true), _) => Standing::AtWork,
-            (Some(false), _) | (None, None) => Standing::Ended,
-            (None, Some(h)) if self.taken_at.duration_since(h.since) > AT_MOST => Standing::Old,
-            (None, Some(_)) => Standing::Unknown,
+            (Some(true), _) => HolderState::AtWork,
+            (Some(false), _) | (None, None) => HolderState::Ended,
+            (None, Some(h)) if self.taken_at.duration_since(h.since) > AT_MOST => HolderState::Old,
+            (None, Some(_)) => HolderState::Unknown,
         };
         Some((hold, standing))
     }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Read;
-use crate::api::{Condition, Generation, Meta};
+use crate::api::{ApiFlavor, Condition, Meta};
 
 /// The server, the definitions of the operator's kinds, and who leads.
 #[derive(Debug, Clone, Default)]
@@ -65,9 +65,8 @@ pub struct LeaseSpec {
 
 impl Definition {
     /// The names of the definitions of a generation: the main kind, and its deployment policies.
-    pub fn names(generation: Generation) -> [String; 2] {
-        [generation.plural(), "deploymentpolicies"]
-            .map(|plural| format!("{plural}.{}", generation.group()))
+    pub fn names(flavor: ApiFlavor) -> [String; 2] {
+        [flavor.plural(), "deploymentpolicies"].map(|plural| format!("{plural}.{}", flavor.group()))
     }
 
     pub fn established(&self) -> bool {

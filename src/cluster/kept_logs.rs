@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 
-use super::attempts::Piece;
-use super::capture::Outcome;
-use super::capture::index::Log;
+use super::attempts::ContainerLog;
+use super::capture::ReadOutcome;
+use super::capture::index::LogEntry;
 
 /// Lines of one log that are remembered, and that are asked for of a cluster: of both the same are shown, though some
 /// are taken out.
@@ -17,13 +17,13 @@ const BYTES: usize = 1 << 20;
 /// What a capture says of its logs.
 #[derive(Debug, Clone, Default)]
 pub struct KeptLogs {
-    noted: Vec<Log>,
+    noted: Vec<LogEntry>,
     texts: HashMap<String, Vec<String>>,
 }
 
 impl KeptLogs {
     /// The logs that an index names, with the last lines of the files that are there.
-    pub fn new(noted: Vec<Log>, texts: HashMap<String, Vec<String>>) -> KeptLogs {
+    pub fn new(noted: Vec<LogEntry>, texts: HashMap<String, Vec<String>>) -> KeptLogs {
         KeptLogs { noted, texts }
     }
 
@@ -34,7 +34,7 @@ impl KeptLogs {
     /// Why the first log that is missing from the capture is not in it; that there was none is no error.
     pub fn tail(
         &self,
-        pieces: &[Piece],
+        pieces: &[ContainerLog],
         lines: usize,
     ) -> Result<Option<(usize, Vec<String>)>, String> {
         let mut failed = None;
@@ -59,13 +59,13 @@ impl KeptLogs {
     /// # Errors
     ///
     /// Why it is missing from the capture; that there was none is no error.
-    pub fn log(&self, piece: &Piece) -> Result<&[String], String> {
+    pub fn log(&self, piece: &ContainerLog) -> Result<&[String], String> {
         let Some(noted) = self.noted.iter().find(|log| log.is_of(piece)) else {
             return Err("the capture was made without it".to_owned());
         };
         match (noted.outcome, &noted.file) {
-            (Outcome::Read, None) => Ok(&[]),
-            (Outcome::Read, Some(file)) => {
+            (ReadOutcome::Read, None) => Ok(&[]),
+            (ReadOutcome::Read, Some(file)) => {
                 let text = self.texts.get(file);
                 let text = text.ok_or_else(|| format!("{file} is missing from the capture"))?;
                 Ok(text)
@@ -75,9 +75,9 @@ impl KeptLogs {
     }
 }
 
-impl Log {
+impl LogEntry {
     /// Whether it is this one.
-    pub fn is_of(&self, piece: &Piece) -> bool {
+    pub fn is_of(&self, piece: &ContainerLog) -> bool {
         let names = |namespace: &str, pod: &str, container: &str| {
             self.namespace == namespace && self.pod == pod && self.container == container
         };

@@ -1,23 +1,23 @@
 //! What custom resources that are gone left behind, and what the older generation left after the
 //! migration.
 
-use super::{Absence, Cluster, ConfigMap, Job, Node, OnNode, Pod, Source};
-use crate::api::{Generation, Meta};
+use super::{Certainty, Cluster, ConfigMap, Job, Node, NodeRecord, Pod, Source};
+use crate::api::{ApiFlavor, Meta};
 
 /// Something that nobody looks after any more.
 #[derive(Debug, Clone, Copy)]
 pub struct Leftover<'a> {
     /// The custom resource that it belonged to.
     pub owner: &'a str,
-    pub generation: Generation,
+    pub flavor: ApiFlavor,
     /// Why it is left: `it is gone`.
     pub why: &'static str,
-    pub place: Place<'a>,
+    pub place: LeftoverObject<'a>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum Place<'a> {
-    Node(&'a Node, &'a OnNode),
+pub enum LeftoverObject<'a> {
+    Node(&'a Node, &'a NodeRecord),
     ConfigMap(&'a ConfigMap),
     Job(&'a Job),
     Pod(&'a Pod),
@@ -38,27 +38,27 @@ impl Cluster {
     ///
     /// Where custom resources could not be read, nothing is: what is not seen may live.
     pub fn leftovers(&self) -> Vec<Leftover<'_>> {
-        if self.skyhooks.absence() == Absence::Unknown {
+        if self.skyhooks.absence() == Certainty::Unknown {
             return Vec::new();
         }
         let gone = match self.skyhooks.absence() {
-            Absence::Presumed => PRESUMED,
+            Certainty::Presumed => PRESUMED,
             _ => GONE,
         };
         let mut found = Vec::new();
         for node in self.nodes.items() {
-            for generation in Generation::ALL {
-                for (owner, on) in &node.keys(generation).skyhooks {
-                    let why = if generation == self.generation() {
-                        self.is_gone(owner, generation).then_some(gone)
+            for flavor in ApiFlavor::ALL {
+                for (owner, on) in &node.keys(flavor).skyhooks {
+                    let why = if flavor == self.flavor() {
+                        self.is_gone(owner, flavor).then_some(gone)
                     } else {
-                        self.old_keys_left(node, owner, generation)
+                        self.old_keys_left(node, owner, flavor)
                     };
                     found.extend(why.map(|why| Leftover {
                         owner,
-                        generation,
+                        flavor,
                         why,
-                        place: Place::Node(node, on),
+                        place: LeftoverObject::Node(node, on),
                     }));
                 }
             }
@@ -69,23 +69,23 @@ impl Cluster {
             uid.is_some() && jobs.iter().any(|j| j.metadata.uid.as_deref() == uid)
         };
         let pods = self.pods.items().iter().filter(|p| !job(p));
-        found.extend(self.unowned(jobs, gone, |j| &j.metadata, Place::Job));
-        found.extend(self.unowned(pods, gone, |p| &p.metadata, Place::Pod));
+        found.extend(self.unowned(jobs, gone, |j| &j.metadata, LeftoverObject::Job));
+        found.extend(self.unowned(pods, gone, |p| &p.metadata, LeftoverObject::Pod));
         // One with an owner is the garbage collector's to delete, seconds later.
         let unowned = self.config_maps.items().iter();
         for map in unowned.filter(|map| map.metadata.owner_references.is_empty()) {
-            if let Some((generation, owner)) = map.owner()
-                && self.is_gone(owner, generation)
+            if let Some((flavor, owner)) = map.owner()
+                && self.is_gone(owner, flavor)
             {
                 found.push(Leftover {
                     owner,
-                    generation,
+                    flavor,
                     why: gone,
-                    place: Place::ConfigMap(map),
+                    place: LeftoverObject::ConfigMap(map),
                 });
             }
         }
-        found.sort_by(|a, b| (a.owner, a.generation).cmp(&(b.owner, b.generation)));
+        found.sort_by(|a, b| (a.owner, a.flavor).cmp(&(b.owner, b.flavor)));
         found
     }
 
@@ -93,7 +93,7 @@ impl Cluster {
     /// the operator set it: nobody lifts the one, and with the other they do not count as new.
     pub fn closed_for_nobody(&self) -> [Vec<&str>; 2] {
         let mut closed = [Vec::new(), Vec::new()];
-        if self.skyhooks.absence() == Absence::Unknown {
+        if self.skyhooks.absence() == Certainty::Unknown {
             return closed;
         }
         for node in self.nodes.items() {
@@ -103,7 +103,7 @@ impl Cluster {
             {
                 continue;
             }
-            let noted = !node.keys(self.generation()).auto_taints.is_empty();
+            let noted = !node.keys(self.flavor()).auto_taints.is_empty();
             if self.runtime_required_taint(node).is_some() {
                 closed[0].push(node.name.as_str());
             } else if noted {
@@ -119,21 +119,21 @@ impl Cluster {
         all: impl IntoIterator<Item = &'a T>,
         why: &'static str,
         meta: fn(&T) -> &Meta,
-        place: fn(&'a T) -> Place<'a>,
+        place: fn(&'a T) -> LeftoverObject<'a>,
     ) -> Vec<Leftover<'a>> {
         let mut found = Vec::new();
         for one in all {
             let labels = &meta(one).labels;
-            let mut named = Generation::ALL
+            let mut named = ApiFlavor::ALL
                 .into_iter()
                 .filter_map(|g| Some((g, labels.get(&g.key("name"))?)));
-            let Some((generation, owner)) = named.next() else {
+            let Some((flavor, owner)) = named.next() else {
                 continue;
             };
-            if self.is_gone(owner, generation) && !meta(one).deleting() {
+            if self.is_gone(owner, flavor) && !meta(one).deleting() {
                 found.push(Leftover {
                     owner,
-                    generation,
+                    flavor,
                     why,
                     place: place(one),
                 });
@@ -144,14 +144,14 @@ impl Cluster {
 
     /// Whether no custom resource of that name is there, in the generation that rules or in the one
     /// that the thing is of.
-    fn is_gone(&self, owner: &str, generation: Generation) -> bool {
+    fn is_gone(&self, owner: &str, flavor: ApiFlavor) -> bool {
         if self.skyhook(owner).is_some() {
             return false;
         }
         let other_served = self.has(Source::Legacy);
         let in_other = self.legacy.items().iter().any(|s| s.name() == owner);
-        let other_known = !other_served || self.legacy.absence() != Absence::Unknown;
-        generation == self.generation() || (!in_other && other_known)
+        let other_known = !other_served || self.legacy.absence() != Certainty::Unknown;
+        flavor == self.flavor() || (!in_other && other_known)
     }
 
     /// Why the operator will not remove the keys of the older generation, where that is certain.
@@ -161,18 +161,18 @@ impl Cluster {
         &self,
         node: &Node,
         name: &str,
-        generation: Generation,
+        flavor: ApiFlavor,
     ) -> Option<&'static str> {
         let Some(skyhook) = self.skyhook(name) else {
-            return self.is_gone(name, generation).then_some(GONE);
+            return self.is_gone(name, flavor).then_some(GONE);
         };
         // Newer keys under an older operator are a migration's to come, or one's that was taken back.
-        if generation != Generation::Skyhook {
+        if flavor != ApiFlavor::Skyhook {
             return None;
         }
-        let stamp = self.generation().key("legacy-migrated-at");
+        let stamp = self.flavor().key("legacy-migrated-at");
         let migrating = skyhook.metadata.annotations.contains_key(&stamp);
-        let mine = node.keys(self.generation()).of(name);
+        let mine = node.keys(self.flavor()).of(name);
         let adopted = mine.is_some_and(|on| on.version.is_some());
         if !skyhook.spec.node_selectors.matches(&node.labels) {
             adopted.then_some("the node is no longer selected")

@@ -27,11 +27,11 @@ use jiff::Timestamp;
 
 use super::admission::Admission;
 use super::capture::{index, pieces};
-use super::{Cluster, Only, Parts, Read, Source};
-use crate::api::Generation;
-pub use collect::{Collected, Wish, collect};
+use super::{Cluster, ClusterBuilder, Only, Read, Source};
+use crate::api::ApiFlavor;
+pub use collect::{CollectRequest, Collected, collect};
 pub use error::LoadError;
-pub use follow::{Follow, News, WATCHED};
+pub use follow::{Follow, FollowEvent, WATCHED};
 pub use names::{Named, names};
 use sources::Reader;
 
@@ -43,7 +43,7 @@ pub const ALWAYS: [Source; 1] = [Source::Operator];
 /// `asked_for` is `--api` and overrides that decision; `namespace` is where the user says the
 /// operator runs (`--namespace`, never a context's default), for when it cannot be looked for; `now` becomes the time at which the cluster was read. A
 /// source that is forbidden or fails becomes `Read::Unreadable`, and the rest goes on. What is not
-/// asked for stays `NotAsked`, save what the decision needs.
+/// asked for stays `NotRequested`, save what the decision needs.
 ///
 /// # Errors
 ///
@@ -52,7 +52,7 @@ pub const ALWAYS: [Source; 1] = [Source::Operator];
 pub async fn load(
     client: &kube::Client,
     needs: &[Source],
-    asked_for: Option<Generation>,
+    asked_for: Option<ApiFlavor>,
     namespace: Option<&str>,
     now: Timestamp,
 ) -> Result<Cluster, LoadError> {
@@ -68,7 +68,7 @@ pub async fn load_only(
     client: &kube::Client,
     needs: &[Source],
     only: Option<&Only>,
-    asked_for: Option<Generation>,
+    asked_for: Option<ApiFlavor>,
     namespace: Option<&str>,
     now: Timestamp,
 ) -> Result<Cluster, LoadError> {
@@ -88,13 +88,13 @@ async fn read<'a>(
     mut reader: Reader<'a>,
     needs: &[Source],
     only: Option<&'a Only>,
-    asked_for: Option<Generation>,
+    asked_for: Option<ApiFlavor>,
     now: Timestamp,
 ) -> Result<(Cluster, Vec<index::Source>), LoadError> {
-    let mut parts = Parts {
+    let mut parts = ClusterBuilder {
         taken_at: now,
         asked_for,
-        ..Parts::default()
+        ..ClusterBuilder::default()
     };
     let explained = only.filter(|only| only.explained);
     if let Some(only) = explained
@@ -120,12 +120,12 @@ async fn read<'a>(
         parts.named_only = true;
     }
     needs.read(&reader, &mut parts).await;
-    let ruling = parts.ruling().ok_or(LoadError::NotServed)?;
+    let active_api = parts.active_api().ok_or(LoadError::NotServed)?;
     if !needs.operator {
-        parts.deployments = Read::NotAsked;
+        parts.deployments = Read::NotRequested;
     }
     let mut outcomes = parts.outcomes();
-    let mut cluster = parts.assemble(ruling);
+    let mut cluster = parts.assemble(active_api);
     if needs.workloads {
         cluster.workloads = reader.workloads(&cluster).await;
         let read = cluster.source(Source::Workloads);
@@ -144,7 +144,7 @@ async fn read<'a>(
 /// There are no custom resources then, and nothing runs for them; the keys say which generation it was.
 pub async fn leftovers(
     client: &kube::Client,
-    asked_for: Option<Generation>,
+    asked_for: Option<ApiFlavor>,
     now: Timestamp,
 ) -> Cluster {
     let reader = Reader {
@@ -155,7 +155,7 @@ pub async fn leftovers(
         recorder: None,
         versions: Default::default(),
     };
-    Parts::of_leftovers(reader.nodes().await, asked_for, now)
+    ClusterBuilder::of_leftovers(reader.nodes().await, asked_for, now)
 }
 
 /// The sources to read: those asked for, and those needed to make sense of them.
@@ -176,10 +176,10 @@ struct Needs {
 }
 
 impl Needs {
-    fn new(asked: &[Source], parts: &Parts) -> Needs {
+    fn new(asked: &[Source], parts: &ClusterBuilder) -> Needs {
         let any = |sources: &[Source]| sources.iter().any(|s| asked.contains(s));
-        let served = Generation::ALL.map(|g| parts.served.contains(&g));
-        let read = Generation::ALL.map(|g| parts.skyhooks[g as usize].was_asked());
+        let served = ApiFlavor::ALL.map(|g| parts.served.contains(&g));
+        let read = ApiFlavor::ALL.map(|g| parts.skyhooks[g as usize].was_asked());
         // What an operator left on the objects decides, if nothing better does.
         let undecided = served == [true, true]
             && parts.asked_for.is_none()
@@ -204,8 +204,8 @@ impl Needs {
         }
     }
 
-    async fn read(&self, from: &Reader<'_>, parts: &mut Parts) {
-        let [old, new] = Generation::ALL;
+    async fn read(&self, from: &Reader<'_>, parts: &mut ClusterBuilder) {
+        let [old, new] = ApiFlavor::ALL;
         let operators = &parts.deployments;
         let (a, b, c, d, nodes, pods, jobs, events, budgets, admission, config_maps) = futures::join!(
             wanted(self.skyhooks[0], from.skyhooks(old)),
@@ -243,5 +243,9 @@ impl Needs {
 }
 
 async fn wanted<T>(wanted: bool, read: impl Future<Output = Read<T>>) -> Read<T> {
-    if wanted { read.await } else { Read::NotAsked }
+    if wanted {
+        read.await
+    } else {
+        Read::NotRequested
+    }
 }

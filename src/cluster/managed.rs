@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::hold::FIELD_MANAGER;
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::api::keys::NodeKey;
 
 /// Who wrote which labels, annotations and taints and the cordon, and when; all else in them is passed over.
@@ -90,8 +90,8 @@ impl Manager {
     fn is_of_operator(&self) -> bool {
         let ours = |field: &String| {
             let key = field.strip_prefix("f:").unwrap_or_default();
-            let mut generations = Generation::ALL.iter();
-            generations.any(|g| NodeKey::parse(*g, key).is_some())
+            let mut flavors = ApiFlavor::ALL.iter();
+            flavors.any(|g| NodeKey::parse(*g, key).is_some())
         };
         self.fields.metadata.annotations.keys().any(ours)
     }

@@ -1,12 +1,12 @@
 //! What is unfinished between the generations of the API.
 
 use super::Cluster;
-use crate::api::{Generation, Skyhook, Status};
+use crate::api::{ApiFlavor, Skyhook, Status};
 
 impl Cluster {
     /// Whether the operator is known to be one that looks at the objects of the older generation.
     pub fn operator_migrates(&self) -> bool {
-        self.generation() == Generation::NodeWright
+        self.flavor() == ApiFlavor::NodeWright
             && self.operator_since(0, 18)
             && self.operator_before(0, 21)
     }
@@ -16,7 +16,7 @@ impl Cluster {
     /// It does nothing for any NodeWright while a Skyhook says that it is still rolled out (operators
     /// v0.18.0 to v0.20.x).
     pub fn holding(&self) -> impl Iterator<Item = &Skyhook> {
-        let older = if self.ruling.migrating() {
+        let older = if self.active_api.migrating() {
             self.legacy.items()
         } else {
             &[]

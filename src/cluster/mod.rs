@@ -3,11 +3,13 @@
 //! Reading is done by the two edges, `live` (an API server) and `dump` (files). Everything else in
 //! this folder is pure: no client, no clock, no files.
 
+pub mod active_api;
 pub mod admission;
 mod annotations;
 pub mod applier;
 pub mod attempts;
 pub mod batch;
+pub mod builder;
 mod capability;
 pub mod capture;
 pub mod certificate;
@@ -20,15 +22,12 @@ mod cordon_marks;
 pub mod deletion;
 pub mod drain;
 pub mod dump;
-pub mod era;
 pub mod event;
-pub mod execution;
 pub mod exit;
-pub mod foreseen;
+pub mod field_managers;
 pub mod history;
 pub mod hold;
 pub mod installation;
-pub mod intent;
 pub mod kept_logs;
 pub mod leftover;
 pub mod live;
@@ -40,38 +39,39 @@ mod only;
 pub mod operator;
 pub mod order;
 pub mod overtime;
+pub mod package_run;
 pub mod parked;
-pub mod parts;
 pub mod placement;
 pub mod pod;
+pub mod queue_position;
 pub mod read;
 pub mod refusal;
+mod resource_versions;
 pub mod rollout;
-pub mod ruling;
 mod selections;
+pub mod simulate_deletion;
+pub mod staleness;
 pub mod taints;
-pub mod turn;
-mod versions;
 
 use jiff::Timestamp;
 
-use crate::api::{DeploymentPolicy, Generation, Skyhook};
+use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
+pub use active_api::{ActiveApi, ApiEvidence};
 use admission::Admission;
+pub use builder::ClusterBuilder;
 pub use clock::Clock;
 pub use config_map::ConfigMap;
 pub use event::Event;
-pub use execution::{Execution, Executions, Job};
 pub use kept_logs::KeptLogs;
-pub use node::{Node, OnNode};
+pub use node::{Node, NodeRecord};
 pub use only::Only;
 pub use operator::Deployment;
-pub use parts::Parts;
-pub use placement::{AskedBy, Phase, Placement, Wanted};
+pub use package_run::{Job, PackageRun, PackageRuns};
+pub use placement::{AskedBy, Desired, Phase, Placement};
 pub use pod::{DisruptionBudget, Pod};
-pub use read::{Absence, Read, Source, Unread};
-pub use ruling::{Ruling, Signs};
+pub use read::{Certainty, Read, Source, Unread};
+pub use resource_versions::ResourceVersions;
 use selections::Selections;
-pub use versions::Versions;
 
 /// Everything that was read, at one moment. Nothing in it changes.
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ pub struct Cluster {
     /// The time that ages are counted to: when it was read, or as near to that as files tell.
     pub taken_at: Timestamp,
     pub clock: Clock,
-    pub ruling: Ruling,
+    pub active_api: ActiveApi,
     /// The custom resources of the generation that rules.
     pub skyhooks: Read<Vec<Skyhook>>,
     /// Those of the other generation, where its API is served too.
@@ -112,14 +112,14 @@ pub struct Cluster {
     /// The one namespace of which the files hold pods: those of the others were left out.
     pub only_namespace: Option<String>,
     /// Where watches of what was read from a server go on.
-    pub versions: Versions,
+    pub versions: ResourceVersions,
     /// Of `nodes`, which stay as they are.
     selections: Selections,
 }
 
 impl Cluster {
-    pub fn generation(&self) -> Generation {
-        self.ruling.generation
+    pub fn flavor(&self) -> ApiFlavor {
+        self.active_api.flavor
     }
 
     /// The custom resource of that name, in the generation that rules.
@@ -139,7 +139,7 @@ impl Cluster {
             match read {
                 Read::Ok(items) => Read::Ok(items.len()),
                 Read::Unreadable(why) => Read::Unreadable(why.clone()),
-                Read::NotAsked => Read::NotAsked,
+                Read::NotRequested => Read::NotRequested,
             }
         }
         match source {
@@ -150,7 +150,7 @@ impl Cluster {
             Source::Pods => count(&self.pods),
             // Where the operator lives is not where the workloads are.
             Source::Workloads if self.only_namespace.is_some() && self.pods.was_asked() => {
-                Read::NotAsked
+                Read::NotRequested
             }
             Source::Workloads => count(&self.workloads),
             Source::Jobs => count(&self.jobs),
@@ -173,9 +173,9 @@ impl Cluster {
     /// files that hold none may just leave them out, and then the operator's version tells.
     pub fn has(&self, source: Source) -> bool {
         match source {
-            Source::Jobs => self.generation() == Generation::NodeWright,
+            Source::Jobs => self.flavor() == ApiFlavor::NodeWright,
             Source::Legacy => {
-                self.ruling.served.contains(&self.generation().other())
+                self.active_api.served.contains(&self.flavor().other())
                     || (self.may_leave_out() && self.operator_migrates())
             }
             _ => true,

@@ -11,11 +11,11 @@ use super::cordon_marks::{Holder, Marks};
 use super::managed::ManagedFields;
 use crate::api::keys::NodeKey;
 use crate::api::skyhook::Toleration;
-use crate::api::{Condition, Generation, Labels, Name, NodeState, Status};
+use crate::api::{ApiFlavor, Condition, Labels, Name, NodeState, Status};
 
 /// A node: what Kubernetes says of it, and what the operator of each generation wrote on it.
 #[derive(Debug, Clone, Deserialize, PartialEq)]
-#[serde(from = "Object")]
+#[serde(from = "NodeObject")]
 pub struct Node {
     pub name: String,
     pub uid: Option<String>,
@@ -77,7 +77,7 @@ pub struct Taint {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeKeys {
     /// By the name of the custom resource.
-    pub skyhooks: BTreeMap<String, Box<OnNode>>,
+    pub skyhooks: BTreeMap<String, Box<NodeRecord>>,
     /// Keys of the runtime-required taints that the operator put on the node.
     pub auto_taints: Vec<String>,
     pub runtime_required_cordon: bool,
@@ -87,7 +87,7 @@ pub struct NodeKeys {
 
 /// What one custom resource left on one node.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct OnNode {
+pub struct NodeRecord {
     /// `None` when there is no node-state annotation at all.
     pub state: Option<NodeState>,
     pub status: Option<Status>,
@@ -102,7 +102,7 @@ pub struct OnNode {
     pub conditions: Vec<String>,
 }
 
-impl OnNode {
+impl NodeRecord {
     /// The entries of the node state; none where it is absent or malformed.
     pub fn entries(&self) -> &[crate::api::Entry] {
         self.state.as_ref().map_or(&[], |s| s.entries())
@@ -162,19 +162,19 @@ impl OnNode {
 
 impl Node {
     /// What the operator of a generation wrote here.
-    pub fn keys(&self, generation: Generation) -> &NodeKeys {
-        &self.keys[generation as usize]
+    pub fn keys(&self, flavor: ApiFlavor) -> &NodeKeys {
+        &self.keys[flavor as usize]
     }
 
     /// What one custom resource left here, to be changed in a model of what is to come.
-    pub(super) fn on_mut(&mut self, generation: Generation, skyhook: &str) -> Option<&mut OnNode> {
-        let on = self.keys[generation as usize].skyhooks.get_mut(skyhook);
+    pub(super) fn on_mut(&mut self, flavor: ApiFlavor, skyhook: &str) -> Option<&mut NodeRecord> {
+        let on = self.keys[flavor as usize].skyhooks.get_mut(skyhook);
         on.map(|on| &mut **on)
     }
 
     /// Whether the user asks the operator to leave the node alone.
-    pub fn ignored(&self, generation: Generation) -> bool {
-        self.keys(generation).ignore.as_deref() == Some("true")
+    pub fn ignored(&self, flavor: ApiFlavor) -> bool {
+        self.keys(flavor).ignore.as_deref() == Some("true")
     }
 
     /// Whether the kubelet says it is ready. A node without the condition is not.
@@ -230,7 +230,7 @@ impl Taint {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Object {
+struct NodeObject {
     metadata: NodeMeta,
     spec: Spec,
     status: NodeStatus,
@@ -270,9 +270,9 @@ struct NodeStatus {
     system: System,
 }
 
-impl From<Object> for Node {
-    fn from(object: Object) -> Node {
-        let keys = Generation::ALL.map(|g| NodeKeys::read(g, &object));
+impl From<NodeObject> for Node {
+    fn from(object: NodeObject) -> Node {
+        let keys = ApiFlavor::ALL.map(|g| NodeKeys::read(g, &object));
         let marks = Marks {
             annotations: &object.metadata.annotations.of_others,
             labels: &object.metadata.labels,
@@ -304,14 +304,14 @@ impl From<Object> for Node {
 
 impl NodeKeys {
     /// What one custom resource left here.
-    pub fn of(&self, skyhook: &str) -> Option<&OnNode> {
+    pub fn of(&self, skyhook: &str) -> Option<&NodeRecord> {
         self.skyhooks.get(skyhook).map(|on| &**on)
     }
 
-    fn read(generation: Generation, object: &Object) -> NodeKeys {
+    fn read(flavor: ApiFlavor, object: &NodeObject) -> NodeKeys {
         let mut keys = NodeKeys::default();
         for (key, value) in &object.metadata.annotations.ours {
-            match NodeKey::parse(generation, key) {
+            match NodeKey::parse(flavor, key) {
                 Some(NodeKey::NodeState { skyhook, package }) => {
                     keys.on(skyhook)
                         .state
@@ -341,7 +341,7 @@ impl NodeKeys {
             }
         }
         for (key, value) in object.metadata.labels.iter() {
-            match NodeKey::parse(generation, key) {
+            match NodeKey::parse(flavor, key) {
                 Some(NodeKey::Status(skyhook)) => {
                     keys.on(skyhook).status_label = Some(value.as_str().into());
                 }
@@ -351,7 +351,7 @@ impl NodeKeys {
         }
         for condition in &object.status.conditions {
             if let Some(NodeKey::Condition { skyhook, kind }) =
-                NodeKey::parse(generation, &condition.kind)
+                NodeKey::parse(flavor, &condition.kind)
             {
                 keys.on(skyhook).conditions.push(kind.to_owned());
             }
@@ -359,7 +359,7 @@ impl NodeKeys {
         keys
     }
 
-    fn on(&mut self, skyhook: &str) -> &mut OnNode {
+    fn on(&mut self, skyhook: &str) -> &mut NodeRecord {
         self.skyhooks.entry(skyhook.to_owned()).or_default()
     }
 }

@@ -1,6 +1,6 @@
 //! The nodes that a command names, and whether they alone answer it.
 
-use super::{Cluster, Node, OnNode};
+use super::{Cluster, Node, NodeRecord};
 use crate::api::Skyhook;
 
 /// What a command is about, where it names its nodes.
@@ -47,7 +47,9 @@ impl Cluster {
     pub fn is_done_with(&self, node: &Node) -> bool {
         let done = |s: &Skyhook| {
             let on = self.on_node(node, s.name());
-            !s.deleting() && self.is_complete_on(s, node) && !on.is_some_and(OnNode::is_malformed)
+            !s.deleting()
+                && self.is_complete_on(s, node)
+                && !on.is_some_and(NodeRecord::is_malformed)
         };
         let selects = |s: &&Skyhook| s.spec.node_selectors.matches(&node.labels);
         let skyhooks = self.skyhooks.ok().map(|all| all.iter().filter(selects));

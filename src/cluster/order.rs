@@ -62,7 +62,7 @@ impl Cluster {
         match &self.policies {
             Read::Ok(policies) => policies.iter().all(|p| p.metadata.name != *name),
             // Then the operator's word has to do.
-            Read::Unreadable(_) | Read::NotAsked => {
+            Read::Unreadable(_) | Read::NotRequested => {
                 skyhook.true_condition("DeploymentPolicyNotFound").is_some()
             }
         }
@@ -71,7 +71,7 @@ impl Cluster {
     /// The nodes with work left on which nothing but the batch keeps the operator from working.
     pub fn open_nodes<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<&'a Node> {
         let mut open = self.open_but_for_ignore(skyhook);
-        open.retain(|n| !n.ignored(self.generation()));
+        open.retain(|n| !n.ignored(self.flavor()));
         open
     }
 

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Cluster, Execution, Pod};
+use super::{Cluster, PackageRun, Pod};
 
 /// What a stage may take where nothing says more.
 const USUAL: SignedDuration = SignedDuration::from_hours(1);
@@ -39,7 +39,7 @@ impl Overtime {
     }
 }
 
-impl Execution<'_> {
+impl PackageRun<'_> {
     /// Since when a container of the newest attempt runs.
     pub fn running_since(&self) -> Option<Timestamp> {
         let pod = self
@@ -58,7 +58,7 @@ impl Execution<'_> {
 
 impl Cluster {
     /// Whether a stage runs longer than it should: than its timeout, than on other nodes, or than an hour.
-    pub fn overtime(&self, execution: &Execution<'_>, all: &[Execution<'_>]) -> Option<Overtime> {
+    pub fn overtime(&self, execution: &PackageRun<'_>, all: &[PackageRun<'_>]) -> Option<Overtime> {
         let since = execution.running_since()?;
         let runs = self.taken_at.duration_since(since);
         if runs < LEAST {
@@ -74,18 +74,18 @@ impl Cluster {
     }
 }
 
-fn usual(execution: &Execution<'_>, all: &[Execution<'_>]) -> (SignedDuration, &'static str) {
+fn usual(execution: &PackageRun<'_>, all: &[PackageRun<'_>]) -> (SignedDuration, &'static str) {
     let timeout = execution.job.and_then(super::Job::timeout);
     if let Some(seconds) = timeout {
         return (SignedDuration::from_secs(seconds), TIMEOUT);
     }
-    let same = |e: &&Execution<'_>| {
+    let same = |e: &&PackageRun<'_>| {
         e.skyhook == execution.skyhook
             && e.package == execution.package
             && e.version == execution.version
             && e.stage == execution.stage
     };
-    match all.iter().filter(same).filter_map(Execution::took).max() {
+    match all.iter().filter(same).filter_map(PackageRun::took).max() {
         Some(longest) => (
             (longest * TIMES).max(LEAST),
             "three times what it took on other nodes",

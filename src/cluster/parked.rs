@@ -1,9 +1,9 @@
 //! Parked stages: a Job has given up, the operator has recorded that, and starts nothing more until somebody acts.
 
-use super::{Cluster, Execution, Executions, Node};
+use super::{Cluster, Node, PackageRun, PackageRuns};
 use crate::api::{Entry, Executor, Skyhook, State};
 
-impl<'a> Executions<'a> {
+impl<'a> PackageRuns<'a> {
     /// The newest execution of what an entry of a node state stands for, or else of the package at all.
     ///
     /// An interrupt may be of several packages and name another one; whatever else runs beside it says nothing of the
@@ -13,8 +13,9 @@ impl<'a> Executions<'a> {
         skyhook: &str,
         node: &'a str,
         entry: &Entry,
-    ) -> Option<&'s Execution<'a>> {
-        let nearness = |e: &Execution<'_>| match (e.package == entry.name, e.stage == entry.stage) {
+    ) -> Option<&'s PackageRun<'a>> {
+        let nearness = |e: &PackageRun<'_>| match (e.package == entry.name, e.stage == entry.stage)
+        {
             (true, true) => Some(2),
             _ if e.interrupt && entry.stage.is_interrupt() => Some(1),
             (true, false) => Some(0),
@@ -33,15 +34,15 @@ impl Cluster {
     /// They stay so when the node's status changes, be it by a pause or by hand: only their Job's end is counted.
     pub fn parked<'c, 's, 'a>(
         &'c self,
-        executions: &'s Executions<'a>,
+        executions: &'s PackageRuns<'a>,
         skyhook: &'c Skyhook,
         node: &'a Node,
-    ) -> Vec<(&'c Entry, &'s Execution<'a>)>
+    ) -> Vec<(&'c Entry, &'s PackageRun<'a>)>
     where
         'a: 'c,
     {
         let on = self.on_node(node, skyhook.name());
-        let Some(on) = on.filter(|_| self.generation().executor() == Executor::Job) else {
+        let Some(on) = on.filter(|_| self.flavor().executor() == Executor::Job) else {
             return Vec::new();
         };
         let failed = on.entries().iter().filter(|e| {

@@ -3,7 +3,7 @@
 mod spec;
 
 use self::spec::recorded;
-use super::{Absence, Cluster, Node};
+use super::{Certainty, Cluster, Node};
 use crate::api::{Entry, NodeState, Skyhook};
 
 /// A package of a custom resource on a node.
@@ -18,7 +18,7 @@ pub struct Placement<'a> {
     pub entry: Option<&'a Entry>,
     /// Why the node state cannot be read.
     pub malformed: Option<&'a str>,
-    pub wanted: Wanted,
+    pub wanted: Desired,
     pub phase: Phase,
     /// Whether the custom resource selects the node.
     pub selected: bool,
@@ -51,7 +51,7 @@ pub enum Phase {
 
 /// What the spec says is to become of a package at a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum Desired {
     Installed,
     Uninstalled(AskedBy),
     /// The spec has no such package, or has it at another version.
@@ -73,7 +73,7 @@ impl Placement<'_> {
     /// Whether all is done: the package is complete, or absent where it is to be uninstalled.
     pub fn is_done(&self) -> bool {
         match self.wanted {
-            Wanted::Uninstalled(_) => self.phase == Phase::Absent,
+            Desired::Uninstalled(_) => self.phase == Phase::Absent,
             _ => self.phase == Phase::Complete,
         }
     }
@@ -81,15 +81,15 @@ impl Placement<'_> {
     /// Whether the spec asks for the package at this version; `None` where that is not known.
     pub fn in_spec(&self) -> Option<bool> {
         match self.wanted {
-            Wanted::Installed | Wanted::Uninstalled(_) => Some(true),
-            Wanted::Not => Some(false),
-            Wanted::Unknown => None,
+            Desired::Installed | Desired::Uninstalled(_) => Some(true),
+            Desired::Not => Some(false),
+            Desired::Unknown => None,
         }
     }
 
     /// Whether the package is to be uninstalled.
     pub fn leaves(&self) -> bool {
-        matches!(self.wanted, Wanted::Uninstalled(_))
+        matches!(self.wanted, Desired::Uninstalled(_))
     }
 }
 
@@ -151,11 +151,11 @@ impl Cluster {
         PackagesOn {
             name,
             skyhook,
-            gone: skyhook.is_none() && self.skyhooks.absence() == Absence::Proven,
+            gone: skyhook.is_none() && self.skyhooks.absence() == Certainty::Proven,
             node,
             state: on.and_then(|on| on.state.as_ref()),
             selected: skyhook.is_some_and(|s| s.spec.node_selectors.matches(&node.labels)),
-            ignored: node.ignored(self.generation()),
+            ignored: node.ignored(self.flavor()),
         }
     }
 }
@@ -178,7 +178,7 @@ impl<'a> PackagesOn<'a> {
         let mut all: Vec<Placement<'a>> = entries.iter().map(|e| self.recorded(e)).collect();
         all.extend(malformed.iter().map(|m| Placement {
             malformed: Some(&m.error),
-            ..self.placement("", "", Wanted::Unknown, Phase::Malformed)
+            ..self.placement("", "", Desired::Unknown, Phase::Malformed)
         }));
         // What a damaged state does not show may still be in it.
         if let Some(skyhook) = self
@@ -197,8 +197,8 @@ impl<'a> PackagesOn<'a> {
         let (name, version) = entry.identity();
         let wanted = match self.skyhook {
             Some(skyhook) => skyhook.wants(name, version),
-            None if self.gone => Wanted::Not,
-            None => Wanted::Unknown,
+            None if self.gone => Desired::Not,
+            None => Desired::Unknown,
         };
         let phase = recorded(self.skyhook, wanted, entry);
         Placement {
@@ -226,7 +226,7 @@ impl<'a> PackagesOn<'a> {
         &self,
         package: &'a str,
         version: &'a str,
-        wanted: Wanted,
+        wanted: Desired,
         phase: Phase,
     ) -> Placement<'a> {
         Placement {

@@ -104,7 +104,7 @@ pub struct Terminated {
 
 /// Why a container of a pod does not get on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Trouble<'a> {
+pub struct ContainerTrouble<'a> {
     pub kind: TroubleKind,
     pub container: &'a str,
     pub image: &'a str,
@@ -174,7 +174,7 @@ impl Pod {
     }
 
     /// The first container that does not get on, in the order in which they run.
-    pub fn trouble(&self) -> Option<Trouble<'_>> {
+    pub fn trouble(&self) -> Option<ContainerTrouble<'_>> {
         self.status
             .init_container_statuses
             .iter()
@@ -194,10 +194,10 @@ impl Pod {
 }
 
 impl ContainerStatus {
-    fn trouble(&self) -> Option<Trouble<'_>> {
+    fn trouble(&self) -> Option<ContainerTrouble<'_>> {
         let last = self.last_state.terminated.as_ref();
         let trouble = |kind, reason, message, exit_code, at| {
-            Some(Trouble {
+            Some(ContainerTrouble {
                 kind,
                 container: &self.name,
                 image: &self.image,

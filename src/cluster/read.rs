@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 
 /// One kind of thing that is read from a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,10 +64,10 @@ impl Source {
 impl Source {
     /// The resources that are listed to read it, in both generations: API group and plural.
     pub fn resources(self) -> Vec<(&'static str, &'static str)> {
-        let custom = || Generation::ALL.map(|g| (g.group(), g.plural()));
+        let custom = || ApiFlavor::ALL.map(|g| (g.group(), g.plural()));
         match self {
             Source::Skyhooks | Source::Legacy => custom().to_vec(),
-            Source::Policies => Generation::ALL
+            Source::Policies => ApiFlavor::ALL
                 .map(|g| (g.group(), "deploymentpolicies"))
                 .to_vec(),
             Source::Nodes => vec![("", "nodes")],
@@ -123,7 +123,7 @@ pub enum Read<T> {
     Unreadable(Unread),
     /// Nobody asked for it, or it is not in the input.
     #[default]
-    NotAsked,
+    NotRequested,
 }
 
 /// Why a source could not be read. Displays as a few words.
@@ -168,7 +168,7 @@ impl<T> Read<T> {
     pub fn ok(&self) -> Option<&T> {
         match self {
             Read::Ok(value) => Some(value),
-            Read::Unreadable(_) | Read::NotAsked => None,
+            Read::Unreadable(_) | Read::NotRequested => None,
         }
     }
 
@@ -176,21 +176,21 @@ impl<T> Read<T> {
         match self {
             Read::Ok(value) => Read::Ok(f(value)),
             Read::Unreadable(why) => Read::Unreadable(why),
-            Read::NotAsked => Read::NotAsked,
+            Read::NotRequested => Read::NotRequested,
         }
     }
 
     /// Whether it was tried, with or without success.
     pub fn was_asked(&self) -> bool {
-        !matches!(self, Read::NotAsked)
+        !matches!(self, Read::NotRequested)
     }
 
     /// How sure we are that what is not in here does not exist.
-    pub fn absence(&self) -> Absence {
+    pub fn absence(&self) -> Certainty {
         match self {
-            Read::Ok(_) => Absence::Proven,
-            Read::Unreadable(_) => Absence::Unknown,
-            Read::NotAsked => Absence::Presumed,
+            Read::Ok(_) => Certainty::Proven,
+            Read::Unreadable(_) => Certainty::Unknown,
+            Read::NotRequested => Certainty::Presumed,
         }
     }
 }
@@ -204,7 +204,7 @@ impl<T> Read<Vec<T>> {
 
 /// How sure we are that a thing we do not see does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Absence {
+pub enum Certainty {
     /// The source could not be read: it may well exist.
     Unknown,
     /// The files given hold nothing of that kind, which may mean that none was captured.

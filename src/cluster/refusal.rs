@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Cluster, Node, OnNode, Pod, Source};
+use super::{Cluster, Node, NodeRecord, Pod, Source};
 use crate::api::{Skyhook, State, Status};
 
 /// How often the newer operator tries a refused eviction again, in seconds, and a pass to write the result down.
@@ -27,7 +27,7 @@ impl Refusal {
     }
 }
 
-impl OnNode {
+impl NodeRecord {
     /// When the operator began to drain the node.
     pub fn draining_since(&self) -> Option<Timestamp> {
         self.drain_start.as_deref()?.parse().ok()
@@ -56,7 +56,12 @@ impl OnNode {
 impl Cluster {
     /// The noted refusals that still hold, or may: the note stays until the operator tries again, also when what it
     /// names is over.
-    pub fn refusals_in_force(&self, skyhook: &Skyhook, node: &Node, on: &OnNode) -> Vec<Refusal> {
+    pub fn refusals_in_force(
+        &self,
+        skyhook: &Skyhook,
+        node: &Node,
+        on: &NodeRecord,
+    ) -> Vec<Refusal> {
         let mut refusals = on.refusals();
         refusals.retain(|r| self.still_refused(skyhook, node, r).unwrap_or(true));
         refusals
@@ -93,7 +98,7 @@ impl Cluster {
     }
 
     /// Whether a refused drain is so young that the operator has not tried it again yet.
-    pub fn refusal_is_young(&self, on: &OnNode) -> bool {
+    pub fn refusal_is_young(&self, on: &NodeRecord) -> bool {
         let age = |at: Timestamp| self.taken_at.as_second() - at.as_second();
         on.draining_since().is_some_and(|at| age(at) < RETRY)
     }

@@ -1,19 +1,19 @@
 //! The nodes of a custom resource: those that it selects, and those that it left keys on.
 
 use super::Cluster;
-use super::node::{Node, OnNode};
+use super::node::{Node, NodeRecord};
 use crate::api::{Skyhook, Status};
 
 impl Cluster {
     /// What a custom resource left on a node, in the generation that rules.
     ///
     /// Until the newer operator has adopted a node, what the older one wrote there counts: it is copied as it stands.
-    pub fn on_node<'a>(&self, node: &'a Node, skyhook: &str) -> Option<&'a OnNode> {
-        let own = node.keys(self.generation()).of(skyhook);
-        if own.is_some_and(OnNode::has_keys) || !self.ruling.migrating() {
+    pub fn on_node<'a>(&self, node: &'a Node, skyhook: &str) -> Option<&'a NodeRecord> {
+        let own = node.keys(self.flavor()).of(skyhook);
+        if own.is_some_and(NodeRecord::has_keys) || !self.active_api.migrating() {
             return own;
         }
-        let older = node.keys(self.generation().other()).of(skyhook);
+        let older = node.keys(self.flavor().other()).of(skyhook);
         older
             .filter(|on| on.has_keys() && self.skyhook(skyhook).is_some())
             .or(own)
@@ -31,7 +31,10 @@ impl Cluster {
     }
 
     /// The nodes that carry keys of the custom resource, selected or not.
-    pub fn tracked<'a>(&'a self, skyhook: &str) -> impl Iterator<Item = (&'a Node, &'a OnNode)> {
+    pub fn tracked<'a>(
+        &'a self,
+        skyhook: &str,
+    ) -> impl Iterator<Item = (&'a Node, &'a NodeRecord)> {
         let nodes = self.nodes.items();
         let tracked = self.selections.tracked(skyhook, nodes);
         let tracked = (0..tracked.len()).map(move |at| &nodes[tracked[at]]);
@@ -43,7 +46,7 @@ impl Cluster {
     pub fn names_on_nodes(&self) -> Vec<&str> {
         let nodes = self.nodes.items().iter();
         let mut names: Vec<&str> = nodes
-            .flat_map(|n| n.keys(self.generation()).skyhooks.iter())
+            .flat_map(|n| n.keys(self.flavor()).skyhooks.iter())
             .filter(|(_, on)| on.has_keys())
             .map(|(name, _)| name.as_str())
             .collect();
@@ -53,7 +56,7 @@ impl Cluster {
     }
 }
 
-impl OnNode {
+impl NodeRecord {
     /// What the operator says of the node; `unknown` where it has said nothing.
     pub fn operator_status(&self) -> Status {
         self.status.clone().unwrap_or(Status::Unknown)

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::Node;
-use crate::api::{Generation, LabelSelector};
+use crate::api::{ApiFlavor, LabelSelector};
 
 #[derive(Debug, Default)]
 pub struct Selections(Mutex<Known>);
@@ -79,7 +79,7 @@ fn by_value(key: &str, nodes: &[Node]) -> HashMap<String, Vec<usize>> {
 fn by_name(nodes: &[Node]) -> HashMap<String, Arc<[usize]>> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, node) in nodes.iter().enumerate() {
-        let keys = Generation::ALL.map(|g| node.keys(g).skyhooks.keys());
+        let keys = ApiFlavor::ALL.map(|g| node.keys(g).skyhooks.keys());
         for name in keys.into_iter().flatten() {
             let places = places.entry(name).or_default();
             if places.last() != Some(&at) {

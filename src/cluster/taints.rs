@@ -3,7 +3,7 @@
 use super::node::Taint;
 use super::{Cluster, Node};
 use crate::api::skyhook::Toleration;
-use crate::api::{Generation, Skyhook};
+use crate::api::{ApiFlavor, Skyhook};
 
 /// Keys, or their beginnings, of taints that come and go with a node's life.
 const LIFECYCLE: [&str; 5] = [
@@ -28,14 +28,11 @@ impl Cluster {
     pub fn runtime_required_taints(&self) -> Vec<(String, String)> {
         const EFFECT: &str = "NoSchedule";
         let mut taints = vec![self.configured_taint().unwrap_or_else(|| {
-            let key = self.generation().taint_key().to_owned();
+            let key = self.flavor().taint_key().to_owned();
             (key, EFFECT.to_owned())
         })];
-        if self.generation() == Generation::NodeWright {
-            taints.push((
-                Generation::Skyhook.taint_key().to_owned(),
-                EFFECT.to_owned(),
-            ));
+        if self.flavor() == ApiFlavor::NodeWright {
+            taints.push((ApiFlavor::Skyhook.taint_key().to_owned(), EFFECT.to_owned()));
         }
         taints
     }

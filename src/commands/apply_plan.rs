@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::args::safety::Safety;
 use crate::commands::shared::command::{Write, command};
-use crate::ctx::{Ctx, Manner};
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 
 /// Apply a plan that --plan-out wrote
@@ -47,5 +47,6 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ctx.same_cluster(&format!("the plan in {file}"), saved.cluster.as_ref())
             .await?;
     }
-    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+    ctx.execute(&plan, &args.safety, CommandOptions::default())
+        .await
 }

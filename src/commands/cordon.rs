@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::{Generation, keys};
+use crate::api::{ApiFlavor, keys};
 use crate::args::named;
 use crate::args::safety::Safety;
-use crate::cluster::{Absence, Cluster, Node, Source};
+use crate::cluster::{Certainty, Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command, group};
 use crate::commands::shared::selection;
-use crate::ctx::{Ctx, Manner};
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::node;
-use crate::plan::{Change, Edit, Grade, Metadata, Pin, Plan, Stage, Step, Target};
+use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, Stage, Step, Target};
 use crate::view::{NodeSet, plural};
 
 group! {
@@ -76,14 +76,15 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             ctx.note(held.as_str());
         }
     }
-    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+    ctx.execute(&plan, &args.safety, CommandOptions::default())
+        .await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    if cluster.skyhooks.absence() == Absence::Presumed {
+    if cluster.skyhooks.absence() == Certainty::Presumed {
         return Err(Error::failed(format!(
             "the input has no {} objects, so nobody knows which cordons are held",
-            cluster.generation().kind()
+            cluster.flavor().kind()
         )));
     }
     let mut steps = Vec::new();
@@ -92,10 +93,10 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     for one in selection::nodes(cluster, &args.nodes)? {
         let mut holders = holders(cluster, one);
         let mut change = without_orphans(cluster, one);
-        let key = cluster.generation().key(RUNTIME_REQUIRED);
+        let key = cluster.flavor().key(RUNTIME_REQUIRED);
         if args.runtime_required && one.unschedulable && holders.contains(&key) {
             holders.retain(|holder| *holder != key);
-            change = change.annotation(key, Edit::new(Some("true"), None).pin(Pin::Nothing));
+            change = change.annotation(key, Edit::new(Some("true"), None).pin(OnConflict::Nothing));
         }
         // A cordon without any mark of ours is somebody else's.
         if one.unschedulable && holders.is_empty() && !change.is_empty() {
@@ -143,13 +144,13 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
 
 /// The marks of custom resources that are gone or do not select the node, taken off.
 fn without_orphans(cluster: &Cluster, one: &Node) -> Metadata {
-    let generation = cluster.generation();
+    let flavor = cluster.flavor();
     let mut change = Metadata::default();
-    for (name, on) in &one.keys(generation).skyhooks {
+    for (name, on) in &one.keys(flavor).skyhooks {
         let value = on.cordon_value.as_deref();
         if value.is_some() && node::releases_cordon(cluster, one, name) {
-            let edit = Edit::new(value, None).pin(Pin::Nothing);
-            change = change.annotation(keys::cordon(generation, name), edit);
+            let edit = Edit::new(value, None).pin(OnConflict::Nothing);
+            change = change.annotation(keys::cordon(flavor, name), edit);
         }
     }
     change
@@ -157,12 +158,12 @@ fn without_orphans(cluster: &Cluster, one: &Node) -> Metadata {
 
 /// Who holds the cordon of a node, as far as marks tell.
 fn holders(cluster: &Cluster, one: &Node) -> Vec<String> {
-    let ruling = cluster.generation();
+    let active_api = cluster.flavor();
     let mut holders = Vec::new();
-    for generation in Generation::ALL {
-        let held = one.keys(generation);
+    for flavor in ApiFlavor::ALL {
+        let held = one.keys(flavor);
         for (name, _) in held.skyhooks.iter().filter(|(_, on)| on.cordon) {
-            let owner = if generation == ruling {
+            let owner = if flavor == active_api {
                 cluster.skyhook(name)
             } else {
                 cluster.legacy.items().iter().find(|s| s.name() == name)
@@ -171,7 +172,7 @@ fn holders(cluster: &Cluster, one: &Node) -> Vec<String> {
             holders.extend(selects.map(|s| s.reference()));
         }
         if held.runtime_required_cordon {
-            holders.push(generation.key(RUNTIME_REQUIRED));
+            holders.push(flavor.key(RUNTIME_REQUIRED));
         }
     }
     holders

@@ -7,7 +7,7 @@ use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command, group};
 use crate::commands::shared::migration::{self, Force};
 use crate::commands::shared::selection;
-use crate::ctx::{Ctx, Manner};
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{batches, node};
 use crate::plan::{Change, Grade, Plan, Stage, Step, Target};
@@ -65,7 +65,8 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
-    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+    ctx.execute(&plan, &args.safety, CommandOptions::default())
+        .await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
@@ -91,7 +92,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     };
     let executions = cluster.executions();
     let mut parked = 0;
-    let generation = cluster.generation();
+    let flavor = cluster.flavor();
     let mut steps = Vec::new();
     for one in cluster.selected(skyhook).filter(|n| within(n)) {
         let Some(on) = cluster.on_node(one, name) else {
@@ -104,7 +105,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             parked += 1;
             continue;
         }
-        let change = node::status(generation, name, on, &Status::Waiting);
+        let change = node::status(flavor, name, on, &Status::Waiting);
         let target = Target::node(&one.name, one.uid.as_deref());
         let why = "the operator would count it as failed again at once";
         steps.push(Step::new(target, Change::Metadata(change), why));
@@ -144,7 +145,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     };
     let fields = fields.filter(|_| batches::begun(skyhook) || !plan.is_empty());
     if let Some(fields) = fields {
-        let target = Target::skyhook(generation, name, skyhook.metadata.uid.as_deref());
+        let target = Target::skyhook(flavor, name, skyhook.metadata.uid.as_deref());
         let step = Step::new(
             target,
             Change::Status(fields),

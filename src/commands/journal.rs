@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::apply::journal::record::Begun;
 use crate::apply::journal::{Record, Store, Undone};
-use crate::apply::{Ended, Fate};
+use crate::apply::{StepResult, StopReason};
 use crate::args::listing::Sorting;
 use crate::args::named;
 use crate::commands::shared::command::{command, group};
@@ -111,7 +111,7 @@ impl Journals {
     fn sort(&mut self, sorting: &Sorting) -> Result<()> {
         let undone = self.undone();
         sorting.sort(&mut self.records, |record| {
-            let item = Item::of(record, undone.holds(&record.begun.id));
+            let item = JournalEntry::of(record, undone.holds(&record.begun.id));
             serde_json::to_value(item).expect("an item is plain data")
         })?;
         Ok(())
@@ -121,7 +121,7 @@ impl Journals {
 /// How many steps of a journal were taken, and how many there are.
 fn steps(record: &Record) -> (usize, usize) {
     let fates = record.fates.iter().flatten();
-    let done = fates.filter(|f| **f == Some(Fate::Applied)).count();
+    let done = fates.filter(|f| **f == Some(StepResult::Applied)).count();
     (done, record.begun.plan.steps().count())
 }
 
@@ -165,7 +165,7 @@ impl View for Journals {
     fn document(&self) -> Value {
         let undone = self.undone();
         let items = self.records.iter();
-        let items = items.map(|record| Item::of(record, undone.holds(&record.begun.id)));
+        let items = items.map(|record| JournalEntry::of(record, undone.holds(&record.begun.id)));
         let document = ListDocument {
             api_version: API_VERSION,
             kind: "JournalList",
@@ -182,13 +182,13 @@ pub struct ListDocument {
     api_version: &'static str,
     /// Always `JournalList`.
     kind: &'static str,
-    items: Vec<Item>,
+    items: Vec<JournalEntry>,
 }
 
 /// One journal.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Item {
+struct JournalEntry {
     id: String,
     at: String,
     title: String,
@@ -205,10 +205,10 @@ struct Item {
     taken_back: bool,
 }
 
-impl Item {
-    fn of(record: &Record, taken_back: bool) -> Item {
+impl JournalEntry {
+    fn of(record: &Record, taken_back: bool) -> JournalEntry {
         let (changed, steps) = steps(record);
-        Item {
+        JournalEntry {
             id: record.begun.id.clone(),
             at: record.begun.at.to_string(),
             title: record.begun.plan.title.clone(),
@@ -239,14 +239,14 @@ impl View for One {
         for (step, fate) in begun.plan.steps().zip(self.0.fates.iter().flatten()) {
             let (result, why) = match fate {
                 None => ("unknown", None),
-                Some(Fate::Applied) => ("changed", None),
-                Some(Fate::Unchanged) => ("unchanged", None),
-                Some(Fate::Gone) => ("gone", None),
-                Some(Fate::NotReached) => ("not reached", None),
-                Some(Fate::Kept { why }) => ("left to someone else", Some(why)),
-                Some(Fate::Skipped { why }) => ("skipped", Some(why)),
-                Some(Fate::Failed { why }) => ("failed", Some(why)),
-                Some(Fate::Unknown { why }) => ("unknown", Some(why)),
+                Some(StepResult::Applied) => ("changed", None),
+                Some(StepResult::Unchanged) => ("unchanged", None),
+                Some(StepResult::Gone) => ("gone", None),
+                Some(StepResult::NotReached) => ("not reached", None),
+                Some(StepResult::Kept { why }) => ("left to someone else", Some(why)),
+                Some(StepResult::Skipped { why }) => ("skipped", Some(why)),
+                Some(StepResult::Failed { why }) => ("failed", Some(why)),
+                Some(StepResult::Unknown { why }) => ("unknown", Some(why)),
             };
             let change = match why {
                 Some(why) => why.clone(),
@@ -292,7 +292,7 @@ pub struct Document<'a> {
     kind: &'static str,
     begun: &'a Begun,
     /// What became of each step, stage by stage; null where that is not known.
-    fates: &'a [Vec<Option<Fate>>],
+    fates: &'a [Vec<Option<StepResult>>],
     /// Null if it was cut short.
-    ended: Option<&'a Ended>,
+    ended: Option<&'a StopReason>,
 }

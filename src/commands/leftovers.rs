@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use crate::args::named;
 use crate::args::safety::Safety;
-use crate::cluster::leftover::{Leftover, Place};
-use crate::cluster::{Absence, Cluster, Node, Read, Source, Unread};
+use crate::cluster::leftover::{Leftover, LeftoverObject};
+use crate::cluster::{Certainty, Cluster, Node, Read, Source, Unread};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::scope;
 use crate::commands::shared::selection;
-use crate::ctx::{Ctx, Manner};
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::node::{self, Owner};
-use crate::plan::remake::anew;
+use crate::plan::recreate::as_new;
 use crate::plan::{Change, Consequences, Grade, Kind, Plan, Stage, Step, Target};
 use crate::view::{NodeSet, plural};
 use page::Leftovers;
@@ -88,7 +88,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if args.clean {
         let plan = plan(&cluster, &left, &args.names, args.purge_state);
         let exit = ctx
-            .carry_out(&plan, &args.safety, Manner::default())
+            .execute(&plan, &args.safety, CommandOptions::default())
             .await?;
         return Ok(match exit {
             // What could not be looked at may well be left.
@@ -109,10 +109,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 /// What is left of the custom resources asked about.
 fn of<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<Leftover<'a>>> {
-    if args.clean && cluster.skyhooks.absence() == Absence::Presumed {
+    if args.clean && cluster.skyhooks.absence() == Certainty::Presumed {
         return Err(Error::failed(format!(
             "the input has no {} objects, so nothing can be said to be gone",
-            cluster.generation().kind()
+            cluster.flavor().kind()
         )));
     }
     let mut left = cluster.leftovers();
@@ -130,7 +130,7 @@ fn unread(cluster: &Cluster) -> impl Iterator<Item = (Source, Unread)> {
     let places = PLACES.into_iter().filter(|s| cluster.has(*s));
     places.filter_map(|source| match cluster.source(source) {
         Read::Unreadable(why) => Some((source, why)),
-        Read::Ok(_) | Read::NotAsked => None,
+        Read::Ok(_) | Read::NotRequested => None,
     })
 }
 
@@ -143,16 +143,16 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool)
     let mut nodes: BTreeMap<&str, (&Node, Vec<Owner<'_>>)> = BTreeMap::new();
     for one in left {
         match one.place {
-            Place::Node(node, _) => {
+            LeftoverObject::Node(node, _) => {
                 let (_, owners) = nodes
                     .entry(&node.name)
                     .or_insert_with(|| (node, Vec::new()));
-                owners.push((one.generation, one.owner));
+                owners.push((one.flavor, one.owner));
             }
-            Place::Pod(pod) => executions.push(deleted(Kind::Pod, &pod.metadata, None)),
-            Place::Job(job) => executions.push(deleted(Kind::Job, &job.metadata, None)),
-            Place::ConfigMap(map) => {
-                let was = Some(Box::new(anew(&map.whole)));
+            LeftoverObject::Pod(pod) => executions.push(deleted(Kind::Pod, &pod.metadata, None)),
+            LeftoverObject::Job(job) => executions.push(deleted(Kind::Job, &job.metadata, None)),
+            LeftoverObject::ConfigMap(map) => {
+                let was = Some(Box::new(as_new(&map.whole)));
                 rest.push(deleted(Kind::ConfigMap, &map.metadata, was));
             }
         }
@@ -212,7 +212,9 @@ fn on_node(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) ->
 /// Says what becomes of the records of packages.
 fn recorded(left: &[Leftover<'_>], purge: bool, effects: &mut Consequences) {
     let recorded = left.iter().filter_map(|l| match l.place {
-        Place::Node(node, on) if node::is_recorded(on) && l.is_gone() => Some(node.name.as_str()),
+        LeftoverObject::Node(node, on) if node::is_recorded(on) && l.is_gone() => {
+            Some(node.name.as_str())
+        }
         _ => None,
     });
     let nodes = NodeSet::of(recorded);

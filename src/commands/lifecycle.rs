@@ -1,6 +1,6 @@
 //! `pause`, `resume`, `disable` and `enable`: one annotation, and the reason beside it.
 
-use crate::api::{Executor, Generation, Skyhook, Status};
+use crate::api::{ApiFlavor, Executor, Skyhook, Status};
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::hold::{HOLDER, REASON};
@@ -8,10 +8,10 @@ use crate::cluster::{Cluster, Node, Read, Source, Unread};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::selection;
 use crate::commands::shared::{held, migration};
-use crate::ctx::{Ctx, Manner};
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
 use crate::plan::build::effects;
-use crate::plan::{Change, Edit, Metadata, Pin, Plan, Stage, Step, Target};
+use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, Stage, Step, Target};
 
 /// Pause a custom resource
 ///
@@ -158,18 +158,19 @@ async fn enable(ctx: &mut Ctx, args: &Enable) -> Result<Exit> {
 async fn stop(ctx: &mut Ctx, verb: Verb, args: &Stop) -> Result<Exit> {
     let cluster = ctx.load_to_change(&STOP_NEEDS, &[]).await?;
     let plan = plan(&cluster, verb, &args.name, args.reason.as_deref(), false)?;
-    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+    ctx.execute(&plan, &args.safety, CommandOptions::default())
+        .await
 }
 
 async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
     let cluster = ctx.load_to_change(&START_NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, verb, &args.name, None, args.force)?;
     // Scripts of old call these without a confirmation and without a terminal, and expect no error.
-    let manner = Manner {
+    let manner = CommandOptions {
         aborts: true,
-        ..Manner::default()
+        ..CommandOptions::default()
     };
-    ctx.carry_out(&plan, &args.safety, manner).await
+    ctx.execute(&plan, &args.safety, manner).await
 }
 
 impl Verb {
@@ -203,17 +204,17 @@ fn plan(
     force: bool,
 ) -> Result<Plan> {
     if let (true, Read::Unreadable(why)) = (verb.sets(), cluster.source(Source::Skyhooks)) {
-        return Ok(unseen(cluster.generation(), verb, name, reason, &why));
+        return Ok(unseen(cluster.flavor(), verb, name, reason, &why));
     }
     let skyhook = selection::existing(cluster, name)?;
-    let generation = cluster.generation();
+    let flavor = cluster.flavor();
     let mut plan = Plan {
         title: format!("{} {name}", verb.word()),
         subject: name.to_owned(),
         ..Plan::default()
     };
     let annotations = &skyhook.metadata.annotations;
-    let key = generation.key(verb.annotation());
+    let key = flavor.key(verb.annotation());
     let reason_key = REASON.replace("pause", verb.annotation());
     let mut change = Metadata {
         no_annotations: annotations.is_empty(),
@@ -243,7 +244,7 @@ fn plan(
         let noted = annotations.get(REASON).map(String::as_str);
         let reason = reason.or(noted.filter(|_| hold.is_none()));
         for (key, from, to) in [(HOLDER, holder, None), (REASON, noted, reason)] {
-            change = change.annotation(key, Edit::new(from, to).pin(Pin::Hold));
+            change = change.annotation(key, Edit::new(from, to).pin(OnConflict::Hold));
         }
     }
     warn(cluster, skyhook, verb, &mut plan);
@@ -263,10 +264,10 @@ fn plan(
         };
         if !verb.sets() && !still_held {
             let nodes = cluster.nodes.items().iter();
-            let nodes: Vec<&Node> = nodes.filter(|n| !n.ignored(generation)).collect();
+            let nodes: Vec<&Node> = nodes.filter(|n| !n.ignored(flavor)).collect();
             effects::begins(cluster, skyhook, &nodes, true, &mut plan.consequences);
         }
-        let target = Target::skyhook(generation, name, skyhook.metadata.uid.as_deref());
+        let target = Target::skyhook(flavor, name, skyhook.metadata.uid.as_deref());
         let why = if verb.sets() {
             "the operator starts nothing new for it"
         } else {
@@ -289,19 +290,13 @@ fn plan(
 
 /// The plan where custom resources cannot be read, be it for a field of one that nobody knows: an emergency does not
 /// wait until they can. Whether there is one of the name, the server says.
-fn unseen(
-    generation: Generation,
-    verb: Verb,
-    name: &str,
-    reason: Option<&str>,
-    why: &Unread,
-) -> Plan {
-    let set = |to: &str| Edit::new(None, Some(to)).pin(Pin::Nothing);
-    let key = generation.key(verb.annotation());
+fn unseen(flavor: ApiFlavor, verb: Verb, name: &str, reason: Option<&str>, why: &Unread) -> Plan {
+    let set = |to: &str| Edit::new(None, Some(to)).pin(OnConflict::Nothing);
+    let key = flavor.key(verb.annotation());
     let mut change = Metadata::default().annotation(key, set("true"));
     if verb == Verb::Pause {
         // It would end with the command that it is for.
-        let gone = Edit::new(Some("any"), None).pin(Pin::Nothing);
+        let gone = Edit::new(Some("any"), None).pin(OnConflict::Nothing);
         change = change.annotation(HOLDER, gone);
     }
     if let Some(reason) = reason {
@@ -309,7 +304,7 @@ fn unseen(
         change = change.annotation(key, set(reason));
     }
     let step = Step::new(
-        Target::skyhook(generation, name, None),
+        Target::skyhook(flavor, name, None),
         Change::Metadata(change),
         "the operator starts nothing new for it",
     );
@@ -357,7 +352,7 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
         )),
         _ => {}
     }
-    let runs_jobs = cluster.generation().executor() == Executor::Job;
+    let runs_jobs = cluster.flavor().executor() == Executor::Job;
     let statuses = skyhook.status.node_status.values();
     let failed = statuses.filter(|s| **s == Status::Erroring).count();
     if verb == Verb::Pause && runs_jobs && failed > 0 {

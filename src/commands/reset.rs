@@ -9,7 +9,7 @@ use crate::commands::shared::migration::Force;
 use crate::commands::shared::scope;
 use crate::commands::shared::selection;
 use crate::commands::shared::{node_filter, reset};
-use crate::ctx::{Ctx, Manner};
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
 use crate::plan::Plan;
 
@@ -95,7 +95,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         let name = package.split(':').next().unwrap_or_default();
         scope::known_package(&cluster, &args.name, name)?;
     }
-    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+    ctx.execute(&plan, &args.safety, CommandOptions::default())
+        .await
 }
 
 /// What `reset` does to a cluster.
@@ -105,7 +106,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 /// A node that does not exist, sources that cannot be read, a migration in the way.
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let part = args.package.is_some() || !args.selection.is_everything();
-    let wish = reset::Wish {
+    let wish = reset::ResetRequest {
         name: &args.name,
         nodes: node_filter::nodes(cluster, &args.selection)?,
         package: args.package.as_deref().map(split_package),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::commands::shared::command::command;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::Saved;
+use crate::plan::SavedPlan;
 use crate::view::schema::Published;
 use crate::view::text::{self, Text};
 use crate::view::{OutputFormat, Table, View, cells};
@@ -39,7 +39,7 @@ pub struct Document {
 /// Every document by its kind, with the commands that print it.
 pub fn documents() -> Vec<Document> {
     // A plan that waits in a file.
-    let saved = Published::of::<Saved>("SavedPlan");
+    let saved = Published::of::<SavedPlan>("SavedPlan");
     let mut documents = vec![Document {
         published: saved,
         printed_by: Vec::new(),
@@ -64,7 +64,7 @@ pub fn documents() -> Vec<Document> {
 
 command! {
     "schema": Args => run,
-    prints: { "Schemas": Vec<Item> },
+    prints: { "Schemas": Vec<SchemaEntry> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -99,7 +99,7 @@ struct Listed(Vec<Document>);
 /// A document, in the list of all.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Item {
+struct SchemaEntry {
     kind: &'static str,
     /// The commands that print it, by their words.
     printed_by: Vec<&'static str>,
@@ -124,11 +124,11 @@ impl View for Listed {
     }
 
     fn document(&self) -> Value {
-        let items = self.0.iter().map(|d| Item {
+        let items = self.0.iter().map(|d| SchemaEntry {
             kind: d.published.kind,
             printed_by: d.printed_by.clone(),
         });
-        let items: Vec<Item> = items.collect();
+        let items: Vec<SchemaEntry> = items.collect();
         serde_json::to_value(items).expect("a document is plain data")
     }
 }

@@ -8,19 +8,19 @@ use crate::api::Skyhook;
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::admission::Operation;
-use crate::cluster::{Absence, Cluster, Source, dump};
+use crate::cluster::{Certainty, Cluster, Source, dump};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{admission, held, migration};
-use crate::ctx::{Ctx, Manner};
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::applied;
 use crate::plan::{Change, Field, Plan, Stage, Step, Target};
 
-mod again;
+mod recreation;
 mod saved;
 
-use again::Again;
-use saved::Saved;
+use recreation::Recreation;
+use saved::SavedResource;
 
 /// Restore a deleted custom resource without rerunning its packages
 ///
@@ -110,7 +110,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         }
     };
     applied::warn(&cluster, &mut plan);
-    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+    ctx.execute(&plan, &args.safety, CommandOptions::default())
+        .await
 }
 
 fn refused(why: String) -> Error {
@@ -121,10 +122,10 @@ fn refused(why: String) -> Error {
 fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>> {
     migration::refuse_unmigrated(cluster, &args.name)?;
     let Some(skyhook) = cluster.skyhook(&args.name) else {
-        if cluster.skyhooks.absence() == Absence::Presumed {
+        if cluster.skyhooks.absence() == Certainty::Presumed {
             return Err(Error::failed(format!(
                 "the input has no {} objects",
-                cluster.generation().kind()
+                cluster.flavor().kind()
             )));
         }
         return Ok(None);
@@ -140,12 +141,12 @@ fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>
 }
 
 /// What a file holds of it.
-fn from_file(cluster: &Cluster, file: &PathBuf, name: &str) -> Result<Saved> {
-    let held = dump::load(std::slice::from_ref(file), Some(cluster.generation()))?;
+fn from_file(cluster: &Cluster, file: &PathBuf, name: &str) -> Result<SavedResource> {
+    let held = dump::load(std::slice::from_ref(file), Some(cluster.flavor()))?;
     let known = || held.skyhooks.items().iter().map(|s| s.name());
-    let what = format!("{} in {}", cluster.generation().kind(), file.display());
+    let what = format!("{} in {}", cluster.flavor().kind(), file.display());
     match held.skyhook(name) {
-        Some(skyhook) => Ok(Saved {
+        Some(skyhook) => Ok(SavedResource {
             object: skyhook.whole.clone(),
             nodes: Vec::new(),
             origin: file.display().to_string(),
@@ -155,8 +156,8 @@ fn from_file(cluster: &Cluster, file: &PathBuf, name: &str) -> Result<Saved> {
 }
 
 /// Makes it again, after what was taken off the nodes is back on them.
-fn plan_gone(cluster: &Cluster, saved: &Saved, args: &Args) -> Result<Plan> {
-    let mut again = Again::of(cluster, &saved.object, args.reason.as_deref())?;
+fn plan_gone(cluster: &Cluster, saved: &SavedResource, args: &Args) -> Result<Plan> {
+    let mut again = Recreation::of(cluster, &saved.object, args.reason.as_deref())?;
     let create = Operation::Create;
     admission::refuse_unreachable(cluster, create, Some(&again.skyhook), &mut again.effects)?;
     again.restore(&saved.nodes);
@@ -165,7 +166,12 @@ fn plan_gone(cluster: &Cluster, saved: &Saved, args: &Args) -> Result<Plan> {
 }
 
 /// It was made again, and is held: the rest of its status is put back, and the operator goes on.
-fn plan_held(cluster: &Cluster, skyhook: &Skyhook, saved: Option<Saved>, args: &Args) -> Plan {
+fn plan_held(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    saved: Option<SavedResource>,
+    args: &Args,
+) -> Plan {
     let mut plan = Plan {
         title: format!("bring {} back: the rest", args.name),
         subject: args.name.clone(),
@@ -181,7 +187,7 @@ fn plan_held(cluster: &Cluster, skyhook: &Skyhook, saved: Option<Saved>, args: &
     let was = saved.and_then(|saved| updates(&saved.object));
     if let (Some(updates), None) = (was, updates(&skyhook.whole)) {
         let uid = skyhook.metadata.uid.as_deref();
-        let target = Target::skyhook(cluster.generation(), skyhook.name(), uid);
+        let target = Target::skyhook(cluster.flavor(), skyhook.name(), uid);
         let field = Field::new(["status", "configUpdates"], None, Some(updates));
         let change = Change::Status(vec![field.whatever_it_is()]);
         let why = "or packages would be interrupted that were only configured anew";
@@ -194,10 +200,10 @@ fn plan_held(cluster: &Cluster, skyhook: &Skyhook, saved: Option<Saved>, args: &
 /// Holds it, lets it go and makes it again: the whole object stands in the plan, so it is in the
 /// journal before it goes.
 fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result<Plan> {
-    let ours = cluster.generation().finalizer();
+    let ours = cluster.flavor().finalizer();
     let others = skyhook.metadata.finalizers.iter().filter(|f| **f != ours);
     let others: Vec<&str> = others.map(String::as_str).collect();
-    let resource = cluster.generation().resource();
+    let resource = cluster.flavor().resource();
     if !others.is_empty() {
         let name = &args.name;
         return Err(refused(format!(
@@ -218,7 +224,7 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
                 .to_owned(),
         ));
     }
-    let mut again = Again::of(cluster, &skyhook.whole, args.reason.as_deref())?;
+    let mut again = Recreation::of(cluster, &skyhook.whole, args.reason.as_deref())?;
     for operation in [Operation::Update, Operation::Create] {
         admission::refuse_unreachable(cluster, operation, Some(skyhook), &mut again.effects)?;
     }

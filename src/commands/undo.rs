@@ -5,7 +5,7 @@ use crate::apply::look::Looked;
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::commands::shared::command::{Write, command};
-use crate::ctx::{Ctx, Manner};
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::applied;
 use crate::plan::{Plan, Step};
@@ -66,12 +66,12 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let looked = ctx.look(&plan).await?;
     let looked = looked.without_needless_pause(record.standing_hold());
     let shown = shown(ctx, &record, &looked)?;
-    let manner = Manner {
+    let manner = CommandOptions {
         undoes: Some(record.begun.id.clone()),
         shown: Some(shown),
-        ..Manner::default()
+        ..CommandOptions::default()
     };
-    ctx.carry_out(&looked.plan, &args.safety, manner).await
+    ctx.execute(&looked.plan, &args.safety, manner).await
 }
 
 /// The most recent command that is not yet undone, and what is to be known of it.

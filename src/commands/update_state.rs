@@ -7,7 +7,7 @@ use crate::args::selection::Selection;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{held, migration, node_filter, reset, selection};
-use crate::ctx::{Ctx, Manner};
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{effects, hold, node};
 use crate::plan::{Change, Grade, Plan, Stage as PlanStage, Step, Target};
@@ -71,7 +71,8 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
-    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+    ctx.execute(&plan, &args.safety, CommandOptions::default())
+        .await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
@@ -110,7 +111,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             }
             (known, None) if args.add && !on.is_some_and(|on| on.is_malformed()) => {
                 let text = new_entry(skyhook, args);
-                let annotation = keys::node_state(cluster.generation(), skyhook.name());
+                let annotation = keys::node_state(cluster.flavor(), skyhook.name());
                 node::added(known, &annotation, &key, &stage, &state, &text)
             }
             _ => {

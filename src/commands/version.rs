@@ -94,14 +94,14 @@ struct Plugin {
 impl Operator {
     fn of(cluster: &Cluster) -> Operator {
         let version = cluster
-            .ruling
+            .active_api
             .operator_version
             .as_ref()
             .map(ToString::to_string);
         let why = match (&version, cluster.source(Source::Operator)) {
             (Some(_), _) => None,
             (None, crate::cluster::Read::Unreadable(why)) => Some(why.to_string()),
-            (None, crate::cluster::Read::NotAsked) => {
+            (None, crate::cluster::Read::NotRequested) => {
                 Some("the input has no Deployments".to_owned())
             }
             (None, crate::cluster::Read::Ok(_)) => {
@@ -112,7 +112,7 @@ impl Operator {
         Operator {
             version,
             namespace: deployment.and_then(|d| d.metadata.namespace.clone()),
-            api: Some(cluster.generation().api_version()),
+            api: Some(cluster.flavor().api_version()),
             why,
         }
     }

@@ -52,13 +52,13 @@ pub enum Error {
     InsecureWithAuthority,
 
     #[error("{given} needs {missing} as well")]
-    HalfAnIdentity {
+    IncompleteClientCert {
         given: &'static str,
         missing: &'static str,
     },
 
     #[error("a group, uid or extra to impersonate needs a user to impersonate; pass --as USER")]
-    ImpersonateNobody,
+    ImpersonationWithoutUser,
 
     #[error("cannot use the {what}: {why}")]
     BadCredential { what: &'static str, why: String },

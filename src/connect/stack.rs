@@ -13,9 +13,9 @@ use super::error::{Error, unreadable, unsendable};
 use super::pace::{Pace, Paced};
 use super::plugin;
 use super::target::Target;
-use super::trace::{Trace, Traced};
+use super::trace::{HttpTrace, Traced};
 use super::transport;
-use super::{Connected, Environment, Polite, Warnings};
+use super::{Connected, Environment, RequestPolicy, Warnings};
 use crate::args::connection::Connection;
 use crate::reason::first_line;
 use crate::redact;
@@ -28,7 +28,7 @@ pub(super) async fn client(
     environment: &Environment,
     connection: &Connection,
     verb: &str,
-    trace: Option<Trace>,
+    trace: Option<HttpTrace>,
 ) -> Result<Connected, Error> {
     let named = target.named.clone();
     let mut config = config(target, environment)?;
@@ -38,7 +38,7 @@ pub(super) async fn client(
     let server = redact::address(&config.cluster_url.to_string());
     let renewal = plugin::resolve(&mut config.auth_info, connection.timeout()).await?;
     let warnings = Warnings::default();
-    let polite = Polite {
+    let request_policy = RequestPolicy {
         server: server.clone(),
         timeout: connection.timeout(),
         warnings: warnings.clone(),
@@ -65,7 +65,7 @@ pub(super) async fn client(
             trace: trace.clone(),
             service,
         }))
-        .with_layer(&layer_fn(|service| polite.clone().over(service)))
+        .with_layer(&layer_fn(|service| request_policy.clone().over(service)))
         .build();
     Ok(Connected {
         client,

@@ -206,7 +206,7 @@ impl Target {
         let certificate =
             user.client_certificate.is_some() || user.client_certificate_data.is_some();
         let key = user.client_key.is_some() || user.client_key_data.is_some();
-        let half = |given, missing| Err(Error::HalfAnIdentity { given, missing });
+        let half = |given, missing| Err(Error::IncompleteClientCert { given, missing });
         match (certificate, key) {
             (true, false) => return half("a client certificate", "--client-key"),
             (false, true) => return half("a client key", "--client-certificate"),
@@ -223,7 +223,7 @@ impl Target {
                 .as_ref()
                 .is_some_and(|e| !e.is_empty());
         if nobody && something {
-            return Err(Error::ImpersonateNobody);
+            return Err(Error::ImpersonationWithoutUser);
         }
         Ok(())
     }

@@ -23,13 +23,13 @@ use crate::redact;
 /// How much is said of requests, and where. The levels are kubectl's: 6 says method, URL, status and duration of each,
 /// 7 the headers of the request, 8 those of the answer and the beginning of bodies, 9 more of these, 10 all of them.
 #[derive(Clone)]
-pub struct Trace {
+pub struct HttpTrace {
     pub level: u8,
     /// Takes whole lines.
     pub say: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-impl Trace {
+impl HttpTrace {
     /// The level from which on requests are said at all.
     pub const FROM: u8 = 6;
 
@@ -72,7 +72,7 @@ impl Trace {
     }
 }
 
-impl fmt::Debug for Trace {
+impl fmt::Debug for HttpTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Trace({})", self.level)
     }
@@ -90,7 +90,7 @@ fn is_secret(header: &str) -> bool {
 pub(super) struct Traced<S> {
     /// The address of the server, without credentials.
     pub server: String,
-    pub trace: Option<Trace>,
+    pub trace: Option<HttpTrace>,
     pub service: S,
 }
 
@@ -117,7 +117,7 @@ where
             service,
         } = self.clone();
         Box::pin(async move {
-            let Some(trace) = trace.filter(|t| t.level >= Trace::FROM) else {
+            let Some(trace) = trace.filter(|t| t.level >= HttpTrace::FROM) else {
                 let response = service.oneshot(request).await.map_err(Into::into)?;
                 return Ok(response.map(|body| TracedBody::silent(body)));
             };
@@ -148,12 +148,12 @@ where
             let answer = service.oneshot(request).await.map_err(Into::into);
             let took = begun.elapsed().as_millis();
             let response = answer.inspect_err(|error| {
-                trace.says(Trace::FROM, || {
+                trace.says(HttpTrace::FROM, || {
                     let why = redact::text(&error.to_string());
                     format!("{line} failed in {took} milliseconds: {why}")
                 });
             })?;
-            trace.says(Trace::FROM, || {
+            trace.says(HttpTrace::FROM, || {
                 format!("{line} {} in {took} milliseconds", response.status())
             });
             if trace.level >= 8 {
@@ -196,7 +196,7 @@ impl<B> TracedBody<B> {
 }
 
 struct Seen {
-    trace: Trace,
+    trace: HttpTrace,
     bytes: Vec<u8>,
     total: usize,
 }

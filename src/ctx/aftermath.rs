@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::apply::{Event, Fate, Outcome};
+use crate::apply::{ApplyEvent, PlanOutcome, StepResult};
 use crate::plan::{Plan, Target};
 
 /// What to type where our own pause could not be ended.
@@ -14,12 +14,12 @@ pub fn left_paused(target: &Target) -> String {
 }
 
 /// Remembers what a pause of ours is on, from its beginning to its end.
-pub fn note_hold(held: &RefCell<Option<Target>>, event: &Event<'_>) {
+pub fn note_hold(held: &RefCell<Option<Target>>, event: &ApplyEvent<'_>) {
     match event {
-        Event::Sending { step } if step.change.holds() => {
+        ApplyEvent::Sending { step } if step.change.holds() => {
             held.replace(Some(step.target.clone()));
         }
-        Event::Step { step, fate, .. } if step.change.is_hold() => {
+        ApplyEvent::Step { step, fate, .. } if step.change.is_hold() => {
             let none = if step.change.holds() {
                 !fate.may_have_changed()
             } else {
@@ -34,11 +34,11 @@ pub fn note_hold(held: &RefCell<Option<Target>>, event: &Event<'_>) {
 }
 
 /// What others did meanwhile, and what that has made of the plan.
-pub fn beside(plan: &Plan, outcome: &Outcome) -> Vec<String> {
+pub fn beside(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
     let mut said = gone(plan, outcome);
     for (step, fate) in outcome.of(plan) {
         // Of a node that stays cordoned, the preview and the closing table tell.
-        if let (Fate::Kept { why }, true) = (fate, step.change.is_hold()) {
+        if let (StepResult::Kept { why }, true) = (fate, step.change.is_hold()) {
             said.push(format!("{} stays paused: {why}", step.target));
         }
     }
@@ -46,9 +46,12 @@ pub fn beside(plan: &Plan, outcome: &Outcome) -> Vec<String> {
 }
 
 /// Says which objects went meanwhile, and what was therefore not done.
-fn gone(plan: &Plan, outcome: &Outcome) -> Vec<String> {
+fn gone(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
     let mut gone: Vec<(String, Vec<&str>)> = Vec::new();
-    for (step, _) in outcome.of(plan).filter(|(_, fate)| **fate == Fate::Gone) {
+    for (step, _) in outcome
+        .of(plan)
+        .filter(|(_, fate)| **fate == StepResult::Gone)
+    {
         let target = step.target.to_string();
         match gone.iter_mut().find(|(name, _)| *name == target) {
             Some((_, left_out)) => left_out.push(&step.why),

@@ -5,9 +5,9 @@ use std::io::IsTerminal;
 use dialoguer::theme::{SimpleTheme, Theme};
 
 use super::Ctx;
-use super::edges::{self, Line};
 use super::limits::within;
 use super::preview::Preview;
+use super::process::{self, Line};
 use crate::args::safety::{DryRun, Safety};
 use crate::error::{Error, Exit};
 use crate::plan::{Grade, Plan};
@@ -29,7 +29,7 @@ pub enum Unconfirmed {
     /// The answer on the terminal is no.
     No,
     /// There is no terminal, and standard input does not say yes.
-    Unanswered,
+    TransportError,
     /// Standard input says yes, to what takes more than that.
     NotEnough(Grade),
     Interrupted,
@@ -59,10 +59,10 @@ impl Question {
     pub async fn ask(&self, plan: &Plan, screen: &mut Screen) -> Result<(), Unconfirmed> {
         let terminal = std::io::stdin().is_terminal();
         if terminal && !screen.err.terminal {
-            return Err(Unconfirmed::Unanswered);
+            return Err(Unconfirmed::TransportError);
         }
         screen.prompt(&self.words(plan, terminal));
-        let line = edges::line().await;
+        let line = process::line().await;
         // What comes next starts on a line of its own, also where no one has pressed enter.
         if !matches!(&line, Line::Of(typed) if terminal && typed.ends_with('\n')) {
             screen.prompt("\n");
@@ -77,7 +77,7 @@ impl Question {
             (_, Question::YesNo) if yes => Ok(()),
             (true, _) => Err(Unconfirmed::No),
             (false, Question::Type(_)) if yes => Err(Unconfirmed::NotEnough(plan.grade())),
-            (false, _) => Err(Unconfirmed::Unanswered),
+            (false, _) => Err(Unconfirmed::TransportError),
         }
     }
 
@@ -154,7 +154,7 @@ impl From<Unconfirmed> for Error {
         const HINT: &str = "add --confirm, or look first with --dry-run";
         match unconfirmed {
             Unconfirmed::No => refused("not confirmed; nothing was changed"),
-            Unconfirmed::Unanswered => {
+            Unconfirmed::TransportError => {
                 refused("not confirmed, and there is no terminal to ask on; nothing was changed")
                     .hint(HINT)
             }

@@ -1,8 +1,8 @@
 //! Everything there is to know of a cluster, for somebody else to look at.
 
 use super::{Ctx, now};
-use crate::cluster::capture::Outcome;
-use crate::cluster::live::{self, Collected, Wish};
+use crate::cluster::capture::ReadOutcome;
+use crate::cluster::live::{self, CollectRequest, Collected};
 use crate::error::{Error, Result};
 
 impl Ctx {
@@ -11,13 +11,13 @@ impl Ctx {
     /// # Errors
     ///
     /// Files are read instead, or the server does not answer at all.
-    pub async fn collect(&mut self, wish: Wish) -> Result<Collected> {
+    pub async fn collect(&mut self, wish: CollectRequest) -> Result<Collected> {
         if !self.global.reading.from.is_empty() {
             let why = "collect reads a cluster, and --from reads files; the files can be sent as they are";
             return Err(Error::usage(why));
         }
         let connected = self.connect().await?;
-        let wish = Wish {
+        let wish = CollectRequest {
             api: self.global.reading.api,
             namespace: connected.namespace.clone(),
             ..wish
@@ -29,7 +29,7 @@ impl Ctx {
         let index = &collected.index;
         let sources = index.sources.iter().map(|source| source.outcome);
         let mut outcomes = sources.chain(index.logs.iter().map(|log| log.outcome));
-        self.refused |= outcomes.any(|outcome| outcome == Outcome::Refused);
+        self.refused |= outcomes.any(|outcome| outcome == ReadOutcome::Refused);
         Ok(collected)
     }
 }

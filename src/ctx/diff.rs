@@ -39,18 +39,18 @@ pub(super) fn diff(plan: &Plan) -> Text {
 
 /// Each object that is another one in the end, as text before and after the whole plan.
 pub(super) fn objects(plan: &Plan) -> Vec<(&Target, String, String)> {
-    let mut objects: BTreeMap<&Target, Vec<Place>> = BTreeMap::new();
+    let mut objects: BTreeMap<&Target, Vec<FieldDiff>> = BTreeMap::new();
     for step in plan.steps() {
         let places = objects.entry(&step.target).or_default();
         let (before, after) = sides(step);
         for (key, text) in &before {
             if !places.iter().any(|p| p.key == *key) {
-                places.push(Place::new(key, Some(text)));
+                places.push(FieldDiff::new(key, Some(text)));
             }
         }
         for (key, _) in &after {
             if !places.iter().any(|p| p.key == *key) {
-                places.push(Place::new(key, None));
+                places.push(FieldDiff::new(key, None));
             }
         }
         for place in places {
@@ -73,15 +73,15 @@ pub(super) fn objects(plan: &Plan) -> Vec<(&Target, String, String)> {
 }
 
 /// What stands at a place of an object before and after.
-struct Place {
+struct FieldDiff {
     key: String,
     before: Option<String>,
     after: Option<String>,
 }
 
-impl Place {
-    fn new(key: &str, before: Option<&String>) -> Place {
-        Place {
+impl FieldDiff {
+    fn new(key: &str, before: Option<&String>) -> FieldDiff {
+        FieldDiff {
             key: key.to_owned(),
             before: before.cloned(),
             after: None,

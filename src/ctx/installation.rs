@@ -1,7 +1,7 @@
 //! What a look at the installation itself reads.
 
 use super::Ctx;
-pub use crate::apply::Preflight;
+pub use crate::apply::PermissionCheck;
 use crate::apply::{Options, preflight};
 use crate::cluster::Cluster;
 use crate::cluster::installation::Installation;
@@ -19,7 +19,7 @@ impl Ctx {
 
     /// What of a plan that nobody carries out the user may not do; nothing where files are read. The questions are
     /// access reviews, which are posted and change nothing.
-    pub async fn may_change(&self, plan: &Plan) -> Option<Preflight> {
+    pub async fn may_change(&self, plan: &Plan) -> Option<PermissionCheck> {
         let client = self.client()?;
         let timeout = self.global.connection.timeout();
         let options = Options {

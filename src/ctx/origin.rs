@@ -7,20 +7,20 @@ use super::Ctx;
 use crate::cluster::Unread;
 use crate::cluster::live::origin;
 use crate::error::{Error, Result};
-use crate::plan::{Origin, Sameness};
+use crate::plan::{ClusterIdentity, Sameness};
 use crate::view::text;
 
 /// This cluster, as far as the server tells.
 #[derive(Debug, Clone, Default)]
 pub struct Here {
-    pub origin: Origin,
+    pub origin: ClusterIdentity,
     /// Why its uid is not known.
     pub unread: Option<Unread>,
 }
 
 /// Where the changes go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Place {
+pub struct Destination {
     /// What the kubeconfig calls it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
@@ -30,7 +30,7 @@ pub struct Place {
     pub server: String,
 }
 
-impl Place {
+impl Destination {
     /// `on cluster prod (context admin@prod, https://10.0.0.1:6443)`
     pub fn line(&self) -> text::Line {
         let context = self.context.as_ref().map(|c| format!("context {c}"));
@@ -45,9 +45,9 @@ impl Place {
 
 impl Ctx {
     /// Where changes go, once a server was asked; nothing where files are read.
-    pub(super) fn place(&self) -> Option<Place> {
+    pub(super) fn place(&self) -> Option<Destination> {
         let connected = self.connected.as_ref()?;
-        Some(Place {
+        Some(Destination {
             cluster: connected.named.cluster.clone(),
             context: connected.named.context.clone(),
             server: connected.server.clone(),
@@ -66,7 +66,7 @@ impl Ctx {
             Err(why) => (None, Some(why)),
         };
         let here = Here {
-            origin: Origin {
+            origin: ClusterIdentity {
                 server: server.unwrap_or_default(),
                 uid,
             },
@@ -81,7 +81,7 @@ impl Ctx {
     /// # Errors
     ///
     /// It is of another. What cannot be told is only said: each object is tested for being the one that was meant.
-    pub async fn same_cluster(&mut self, what: &str, then: Option<&Origin>) -> Result<()> {
+    pub async fn same_cluster(&mut self, what: &str, then: Option<&ClusterIdentity>) -> Result<()> {
         let here = self.here().await?;
         let Some(then) = then else {
             self.warn(format!(
@@ -95,7 +95,7 @@ impl Ctx {
         );
         let sameness = then.sameness(&here.origin);
         if sameness == Sameness::Other {
-            let uid = |origin: &Origin| origin.uid.clone().unwrap_or_default();
+            let uid = |origin: &ClusterIdentity| origin.uid.clone().unwrap_or_default();
             let error = Error::refused(format!(
                 "{what} is of another cluster: there the namespace {} has the uid {} (at {}), here {} (at {}); \
                      nothing was changed",

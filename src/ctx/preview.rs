@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::diff::diff;
-use super::origin::Place;
+use super::origin::Destination;
 use crate::plan::{Consequences, Grade, Plan};
 use crate::view::text::{self, Label, Text};
 use crate::view::{API_VERSION, NodeSet, View, count, plural};
@@ -18,7 +18,7 @@ pub struct Preview<'a> {
     pub plan: &'a Plan,
     pub diff: bool,
     /// Where it would be made; nothing where files are read.
-    pub place: Option<Place>,
+    pub place: Option<Destination>,
 }
 
 /// What a command is about to do.
@@ -31,7 +31,7 @@ pub struct Document {
     title: String,
     /// Where it would be made; missing where files are read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    place: Option<Place>,
+    place: Option<Destination>,
     grade: Grade,
     /// Names what the plan does, whatever the order of its steps.
     digest: String,
@@ -92,7 +92,7 @@ impl View for Preview<'_> {
 }
 
 /// Objects of one kind that change alike in one stage.
-struct Group<'a> {
+struct ChangeGroup<'a> {
     stage: usize,
     kind: &'static str,
     lines: Vec<String>,
@@ -101,7 +101,7 @@ struct Group<'a> {
 
 /// What changes where: objects with like changes in one row.
 fn changes(plan: &Plan) -> Text {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut groups: Vec<ChangeGroup<'_>> = Vec::new();
     for (number, stage) in plan.stages.iter().enumerate() {
         for step in &stage.steps {
             let kind = step.target.kind.word();
@@ -111,7 +111,7 @@ fn changes(plan: &Plan) -> Text {
                 .find(|g| g.stage == number && g.kind == kind && g.lines == lines);
             match same {
                 Some(group) => group.names.push(&step.target.name),
-                None => groups.push(Group {
+                None => groups.push(ChangeGroup {
                     stage: number,
                     kind,
                     lines,

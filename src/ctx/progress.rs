@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use crate::apply::{Event, Fate};
+use crate::apply::{ApplyEvent, StepResult};
 use crate::plan::Plan;
 use crate::screen;
 
@@ -40,21 +40,23 @@ impl Progress {
         }
     }
 
-    pub fn hear(&mut self, event: &Event<'_>) {
+    pub fn on_event(&mut self, event: &ApplyEvent<'_>) {
         match event {
-            Event::Step { fate, .. } => {
-                self.failed +=
-                    usize::from(matches!(fate, Fate::Failed { .. } | Fate::Unknown { .. }));
+            ApplyEvent::Step { fate, .. } => {
+                self.failed += usize::from(matches!(
+                    fate,
+                    StepResult::Failed { .. } | StepResult::Unknown { .. }
+                ));
                 if self.failed > 0 {
                     self.bar.set_message(format!("{} failed", self.failed));
                 }
                 self.bar.inc(1);
             }
-            Event::Throttled { wait } => self.throttled(*wait),
-            Event::Waiting { until } => self
+            ApplyEvent::Throttled { wait } => self.throttled(*wait),
+            ApplyEvent::Waiting { until } => self
                 .bar
                 .set_message(format!("waiting until {}", until.describe())),
-            Event::Pausing { pause, left, .. } => {
+            ApplyEvent::Pausing { pause, left, .. } => {
                 let seconds = pause.as_secs();
                 self.bar
                     .set_message(format!("{left} nodes left; pausing {seconds} s"));

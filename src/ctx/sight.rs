@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 pub fn unread(cluster: &Cluster, needs: &[Source]) -> impl Iterator<Item = (Source, Unread)> {
     needs.iter().filter_map(|need| match cluster.source(*need) {
         Read::Unreadable(why) => Some((*need, why)),
-        Read::Ok(_) | Read::NotAsked => None,
+        Read::Ok(_) | Read::NotRequested => None,
     })
 }
 

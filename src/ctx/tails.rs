@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Ctx;
 use crate::cluster::Cluster;
-use crate::cluster::attempts::Piece;
+use crate::cluster::attempts::ContainerLog;
 use crate::cluster::live::tail::tail;
 
 /// The time that all of them together may take.
@@ -41,7 +41,12 @@ impl From<Result<Option<(usize, Vec<String>)>, String>> for Tail {
 impl Ctx {
     /// The last lines of logs, read side by side, each the first of several that holds any. After a second those that
     /// are not here are given up. Of a capture those that it holds; none where other files are read.
-    pub async fn tails(&self, cluster: &Cluster, wanted: &[Vec<Piece>], lines: usize) -> Vec<Tail> {
+    pub async fn tails(
+        &self,
+        cluster: &Cluster,
+        wanted: &[Vec<ContainerLog>],
+        lines: usize,
+    ) -> Vec<Tail> {
         if let Some(kept) = &cluster.kept_logs {
             let tails = wanted.iter().map(|pieces| kept.tail(pieces, lines));
             return tails.map(Tail::from).collect();

@@ -8,12 +8,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Ctx;
-use super::watch::{News, Watch, pause_after};
-use crate::apply::{Attend, Ended};
+use super::watch::{Watch, WatchUpdate, pause_after};
+use crate::apply::{StopReason, WaitStrategy};
 use crate::cluster::live::LoadError;
-use crate::cluster::{Cluster, Versions};
+use crate::cluster::{Cluster, ResourceVersions};
 use crate::error::Result;
-use crate::plan::Until;
+use crate::plan::WaitFor;
 use crate::screen::Screen;
 use crate::view::View;
 use crate::view::text::{Line, Text};
@@ -28,7 +28,7 @@ const CONFIRMED_AFTER: Duration = Duration::from_secs(1);
 /// What is waited for.
 pub trait Aim {
     /// How far it is.
-    fn look(&mut self, cluster: &Cluster) -> Look;
+    fn look(&mut self, cluster: &Cluster) -> AimProgress;
 
     /// Whether it is blocked, with all that the rules look at.
     fn blocked(&mut self, cluster: &Cluster) -> Blocked;
@@ -37,7 +37,7 @@ pub trait Aim {
 /// What the stages of a plan wait for, one after the other.
 pub trait PlannedAim: Aim {
     /// Whether this is what it waits for; all that is asked from now on is about that.
-    fn takes(&mut self, until: &Until) -> bool;
+    fn takes(&mut self, until: &WaitFor) -> bool;
 
     /// What blocks it.
     fn found(&self) -> Option<Box<dyn View + '_>>;
@@ -68,8 +68,8 @@ pub enum Blocked {
 }
 
 /// How far something is.
-pub struct Look {
-    pub standing: Standing,
+pub struct AimProgress {
+    pub standing: AimState,
     /// The whole progress, for a terminal, where it replaces what was shown before.
     pub whole: Text,
     /// What is new since the last look, for what scrolls by.
@@ -78,7 +78,7 @@ pub struct Look {
 
 /// Whether it has come about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum AimState {
     Met,
     NotYet,
     /// It will not, and why.
@@ -86,7 +86,7 @@ pub enum Standing {
 }
 
 /// What a plan waits for, from when on, and how long.
-pub struct Waiting<'a> {
+pub struct PlanWait<'a> {
     pub aim: &'a mut dyn PlannedAim,
     /// As it was loaded, with all that the rules look at.
     pub cluster: Cluster,
@@ -103,9 +103,9 @@ impl Ctx {
         timeout: Option<Duration>,
     ) -> Result<Awaited> {
         match aim.look(&cluster).standing {
-            Standing::Met => return Ok(Awaited::Met),
-            Standing::Never(why) => return Ok(Awaited::Never(why)),
-            Standing::NotYet => {}
+            AimState::Met => return Ok(Awaited::Met),
+            AimState::Never(why) => return Ok(Awaited::Never(why)),
+            AimState::NotYet => {}
         }
         // What blocks it now ends it where it is found by the watches, too.
         let _ = aim.blocked(&cluster);
@@ -151,9 +151,9 @@ async fn watch_for(
         if ready && std::mem::take(&mut changed) {
             let look = aim.look(watch.cluster());
             match shown.look(look) {
-                Standing::Met => return Awaited::Met,
-                Standing::Never(why) => return Awaited::Never(why),
-                Standing::NotYet => {}
+                AimState::Met => return Awaited::Met,
+                AimState::Never(why) => return Awaited::Never(why),
+                AimState::NotYet => {}
             }
         }
         if ready && Instant::now() >= next {
@@ -168,12 +168,12 @@ async fn watch_for(
         }
         tokio::select! {
             news = watch.news() => match news {
-                News::Changed => {
+                WatchUpdate::Changed => {
                     changed = true;
                     next = next.min(last + AFTER_A_CHANGE);
                 }
-                News::Away(warning) => shown.warn(warning),
-                News::Lost(error) => return Awaited::Lost(error),
+                WatchUpdate::Away(warning) => shown.warn(warning),
+                WatchUpdate::Lost(error) => return Awaited::Lost(error),
             },
             () = sleep_until(next), if ready => {}
         }
@@ -199,7 +199,7 @@ impl<'a> Display<'a> {
         Display { screen, bar }
     }
 
-    fn look(&mut self, look: Look) -> Standing {
+    fn look(&mut self, look: AimProgress) -> AimState {
         if self.screen.err.terminal {
             self.bar.set_message(self.screen.drawn(&look.whole))
         } else {
@@ -238,7 +238,7 @@ pub(super) struct Attendant<'a> {
 
 impl<'a> Attendant<'a> {
     pub fn new(
-        waiting: &'a mut Waiting<'_>,
+        waiting: &'a mut PlanWait<'_>,
         screen: &'a mut Screen,
         client: &kube::Client,
         namespace: Option<String>,
@@ -260,7 +260,7 @@ impl<'a> Attendant<'a> {
         // What was written to is read anew: what was loaded does not show the write that is waited on. Later waits begin
         // anew with all, rather than with all that happened since.
         let cluster = self.cluster.clone();
-        self.cluster.versions = Versions::default();
+        self.cluster.versions = ResourceVersions::default();
         let watch = Watch::begin(&self.client, cluster, self.namespace.as_deref());
         if let (None, Some(timeout)) = (self.deadline, self.timeout) {
             self.deadline = Some(Instant::now() + timeout);
@@ -276,20 +276,20 @@ impl<'a> Attendant<'a> {
     }
 }
 
-impl Attend for Attendant<'_> {
-    fn attend<'a>(&'a mut self, until: &'a Until) -> LocalBoxFuture<'a, Option<Ended>> {
+impl WaitStrategy for Attendant<'_> {
+    fn wait<'a>(&'a mut self, until: &'a WaitFor) -> LocalBoxFuture<'a, Option<StopReason>> {
         async move {
             if !self.aim.takes(until) {
                 return None;
             }
             Some(match self.wait().await {
-                Awaited::Met => Ended::Finished,
-                Awaited::Never(why) => Ended::Lost { why },
-                Awaited::Blocked(findings) => Ended::Hindered { findings },
-                Awaited::Lost(error) => Ended::Lost {
+                Awaited::Met => StopReason::Finished,
+                Awaited::Never(why) => StopReason::Lost { why },
+                Awaited::Blocked(findings) => StopReason::Hindered { findings },
+                Awaited::Lost(error) => StopReason::Lost {
                     why: error.to_string(),
                 },
-                Awaited::TimedOut => Ended::TimedOut {
+                Awaited::TimedOut => StopReason::TimedOut {
                     waiting: until.describe(),
                 },
             })

@@ -29,7 +29,7 @@ pub struct Watch {
 }
 
 /// What has happened.
-pub enum News {
+pub enum WatchUpdate {
     Changed,
     /// The server gives nothing for the moment: a warning, to be said once.
     Away(Option<String>),
@@ -65,13 +65,13 @@ impl Watch {
     }
 
     /// Waits for something to happen. It may be dropped at any moment, and nothing is lost.
-    pub async fn news(&mut self) -> News {
+    pub async fn news(&mut self) -> WatchUpdate {
         let error = match self.follow.news().await {
-            live::News::Changed => {
+            live::FollowEvent::Changed => {
                 self.refused_since = None;
-                return News::Changed;
+                return WatchUpdate::Changed;
             }
-            live::News::Away(error) => error,
+            live::FollowEvent::Away(error) => error,
         };
         let refuses = matches!(
             error,
@@ -80,11 +80,11 @@ impl Watch {
         if refuses {
             let since = *self.refused_since.get_or_insert_with(Instant::now);
             if since.elapsed() >= REFUSED_FOR {
-                return News::Lost(error);
+                return WatchUpdate::Lost(error);
             }
         }
         let first = !std::mem::replace(&mut self.said, true);
-        News::Away(first.then(|| format!("{error}; still waiting")))
+        WatchUpdate::Away(first.then(|| format!("{error}; still waiting")))
     }
 }
 

@@ -11,8 +11,8 @@ use super::guard::{Broken, check};
 use super::hold::{self, Hold};
 use super::metadata::Metadata;
 use super::pointer::{lookup, normalise, pointer, test};
-use super::remake::is_as_made;
-use super::{Guard, Target, remake, taints};
+use super::recreate::is_as_made;
+use super::{Guard, Target, recreate, taints};
 
 /// One change of one object, made by one request.
 ///
@@ -208,8 +208,8 @@ impl Change {
             },
             // Where others hold it as well, it did not go with this one.
             Change::Finalizer { was, .. } => {
-                let was = was.as_deref().filter(|was| remake::held_by_one(was))?;
-                Change::Create(Box::new(remake::anew(was)))
+                let was = was.as_deref().filter(|was| recreate::held_by_one(was))?;
+                Change::Create(Box::new(recreate::as_new(was)))
             }
             Change::Delete { was } => Change::Create(was.clone()?),
             Change::Create(made) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::edit::{Edit, Pin};
+use super::edit::{Edit, OnConflict};
 use super::{Change, Field, Metadata, Step};
 
 impl Step {
@@ -55,7 +55,7 @@ fn edits(a: &BTreeMap<String, Edit>, b: &BTreeMap<String, Edit>) -> Option<Strin
 
 fn agree(a: &Edit, b: &Edit) -> bool {
     match (&a.pin, &b.pin) {
-        (Pin::Entries(ours), Pin::Entries(theirs)) => ours.iter().all(|one| {
+        (OnConflict::Entries(ours), OnConflict::Entries(theirs)) => ours.iter().all(|one| {
             let mut same = theirs.iter().filter(|other| other.entry == one.entry);
             same.all(|other| other.to == one.to)
         }),
@@ -115,7 +115,7 @@ mod tests {
             to: to.map(at),
             onward: false,
         };
-        let edit = Edit::new(Some("all"), Some(name)).pin(Pin::Entries(vec![one]));
+        let edit = Edit::new(Some("all"), Some(name)).pin(OnConflict::Entries(vec![one]));
         step(Change::Metadata(
             Metadata::default().annotation("nodeState", edit),
         ))

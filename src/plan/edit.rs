@@ -12,8 +12,8 @@ pub struct Edit {
     pub from: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    #[serde(default, skip_serializing_if = "Pin::is_value")]
-    pub pin: Pin,
+    #[serde(default, skip_serializing_if = "OnConflict::is_value")]
+    pub pin: OnConflict,
 }
 
 /// How much of the old value the edit relies on.
@@ -22,7 +22,7 @@ pub struct Edit {
 /// means the same on the value that is there now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Pin {
+pub enum OnConflict {
     /// On every byte.
     #[default]
     Value,
@@ -97,11 +97,11 @@ impl Edit {
         Edit {
             from: from.map(str::to_owned),
             to: to.map(str::to_owned),
-            pin: Pin::Value,
+            pin: OnConflict::Value,
         }
     }
 
-    pub fn pin(mut self, pin: Pin) -> Edit {
+    pub fn pin(mut self, pin: OnConflict) -> Edit {
         self.pin = pin;
         self
     }
@@ -110,9 +110,11 @@ impl Edit {
     pub fn inverse(&self) -> Edit {
         let pin = match &self.pin {
             // What the operator wrote since is newer than what was there before.
-            Pin::Nothing => Pin::Yield,
-            Pin::Value | Pin::State | Pin::Yield | Pin::Hold => Pin::Value,
-            Pin::Entries(moves) => {
+            OnConflict::Nothing => OnConflict::Yield,
+            OnConflict::Value | OnConflict::State | OnConflict::Yield | OnConflict::Hold => {
+                OnConflict::Value
+            }
+            OnConflict::Entries(moves) => {
                 let back = |m: &Move| Move {
                     entry: m.entry.clone(),
                     from: m.to.clone(),
@@ -120,7 +122,7 @@ impl Edit {
                     // What the operator did since is not taken back.
                     onward: false,
                 };
-                Pin::Entries(moves.iter().rev().map(back).collect())
+                OnConflict::Entries(moves.iter().rev().map(back).collect())
             }
         };
         Edit {
@@ -144,31 +146,33 @@ impl Edit {
             pin: self.pin.clone(),
         };
         match &self.pin {
-            Pin::Nothing => Rebased::Same(onto(self.to.clone())),
-            Pin::Yield => Rebased::Done,
-            Pin::Hold if now.is_some_and(|now| hold::ends_with_its_command(key, now)) => {
+            OnConflict::Nothing => Rebased::Same(onto(self.to.clone())),
+            OnConflict::Yield => Rebased::Done,
+            OnConflict::Hold if now.is_some_and(|now| hold::ends_with_its_command(key, now)) => {
                 Rebased::Same(onto(self.to.clone()))
             }
-            Pin::State => {
+            OnConflict::State => {
                 if went_on(key, self.from.as_deref(), now) {
                     Rebased::Same(onto(self.to.clone()))
                 } else {
                     Rebased::Moved(changed(key, self.from.as_deref(), now))
                 }
             }
-            Pin::Entries(moves) => match replay(key, now, moves) {
+            OnConflict::Entries(moves) => match replay(key, now, moves) {
                 Ok(None) => Rebased::Done,
-                Ok(Some((to, moves))) => Rebased::Same(onto(to).pin(Pin::Entries(moves))),
+                Ok(Some((to, moves))) => Rebased::Same(onto(to).pin(OnConflict::Entries(moves))),
                 Err(why) => Rebased::Moved(why),
             },
-            Pin::Value | Pin::Hold => Rebased::Moved(changed(key, self.from.as_deref(), now)),
+            OnConflict::Value | OnConflict::Hold => {
+                Rebased::Moved(changed(key, self.from.as_deref(), now))
+            }
         }
     }
 }
 
-impl Pin {
+impl OnConflict {
     pub(super) fn is_value(&self) -> bool {
-        *self == Pin::Value
+        *self == OnConflict::Value
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::edit::{Pin, Rebased};
+use super::edit::{OnConflict, Rebased};
 use super::pointer::{change, lookup, pointer, set, test};
 
 /// One field: what it is, and what it shall be. `None` is absent; a zero is a value.
@@ -19,8 +19,8 @@ pub struct Field {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Value>,
     /// How much of the old value the edit relies on.
-    #[serde(default, skip_serializing_if = "Pin::is_value")]
-    pub pin: Pin,
+    #[serde(default, skip_serializing_if = "OnConflict::is_value")]
+    pub pin: OnConflict,
 }
 
 impl Field {
@@ -34,13 +34,13 @@ impl Field {
             path: path.into_iter().map(Into::into).collect(),
             from,
             to,
-            pin: Pin::Value,
+            pin: OnConflict::Value,
         }
     }
 
     /// The edit means the same whatever the old value is by then.
     pub fn whatever_it_is(mut self) -> Field {
-        self.pin = Pin::Nothing;
+        self.pin = OnConflict::Nothing;
         self
     }
 
@@ -81,8 +81,8 @@ pub(super) fn inverse(fields: &[Field]) -> Vec<Field> {
         to: f.from.clone(),
         path: f.path.clone(),
         pin: match f.pin {
-            Pin::Nothing => Pin::Yield,
-            _ => Pin::Value,
+            OnConflict::Nothing => OnConflict::Yield,
+            _ => OnConflict::Value,
         },
     };
     fields.iter().rev().map(back).collect()
@@ -101,10 +101,10 @@ pub(super) fn rebase(fields: &[Field], object: &Value) -> Rebased<Vec<Field>> {
         if orphan && field.to.is_none() {
             continue;
         }
-        if here != field.from && field.pin == Pin::Yield {
+        if here != field.from && field.pin == OnConflict::Yield {
             continue;
         }
-        if orphan || (here != field.from && field.pin != Pin::Nothing) {
+        if orphan || (here != field.from && field.pin != OnConflict::Nothing) {
             let name = field.path.join(".");
             return Rebased::Moved(match here {
                 None => format!("{name} is gone"),

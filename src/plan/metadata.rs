@@ -238,7 +238,7 @@ const LONGEST_SHOWN: usize = 40;
 const LONGEST_STARTED: usize = 60;
 
 fn describe_edit(kind: &str, key: &str, edit: &Edit) -> Vec<String> {
-    if let super::edit::Pin::Entries(moves) = &edit.pin {
+    if let super::edit::OnConflict::Entries(moves) = &edit.pin {
         let at = |at: &Option<super::edit::At>| match at {
             Some(at) => format!("{}/{}", at.stage, at.state),
             None => "absent".to_owned(),
@@ -254,7 +254,9 @@ fn describe_edit(kind: &str, key: &str, edit: &Edit) -> Vec<String> {
     vec![match (&edit.from, &edit.to) {
         (from, to) if from == to => return Vec::new(),
         // What follows from other values differs from node to node, and matters to nobody.
-        (Some(_), None) if edit.pin == super::edit::Pin::Nothing => format!("remove {kind} {key}"),
+        (Some(_), None) if edit.pin == super::edit::OnConflict::Nothing => {
+            format!("remove {kind} {key}")
+        }
         (None, Some(to)) => {
             let start: String = to.chars().take(LONGEST_STARTED).collect();
             let more = if start.len() < to.len() { "…" } else { "" };

@@ -5,6 +5,7 @@
 
 pub mod build;
 mod change;
+mod cluster_identity;
 mod consequences;
 mod contradiction;
 mod edit;
@@ -13,16 +14,15 @@ mod grade;
 mod guard;
 mod hold;
 mod metadata;
-mod origin;
 mod permission;
 mod pointer;
-pub mod remake;
+pub mod recreate;
 mod saved;
 mod step;
 mod taints;
 mod target;
 mod uncordon;
-mod until;
+mod wait_for;
 
 #[cfg(test)]
 mod tests;
@@ -35,20 +35,20 @@ use serde_json::Value;
 
 pub use crate::cluster::hold::FIELD_MANAGER;
 pub use change::{Change, Request, Verb};
+pub use cluster_identity::{ClusterIdentity, Sameness};
 pub use consequences::Consequences;
-pub use edit::{At, Edit, Move, Pin, Rebased};
+pub use edit::{At, Edit, Move, OnConflict, Rebased};
 pub use fields::Field;
 pub use grade::Grade;
 pub use guard::{Broken, Guard, How};
 pub use hold::Hold;
 pub use metadata::Metadata;
-pub use origin::{Origin, Sameness};
 pub use permission::Permission;
-pub use saved::{FORMAT, Saved, SavedError};
+pub use saved::{FORMAT, SavedError, SavedPlan};
 pub use step::Step;
 pub use target::{Kind, Target, is_object_name};
 pub use uncordon::Uncordon;
-pub use until::{Sign, Until};
+pub use wait_for::{WaitCondition, WaitFor};
 
 /// What a command is about to do.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -73,7 +73,7 @@ pub struct Stage {
     /// What to wait for before the next stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Value>")]
-    pub until: Option<Until>,
+    pub until: Option<WaitFor>,
     /// Taken even where an earlier stage failed: it puts back what the plan changed for its own sake.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub always: bool,

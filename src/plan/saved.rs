@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{Origin, Plan};
+use super::{ClusterIdentity, Plan};
 
 /// The format of the file. A later one that readers of this one cannot take gets another number.
 pub const FORMAT: &str = "kubectl-skyhook/plan/v1";
@@ -22,20 +22,20 @@ pub enum SavedError {
 
 /// A plan as `--plan-out` writes it.
 #[derive(Serialize, Deserialize, JsonSchema)]
-pub struct Saved {
+pub struct SavedPlan {
     format: String,
     digest: String,
     /// The cluster that it was made for; missing where it was made from files, and in plans of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cluster: Option<Origin>,
+    pub cluster: Option<ClusterIdentity>,
     #[serde(flatten)]
     pub plan: Plan,
 }
 
-impl Saved {
+impl SavedPlan {
     /// A plan for a cluster, if it is for a certain one.
-    pub fn of(plan: &Plan, cluster: Option<Origin>) -> Saved {
-        Saved {
+    pub fn of(plan: &Plan, cluster: Option<ClusterIdentity>) -> SavedPlan {
+        SavedPlan {
             format: FORMAT.to_owned(),
             digest: plan.digest(),
             cluster,
@@ -50,17 +50,17 @@ impl Saved {
         text
     }
 
-    /// Reads what [`Saved::text`] wrote.
+    /// Reads what [`SavedPlan::text`] wrote.
     ///
     /// # Errors
     ///
     /// It is something else, of another format, or was edited.
-    pub fn parse(text: &str) -> Result<Saved, SavedError> {
+    pub fn parse(text: &str) -> Result<SavedPlan, SavedError> {
         let format: Format = serde_json::from_str(text)?;
         if format.format != FORMAT {
             return Err(SavedError::Format(format.format));
         }
-        let saved: Saved = serde_json::from_str(text)?;
+        let saved: SavedPlan = serde_json::from_str(text)?;
         if saved.plan.digest() == saved.digest {
             Ok(saved)
         } else {
@@ -72,16 +72,16 @@ impl Saved {
 impl Plan {
     /// The plan as the text of a file, for no certain cluster.
     pub fn save(&self) -> String {
-        Saved::of(self, None).text()
+        SavedPlan::of(self, None).text()
     }
 
     /// The plan in the text of a file.
     ///
     /// # Errors
     ///
-    /// As [`Saved::parse`].
+    /// As [`SavedPlan::parse`].
     pub fn load(text: &str) -> Result<Plan, SavedError> {
-        Ok(Saved::parse(text)?.plan)
+        Ok(SavedPlan::parse(text)?.plan)
     }
 
     /// Names what the plan does: its targets, guards and changes, whatever their order.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Broken, Change, Guard, Permission, Rebased, Request, Target, Verb, remake};
+use super::{Broken, Change, Guard, Permission, Rebased, Request, Target, Verb, recreate};
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -108,7 +108,7 @@ impl Step {
         }
         match self.change.rebase(object) {
             Rebased::Same(Change::Delete { was: Some(was) })
-                if self.target.uid.is_none() && !remake::is_as_made(object, &was) =>
+                if self.target.uid.is_none() && !recreate::is_as_made(object, &was) =>
             {
                 Rebased::Moved("it is not as it was made any more".to_owned())
             }
@@ -155,7 +155,7 @@ impl Step {
     fn with_what_goes(&self, change: Change, object: &Value) -> Change {
         match change {
             Change::Delete { .. } if self.target.kind.comes_back() => Change::Delete {
-                was: Some(Box::new(remake::remade(object))),
+                was: Some(Box::new(recreate::remade(object))),
             },
             change => change,
         }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 
 /// One object.
 #[derive(
@@ -60,19 +60,19 @@ impl Target {
     }
 
     /// A custom resource.
-    pub fn skyhook(generation: Generation, name: &str, uid: Option<&str>) -> Target {
+    pub fn skyhook(flavor: ApiFlavor, name: &str, uid: Option<&str>) -> Target {
         Target {
-            kind: generation.into(),
+            kind: flavor.into(),
             ..Target::node(name, uid)
         }
     }
 
     /// A deployment policy.
-    pub fn policy(generation: Generation, name: &str, uid: Option<&str>) -> Target {
+    pub fn policy(flavor: ApiFlavor, name: &str, uid: Option<&str>) -> Target {
         Target {
-            kind: match generation {
-                Generation::Skyhook => Kind::SkyhookPolicy,
-                Generation::NodeWright => Kind::NodeWrightPolicy,
+            kind: match flavor {
+                ApiFlavor::Skyhook => Kind::SkyhookPolicy,
+                ApiFlavor::NodeWright => Kind::NodeWrightPolicy,
             },
             ..Target::node(name, uid)
         }
@@ -116,17 +116,17 @@ impl Target {
 impl Kind {
     /// Group, version and plural.
     pub fn resource(self) -> (&'static str, &'static str, &'static str) {
-        let custom = |g: Generation| (g.group(), Generation::VERSION, g.plural());
-        let policy = |g: Generation| (g.group(), Generation::VERSION, "deploymentpolicies");
+        let custom = |g: ApiFlavor| (g.group(), ApiFlavor::VERSION, g.plural());
+        let policy = |g: ApiFlavor| (g.group(), ApiFlavor::VERSION, "deploymentpolicies");
         match self {
             Kind::Node => ("", "v1", "nodes"),
             Kind::Pod => ("", "v1", "pods"),
             Kind::Job => ("batch", "v1", "jobs"),
             Kind::ConfigMap => ("", "v1", "configmaps"),
-            Kind::Skyhook => custom(Generation::Skyhook),
-            Kind::NodeWright => custom(Generation::NodeWright),
-            Kind::SkyhookPolicy => policy(Generation::Skyhook),
-            Kind::NodeWrightPolicy => policy(Generation::NodeWright),
+            Kind::Skyhook => custom(ApiFlavor::Skyhook),
+            Kind::NodeWright => custom(ApiFlavor::NodeWright),
+            Kind::SkyhookPolicy => policy(ApiFlavor::Skyhook),
+            Kind::NodeWrightPolicy => policy(ApiFlavor::NodeWright),
         }
     }
 
@@ -137,8 +137,8 @@ impl Kind {
             Kind::Pod => "Pod",
             Kind::Job => "Job",
             Kind::ConfigMap => "ConfigMap",
-            Kind::Skyhook => Generation::Skyhook.kind(),
-            Kind::NodeWright => Generation::NodeWright.kind(),
+            Kind::Skyhook => ApiFlavor::Skyhook.kind(),
+            Kind::NodeWright => ApiFlavor::NodeWright.kind(),
             Kind::SkyhookPolicy | Kind::NodeWrightPolicy => "DeploymentPolicy",
         }
     }
@@ -161,18 +161,18 @@ impl Kind {
             Kind::Pod => "pod",
             Kind::Job => "job",
             Kind::ConfigMap => "configmap",
-            Kind::Skyhook => Generation::Skyhook.name(),
-            Kind::NodeWright => Generation::NodeWright.name(),
+            Kind::Skyhook => ApiFlavor::Skyhook.name(),
+            Kind::NodeWright => ApiFlavor::NodeWright.name(),
             Kind::SkyhookPolicy | Kind::NodeWrightPolicy => "deploymentpolicy",
         }
     }
 }
 
-impl From<Generation> for Kind {
-    fn from(generation: Generation) -> Kind {
-        match generation {
-            Generation::Skyhook => Kind::Skyhook,
-            Generation::NodeWright => Kind::NodeWright,
+impl From<ApiFlavor> for Kind {
+    fn from(flavor: ApiFlavor) -> Kind {
+        match flavor {
+            ApiFlavor::Skyhook => Kind::Skyhook,
+            ApiFlavor::NodeWright => Kind::NodeWright,
         }
     }
 }

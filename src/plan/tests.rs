@@ -1,6 +1,6 @@
 //! What holds for every change: modelled as the server does it, guarded, and taken back.
 
-mod remake;
+mod recreate;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -341,7 +341,7 @@ fn the_digest_binds_what_is_done_and_not_how_it_is_called() {
 fn a_plan_asks_for_just_what_it_needs() {
     let mut plan = plan();
     let status = Change::Status(vec![Field::new(["status", "a"], None, Some(json!(0)))]);
-    let target = Target::skyhook(crate::api::Generation::NodeWright, "gpu", None);
+    let target = Target::skyhook(crate::api::ApiFlavor::NodeWright, "gpu", None);
     plan.stages
         .push(Stage::of(vec![Step::new(target, status, "a test")]));
     let spelled: Vec<String> = plan

@@ -40,7 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !key.contains('/') && key.len() <= LONGEST {
         return;
     }
-    let generation = cluster.generation();
+    let flavor = cluster.flavor();
     if cluster.operator_since(0, 20) {
         let running = |d: &Deployment| d.status.available_replicas > 0;
         let operators = cluster.operators.items();
@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let new = cluster.selected(skyhook).find(|n| {
-            let keys = n.keys(generation);
+            let keys = n.keys(flavor);
             keys.skyhooks.is_empty()
                 && keys.auto_taints.is_empty()
                 && n.taints.iter().all(|t| t.key != key)
@@ -89,7 +89,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .kubectl(
                 Grade::B1,
                 "Turn autoTaintNewNodes off until the operator has another key",
-                ["edit", &generation.resource(), skyhook.name()],
+                ["edit", &flavor.resource(), skyhook.name()],
             )
             .caveat("new nodes are then not tainted");
     }

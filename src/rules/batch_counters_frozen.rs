@@ -1,6 +1,6 @@
 use super::{Findings, Grade, Subject};
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Absence, Cluster, Node, Source};
+use crate::cluster::{Certainty, Cluster, Node, Source};
 
 rule! {
     /// The counters of a batch run ahead of the nodes.
@@ -33,7 +33,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let absence = cluster.absence_of_executions();
-    if !cluster.operator_before(0, 20) || absence == Absence::Unknown {
+    if !cluster.operator_before(0, 20) || absence == Certainty::Unknown {
         return;
     }
     let executions = cluster.executions();

@@ -109,7 +109,7 @@ fn report(
             ["node", "leave-batch", name, "--skyhook", skyhook.name()],
         )
         .caveat("the next batch starts at once; the node itself may be chosen again later");
-    if node.ignored(cluster.generation()) {
+    if node.ignored(cluster.flavor()) {
         finding
             .remedy(Grade::B3, "Or stop ignoring it", ["node", "unignore", name])
             .caveat("packages run there at once, with the interrupts that they have");

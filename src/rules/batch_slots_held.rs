@@ -101,7 +101,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .kubectl(
                     Grade::B3,
                     "Or raise the budget, so that free nodes find a place",
-                    ["edit", &cluster.generation().resource(), skyhook.name()],
+                    ["edit", &cluster.flavor().resource(), skyhook.name()],
                 )
                 .caveat("more nodes are then worked on at a time, with the interrupts that packages have");
             for gate in &gates {

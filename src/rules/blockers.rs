@@ -92,7 +92,7 @@ pub(super) fn among<'r>(
         }
     }
     // The cause of all comes first, then what is about this one.
-    let everywhere = |f: &Finding| f.stops_all() && f.subject.skyhook.is_none();
+    let everywhere = |f: &Finding| f.blocks_reconcile() && f.subject.skyhook.is_none();
     let own = |f: &Finding| f.subject.skyhook.as_deref() == Some(skyhook.name());
     found.sort_by_key(|f| (!everywhere(f), !own(f)));
     found

@@ -1,6 +1,6 @@
 use super::{Findings, Grade, Subject};
 use crate::api::{Executor, Stage};
-use crate::cluster::{Cluster, Execution};
+use crate::cluster::{Cluster, PackageRun};
 
 rule! {
     /// An uninstall was cancelled, and still runs on a node.
@@ -35,14 +35,14 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     // Newer operators end the Job of a cancelled uninstall and install again within seconds.
-    if cluster.generation().executor() == Executor::Job {
+    if cluster.flavor().executor() == Executor::Job {
         return;
     }
     let executions = cluster.executions();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         for node in cluster.nodes.items() {
             let on = cluster.on_node(node, skyhook.name());
-            let here: Vec<&Execution> = executions.on(skyhook.name(), &node.name).collect();
+            let here: Vec<&PackageRun> = executions.on(skyhook.name(), &node.name).collect();
             if on.is_none() && here.is_empty() {
                 continue;
             }
@@ -92,7 +92,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-fn outcome(stage: &Stage, execution: Option<&Execution<'_>>) -> &'static str {
+fn outcome(stage: &Stage, execution: Option<&PackageRun<'_>>) -> &'static str {
     match execution {
         _ if *stage == Stage::UninstallInterrupt => {
             "its interrupt cannot be cancelled any more, and the package is installed again afterwards"

@@ -151,7 +151,7 @@ impl<'f> Places<'f> {
         };
         for (at, finding) in findings.iter().enumerate() {
             let subject = &finding.subject;
-            if finding.stops_all() {
+            if finding.blocks_reconcile() {
                 places.stopping_all.push(at);
             }
             match (subject.skyhook.as_deref(), subject.node.as_deref()) {
@@ -184,7 +184,7 @@ impl<'f> Places<'f> {
         }
         // A package that fails would fail as well if the operator got on.
         let waits = !finding.waits_for.is_empty() && finding.subject.package.is_none();
-        if explained_by.is_empty() && waits && !finding.stops_all() {
+        if explained_by.is_empty() && waits && !finding.blocks_reconcile() {
             explained_by.extend(self.stopping_all.iter().copied());
         }
         explained_by.remove(&at);

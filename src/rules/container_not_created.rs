@@ -1,7 +1,7 @@
 use super::evidence::{describe, warn_while_young};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::cluster::pod::TroubleKind;
-use crate::cluster::{Cluster, Event, Execution, Pod};
+use crate::cluster::{Cluster, Event, PackageRun, Pod};
 
 rule! {
     /// A container of a package cannot be created on a node.
@@ -89,11 +89,11 @@ fn has_nothing_started(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
     });
     let there = cluster.node(node).is_none_or(|node| {
         let ready = node.conditions.iter().find(|c| c.kind == "Ready");
-        let since = |at| cluster.long_ago(Some(at));
+        let since = |at| cluster.is_stale(Some(at));
         ready.is_none_or(|c| c.is_true() && c.last_transition_time.is_none_or(since))
     });
     status.phase == "Pending"
-        && cluster.long_ago(status.start_time)
+        && cluster.is_stale(status.start_time)
         && waiting.is_some_and(|w| waits(&w.reason))
         && fresh
         && there
@@ -101,7 +101,7 @@ fn has_nothing_started(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
 }
 
 /// Its volumes cannot be mounted, or its sandbox cannot be made: only events tell which.
-fn not_set_up(cluster: &Cluster, findings: &mut Findings, execution: &Execution<'_>, pod: &Pod) {
+fn not_set_up(cluster: &Cluster, findings: &mut Findings, execution: &PackageRun<'_>, pod: &Pod) {
     let finding = findings.report(
         Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
         format!(
@@ -123,7 +123,7 @@ fn not_set_up(cluster: &Cluster, findings: &mut Findings, execution: &Execution<
     let started = pod.status.start_time;
     let old =
         started.is_some_and(|at| cluster.taken_at.as_second() - at.as_second() >= LONGEST_PULL);
-    let fails_now = failed.is_some_and(|e| !cluster.long_ago(e.last));
+    let fails_now = failed.is_some_and(|e| !cluster.is_stale(e.last));
     if !old && !fails_now {
         finding.severity(Severity::Warning);
     }
@@ -140,7 +140,7 @@ fn newest_failure<'a>(cluster: &'a Cluster, pod: &Pod) -> Option<&'a Event> {
     events.max_by_key(|e| e.last)
 }
 
-fn remedies(finding: &mut Finding, cluster: &Cluster, execution: &Execution<'_>, pod: &Pod) {
+fn remedies(finding: &mut Finding, cluster: &Cluster, execution: &PackageRun<'_>, pod: &Pod) {
     finding
         .kubectl(
             Grade::B0,
@@ -150,7 +150,7 @@ fn remedies(finding: &mut Finding, cluster: &Cluster, execution: &Execution<'_>,
         .kubectl(
             Grade::B2,
             "Or correct the package in the spec",
-            ["edit", &cluster.generation().resource(), &execution.skyhook],
+            ["edit", &cluster.flavor().resource(), &execution.skyhook],
         )
         .caveat("the operator then replaces the pod on every node");
 }

@@ -1,7 +1,7 @@
 use super::evidence::{complete_for_long, operator_log};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
-use crate::cluster::{Absence, Cluster, Node};
+use crate::cluster::{Certainty, Cluster, Node};
 
 rule! {
     /// A node stays cordoned for a custom resource that no longer works on it.
@@ -35,13 +35,13 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let generation = cluster.generation();
+    let flavor = cluster.flavor();
     let absence = cluster.skyhooks.absence();
-    if absence == Absence::Unknown {
+    if absence == Certainty::Unknown {
         return;
     }
     for node in cluster.nodes.items().iter().filter(|n| n.unschedulable) {
-        let keys = node.keys(generation);
+        let keys = node.keys(flavor);
         let (kept, lost): (Vec<_>, Vec<_>) = keys
             .skyhooks
             .iter()
@@ -65,7 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::node(&node.name, Some(name)),
                 match owner {
-                    None if absence == Absence::Presumed => format!(
+                    None if absence == Certainty::Presumed => format!(
                         "is cordoned for {name}, which is not in the input: if it is gone, \
                          nothing will release the node"
                     ),
@@ -79,7 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ),
                 },
             );
-            let key = crate::api::keys::cordon(generation, name);
+            let key = crate::api::keys::cordon(flavor, name);
             finding
                 .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
                 .evidence(format!("node/{}", node.name), key, "set");
@@ -87,7 +87,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Some(skyhook) => {
                     finding.evidence(skyhook.reference(), "spec.nodeSelectors", "does not match");
                 }
-                None if absence == Absence::Presumed => {
+                None if absence == Certainty::Presumed => {
                     finding.severity(Severity::Warning).evidence(
                         "files",
                         "custom resources",
@@ -95,11 +95,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     );
                 }
                 None => {
-                    finding.evidence(generation.resource(), name, "does not exist");
+                    finding.evidence(flavor.resource(), name, "does not exist");
                 }
             }
             for other in &kept {
-                let key = crate::api::keys::cordon(generation, other);
+                let key = crate::api::keys::cordon(flavor, other);
                 finding.severity(Severity::Warning).evidence(
                     format!("node/{}", node.name),
                     key,
@@ -107,18 +107,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
             }
             if keys.runtime_required_cordon {
-                let key = generation.key("runtimeRequiredCordon");
+                let key = flavor.key("runtimeRequiredCordon");
                 finding.evidence(
                     format!("node/{}", node.name),
                     key,
                     "set; cordoned for that, too",
                 );
             }
-            if owner.is_none() && absence == Absence::Presumed {
+            if owner.is_none() && absence == Certainty::Presumed {
                 finding.kubectl(
                     Grade::B0,
                     "Make sure that it is gone",
-                    ["get", &generation.resource(), name],
+                    ["get", &flavor.resource(), name],
                 );
             }
             finding
@@ -146,7 +146,7 @@ fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, n
             skyhook.reference()
         ),
     );
-    let key = crate::api::keys::cordon(cluster.generation(), skyhook.name());
+    let key = crate::api::keys::cordon(cluster.flavor(), skyhook.name());
     finding
         .severity(Severity::Warning)
         .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")

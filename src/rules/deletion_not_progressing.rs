@@ -5,7 +5,7 @@ use super::last_sign::last_sign;
 use super::{ALL, Finding, Findings, Goal, Grade, Severity, Subject, blockers};
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::deletion::Pending;
-use crate::cluster::{Absence, Cluster, Node};
+use crate::cluster::{Certainty, Cluster, Node};
 
 rule! {
     /// A deletion makes no progress, and no other rule of deletions says why.
@@ -47,13 +47,13 @@ rule! {
 const QUIET: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.absence_of_executions() == Absence::Unknown {
+    if cluster.absence_of_executions() == Certainty::Unknown {
         return;
     }
     let executions = cluster.executions();
     let mut others: Option<Vec<Finding>> = None;
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
-    for skyhook in deleting.filter(|s| cluster.long_ago(s.metadata.deletion_timestamp)) {
+    for skyhook in deleting.filter(|s| cluster.is_stale(s.metadata.deletion_timestamp)) {
         let at_work = executions
             .all()
             .iter()
@@ -113,7 +113,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let fresh = match written.max() {
             Some(at) => {
                 finding.evidence(skyhook.reference(), "last written", at.to_string());
-                !cluster.long_ago(Some(at))
+                !cluster.is_stale(Some(at))
             }
             // Files as kubectl writes them do not say who wrote what and when.
             None => {
@@ -179,7 +179,7 @@ fn explained(cluster: &Cluster, skyhook: &Skyhook, pending: &[Pending<'_>]) -> b
         || pending.iter().any(|p| {
             let stranded = p.entry.stage == Stage::UninstallInterrupt
                 && skyhook.pending_interrupt(p.name, p.package).is_none();
-            let silent = cluster.silent_since(p.node).is_some();
+            let silent = cluster.not_ready_since(p.node).is_some();
             p.entry.state == State::Erroring || stranded || silent
         })
 }

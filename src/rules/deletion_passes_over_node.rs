@@ -3,7 +3,7 @@ use super::retry::take_up;
 use super::{Findings, Grade, Subject};
 use crate::api::{Executor, Skyhook, State, Status};
 use crate::cluster::deletion::Pending;
-use crate::cluster::{Absence, Cluster};
+use crate::cluster::{Certainty, Cluster};
 
 rule! {
     /// A deletion passes over a node on which a package has yet to be uninstalled.
@@ -38,8 +38,8 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     // What the newer operator does is not known.
-    if cluster.generation().executor() != Executor::Pod
-        || cluster.absence_of_executions() == Absence::Unknown
+    if cluster.flavor().executor() != Executor::Pod
+        || cluster.absence_of_executions() == Certainty::Unknown
     {
         return;
     }
@@ -108,7 +108,7 @@ fn passed_over(cluster: &Cluster, skyhook: &Skyhook, p: &Pending<'_>) -> bool {
     p.on.operator_status() != Status::InProgress
         && p.entry.state != State::Erroring
         && !p.on.is_malformed()
-        && !p.node.ignored(cluster.generation())
+        && !p.node.ignored(cluster.flavor())
         && cluster.untolerated_by(skyhook, p.node).is_empty()
         && !cluster.compartment_stopped(skyhook, p.node)
         && cluster.gate_everywhere(skyhook).is_none()

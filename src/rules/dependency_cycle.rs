@@ -67,7 +67,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .kubectl(
                     Grade::B2,
                     "Remove one of the dependencies",
-                    ["edit", &cluster.generation().resource(), skyhook.name()],
+                    ["edit", &cluster.flavor().resource(), skyhook.name()],
                 )
                 .caveat("the packages then run on every selected node");
         }

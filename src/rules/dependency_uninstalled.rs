@@ -90,7 +90,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .kubectl(
                         Grade::B2,
                         format!("Or remove {dependency} from dependsOn"),
-                        ["edit", &cluster.generation().resource(), skyhook.name()],
+                        ["edit", &cluster.flavor().resource(), skyhook.name()],
                     )
                     .caveat("the package then runs without it");
             }

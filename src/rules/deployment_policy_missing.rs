@@ -36,7 +36,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let policy = &skyhook.spec.deployment_policy;
-        let generation = cluster.generation();
+        let flavor = cluster.flavor();
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 &condition.message,
             );
         }
-        let policies = format!("deploymentpolicies.{}", generation.group());
+        let policies = format!("deploymentpolicies.{}", flavor.group());
         finding
             .kubectl(
                 Grade::B0,
@@ -65,7 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .kubectl(
                 Grade::B2,
                 "Name another policy",
-                ["edit", &generation.resource(), skyhook.name()],
+                ["edit", &flavor.resource(), skyhook.name()],
             )
             .caveat("the rollout goes on at once, with the budget of that policy");
     }

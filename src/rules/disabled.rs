@@ -33,7 +33,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let skyhooks = cluster.skyhooks.items().iter();
     for skyhook in skyhooks.filter(|s| s.disabled() && !s.deleting()) {
-        let Some(generation) = skyhook.generation() else {
+        let Some(flavor) = skyhook.flavor() else {
             continue;
         };
         let finding = findings.report(
@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 skyhook.reference()
             ),
         );
-        finding.evidence(skyhook.reference(), generation.key("disable"), "true");
+        finding.evidence(skyhook.reference(), flavor.key("disable"), "true");
         if let Some((manager, time)) = skyhook.annotated_by("disable") {
             finding
                 .since(time)

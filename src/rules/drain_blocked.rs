@@ -7,7 +7,7 @@ use crate::api::{Condition, Skyhook};
 use crate::cluster::drain::{Drain, is_evicted};
 use crate::cluster::pod::{DisruptionBudget, Pod};
 use crate::cluster::refusal::Refusal;
-use crate::cluster::{Absence, Cluster, Node, OnNode};
+use crate::cluster::{Certainty, Cluster, Node, NodeRecord};
 
 rule! {
     /// A node cannot be drained for an interrupt.
@@ -54,7 +54,7 @@ const HERE: &[Blocks] = &[Blocks::Install, Blocks::Uninstall];
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let known = cluster.workloads.ok().is_some()
         && cluster.disruption_budgets.ok().is_some()
-        && cluster.absence_of_executions() != Absence::Unknown;
+        && cluster.absence_of_executions() != Certainty::Unknown;
     let workloads = cluster.workloads_by_node();
     let overdue = cluster.overdue_by_node();
     let waits_for_end = !cluster.operator_before(0, 19);
@@ -80,22 +80,22 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .filter(|_| waits_for_end && drains);
         let leaving = leaving.into_iter().flatten().copied();
         let leaving: Vec<&Pod> = leaving.filter(|p| is_evicted(p)).collect();
-        let Some(certainty) = certainty(cluster, &drain, on, &noted, &held, &leaving) else {
+        let Some(drain_state) = drain_state(cluster, &drain, on, &noted, &held, &leaving) else {
             continue;
         };
         let finding = findings.report(
             Subject::node(&drain.node.name, Some(name)).package(drain.package),
-            message(&drain, &noted, &held, &leaving, certainty),
+            message(&drain, &noted, &held, &leaving, drain_state),
         );
         if held.is_empty() {
             finding.alike(consequence(
                 &alike(&noted, &leaving),
                 &drain,
                 &held,
-                certainty,
+                drain_state,
             ));
         }
-        if certainty != Certainty::Blocked {
+        if drain_state != DrainState::Blocked {
             finding.severity(Severity::Warning).blocks_only(HERE);
         } else if !cluster.operator_before(0, 20) {
             // An older one ends its pass over the refusal: later nodes and custom resources do not get their turn.
@@ -134,7 +134,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         if let Some(on) = on.filter(|_| !noted.is_empty()) {
             let object = format!("node/{}", drain.node.name);
-            let key = |name_of: &str| cluster.generation().key(&format!("{name_of}_{name}"));
+            let key = |name_of: &str| cluster.flavor().key(&format!("{name_of}_{name}"));
             if let Some(start) = &on.drain_start {
                 finding.since(start.parse().ok());
                 finding.evidence(&object, key("drainStart"), start);
@@ -154,7 +154,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 /// How sure it is that a drain is blocked.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Certainty {
+enum DrainState {
     /// It is, and trying again does not help.
     Blocked,
     /// It is now, and the next attempt may succeed.
@@ -164,36 +164,36 @@ enum Certainty {
 }
 
 /// Operators since v0.20.0 note refusals on the node itself; of others only the budgets tell.
-fn certainty(
+fn drain_state(
     cluster: &Cluster,
     drain: &Drain<'_>,
-    on: Option<&OnNode>,
+    on: Option<&NodeRecord>,
     noted: &[Refusal],
     held: &Held<'_>,
     leaving: &[&Pod],
-) -> Option<Certainty> {
+) -> Option<DrainState> {
     let for_good = held.values().any(|(budget, _)| budget.refuses_for_good());
     if !leaving.is_empty() && drain.begun {
-        return Some(Certainty::Blocked);
+        return Some(DrainState::Blocked);
     }
     if !noted.is_empty() {
         // What refused before the drain began refuses the next attempt, too.
-        let start = on.and_then(OnNode::draining_since);
+        let start = on.and_then(NodeRecord::draining_since);
         let before = |budget: &DisruptionBudget| start.is_some_and(|at| budget.refused_before(at));
         let young = on.is_some_and(|on| cluster.refusal_is_young(on))
             && !held.values().any(|(budget, _)| before(budget));
         let lasts = for_good || held.is_empty();
         return Some(if lasts && !young {
-            Certainty::Blocked
+            DrainState::Blocked
         } else {
-            Certainty::MayPass
+            DrainState::MayPass
         });
     }
     match (for_good, drain.begun) {
-        (true, true) if !cluster.operator_since(0, 20) => Some(Certainty::Blocked),
-        (true, _) => Some(Certainty::Ahead),
+        (true, true) if !cluster.operator_since(0, 20) => Some(DrainState::Blocked),
+        (true, _) => Some(DrainState::Ahead),
         // A budget that will let pods go again, on a node whose turn has not come, is nothing yet.
-        (false, true) if !held.is_empty() => Some(Certainty::MayPass),
+        (false, true) if !held.is_empty() => Some(DrainState::MayPass),
         (false, _) => None,
     }
 }
@@ -206,7 +206,7 @@ fn on_its_word(
     condition: &Condition,
 ) {
     // Where a node notes it, the note tells more: it may be over, and the condition stays until the next attempt.
-    let noted = |(_, on): (&Node, &OnNode)| on.drain_blocked.is_some();
+    let noted = |(_, on): (&Node, &NodeRecord)| on.drain_blocked.is_some();
     if cluster.tracked(skyhook.name()).any(noted) {
         return;
     }
@@ -217,7 +217,7 @@ fn on_its_word(
             skyhook.reference()
         ),
     );
-    if !cluster.long_ago(condition.last_transition_time) {
+    if !cluster.is_stale(condition.last_transition_time) {
         finding.severity(Severity::Warning);
     }
     finding
@@ -263,7 +263,7 @@ fn message(
     noted: &[Refusal],
     held: &Held<'_>,
     leaving: &[&Pod],
-    certainty: Certainty,
+    drain_state: DrainState,
 ) -> String {
     let what = match held.keys().next() {
         Some(path) if held.len() == 1 => {
@@ -281,7 +281,7 @@ fn message(
         }
         None => refused(noted),
     };
-    consequence(&what, drain, held, certainty)
+    consequence(&what, drain, held, drain_state)
 }
 
 /// What refuses, without the names of pods, which are of one node alone.
@@ -295,22 +295,22 @@ fn alike(noted: &[Refusal], leaving: &[&Pod]) -> String {
 }
 
 /// What follows from it for the drain.
-fn consequence(what: &str, drain: &Drain<'_>, held: &Held<'_>, certainty: Certainty) -> String {
+fn consequence(what: &str, drain: &Drain<'_>, held: &Held<'_>, drain_state: DrainState) -> String {
     let package = drain.package;
-    match certainty {
-        Certainty::Blocked => {
+    match drain_state {
+        DrainState::Blocked => {
             format!("{what}, so the node cannot be drained for the interrupt of package {package}")
         }
-        Certainty::Ahead => {
+        DrainState::Ahead => {
             format!("{what}: the drain for the interrupt of package {package} will be refused here")
         }
-        Certainty::MayPass if held.is_empty() => format!(
+        DrainState::MayPass if held.is_empty() => format!(
             "{what}: the drain for the interrupt of package {package} was refused, and is tried again"
         ),
-        Certainty::MayPass if held.values().any(|(b, _)| b.refuses_for_good()) => format!(
+        DrainState::MayPass if held.values().any(|(b, _)| b.refuses_for_good()) => format!(
             "{what}: the drain for the interrupt of package {package} was refused, and is tried again"
         ),
-        Certainty::MayPass => format!(
+        DrainState::MayPass => format!(
             "{what} while some of its pods are not healthy, and the interrupt of package \
              {package} waits for the drain"
         ),

@@ -39,7 +39,7 @@ const CORDON: &str = "node.kubernetes.io/unschedulable";
 const AKS: &str = "kubernetes.azure.com/";
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.generation().executor() == Executor::Job {
+    if cluster.flavor().executor() == Executor::Job {
         return;
     }
     let executions = cluster.executions();
@@ -100,7 +100,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .kubectl(
                 Grade::B2,
                 "Name the keys of the taints in additionalTolerations",
-                ["edit", &cluster.generation().resource(), skyhook.name()],
+                ["edit", &cluster.flavor().resource(), skyhook.name()],
             )
             .caveat("the operator then recreates its pods");
     }

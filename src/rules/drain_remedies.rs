@@ -82,9 +82,7 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
             continue;
         };
         let patch = format!(r#"{{"spec":{{"drainConfig":{{"{field}":true}}}}}}"#);
-        let resource = skyhook
-            .generation()
-            .map_or_else(String::new, |g| g.resource());
+        let resource = skyhook.flavor().map_or_else(String::new, |g| g.resource());
         finding
             .kubectl(
                 Grade::B3,

@@ -3,7 +3,7 @@ use super::reset::reset_node;
 use super::{Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, keys};
 use crate::cluster::drain::is_evicted;
-use crate::cluster::{Cluster, Node, OnNode, Source};
+use crate::cluster::{Cluster, Node, NodeRecord, Source};
 
 rule! {
     /// The drain of a node ran into its timeout.
@@ -84,13 +84,19 @@ fn message(skyhook: &Skyhook, drained: bool) -> String {
     }
 }
 
-fn report(cluster: &Cluster, finding: &mut Finding, skyhook: &Skyhook, node: &Node, on: &OnNode) {
+fn report(
+    cluster: &Cluster,
+    finding: &mut Finding,
+    skyhook: &Skyhook,
+    node: &Node,
+    on: &NodeRecord,
+) {
     let name = skyhook.name();
     let object = format!("node/{}", node.name);
-    let generation = cluster.generation();
-    finding.evidence(&object, keys::status(generation, name), "erroring");
+    let flavor = cluster.flavor();
+    finding.evidence(&object, keys::status(flavor, name), "erroring");
     if let Some(start) = &on.drain_start {
-        let key = generation.key(&format!("drainStart_{name}"));
+        let key = flavor.key(&format!("drainStart_{name}"));
         finding.since(start.parse().ok());
         finding.evidence(&object, key, start);
     }

@@ -4,7 +4,7 @@ use super::evidence::{execution_trouble, operator_log};
 use super::retry::{grade_of_stage, retry};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Executor, Stage, State};
-use crate::cluster::{Cluster, Execution, Executions, Pod};
+use crate::cluster::{Cluster, PackageRun, PackageRuns, Pod};
 
 rule! {
     /// A pod that has ended blocks its stage.
@@ -44,7 +44,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.generation().executor() == Executor::Job {
+    if cluster.flavor().executor() == Executor::Job {
         return of_jobs(cluster, findings);
     }
     let executions = cluster.executions();
@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let [pod] = execution.pods.as_slice() else {
             continue;
         };
-        let ended = pod.ended() && !pod.metadata.deleting() && !execution.condemned;
+        let ended = pod.ended() && !pod.metadata.deleting() && !execution.invalidated;
         if !ended || !is_due(cluster, execution) {
             continue;
         }
@@ -99,7 +99,7 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
         let Some(job) = execution.job else {
             continue;
         };
-        let resting = job.metadata.deleting() || job.spec.suspend || execution.condemned;
+        let resting = job.metadata.deleting() || job.spec.suspend || execution.invalidated;
         let Some(entry) = due_entry(cluster, execution).filter(|_| !resting) else {
             continue;
         };
@@ -111,7 +111,7 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
             let again = executions
                 .on(&execution.skyhook, execution.node)
                 .any(|e| e.package == execution.package && e.alive());
-            if entry.state != State::Erroring && cluster.long_ago(at) && !again {
+            if entry.state != State::Erroring && cluster.is_stale(at) && !again {
                 let finding = report(cluster, findings, execution, given_up(execution));
                 finding.since(at).entry(execution.node, entry);
                 execution_trouble(finding, execution);
@@ -130,7 +130,7 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
             let finding = report(cluster, findings, execution, message);
             // A single one may be bad luck: the Job tries again.
             let again = execution.pods.iter().filter(|p| is_rejected(p)).count() > 1;
-            if !again && !cluster.long_ago(pod.metadata.creation_timestamp) {
+            if !again && !cluster.is_stale(pod.metadata.creation_timestamp) {
                 finding.severity(Severity::Warning);
             }
             finding
@@ -156,7 +156,7 @@ fn remade_jobs(cluster: &Cluster) -> BTreeMap<&str, i64> {
     let mut rounds: BTreeMap<&str, i64> = BTreeMap::new();
     for event in cluster.events.items() {
         let gave_up = event.kind == "Job" && event.reason == "BackoffLimitExceeded";
-        if gave_up && event.last.is_some() && !cluster.long_ago(event.last) {
+        if gave_up && event.last.is_some() && !cluster.is_stale(event.last) {
             *rounds.entry(&event.name).or_default() += event.count;
         }
     }
@@ -168,7 +168,7 @@ fn remade_jobs(cluster: &Cluster) -> BTreeMap<&str, i64> {
 fn between_two_jobs(
     cluster: &Cluster,
     findings: &mut Findings,
-    executions: &Executions<'_>,
+    executions: &PackageRuns<'_>,
     remade: &BTreeMap<&str, i64>,
 ) {
     for skyhook in cluster
@@ -207,7 +207,7 @@ fn between_two_jobs(
 fn again_and_again(
     cluster: &Cluster,
     findings: &mut Findings,
-    execution: &Execution<'_>,
+    execution: &PackageRun<'_>,
     entry: &Entry,
 ) {
     let message = rejects(&execution.stage, &execution.package);
@@ -238,7 +238,7 @@ fn close_again(finding: &mut Finding, node: &str, entry: &Entry) {
 fn report<'f>(
     cluster: &Cluster,
     findings: &'f mut Findings,
-    execution: &Execution<'_>,
+    execution: &PackageRun<'_>,
     message: String,
 ) -> &'f mut Finding {
     let finding = findings.report(
@@ -254,7 +254,7 @@ fn report<'f>(
     finding
 }
 
-fn given_up(execution: &Execution<'_>) -> String {
+fn given_up(execution: &PackageRun<'_>) -> String {
     format!(
         "the Job for stage {} of package {} has given up and the operator has not noted it, so \
          nothing runs",
@@ -270,7 +270,7 @@ fn rejection(finding: &mut Finding, pod: &Pod) {
     }
 }
 
-fn inspect(finding: &mut Finding, execution: &Execution<'_>, kind: &str, name: &str) {
+fn inspect(finding: &mut Finding, execution: &PackageRun<'_>, kind: &str, name: &str) {
     finding.kubectl(
         Grade::B0,
         "See why it ended, and remove the cause",
@@ -279,7 +279,7 @@ fn inspect(finding: &mut Finding, execution: &Execution<'_>, kind: &str, name: &
 }
 
 /// Adds the command that deletes what has ended: the operator makes it again.
-fn start_again(cluster: &Cluster, finding: &mut Finding, execution: &Execution<'_>) {
+fn start_again(cluster: &Cluster, finding: &mut Finding, execution: &PackageRun<'_>) {
     let grade = cluster
         .skyhook(&execution.skyhook)
         .map_or(Grade::B2, |s| grade_of_stage(s, &execution.package));
@@ -294,7 +294,7 @@ fn start_again(cluster: &Cluster, finding: &mut Finding, execution: &Execution<'
 }
 
 /// The newest attempt, if the kubelet turned it away before it made a container.
-fn rejected<'a>(execution: &Execution<'a>) -> Option<&'a Pod> {
+fn rejected<'a>(execution: &PackageRun<'a>) -> Option<&'a Pod> {
     execution.pods.first().copied().filter(|p| is_rejected(p))
 }
 
@@ -309,12 +309,12 @@ fn is_rejected(pod: &Pod) -> bool {
 }
 
 /// Whether the node state says that the stage of this pod is yet to be done.
-fn is_due(cluster: &Cluster, execution: &Execution<'_>) -> bool {
+fn is_due(cluster: &Cluster, execution: &PackageRun<'_>) -> bool {
     due_entry(cluster, execution).is_some()
 }
 
 /// The entry of the package, if the stage is yet to be done.
-fn due_entry<'a>(cluster: &'a Cluster, execution: &Execution<'_>) -> Option<&'a Entry> {
+fn due_entry<'a>(cluster: &'a Cluster, execution: &PackageRun<'_>) -> Option<&'a Entry> {
     let node = cluster.node(execution.node)?;
     let key = format!("{}|{}", execution.package, execution.version);
     cluster

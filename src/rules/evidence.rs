@@ -3,18 +3,18 @@
 use jiff::Timestamp;
 
 use super::{Finding, Grade, Severity};
-use crate::api::{Entry, Generation, Skyhook, Stage, State, Status};
-use crate::cluster::execution::Execution;
+use crate::api::{ApiFlavor, Entry, Skyhook, Stage, State, Status};
 use crate::cluster::exit;
-use crate::cluster::pod::Trouble;
-use crate::cluster::{Absence, Cluster, Executions, Node, OnNode, Pod};
+use crate::cluster::package_run::PackageRun;
+use crate::cluster::pod::ContainerTrouble;
+use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Pod};
 use crate::plan::Consequences;
 use crate::plan::build::effects;
 
 /// Adds what went wrong in the newest execution of a package on a node, if it is still there.
 pub fn failing_execution<'a>(
     finding: &mut Finding,
-    executions: &Executions<'a>,
+    executions: &PackageRuns<'a>,
     skyhook: &str,
     node: &'a str,
     entry: &Entry,
@@ -26,18 +26,18 @@ pub fn failing_execution<'a>(
 
 /// The newest execution of what an entry of a node state stands for.
 pub fn newest_execution<'s, 'a>(
-    executions: &'s Executions<'a>,
+    executions: &'s PackageRuns<'a>,
     skyhook: &str,
     node: &'a str,
     entry: &Entry,
-) -> Option<&'s Execution<'a>> {
+) -> Option<&'s PackageRun<'a>> {
     executions.newest(skyhook, node, entry)
 }
 
 /// Since when the operator calls the node erroring for a custom resource.
 pub fn failing_since(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> Option<Timestamp> {
     let kind = cluster
-        .generation()
+        .flavor()
         .key(&format!("{}/Erroring", skyhook.name()));
     let mut conditions = node.conditions.iter();
     let erroring = conditions.find(|c| c.kind == kind && c.is_true())?;
@@ -47,11 +47,11 @@ pub fn failing_since(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> Optio
 /// Whether the operator has called the node ready for the custom resource so long ago that many passes have ended since.
 pub fn complete_for_long(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
     let kind = cluster
-        .generation()
+        .flavor()
         .key(&format!("{}/NotReady", skyhook.name()));
     let mut conditions = node.conditions.iter();
     let ready = conditions.find(|c| c.kind == kind && c.status == "False");
-    ready.is_some_and(|c| cluster.long_ago(c.last_transition_time))
+    ready.is_some_and(|c| cluster.is_stale(c.last_transition_time))
 }
 
 /// Makes a finding a warning where the custom resource no longer selects the node: the operator has left it, so nothing
@@ -69,13 +69,13 @@ pub fn no_longer_selected(finding: &mut Finding, skyhook: &Skyhook, node: &Node)
 /// Makes a finding a warning while the pod is young: the kubelet tries again, and the next attempt may succeed.
 pub fn warn_while_young(finding: &mut Finding, cluster: &Cluster, pod: &Pod) {
     let created = pod.metadata.creation_timestamp;
-    if created.is_some() && !cluster.long_ago(created) {
+    if created.is_some() && !cluster.is_stale(created) {
         finding.severity(Severity::Warning);
     }
 }
 
 /// Adds why a Job gave up and what went wrong in the newest attempt.
-pub fn execution_trouble(finding: &mut Finding, execution: &Execution<'_>) {
+pub fn execution_trouble(finding: &mut Finding, execution: &PackageRun<'_>) {
     if let Some(failed) = execution.job.and_then(|j| j.failed()) {
         finding.evidence(execution.reference(), "condition Failed", reason(failed));
     }
@@ -97,7 +97,7 @@ fn reason(condition: &crate::api::Condition) -> String {
 }
 
 /// `CrashLoopBackOff, exit code 3, 3 restarts`
-pub fn describe(trouble: &Trouble<'_>) -> String {
+pub fn describe(trouble: &ContainerTrouble<'_>) -> String {
     let mut text = trouble.reason.to_owned();
     if let Some(code) = trouble.exit_code {
         text.push_str(&format!(", {}", exit::spelled(code, trouble.reason)));
@@ -182,12 +182,12 @@ pub fn pods_on_node(finding: &mut Finding, title: &str, node: &str) {
 /// Adds that an execution is missing, and what the absence is worth.
 pub fn no_execution(finding: &mut Finding, cluster: &Cluster, what: &str) {
     let (field, value) = match cluster.absence_of_executions() {
-        Absence::Proven => (what, "none"),
-        Absence::Presumed => (
+        Certainty::Proven => (what, "none"),
+        Certainty::Presumed => (
             what,
             "none in the input, which holds no such objects at all",
         ),
-        Absence::Unknown => (what, "could not be read"),
+        Certainty::Unknown => (what, "could not be read"),
     };
     finding.evidence("cluster", field, value);
 }
@@ -228,7 +228,7 @@ pub fn operator_log(finding: &mut Finding, cluster: &Cluster, title: &str) {
     let operator = cluster.operators.items().first();
     let namespace = operator
         .and_then(|d| d.metadata.namespace.as_deref())
-        .unwrap_or(cluster.generation().default_namespace());
+        .unwrap_or(cluster.flavor().default_namespace());
     let label = "control-plane=controller-manager";
     finding.kubectl(
         Grade::B0,
@@ -283,7 +283,7 @@ pub fn pending_deletion(cluster: &Cluster, finding: &mut Finding, skyhook: &Skyh
 
 /// Adds the finalizers of others: they hold the custom resource once the operator has let it go.
 pub fn other_finalizers(finding: &mut Finding, skyhook: &Skyhook) {
-    let ours = skyhook.generation().map(Generation::finalizer);
+    let ours = skyhook.flavor().map(ApiFlavor::finalizer);
     let all = skyhook.metadata.finalizers.iter();
     let others: Vec<&str> = all
         .filter(|f| Some(*f) != ours.as_ref())
@@ -311,7 +311,7 @@ pub fn restarted_by_its_own_reboot(skyhook: &Skyhook, entry: &Entry) -> bool {
 }
 
 /// Whether a node fails for a custom resource, and is not just in the middle of a reboot.
-pub fn fails_for_real(skyhook: &Skyhook, on: &OnNode) -> bool {
+pub fn fails_for_real(skyhook: &Skyhook, on: &NodeRecord) -> bool {
     let mut entries = on.entries().iter();
     on.drain_start.is_some() && on.operator_status() == Status::Erroring
         || entries.any(|e| {

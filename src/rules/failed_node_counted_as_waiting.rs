@@ -2,7 +2,7 @@ use super::evidence::rerun;
 use super::retry::retry_given_up;
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, Status, keys};
-use crate::cluster::{Cluster, Execution, Node};
+use crate::cluster::{Cluster, Node, PackageRun};
 
 rule! {
     /// A node on which a Job has given up is counted as waiting.
@@ -71,10 +71,10 @@ fn report(
     skyhook: &Skyhook,
     node: &Node,
     entry: &Entry,
-    execution: &Execution<'_>,
+    execution: &PackageRun<'_>,
 ) {
     let name = skyhook.name();
-    let status = keys::status(cluster.generation(), name);
+    let status = keys::status(cluster.flavor(), name);
     let failed = execution.job.and_then(|j| j.failed());
     finding
         .since(failed.and_then(|c| c.last_transition_time))

@@ -149,7 +149,7 @@ impl Finding {
     }
 
     /// Whether it ends the operator's pass, which concerns every custom resource, whichever it is about.
-    pub fn stops_all(&self) -> bool {
+    pub fn blocks_reconcile(&self) -> bool {
         self.blocks.contains(&Blocks::Reconcile)
     }
 

@@ -14,29 +14,29 @@ pub struct Findings {
     rule: &'static Rule,
     found: Vec<Finding>,
     depends_on: Vec<Source>,
-    run: Run,
+    run: RuleRun,
 }
 
 /// One run of rules over one cluster: what a rule finds, others build on, and it is looked for once.
 #[derive(Debug, Clone, Default)]
-pub struct Run(Rc<Shared>);
+pub struct RuleRun(Rc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    found: RefCell<BTreeMap<&'static str, Found>>,
+    found: RefCell<BTreeMap<&'static str, RuleResult>>,
     troubles: OnceCell<Rc<NodeTroubles>>,
 }
 
 /// What a rule found, and the sources on which the answer depends besides those that are needed.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct RuleResult {
     pub findings: Rc<Vec<Finding>>,
     pub depends_on: Vec<Source>,
 }
 
-impl Run {
+impl RuleRun {
     /// What one rule finds.
-    pub fn of(&self, rule: &'static Rule, cluster: &Cluster) -> Found {
+    pub fn of(&self, rule: &'static Rule, cluster: &Cluster) -> RuleResult {
         if let Some(found) = self.0.found.borrow().get(rule.code) {
             return found.clone();
         }
@@ -47,7 +47,7 @@ impl Run {
             run: self.clone(),
         };
         (rule.detect)(cluster, &mut findings);
-        let found = Found {
+        let found = RuleResult {
             findings: Rc::new(findings.found),
             depends_on: findings.depends_on,
         };

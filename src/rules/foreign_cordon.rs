@@ -1,5 +1,5 @@
 use super::{Findings, Grade, Severity, Subject};
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::cluster::Cluster;
 
 rule! {
@@ -36,7 +36,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     for drain in cluster.drains().into_iter().filter(|d| !d.ignored) {
         let node = drain.node;
-        let own = Generation::ALL.iter().any(|g| {
+        let own = ApiFlavor::ALL.iter().any(|g| {
             let keys = node.keys(*g);
             keys.runtime_required_cordon || keys.skyhooks.values().any(|on| on.cordon)
         });

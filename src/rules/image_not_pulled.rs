@@ -1,6 +1,6 @@
 use super::evidence::{describe, warn_while_young};
 use super::{Findings, Grade, Subject};
-use crate::cluster::pod::{Trouble, TroubleKind};
+use crate::cluster::pod::{ContainerTrouble, TroubleKind};
 use crate::cluster::{Cluster, Pod};
 
 rule! {
@@ -75,7 +75,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .kubectl(
                 Grade::B2,
                 "Correct the image or the version",
-                ["edit", &cluster.generation().resource(), &execution.skyhook],
+                ["edit", &cluster.flavor().resource(), &execution.skyhook],
             )
             .caveat("the operator then replaces the pod on every node");
     }
@@ -112,7 +112,7 @@ const REFUSED: [&str; 7] = [
 ];
 
 /// Whether the next attempt may succeed: the registry could not be reached, or nothing says why the first one failed.
-fn may_come(cluster: &Cluster, pod: &Pod, trouble: &Trouble<'_>) -> bool {
+fn may_come(cluster: &Cluster, pod: &Pod, trouble: &ContainerTrouble<'_>) -> bool {
     let first = match trouble.reason {
         "RegistryUnavailable" => return true,
         "ErrImagePull" => true,

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Findings, Grade, Severity, Subject};
-use crate::api::{Generation, Skyhook};
+use crate::api::{ApiFlavor, Skyhook};
 use crate::cluster::Cluster;
 
 rule! {
@@ -40,7 +40,7 @@ rule! {
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.generation() != Generation::Skyhook {
+    if cluster.flavor() != ApiFlavor::Skyhook {
         return;
     }
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
@@ -79,7 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .kubectl(
                     Grade::B2,
                     "Correct the image; containerSHA takes a digest",
-                    ["edit", &cluster.generation().resource(), skyhook.name()],
+                    ["edit", &cluster.flavor().resource(), skyhook.name()],
                 )
                 .caveat("the package then runs on every selected node where it is not complete");
         }

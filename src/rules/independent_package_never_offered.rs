@@ -2,7 +2,7 @@ use super::evidence::no_execution;
 use super::reset::reset_node;
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, Stage, Status};
-use crate::cluster::{Absence, Cluster, Node, Phase};
+use crate::cluster::{Certainty, Cluster, Node, Phase};
 
 rule! {
     /// A package without dependencies is never scheduled.
@@ -37,7 +37,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let absence = cluster.absence_of_executions();
-    if !cluster.operator_before(0, 18) || absence == Absence::Unknown {
+    if !cluster.operator_before(0, 18) || absence == Certainty::Unknown {
         return;
     }
     let executions = cluster.executions();
@@ -47,7 +47,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         for node in cluster.open_nodes(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             let at_work = on.is_some_and(|on| on.operator_status() == Status::InProgress);
-            if on.is_some_and(|on| on.is_malformed()) || (absence != Absence::Proven && at_work) {
+            if on.is_some_and(|on| on.is_malformed()) || (absence != Certainty::Proven && at_work) {
                 continue;
             }
             let done = |name: &str| cluster.placement(skyhook, name, node).phase == Phase::Complete;
@@ -84,7 +84,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.kubectl(
                     Grade::B2,
                     "Upgrade the operator, or give the package a dependency that is complete",
-                    ["edit", &cluster.generation().resource(), skyhook.name()],
+                    ["edit", &cluster.flavor().resource(), skyhook.name()],
                 );
                 reset_node(finding, "Or reset the node", cluster, skyhook, node);
             }

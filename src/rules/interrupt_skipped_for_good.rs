@@ -1,7 +1,7 @@
 use super::evidence::rerun;
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status};
-use crate::cluster::{Absence, Cluster, OnNode};
+use crate::cluster::{Certainty, Cluster, NodeRecord};
 
 rule! {
     /// A package waits for an interrupt that another package was to bring.
@@ -35,7 +35,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let absence = cluster.absence_of_executions();
-    if !cluster.operator_before(0, 17) || absence == Absence::Unknown {
+    if !cluster.operator_before(0, 17) || absence == Certainty::Unknown {
         return;
     }
     let executions = cluster.executions();
@@ -47,7 +47,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let interrupts = executions
                 .on(skyhook.name(), &node.name)
                 .any(|e| e.interrupt || e.stage.is_interrupt());
-            let unsure = absence != Absence::Proven && on.operator_status() == Status::InProgress;
+            let unsure = absence != Certainty::Proven && on.operator_status() == Status::InProgress;
             if interrupts || unsure || someone_else_interrupts(skyhook, on) {
                 continue;
             }
@@ -101,7 +101,7 @@ fn is_skipped(entry: &Entry) -> bool {
 }
 
 /// Whether another package still has the shared interrupt before it, or runs it.
-fn someone_else_interrupts(skyhook: &Skyhook, on: &OnNode) -> bool {
+fn someone_else_interrupts(skyhook: &Skyhook, on: &NodeRecord) -> bool {
     on.entries().iter().any(|e| match (&e.stage, &e.state) {
         (Stage::Interrupt, State::Skipped) => false,
         (Stage::Interrupt, _) => e.state != State::Complete,

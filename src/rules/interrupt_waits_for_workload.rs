@@ -1,6 +1,6 @@
 use super::evidence::some_of;
 use super::{Findings, Grade, Subject};
-use crate::cluster::{Absence, Cluster};
+use crate::cluster::{Certainty, Cluster};
 
 rule! {
     /// An interrupt waits for a workload that must not be disturbed.
@@ -33,7 +33,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.workloads.ok().is_none() || cluster.absence_of_executions() == Absence::Unknown {
+    if cluster.workloads.ok().is_none() || cluster.absence_of_executions() == Certainty::Unknown {
         return;
     }
     let workloads = cluster.workloads_by_node();

@@ -1,7 +1,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Findings, Grade, Severity, Subject};
-use crate::cluster::{Cluster, Event, Execution, Job, Source};
+use crate::cluster::{Cluster, Event, Job, PackageRun, Source};
 
 rule! {
     /// A Job cannot create its pod.
@@ -112,7 +112,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 /// Whether the Job should have a pod at work, and has none.
-fn lacks_a_pod(execution: &Execution<'_>, job: &Job) -> bool {
+fn lacks_a_pod(execution: &PackageRun<'_>, job: &Job) -> bool {
     let (status, pods) = (&job.status, &execution.pods);
     // It is about to end.
     let ending = ["FailureTarget", "SuccessCriteriaMet"];
@@ -129,7 +129,7 @@ fn lacks_a_pod(execution: &Execution<'_>, job: &Job) -> bool {
 /// What the controller last said of a pod that it could not create; not of one before the last attempt.
 fn newest_refusal<'a>(
     cluster: &'a Cluster,
-    execution: &Execution<'_>,
+    execution: &PackageRun<'_>,
     job: &Job,
 ) -> Option<&'a Event> {
     let of_it =
@@ -141,7 +141,7 @@ fn newest_refusal<'a>(
 }
 
 /// When the newest attempt ended, or else began.
-fn last_attempt(execution: &Execution<'_>) -> Option<Timestamp> {
+fn last_attempt(execution: &PackageRun<'_>) -> Option<Timestamp> {
     let ends = execution.pods.iter().flat_map(|pod| {
         let status = &pod.status;
         let all = status

@@ -42,7 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         // Until the operator has noticed, its own status still says that it is paused.
         let suspended = job.status.conditions.iter().find(|c| c.kind == "Suspended");
         let since = suspended.and_then(|c| c.last_transition_time);
-        let unnoticed = skyhook.status.status == Some(Status::Paused) && !cluster.long_ago(since);
+        let unnoticed = skyhook.status.status == Some(Status::Paused) && !cluster.is_stale(since);
         if skyhook.paused() || unnoticed {
             continue;
         }

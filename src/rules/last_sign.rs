@@ -3,19 +3,19 @@
 use jiff::Timestamp;
 
 use crate::api::Skyhook;
-use crate::cluster::{Cluster, Executions, Node};
+use crate::cluster::{Cluster, Node, PackageRuns};
 
 /// The newest time that tells of the operator's work for a custom resource, or of what may have set it off, on these nodes
 /// among others.
 pub fn last_sign(
     cluster: &Cluster,
-    executions: &Executions<'_>,
+    executions: &PackageRuns<'_>,
     skyhook: &Skyhook,
     open: &[&Node],
 ) -> Option<Timestamp> {
     let meta = &skyhook.metadata;
     let name = skyhook.name();
-    let start = format!("{}/", cluster.generation().key(name));
+    let start = format!("{}/", cluster.flavor().key(name));
     let written = meta.managed_fields.iter().filter_map(|m| m.time);
     let conditions = skyhook.status.conditions.iter();
     let conditions = conditions.filter_map(|c| c.last_transition_time);

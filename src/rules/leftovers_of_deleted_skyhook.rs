@@ -1,6 +1,6 @@
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Stage, State};
-use crate::cluster::{Absence, Cluster};
+use crate::cluster::{Certainty, Cluster};
 
 rule! {
     /// A node carries keys of a custom resource that is gone.
@@ -35,7 +35,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let absence = cluster.skyhooks.absence();
-    if absence == Absence::Unknown {
+    if absence == Certainty::Unknown {
         return;
     }
     let executions = cluster.executions();
@@ -51,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .all()
             .iter()
             .any(|e| e.skyhook == name && e.alive());
-        let odd = absence != Absence::Presumed || cordons || runs;
+        let odd = absence != Certainty::Presumed || cordons || runs;
         for (node, on) in cluster.tracked(name).filter(|(_, on)| on.has_keys()) {
             // That has a finding of its own.
             let orphaned = |e: &Entry| e.stage == Stage::Uninstall && e.state == State::Complete;
@@ -62,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::node(&node.name, Some(name)),
                 match (absence, marker) {
-                    (Absence::Presumed, _) => {
+                    (Certainty::Presumed, _) => {
                         format!("carries keys of {name}, which is not in the input")
                     }
                     (_, true) => format!(
@@ -80,13 +80,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             for entry in on.entries() {
                 finding.entry(&node.name, entry);
             }
-            if absence == Absence::Presumed {
+            if absence == Certainty::Presumed {
                 finding
                     .evidence("files", "custom resources", "none in the input")
                     .kubectl(
                         Grade::B0,
                         "Make sure that it is gone",
-                        ["get", &cluster.generation().resource(), name],
+                        ["get", &cluster.flavor().resource(), name],
                     );
             }
             finding.remedy(Grade::B0, "See everything that is left", ["leftovers"]);

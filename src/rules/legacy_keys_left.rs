@@ -1,6 +1,6 @@
 use super::{Findings, Grade, Subject};
-use crate::api::Generation;
-use crate::cluster::{Absence, Cluster};
+use crate::api::ApiFlavor;
+use crate::cluster::{Certainty, Cluster};
 
 rule! {
     /// A node still carries keys of the old operator.
@@ -31,8 +31,8 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let old = Generation::Skyhook;
-    if cluster.generation() == old || cluster.skyhooks.absence() != Absence::Proven {
+    let old = ApiFlavor::Skyhook;
+    if cluster.flavor() == old || cluster.skyhooks.absence() != Certainty::Proven {
         return;
     }
     for node in cluster.nodes.items() {

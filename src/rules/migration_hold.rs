@@ -1,5 +1,5 @@
 use super::{Findings, Grade, Severity, Subject};
-use crate::cluster::{Absence, Cluster};
+use crate::cluster::{Certainty, Cluster};
 
 rule! {
     /// An unfinished object of the old API stops the whole new operator.
@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             ),
         );
         finding.evidence(old.reference(), "status.status", status.as_str());
-        match &cluster.ruling.operator_version {
+        match &cluster.active_api.operator_version {
             Some(version) => finding.evidence("operator", "version", version.to_string()),
             // It may have been rolled back, and then the old object is not a leftover.
             None => {
@@ -53,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .evidence("operator", "version", "not known")
             }
         };
-        let resource = cluster.generation().other().resource();
+        let resource = cluster.flavor().other().resource();
         finding
             .kubectl(
                 Grade::B0,
@@ -78,14 +78,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     )
                     .caveat("what was under way runs again under the new operator");
             }
-            (None, Absence::Proven | Absence::Presumed) => {
+            (None, Certainty::Proven | Certainty::Presumed) => {
                 finding.evidence(
                     "nodewrights",
                     "of that name",
                     "none yet: do not delete the old one",
                 );
             }
-            (None, Absence::Unknown) => {
+            (None, Certainty::Unknown) => {
                 finding.evidence("nodewrights", "of that name", "could not be read");
             }
         }

@@ -32,14 +32,14 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let generation = cluster.generation();
+    let flavor = cluster.flavor();
     let taints = cluster.runtime_required_taints();
     let keys: Vec<&str> = taints.iter().map(|(key, _)| key.as_str()).collect();
     for skyhook in cluster.skyhooks.items() {
         let nodes = cluster.nodes.items().iter();
         let marked: Vec<&str> = nodes
             .filter(|n| {
-                n.keys(generation)
+                n.keys(flavor)
                     .auto_taints
                     .iter()
                     .any(|taint| takes_with_it(skyhook.name(), taint))
@@ -68,7 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             keys.join(", "),
         );
         if let Some(first) = marked.first() {
-            let key = generation.key("autoTaint_");
+            let key = flavor.key("autoTaint_");
             finding.evidence(
                 format!("node/{first}"),
                 format!("{key}… that ends in {}", skyhook.name()),
@@ -79,7 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .kubectl(
                 Grade::B1,
                 "Before deleting it, turn off auto-tainting",
-                ["edit", &generation.resource(), skyhook.name()],
+                ["edit", &flavor.resource(), skyhook.name()],
             )
             .caveat("new nodes are then no longer tainted");
     }

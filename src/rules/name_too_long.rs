@@ -39,7 +39,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if length <= LONGEST {
             continue;
         }
-        let resource = cluster.generation().resource();
+        let resource = cluster.flavor().resource();
         findings
             .report(
                 Subject::skyhook(skyhook),

@@ -71,7 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .kubectl(
                 Grade::B2,
                 "Correct the selector",
-                ["edit", &cluster.generation().resource(), skyhook.name()],
+                ["edit", &cluster.flavor().resource(), skyhook.name()],
             )
             .caveat("packages then run on the nodes that match");
     }

@@ -6,7 +6,7 @@ use super::evidence::{
 use super::reset::reset_node;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status, keys};
-use crate::cluster::{Absence, Cluster, Executions, Node, OnNode};
+use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns};
 
 rule! {
     /// A node counts as failed, and no package on it says why.
@@ -64,10 +64,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// Whether the operator calls the node failed for a reason that does not stand in its packages.
 fn is_without_cause<'a>(
     cluster: &Cluster,
-    executions: &Executions<'a>,
+    executions: &PackageRuns<'a>,
     skyhook: &Skyhook,
     node: &'a Node,
-    on: &OnNode,
+    on: &NodeRecord,
 ) -> bool {
     let failed = on.entries().iter().any(|e| e.state == State::Erroring);
     let stands = on.status == Some(Status::Erroring) && !failed && !on.is_malformed();
@@ -86,13 +86,13 @@ fn is_without_cause<'a>(
     // follows.
     let at_work = executions.on(skyhook.name(), &node.name).any(|e| e.alive());
     let mut ready = node.conditions.iter().filter(|c| c.kind == "Ready");
-    let settled = ready.any(|c| c.is_true() && cluster.long_ago(c.last_transition_time));
+    let settled = ready.any(|c| c.is_true() && cluster.is_stale(c.last_transition_time));
     let back = |e: &Entry| {
         let past = matches!(e.stage, Stage::Interrupt | Stage::PostInterrupt);
         past && e.state == State::Complete
     };
     let rebooted = !settled && on.entries().iter().any(back);
-    !at_work && !rebooted && cluster.absence_of_executions() != Absence::Unknown
+    !at_work && !rebooted && cluster.absence_of_executions() != Certainty::Unknown
 }
 
 /// Seconds after which the operator, had it anything to do about a node, would have written to it again.
@@ -104,10 +104,10 @@ fn settled(cluster: &Cluster, at: Timestamp) -> bool {
 
 /// Whether a Job for what is due on the node gave up.
 fn has_given_up<'a>(
-    executions: &Executions<'a>,
+    executions: &PackageRuns<'a>,
     skyhook: &Skyhook,
     node: &'a Node,
-    on: &OnNode,
+    on: &NodeRecord,
 ) -> bool {
     let mut open = on.entries().iter().filter(|e| e.state != State::Complete);
     open.any(|entry| {
@@ -119,25 +119,25 @@ fn has_given_up<'a>(
 fn report<'a>(
     cluster: &Cluster,
     findings: &mut Findings,
-    executions: &Executions<'a>,
+    executions: &PackageRuns<'a>,
     skyhook: &Skyhook,
     node: &'a Node,
-    on: &OnNode,
+    on: &NodeRecord,
 ) {
     let name = skyhook.name();
     let reference = skyhook.reference();
     let message = format!("counts as failed for {reference}, and no package here says why");
     let finding = findings.report(Subject::node(&node.name, Some(name)), message);
     let object = format!("node/{}", node.name);
-    let key = keys::status(cluster.generation(), name);
+    let key = keys::status(cluster.flavor(), name);
     finding.evidence(&object, key, "erroring");
     let given_up = has_given_up(executions, skyhook, node, on);
     let settled = match node.annotated {
         Some(at) => settled(cluster, at),
-        None => cluster.long_ago(failing_since(cluster, skyhook, node)),
+        None => cluster.is_stale(failing_since(cluster, skyhook, node)),
     };
     let sure = given_up || settled;
-    if !sure || cluster.absence_of_executions() == Absence::Presumed {
+    if !sure || cluster.absence_of_executions() == Certainty::Presumed {
         finding.severity(Severity::Warning);
     }
     let open: Vec<&Entry> = on

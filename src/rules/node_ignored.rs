@@ -30,11 +30,11 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let generation = cluster.generation();
+    let flavor = cluster.flavor();
     let refused = findings.by(&drain_blocked::RULE, cluster);
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.disabled()) {
         for node in cluster.selected(skyhook) {
-            if !node.ignored(generation) || cluster.is_complete_on(skyhook, node) {
+            if !node.ignored(flavor) || cluster.is_complete_on(skyhook, node) {
                 continue;
             }
             let (done, all) = cluster.progress(skyhook, node);
@@ -48,7 +48,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding
                 .evidence(
                     format!("node/{}", node.name),
-                    format!("label {}", generation.key("ignore")),
+                    format!("label {}", flavor.key("ignore")),
                     "true",
                 )
                 .evidence(

@@ -4,7 +4,7 @@ use super::evidence::some_of;
 use super::pod_not_acknowledged::is_unacknowledged;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, State};
-use crate::cluster::{Cluster, Executions, Node};
+use crate::cluster::{Cluster, Node, PackageRuns};
 
 rule! {
     /// A node with unfinished work has not been ready for a long time.
@@ -47,7 +47,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         let pending = cluster.pending_uninstalls(skyhook);
         for node in cluster.selected(skyhook) {
-            let Some(since) = cluster.silent_since(node) else {
+            let Some(since) = cluster.not_ready_since(node) else {
                 continue;
             };
             let here = pending.iter().filter(|p| p.node.name == node.name);
@@ -151,7 +151,7 @@ fn may_be_rebooting(cluster: &Cluster, skyhook: &Skyhook, node: &Node, since: Ti
 /// A node that is ignored is left out on purpose (SKY304), and one that did not even take up its pod is told by SKY205.
 fn has_begun<'a>(
     cluster: &'a Cluster,
-    executions: &Executions<'a>,
+    executions: &PackageRuns<'a>,
     skyhook: &Skyhook,
     node: &'a Node,
 ) -> bool {
@@ -161,7 +161,7 @@ fn has_begun<'a>(
             .filter(|e| e.alive())
     };
     let told = here().any(|e| e.pods.iter().any(|p| is_unacknowledged(p)));
-    if told || node.ignored(cluster.generation()) {
+    if told || node.ignored(cluster.flavor()) {
         return false;
     }
     let alive = here().next().is_some();

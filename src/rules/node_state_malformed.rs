@@ -1,6 +1,6 @@
 use super::retry::repair_node_state;
 use super::{Blocks, Findings, Grade, Severity, Subject};
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::cluster::Cluster;
 
 rule! {
@@ -37,7 +37,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     // Older ones read the node state wherever it stands.
     let reads_selected_only =
-        cluster.operator_since(0, 16) || cluster.generation() == Generation::NodeWright;
+        cluster.operator_since(0, 16) || cluster.flavor() == ApiFlavor::NodeWright;
     for skyhook in cluster.skyhooks.items() {
         let blocks_deletion =
             skyhook.deleting() && skyhook.packages().any(|(_, p)| p.uninstall().enabled);

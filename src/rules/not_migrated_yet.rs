@@ -1,5 +1,5 @@
 use super::{Findings, Subject};
-use crate::cluster::{Absence, Cluster};
+use crate::cluster::{Certainty, Cluster};
 
 rule! {
     /// An object of the old API has no counterpart in the new one.
@@ -30,12 +30,12 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !cluster.ruling.migrating() || cluster.skyhooks.absence() != Absence::Proven {
+    if !cluster.active_api.migrating() || cluster.skyhooks.absence() != Certainty::Proven {
         return;
     }
     for old in cluster.legacy.items() {
         let created = old.metadata.creation_timestamp;
-        let fresh = created.is_some() && !cluster.long_ago(created);
+        let fresh = created.is_some() && !cluster.is_stale(created);
         if cluster.skyhook(old.name()).is_some() || old.deleting() || fresh {
             continue;
         }
@@ -46,12 +46,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 old.reference()
             ),
         );
-        finding.since(created).evidence(
-            cluster.generation().resource(),
-            old.name(),
-            "does not exist",
-        );
-        if let Some(version) = &cluster.ruling.operator_version {
+        finding
+            .since(created)
+            .evidence(cluster.flavor().resource(), old.name(), "does not exist");
+        if let Some(version) = &cluster.active_api.operator_version {
             finding.evidence("operator", "version", version.to_string());
         }
         super::evidence::operator_log(

@@ -4,7 +4,7 @@ use super::evidence::{no_execution, operator_log};
 use super::last_sign::last_sign;
 use super::{ALL, Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Absence, Cluster};
+use crate::cluster::{Certainty, Cluster};
 
 rule! {
     /// A custom resource has work left, nothing is at work, and no other rule says why.
@@ -43,7 +43,7 @@ const QUIET: SignedDuration = SignedDuration::from_mins(30);
 const HOPELESS: SignedDuration = SignedDuration::from_hours(2);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.absence_of_executions() == Absence::Unknown {
+    if cluster.absence_of_executions() == Certainty::Unknown {
         return;
     }
     let executions = cluster.executions();
@@ -67,7 +67,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let others = others.get_or_insert_with(|| what_others_find(cluster, findings));
         let about = |f: &Finding| {
-            f.stops_all()
+            f.blocks_reconcile()
                 || f.subject.skyhook.as_deref() == Some(skyhook.name())
                     && (f.severity > Severity::Info || !f.blocks.is_empty())
                 || f.subject.skyhook.is_none()
@@ -100,7 +100,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence("nodes", "with work left", super::evidence::some_of(&names))
             .evidence(skyhook.reference(), "newest sign of work", last.to_string());
         // On a node that was left out nothing runs, seen or unseen.
-        let unseen = cluster.absence_of_executions() == Absence::Presumed && !complete;
+        let unseen = cluster.absence_of_executions() == Certainty::Presumed && !complete;
         let unnoticed = may_be_unnoticed(skyhook);
         if quiet < HOPELESS || unseen || unnoticed {
             let sure = quiet >= HOPELESS || !unseen;

@@ -32,7 +32,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let (new, old) = (cluster.generation(), cluster.generation().other());
+    let (new, old) = (cluster.flavor(), cluster.flavor().other());
     if new.executor() != crate::api::Executor::Job {
         return;
     }

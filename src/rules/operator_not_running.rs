@@ -1,6 +1,6 @@
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
-use crate::cluster::{Absence, Cluster};
+use crate::cluster::{Certainty, Cluster};
 
 rule! {
     /// The operator does not run.
@@ -33,7 +33,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.skyhooks.items().is_empty() || cluster.operators.absence() != Absence::Proven {
+    if cluster.skyhooks.items().is_empty() || cluster.operators.absence() != Certainty::Proven {
         return;
     }
     let operators = cluster.operators.items();
@@ -74,7 +74,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let others = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
         let names: Vec<&str> = others.map(Skyhook::name).collect();
         if let Some(first) = names.first() {
-            let resource = cluster.generation().resource();
+            let resource = cluster.flavor().resource();
             let delete = ["delete", &resource, "--wait=false"];
             finding
                 .kubectl(

@@ -1,5 +1,5 @@
 use super::{Findings, Grade, Severity, Subject};
-use crate::cluster::{Absence, Cluster};
+use crate::cluster::{Certainty, Cluster};
 
 rule! {
     /// A package still runs for a custom resource that is gone.
@@ -31,7 +31,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let absence = cluster.skyhooks.absence();
-    if absence == Absence::Unknown {
+    if absence == Certainty::Unknown {
         return;
     }
     for execution in cluster.executions().all().iter().filter(|e| e.alive()) {
@@ -39,7 +39,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let reference = execution.reference();
-        let presumed = absence == Absence::Presumed;
+        let presumed = absence == Certainty::Presumed;
         let finding = findings.report(
             Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
             format!(
@@ -64,11 +64,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .kubectl(
                     Grade::B0,
                     "Make sure that it is gone",
-                    ["get", &cluster.generation().resource(), &execution.skyhook],
+                    ["get", &cluster.flavor().resource(), &execution.skyhook],
                 );
         } else {
             finding.evidence(
-                cluster.generation().resource(),
+                cluster.flavor().resource(),
                 &execution.skyhook,
                 "does not exist",
             );

@@ -1,7 +1,7 @@
 use super::evidence::forget;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Stage, State};
-use crate::cluster::{Absence, Cluster};
+use crate::cluster::{Certainty, Cluster};
 
 rule! {
     /// A node still records a finished uninstall of a custom resource that is gone.
@@ -34,10 +34,10 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.skyhooks.absence() == Absence::Unknown {
+    if cluster.skyhooks.absence() == Certainty::Unknown {
         return;
     }
-    let presumed = cluster.skyhooks.absence() == Absence::Presumed;
+    let presumed = cluster.skyhooks.absence() == Certainty::Presumed;
     for name in cluster.names_on_nodes() {
         let skyhook = cluster.skyhook(name);
         for (node, on) in cluster.tracked(name) {
@@ -77,7 +77,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         .kubectl(
                             Grade::B0,
                             "Make sure that it is gone",
-                            ["get", &cluster.generation().resource(), name],
+                            ["get", &cluster.flavor().resource(), name],
                         );
                 }
                 forget(finding, Grade::B1, name, &node.name, entry)

@@ -8,7 +8,7 @@ use super::retry::retry_given_up;
 use super::tried_again::{made_meanwhile, operator_retries, tried_once};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, State};
-use crate::cluster::{Cluster, Execution, Job};
+use crate::cluster::{Cluster, Job, PackageRun};
 
 rule! {
     /// A package fails on a node.
@@ -135,7 +135,7 @@ fn alike(entry: &Entry) -> String {
 fn message(
     cluster: &Cluster,
     entry: &Entry,
-    execution: Option<&Execution<'_>>,
+    execution: Option<&PackageRun<'_>>,
     retries: bool,
 ) -> String {
     let what = alike(entry);
@@ -157,7 +157,7 @@ fn message(
     } else {
         what
     };
-    let failed = execution.failed_attempts(cluster.generation());
+    let failed = execution.failed_attempts(cluster.flavor());
     let attempts = match failed {
         1 => "1 failed attempt".to_owned(),
         n => format!("{n} failed attempts"),
@@ -181,10 +181,9 @@ fn message(
 }
 
 /// Whether a container that is started again in place has failed more often than a Job would have let it.
-fn fails_on(cluster: &Cluster, execution: Option<&Execution<'_>>) -> bool {
+fn fails_on(cluster: &Cluster, execution: Option<&PackageRun<'_>>) -> bool {
     const ATTEMPTS: i64 = 4;
     execution.is_some_and(|e| {
-        e.job.is_some_and(Job::restarts_in_place)
-            && e.failed_attempts(cluster.generation()) > ATTEMPTS
+        e.job.is_some_and(Job::restarts_in_place) && e.failed_attempts(cluster.flavor()) > ATTEMPTS
     })
 }

@@ -68,7 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.kubectl(
                     Grade::B2,
                     "Put it back into the spec, to uninstall it from there",
-                    ["edit", &cluster.generation().resource(), skyhook.name()],
+                    ["edit", &cluster.flavor().resource(), skyhook.name()],
                 );
                 forget(finding, Grade::B1, skyhook.name(), &node.name, entry).caveat(
                     "removes the record alone: right where the host was cleaned or made anew",

@@ -1,7 +1,7 @@
 use super::evidence::grade_of_going_on;
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
-use crate::cluster::hold::{HOLDER, Standing};
+use crate::cluster::hold::{HOLDER, HolderState};
 
 rule! {
     /// A command of ours has paused a custom resource, and has ended without resuming it.
@@ -38,9 +38,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         let how = match standing {
-            Standing::Ended => "that command has ended",
-            Standing::Old => "that was more than an hour ago",
-            Standing::AtWork | Standing::Unknown => continue,
+            HolderState::Ended => "that command has ended",
+            HolderState::Old => "that was more than an hour ago",
+            HolderState::AtWork | HolderState::Unknown => continue,
         };
         let finding = findings.report(
             Subject::skyhook(skyhook),

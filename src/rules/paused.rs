@@ -33,10 +33,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let skyhooks = cluster.skyhooks.items().iter();
     for skyhook in skyhooks.filter(|s| s.paused() && !s.deleting()) {
-        let Some(generation) = skyhook
-            .generation()
-            .filter(|_| !cluster.left_paused(skyhook))
-        else {
+        let Some(flavor) = skyhook.flavor().filter(|_| !cluster.left_paused(skyhook)) else {
             continue;
         };
         let finding = findings.report(
@@ -53,7 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             },
         );
-        finding.evidence(skyhook.reference(), generation.key("pause"), "true");
+        finding.evidence(skyhook.reference(), flavor.key("pause"), "true");
         if let Some((manager, time)) = skyhook.annotated_by("pause") {
             finding
                 .since(time)

@@ -30,9 +30,9 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let generation = cluster.generation();
+    let flavor = cluster.flavor();
     for node in cluster.nodes.items() {
-        if !node.unschedulable || !node.keys(generation).runtime_required_cordon {
+        if !node.unschedulable || !node.keys(flavor).runtime_required_cordon {
             continue;
         }
         findings
@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
             .evidence(
                 format!("node/{}", node.name),
-                generation.key("runtimeRequiredCordon"),
+                flavor.key("runtimeRequiredCordon"),
                 "set",
             )
             .remedy(

@@ -1,7 +1,7 @@
 use super::{Findings, Grade, Subject};
 use crate::api::Skyhook;
 use crate::cluster::pod::{Container, Pod};
-use crate::cluster::{Cluster, Execution};
+use crate::cluster::{Cluster, PackageRun};
 
 rule! {
     /// A pod of a package is changed on its way in, so the operator replaces it for ever.
@@ -73,7 +73,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .kubectl(
                 Grade::B2,
                 "Or ask for the same in the spec",
-                ["edit", &cluster.generation().resource(), skyhook.name()],
+                ["edit", &cluster.flavor().resource(), skyhook.name()],
             )
             .caveat("its packages then run on the nodes, with the interrupts that they have");
     }
@@ -87,7 +87,7 @@ struct Change {
     asked: String,
 }
 
-fn change(skyhook: &Skyhook, execution: &Execution<'_>, pod: &Pod) -> Option<Change> {
+fn change(skyhook: &Skyhook, execution: &PackageRun<'_>, pod: &Pod) -> Option<Change> {
     let image = execution.image.as_ref()?;
     let first = pod.spec.init_containers.first()?;
     let own = format!("{}-init", execution.package);

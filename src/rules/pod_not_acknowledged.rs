@@ -48,8 +48,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         // A reboot takes the node away for a while, too.
-        let down = !node.ready() && ready_since(node).is_none_or(|at| cluster.long_ago(Some(at)));
-        if !down && !cluster.long_ago(pod.metadata.creation_timestamp) {
+        let down = !node.ready() && ready_since(node).is_none_or(|at| cluster.is_stale(Some(at)));
+        if !down && !cluster.is_stale(pod.metadata.creation_timestamp) {
             continue;
         }
         let finding = findings.report(
@@ -90,7 +90,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
             continue;
         }
-        if node.ignored(cluster.generation()) {
+        if node.ignored(cluster.flavor()) {
             continue;
         }
         finding

@@ -1,7 +1,7 @@
 use jiff::SignedDuration;
 
 use super::{Findings, Grade, Severity, Subject};
-use crate::cluster::{Absence, Cluster};
+use crate::cluster::{Certainty, Cluster};
 
 rule! {
     /// The pod of a package does not go away.
@@ -34,7 +34,7 @@ rule! {
 const HOPELESS: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.nodes.absence() == Absence::Unknown {
+    if cluster.nodes.absence() == Certainty::Unknown {
         return;
     }
     for execution in cluster.executions().all() {
@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let overdue =
-            |pod: &&&crate::cluster::Pod| cluster.long_ago(pod.metadata.deletion_timestamp);
+            |pod: &&&crate::cluster::Pod| cluster.is_stale(pod.metadata.deletion_timestamp);
         let Some(pod) = execution.pods.iter().find(overdue) else {
             continue;
         };
@@ -51,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let why = match node {
             Some(node) if node.ready() => None,
             Some(_) => Some("is not ready"),
-            None if cluster.nodes.absence() == Absence::Proven => Some("is gone"),
+            None if cluster.nodes.absence() == Certainty::Proven => Some("is gone"),
             None => None,
         };
         let finding = findings.report(

@@ -1,5 +1,5 @@
 use super::{Findings, Grade, Subject};
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::cluster::Cluster;
 
 rule! {
@@ -32,11 +32,11 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let generation = cluster.generation();
-    if generation != Generation::Skyhook {
+    let flavor = cluster.flavor();
+    if flavor != ApiFlavor::Skyhook {
         return;
     }
-    let (label, note) = (generation.key("name"), generation.key("package"));
+    let (label, note) = (flavor.key("name"), flavor.key("package"));
     for pod in cluster.pods.items() {
         let meta = &pod.metadata;
         let Some(skyhook) = meta

@@ -1,6 +1,6 @@
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Executor, State};
-use crate::cluster::{Absence, Cluster};
+use crate::cluster::{Certainty, Cluster};
 
 rule! {
     /// A pod of the older operator still runs beside the newer one.
@@ -33,9 +33,9 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let (new, old) = (cluster.generation(), cluster.generation().other());
+    let (new, old) = (cluster.flavor(), cluster.flavor().other());
     let absence = cluster.skyhooks.absence();
-    if new.executor() != Executor::Job || absence == Absence::Unknown {
+    if new.executor() != Executor::Job || absence == Certainty::Unknown {
         return;
     }
     // Nothing runs beside them while the operator waits for the older objects.
@@ -47,7 +47,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for execution in bare.iter().filter(|e| e.bare() && e.alive()) {
         let name = execution.skyhook.as_str();
         let skyhook = cluster.skyhook(name);
-        if skyhook.is_some_and(|s| !s.runs()) || (skyhook.is_none() && absence == Absence::Presumed)
+        if skyhook.is_some_and(|s| !s.runs())
+            || (skyhook.is_none() && absence == Certainty::Presumed)
         {
             continue;
         }

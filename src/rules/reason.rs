@@ -9,12 +9,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use self::events::Recurring;
-pub use self::log::Log;
+pub use self::log::LogTail;
 use super::Finding;
 use crate::api::State;
-use crate::cluster::attempts::{Choice, Piece, choice};
+use crate::cluster::attempts::{Choice, ContainerLog, choice};
 use crate::cluster::pod::{ContainerStatus, Terminated};
-use crate::cluster::{Cluster, Event, Execution, Executions, Pod, exit};
+use crate::cluster::{Cluster, Event, PackageRun, PackageRuns, Pod, exit};
 use crate::redact;
 
 /// What the attempt at a stage says of why the package does not get on.
@@ -44,7 +44,7 @@ pub struct Reason {
     pub restarts: i64,
     /// The last lines that it wrote. Of findings that are one trouble, one carries them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub log: Option<Log>,
+    pub log: Option<LogTail>,
     /// Why the log could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_unread: Option<String>,
@@ -53,7 +53,7 @@ pub struct Reason {
     pub events: Vec<Recurring>,
     /// The logs that may tell, best first.
     #[serde(skip)]
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<ContainerLog>,
 }
 
 /// Adds to each finding about a package on a node what the attempt there says.
@@ -70,7 +70,7 @@ pub fn add(cluster: &Cluster, findings: &mut [Finding]) {
 
 struct Reasons<'a> {
     cluster: &'a Cluster,
-    executions: Executions<'a>,
+    executions: PackageRuns<'a>,
     events: HashMap<(&'a str, &'a str), Vec<&'a Event>>,
 }
 
@@ -97,8 +97,8 @@ impl<'a> Reasons<'a> {
         skyhook: &str,
         package: &str,
         node: &str,
-    ) -> Option<(&'s Execution<'a>, bool)> {
-        let newest = |of_it: &mut dyn Iterator<Item = &'s Execution<'a>>| {
+    ) -> Option<(&'s PackageRun<'a>, bool)> {
+        let newest = |of_it: &mut dyn Iterator<Item = &'s PackageRun<'a>>| {
             let of_it = of_it.filter(|e| e.package == package);
             Some((of_it.max_by_key(|e| e.created())?, false))
         };
@@ -123,7 +123,7 @@ impl<'a> Reasons<'a> {
         Some((at_it?, entry.state == State::Erroring))
     }
 
-    fn told_by(&self, execution: &Execution<'a>, failing: bool) -> Reason {
+    fn told_by(&self, execution: &PackageRun<'a>, failing: bool) -> Reason {
         let choice = choice(self.cluster, execution, false);
         let mut reason = Reason {
             execution: execution.reference(),
@@ -154,7 +154,7 @@ impl<'a> Reasons<'a> {
         reason.pieces(&choice);
         if let Some(kept) = &choice.last_logs {
             let from = format!("{}, where the operator keeps them", choice.reference);
-            reason.log = Log::of(from, kept.lines());
+            reason.log = LogTail::of(from, kept.lines());
         }
         reason
     }
@@ -197,8 +197,8 @@ impl<'a> Failed<'a> {
         }
     }
 
-    fn piece(&self) -> Piece {
-        Piece {
+    fn piece(&self) -> ContainerLog {
+        ContainerLog {
             node: self.pod.spec.node_name.clone(),
             namespace: self.pod.metadata.namespace.clone().unwrap_or_default(),
             pod: self.pod.name().to_owned(),
@@ -225,7 +225,7 @@ impl Reason {
     }
 
     /// What keeps a container from starting, or what ended the pod or the Job as a whole.
-    fn waits(&mut self, execution: &Execution<'_>) {
+    fn waits(&mut self, execution: &PackageRun<'_>) {
         let troubled = execution.trouble();
         if let Some((pod, trouble)) = troubled {
             self.pod = Some(pod.name().to_owned());
@@ -245,7 +245,7 @@ impl Reason {
     }
 
     /// A deadline says more than how the container took its end.
-    fn timed_out(&mut self, execution: &Execution<'_>) {
+    fn timed_out(&mut self, execution: &PackageRun<'_>) {
         const OVER: &str = "DeadlineExceeded";
         let pod = execution.timed_out();
         let job = execution.job.and_then(|j| j.failed());
@@ -271,14 +271,14 @@ impl Reason {
     }
 
     /// What a log that was asked for holds.
-    pub fn heard(&mut self, piece: &Piece, lines: &[String]) {
+    pub fn heard(&mut self, piece: &ContainerLog, lines: &[String]) {
         let run = if piece.previous {
             ", the run before"
         } else {
             ""
         };
         let from = format!("{} in pod/{}{run}", piece.container, piece.pod);
-        self.log = Log::of(from, lines.iter().map(String::as_str)).or(self.log.take());
+        self.log = LogTail::of(from, lines.iter().map(String::as_str)).or(self.log.take());
     }
 
     /// How it ended, in a few words, where there is a word on that.

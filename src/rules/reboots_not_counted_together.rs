@@ -62,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .kubectl(
                 Grade::B1,
                 "Have the later one wait for it: set sequencing: all",
-                ["edit", &cluster.generation().resource(), earlier.name()],
+                ["edit", &cluster.flavor().resource(), earlier.name()],
             )
             .caveat("every later custom resource then waits until it is complete everywhere");
     }

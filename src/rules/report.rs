@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::causes::Causes;
 use super::confirm::Key;
-use super::findings::Run;
+use super::findings::RuleRun;
 use super::{ALL, Finding, Rule, Severity, blockers};
 use crate::cluster::{Cluster, Read, Source};
 
@@ -100,7 +100,7 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     } else {
         &scope.rules
     };
-    let run = Run::default();
+    let run = RuleRun::default();
     let looked = |rule: &'static Rule| {
         let found = run.of(rule, cluster);
         (rule, found.findings.to_vec(), found.depends_on)
@@ -182,8 +182,8 @@ fn unread(cluster: &Cluster, rule: &Rule, depends_on: &[Source]) -> Option<Strin
         .filter_map(|source| match cluster.source(*source) {
             Read::Ok(_) => None,
             Read::Unreadable(why) => Some(format!("{source}: {why}")),
-            Read::NotAsked if cluster.may_leave_out() => Some(not_held(cluster, *source)),
-            Read::NotAsked => Some(format!("{source} were not read")),
+            Read::NotRequested if cluster.may_leave_out() => Some(not_held(cluster, *source)),
+            Read::NotRequested => Some(format!("{source} were not read")),
         })
         .collect();
     (!why.is_empty()).then(|| why.join("; "))
@@ -191,14 +191,14 @@ fn unread(cluster: &Cluster, rule: &Rule, depends_on: &[Source]) -> Option<Strin
 
 /// What the files given do not hold.
 fn not_held(cluster: &Cluster, source: Source) -> String {
-    let generation = cluster.generation();
+    let flavor = cluster.flavor();
     match (source, &cluster.only_namespace) {
         (Source::Pods | Source::Workloads, Some(namespace)) => {
             format!("{source}: the input has pods of namespace {namespace} only")
         }
-        (Source::Skyhooks, _) => format!("the input has no {} objects", generation.kind()),
+        (Source::Skyhooks, _) => format!("the input has no {} objects", flavor.kind()),
         (Source::Legacy, _) => {
-            let kind = generation.other().kind();
+            let kind = flavor.other().kind();
             format!("the input has no {kind} objects")
         }
         _ => format!("the input has no {source}"),
@@ -238,7 +238,7 @@ impl Scope {
                 .iter()
                 .any(|name| self.nodes.contains(name))
         };
-        finding.stops_all()
+        finding.blocks_reconcile()
             || (self.skyhooks.is_empty() || skyhooks)
                 && (self.nodes.is_empty() || nodes || held_up())
     }

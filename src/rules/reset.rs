@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Finding, Grade};
 use crate::api::Skyhook;
-use crate::cluster::{Cluster, Node, OnNode};
+use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::plan::build::effects::{Reruns, bypassed_uninstalls};
 
 /// Adds the reset of everything that a custom resource has on a node, with the grade that its preview has.
@@ -34,13 +34,13 @@ pub fn reset_node<'f>(
         })
 }
 
-fn grade(cluster: &Cluster, skyhook: &Skyhook, node: &Node, on: Option<&OnNode>) -> Grade {
+fn grade(cluster: &Cluster, skyhook: &Skyhook, node: &Node, on: Option<&NodeRecord>) -> Grade {
     let mut reruns = Reruns::default();
     for (name, _) in skyhook.packages().filter(|(_, p)| !skyhook.uninstalls(p)) {
         reruns.add(node, name);
     }
     let mut effects = reruns.consequences(cluster, Some(skyhook));
-    let entries = on.map_or(&[][..], OnNode::entries);
+    let entries = on.map_or(&[][..], NodeRecord::entries);
     let recorded: BTreeSet<&str> = entries.iter().map(|e| e.name.as_ref()).collect();
     if bypassed_uninstalls(skyhook, &recorded, &mut effects) {
         effects.at_least(Grade::B4);

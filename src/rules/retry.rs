@@ -2,12 +2,12 @@
 
 use super::{Finding, Grade};
 use crate::api::{Entry, Skyhook};
-use crate::cluster::execution::Execution;
-use crate::cluster::{Node, OnNode};
+use crate::cluster::package_run::PackageRun;
+use crate::cluster::{Node, NodeRecord};
 use crate::plan::build::node_state;
 
 /// Adds the ways out of a node state that cannot be read; the milder one where the operator's own copy can be read.
-pub fn repair_node_state(finding: &mut Finding, skyhook: &Skyhook, node: &Node, on: &OnNode) {
+pub fn repair_node_state(finding: &mut Finding, skyhook: &Skyhook, node: &Node, on: &NodeRecord) {
     if let Ok(repaired) = node_state::repaired(skyhook, node, on) {
         finding
             .remedy(
@@ -74,15 +74,15 @@ pub fn grade_of_stage(skyhook: &Skyhook, package: &str) -> Grade {
 /// Adds the command that retries a stage, if it was given up; says whether it did.
 pub fn retry_given_up(
     finding: &mut Finding,
-    execution: Option<&Execution<'_>>,
+    execution: Option<&PackageRun<'_>>,
     skyhook: &Skyhook,
     node: &str,
     entry: &Entry,
 ) -> bool {
-    let at_this_stage = |e: &&Execution<'_>| e.stage == entry.stage || e.interrupt;
+    let at_this_stage = |e: &&PackageRun<'_>| e.stage == entry.stage || e.interrupt;
     let given_up = execution
         .filter(at_this_stage)
-        .is_some_and(Execution::given_up);
+        .is_some_and(PackageRun::given_up);
     if given_up {
         retry(
             finding,

@@ -77,7 +77,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .kubectl(
                     Grade::B2,
                     "Set runtimeRequired on the earlier one, or move it behind the other",
-                    ["edit", &cluster.generation().resource(), first.name()],
+                    ["edit", &cluster.flavor().resource(), first.name()],
                 )
                 .caveat("it then runs on tainted nodes, with the interrupts that it has");
         }

@@ -1,6 +1,6 @@
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Stage, State};
-use crate::cluster::{Cluster, Node, OnNode};
+use crate::cluster::{Cluster, Node, NodeRecord};
 
 rule! {
     /// A node is open to workloads although a custom resource with `runtimeRequired` was never complete on it.
@@ -42,7 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             // An ignored node was left out on purpose.
-            if node.ignored(cluster.generation())
+            if node.ignored(cluster.flavor())
                 || cluster.runtime_required_taint(node).is_some()
                 || node.taints.iter().any(|t| t.value == VALUE)
                 || cluster.is_complete_on(skyhook, node)
@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let known = marks(cluster, node);
             // The operator is about to taint a node that it has not seen yet.
-            if known.is_empty() && !cluster.long_ago(node.created) {
+            if known.is_empty() && !cluster.is_stale(node.created) {
                 continue;
             }
             report(cluster, findings, skyhook, node, &known);
@@ -61,7 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 /// Whether some package has been at its last stage here: then the taint was lifted rightly.
-fn was_complete(on: &OnNode) -> bool {
+fn was_complete(on: &NodeRecord) -> bool {
     let last = |stage: &Stage| matches!(stage, Stage::Config | Stage::PostInterrupt);
     let mut entries = on.entries().iter();
     entries.any(|e| e.state == State::Complete && last(&e.stage))
@@ -69,7 +69,7 @@ fn was_complete(on: &OnNode) -> bool {
 
 /// The keys that keep the node from counting as new.
 fn marks(cluster: &Cluster, node: &Node) -> Vec<String> {
-    let keys = node.keys(cluster.generation());
+    let keys = node.keys(cluster.flavor());
     let taints = keys.auto_taints.iter().map(|t| format!("autoTaint_{t}"));
     let left = keys.skyhooks.iter().filter(|(_, on)| on.has_keys());
     let left = left.flat_map(|(name, on)| {

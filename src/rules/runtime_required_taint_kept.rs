@@ -1,7 +1,7 @@
 use super::evidence::{complete_for_long, operator_log, some_of};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
-use crate::cluster::{Absence, Cluster, Node};
+use crate::cluster::{Certainty, Cluster, Node};
 
 rule! {
     /// Nothing will lift the runtime-required taint of a node.
@@ -36,8 +36,8 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     // Files without any custom resource may just not hold them.
-    let presumed = cluster.skyhooks.absence() == Absence::Presumed;
-    if cluster.skyhooks.absence() == Absence::Unknown {
+    let presumed = cluster.skyhooks.absence() == Certainty::Presumed;
+    if cluster.skyhooks.absence() == Certainty::Unknown {
         return;
     }
     for node in cluster.nodes.items() {
@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let spelled = taint.spelled();
         if keepers.clone().next().is_none() {
             // A new node may not have all of its labels yet; one with keys of ours has been through that.
-            let young = node.created.is_some() && !cluster.long_ago(node.created);
+            let young = node.created.is_some() && !cluster.is_stale(node.created);
             if young && !has_met_the_operator(cluster, node) {
                 continue;
             }
@@ -71,7 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .since(node.created)
                 .evidence(format!("node/{}", node.name), "taint", &spelled)
                 .evidence(
-                    cluster.generation().resource(),
+                    cluster.flavor().resource(),
                     "with runtimeRequired that select it",
                     "none",
                 )
@@ -135,7 +135,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 fn has_met_the_operator(cluster: &Cluster, node: &Node) -> bool {
-    let keys = node.keys(cluster.generation());
+    let keys = node.keys(cluster.flavor());
     !keys.auto_taints.is_empty() || keys.skyhooks.values().any(|on| on.has_keys())
 }
 

@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Turn serial off",
                 [
                     "patch",
-                    &cluster.generation().resource(),
+                    &cluster.flavor().resource(),
                     skyhook.name(),
                     "--type=merge",
                     "-p",

@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .kubectl(
                 Grade::B2,
                 "Correct the spec",
-                ["edit", &cluster.generation().resource(), skyhook.name()],
+                ["edit", &cluster.flavor().resource(), skyhook.name()],
             )
             .caveat("the operator then goes on, for every custom resource");
     }
@@ -118,7 +118,7 @@ fn unlabelled(
         .kubectl(
             Grade::B2,
             "Give the package a version that makes a valid label, and its image that tag",
-            ["edit", &cluster.generation().resource(), skyhook.name()],
+            ["edit", &cluster.flavor().resource(), skyhook.name()],
         )
         .caveat("the package is then installed on every selected node");
 }
@@ -178,7 +178,7 @@ format!(
         for field in &missing {
             finding.evidence(format!("deploymentpolicy/{name}"), field, "not set");
         }
-        let resource = format!("deploymentpolicies.{}", cluster.generation().group());
+        let resource = format!("deploymentpolicies.{}", cluster.flavor().group());
         finding
             .evidence(user.reference(), "spec.deploymentPolicy", name)
             .kubectl(Grade::B2, "Set the fields", ["edit", &resource, name])

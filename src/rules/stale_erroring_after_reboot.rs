@@ -1,6 +1,6 @@
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status};
-use crate::cluster::{Absence, Cluster};
+use crate::cluster::{Certainty, Cluster};
 
 rule! {
     /// A node counts as failed although its reboot succeeded.
@@ -36,7 +36,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.absence_of_executions() == Absence::Unknown {
+    if cluster.absence_of_executions() == Certainty::Unknown {
         return;
     }
     let executions = cluster.executions();
@@ -60,7 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if !stale || at_work || !stopped {
                 continue;
             }
-            let key = crate::api::keys::status(cluster.generation(), skyhook.name());
+            let key = crate::api::keys::status(cluster.flavor(), skyhook.name());
             let finding = findings.report(
                 Subject::node(&node.name, Some(skyhook.name())),
                 format!(

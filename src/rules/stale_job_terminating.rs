@@ -2,7 +2,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Executor;
-use crate::cluster::{Cluster, Execution, Pod};
+use crate::cluster::{Cluster, PackageRun, Pod};
 
 rule! {
     /// A deleted Job that does not end stops the operator.
@@ -40,7 +40,7 @@ const SLACK: SignedDuration = SignedDuration::from_secs(15);
 const UNSEEN: SignedDuration = SignedDuration::from_secs(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.generation().executor() != Executor::Job {
+    if cluster.flavor().executor() != Executor::Job {
         return;
     }
     for execution in cluster.executions().all() {
@@ -116,7 +116,7 @@ fn due(deleted: Timestamp, left: &[&Pod]) -> Result<Timestamp, jiff::Error> {
     }
 }
 
-fn message(execution: &Execution<'_>, overdue: bool) -> String {
+fn message(execution: &PackageRun<'_>, overdue: bool) -> String {
     let what = format!(
         "the deleted job for stage {} of package {}",
         execution.stage, execution.package

@@ -31,10 +31,10 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !cluster.ruling.rolled_back() {
+    if !cluster.active_api.rolled_back() {
         return;
     }
-    let newer = cluster.generation().other();
+    let newer = cluster.flavor().other();
     let resource = newer.resource();
     let executions = cluster.executions_of(newer);
     for stale in cluster.legacy.items() {
@@ -59,13 +59,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .severity(Severity::Error)
                 .evidence("jobs", "still at work", some_of(&names));
         }
-        if let Some(version) = &cluster.ruling.operator_version {
+        if let Some(version) = &cluster.active_api.operator_version {
             finding.evidence("operator", "version", version.to_string());
         }
         let twin = cluster.skyhook(stale.name());
         finding
             .evidence(
-                cluster.generation().resource(),
+                cluster.flavor().resource(),
                 stale.name(),
                 if twin.is_some() {
                     "exists"

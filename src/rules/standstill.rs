@@ -9,7 +9,7 @@ use super::node_troubles::NodeTroubles;
 use super::{Findings, Rule, Severity};
 use crate::api::{Skyhook, Status};
 use crate::cluster::batch::Batch;
-use crate::cluster::{Cluster, Executions, Node};
+use crate::cluster::{Cluster, Node, PackageRuns};
 
 /// Why something does not get on.
 #[derive(Debug, Clone)]
@@ -54,7 +54,7 @@ pub fn stuck_in_batch(
             ..Trouble::new("fails", severity)
         });
     }
-    if node.ignored(cluster.generation()) {
+    if node.ignored(cluster.flavor()) {
         return holds_while_blocked.then(|| Trouble::new("is ignored", Severity::Error));
     }
     if status == Status::Blocked && !cluster.untolerated_by(skyhook, node).is_empty() {
@@ -78,7 +78,7 @@ pub fn stuck_in_batch(
 pub fn stands_still<'a>(
     cluster: &'a Cluster,
     troubles: &NodeTroubles,
-    executions: &Executions<'a>,
+    executions: &PackageRuns<'a>,
     skyhook: &'a Skyhook,
     batch: &Batch<'a>,
 ) -> bool {
@@ -153,7 +153,7 @@ impl Standstill {
             Some(Trouble::new("is paused", Severity::Warning))
         } else if fails && status != Status::InProgress {
             Some(Trouble::new("fails there", severity))
-        } else if node.ignored(cluster.generation()) {
+        } else if node.ignored(cluster.flavor()) {
             Some(Trouble::new(
                 "leaves an ignored node alone",
                 Severity::Warning,

@@ -71,7 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Look at it, and plan how to split it",
                 [
                     "get",
-                    &cluster.generation().resource(),
+                    &cluster.flavor().resource(),
                     skyhook.name(),
                     "-o",
                     "yaml",

@@ -4,10 +4,10 @@ use jiff::Timestamp;
 
 use crate::api::{Executor, Status};
 use crate::cluster::pod::{Pod, Terminated};
-use crate::cluster::{Absence, Cluster, Execution, OnNode};
+use crate::cluster::{Certainty, Cluster, NodeRecord, PackageRun};
 
 /// Whether a script has failed for the very first time, not long ago, and is tried again.
-pub fn tried_once(cluster: &Cluster, execution: Option<&Execution<'_>>) -> bool {
+pub fn tried_once(cluster: &Cluster, execution: Option<&PackageRun<'_>>) -> bool {
     let Some(execution) = execution else {
         return false;
     };
@@ -18,33 +18,37 @@ pub fn tried_once(cluster: &Cluster, execution: Option<&Execution<'_>>) -> bool 
         return false;
     };
     let created = pod.metadata.creation_timestamp;
-    let young = created.is_some() && !cluster.long_ago(created);
+    let young = created.is_some() && !cluster.is_stale(created);
     young && execution.bare() && execution.alive() && started_again(pod)
 }
 
 /// Whether all Jobs were read, and not the one of these pods: it was made since, and what an earlier one left on the node
 /// says nothing of it.
-pub fn made_meanwhile(cluster: &Cluster, execution: &Execution<'_>) -> bool {
+pub fn made_meanwhile(cluster: &Cluster, execution: &PackageRun<'_>) -> bool {
     let mut created = execution.pods.iter().map(|p| p.metadata.creation_timestamp);
-    let young = |at: Option<Timestamp>| at.is_some() && !cluster.long_ago(at);
-    execution.job_unseen && cluster.jobs.absence() == Absence::Proven && created.all(young)
+    let young = |at: Option<Timestamp>| at.is_some() && !cluster.is_stale(at);
+    execution.job_unseen && cluster.jobs.absence() == Certainty::Proven && created.all(young)
 }
 
 /// Whether the newer operator itself does not call the node erroring yet: then its Job tries again.
 ///
 /// It says so on the node once the Job has given up, whether we see the Job or not. A node with a failure that it calls
 /// waiting is one that it has passed over.
-pub fn operator_retries(cluster: &Cluster, execution: Option<&Execution<'_>>, on: &OnNode) -> bool {
-    let may_come = |e: &Execution<'_>| {
+pub fn operator_retries(
+    cluster: &Cluster,
+    execution: Option<&PackageRun<'_>>,
+    on: &NodeRecord,
+) -> bool {
+    let may_come = |e: &PackageRun<'_>| {
         let waits = on.status == Some(Status::Waiting);
-        let unseen = e.job_unseen && !waits && !cluster.long_ago(e.created());
+        let unseen = e.job_unseen && !waits && !cluster.is_stale(e.created());
         // It has passed, and the operator has yet to note it.
         let passed = e
             .job
             .filter(|j| j.status.succeeded > 0 && j.failed().is_none());
-        unseen || passed.is_some_and(|j| !cluster.long_ago(j.status.completion_time))
+        unseen || passed.is_some_and(|j| !cluster.is_stale(j.status.completion_time))
     };
-    cluster.generation().executor() == Executor::Job
+    cluster.flavor().executor() == Executor::Job
         && on.status != Some(Status::Erroring)
         && execution.is_none_or(|e| e.alive() || may_come(e))
 }

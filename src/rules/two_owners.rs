@@ -29,10 +29,10 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !cluster.ruling.migrating() {
+    if !cluster.active_api.migrating() {
         return;
     }
-    let (new, old) = (cluster.generation(), cluster.generation().other());
+    let (new, old) = (cluster.flavor(), cluster.flavor().other());
     let key = new.key("mirrored-from");
     for skyhook in cluster.skyhooks.items() {
         let Some(legacy) = cluster

@@ -66,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .kubectl(
                 Grade::B1,
                 "If it is to stay away, take it out of the spec",
-                ["edit", &cluster.generation().resource(), skyhook.name()],
+                ["edit", &cluster.flavor().resource(), skyhook.name()],
             )
             .remedy(
                 Grade::B2,

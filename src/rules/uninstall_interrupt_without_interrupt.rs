@@ -1,7 +1,7 @@
 use super::evidence::{forget, no_execution};
 use super::{Findings, Grade, Subject};
 use crate::api::{Stage, State};
-use crate::cluster::{Absence, Cluster};
+use crate::cluster::{Certainty, Cluster};
 
 rule! {
     /// An uninstall waits for an interrupt that is no longer in the spec.
@@ -35,7 +35,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.absence_of_executions() == Absence::Unknown {
+    if cluster.absence_of_executions() == Certainty::Unknown {
         return;
     }
     let executions = cluster.executions();
@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if !stranded || interrupted {
                     continue;
                 }
-                let resource = cluster.generation().resource();
+                let resource = cluster.flavor().resource();
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
                     format!(

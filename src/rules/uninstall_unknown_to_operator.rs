@@ -45,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if skyhook.status.status.is_none() {
                 finding.severity(Severity::Warning);
             }
-            if let Some(version) = &cluster.ruling.operator_version {
+            if let Some(version) = &cluster.active_api.operator_version {
                 finding.evidence("operator", "version", version.to_string());
             }
             finding
@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .kubectl(
                     Grade::B2,
                     "Upgrade the operator, or edit the request",
-                    ["edit", &cluster.generation().resource(), skyhook.name()],
+                    ["edit", &cluster.flavor().resource(), skyhook.name()],
                 )
                 .caveat("a package that leaves the spec is uninstalled by this operator");
         }

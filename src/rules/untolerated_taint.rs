@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let on = cluster.on_node(node, skyhook.name());
             // An ignored node is called blocked as well.
             let blocked = on.is_some_and(|on| on.operator_status() == Status::Blocked)
-                && !node.ignored(cluster.generation());
+                && !node.ignored(cluster.flavor());
             let passing = taints.iter().all(|t| t.of_lifecycle());
             let at_work = executions.on(skyhook.name(), &node.name).any(|e| e.alive());
             // A node that reboots for its interrupt is not ready for a while.
@@ -98,7 +98,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .kubectl(
                         Grade::B2,
                         "Tolerate the taint in additionalTolerations",
-                        ["edit", &cluster.generation().resource(), skyhook.name()],
+                        ["edit", &cluster.flavor().resource(), skyhook.name()],
                     )
                     .caveat(if skyhook.deleting() {
                         super::evidence::LOOK_AGAIN

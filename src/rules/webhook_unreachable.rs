@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::{Findings, Grade, Subject};
 use crate::cluster::admission::{Operation, Unreachable};
-use crate::cluster::{Absence, Cluster, Source};
+use crate::cluster::{Certainty, Cluster, Source};
 
 rule! {
     /// Nothing answers a webhook that has to agree to every change of a custom resource.
@@ -76,7 +76,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(&reference, "clientConfig.service", &first.why);
         let operators = cluster.operators.items();
         let zero = operators.iter().find(|d| d.spec.replicas == Some(0));
-        let absent = operators.is_empty() && cluster.operators.absence() == Absence::Proven;
+        let absent = operators.is_empty() && cluster.operators.absence() == Certainty::Proven;
         if let Some(deployment) = zero.filter(|_| configuration.is_operators()) {
             let namespace = deployment.metadata.namespace.as_deref().unwrap_or_default();
             let scale = ["scale", "deployment", "-n", namespace];

@@ -7,18 +7,18 @@ use crate::view::text::{Label, Line};
 
 /// What the environment wishes with regard to colours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Wish {
+pub(super) struct ColourSettings {
     pub never: bool,
     pub always: bool,
     pub dumb: bool,
 }
 
-impl Wish {
+impl ColourSettings {
     /// See <https://no-color.org>, <https://bixense.com/clicolors> and <https://force-color.org>.
-    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Wish {
+    pub fn of(variable: impl Fn(&str) -> Option<String>) -> ColourSettings {
         let set = |name| variable(name).is_some_and(|value| !value.is_empty());
         let on = |name| set(name) && variable(name).as_deref() != Some("0");
-        Wish {
+        ColourSettings {
             never: set("NO_COLOR"),
             always: on("CLICOLOR_FORCE") || on("FORCE_COLOR"),
             dumb: variable("TERM").as_deref() == Some("dumb"),

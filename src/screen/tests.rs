@@ -126,8 +126,8 @@ impl Write for Broken {
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
     let screen = |kind| Screen {
-        out: Stream::pipe(Broken(kind)),
-        err: Stream::pipe(Broken(kind)),
+        out: OutputStream::pipe(Broken(kind)),
+        err: OutputStream::pipe(Broken(kind)),
     };
     let mut gone = screen(io::ErrorKind::BrokenPipe);
     gone.note("nobody hears this");
@@ -142,7 +142,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 #[test]
 fn the_environment_decides_on_colours_where_the_flag_does_not() {
     let wish = |variables: &[(&str, &str)]| {
-        Wish::of(|name| {
+        ColourSettings::of(|name| {
             let found = variables.iter().find(|(n, _)| *n == name);
             found.map(|(_, value)| (*value).to_owned())
         })

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use super::View;
 use super::columns::Columns;
 pub use super::go_json::json;
-use super::jsonpath::{JsonPath, Misfit};
+use super::jsonpath::{EvalError, JsonPath};
 use super::text::Text;
 use super::yaml::YamlError;
 pub use super::yaml::yaml;
@@ -49,8 +49,8 @@ impl From<YamlError> for FormatError {
     }
 }
 
-impl From<Misfit> for FormatError {
-    fn from(misfit: Misfit) -> FormatError {
+impl From<EvalError> for FormatError {
+    fn from(misfit: EvalError) -> FormatError {
         FormatError(format!("the template does not fit the data: {misfit}"))
     }
 }

@@ -21,22 +21,22 @@ pub use expand::expand;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeSet {
-    groups: Vec<Group>,
+    groups: Vec<NameGroup>,
     len: usize,
 }
 
 /// Names that share all but one number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Group {
+struct NameGroup {
     prefix: String,
     /// None if nothing is folded, and the prefix is the name.
-    runs: Vec<Run>,
+    runs: Vec<NumberRange>,
     suffix: String,
 }
 
 /// Numbers without a gap, `first` and `last` spelled as in the names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Run {
+struct NumberRange {
     first: String,
     last: String,
     len: usize,
@@ -52,7 +52,7 @@ impl NodeSet {
             let tokens = tokens(name);
             shapes.entry(shape(&tokens)).or_default().push(tokens);
         }
-        let mut groups: Vec<Group> = shapes
+        let mut groups: Vec<NameGroup> = shapes
             .into_values()
             .flat_map(|names| fold(&names))
             .collect();
@@ -105,8 +105,8 @@ impl fmt::Display for NodeSet {
     }
 }
 
-impl Group {
-    fn text(&self, runs: &[Run]) -> String {
+impl NameGroup {
+    fn text(&self, runs: &[NumberRange]) -> String {
         let spelled = runs.iter().map(|run| match run.len {
             1 => run.first.clone(),
             _ => format!("{}-{}", run.first, run.last),
@@ -150,7 +150,7 @@ fn shape(tokens: &[&str]) -> String {
 }
 
 /// Folds names of one shape at the number that makes for the fewest groups; of several, at the last one.
-fn fold(names: &[Vec<&str>]) -> Vec<Group> {
+fn fold(names: &[Vec<&str>]) -> Vec<NameGroup> {
     let places = (1..names.first().map_or(0, Vec::len)).step_by(2);
     let places = places.filter(|at| names.iter().all(|name| is_number(name[*at])));
     // Without the number at that place, how many different names are left?
@@ -163,7 +163,7 @@ fn fold(names: &[Vec<&str>]) -> Vec<Group> {
         _ => places.rev().min_by_key(|at| left(*at)),
     };
     let Some(place) = place else {
-        let alone = names.iter().map(|name| Group {
+        let alone = names.iter().map(|name| NameGroup {
             prefix: name.concat(),
             runs: Vec::new(),
             suffix: String::new(),
@@ -175,11 +175,13 @@ fn fold(names: &[Vec<&str>]) -> Vec<Group> {
         let key = (name[..place].concat(), name[place + 1..].concat());
         groups.entry(key).or_default().push(name[place]);
     }
-    let groups = groups.into_iter().map(|((prefix, suffix), numbers)| Group {
-        prefix,
-        runs: runs(numbers),
-        suffix,
-    });
+    let groups = groups
+        .into_iter()
+        .map(|((prefix, suffix), numbers)| NameGroup {
+            prefix,
+            runs: runs(numbers),
+            suffix,
+        });
     groups.collect()
 }
 
@@ -188,7 +190,7 @@ fn is_number(digits: &str) -> bool {
 }
 
 /// Numbers to runs. A run is either padded, all of one width, or has no zeros in front at all.
-fn runs(mut numbers: Vec<&str>) -> Vec<Run> {
+fn runs(mut numbers: Vec<&str>) -> Vec<NumberRange> {
     let padded: BTreeSet<usize> = numbers
         .iter()
         .filter(|digits| digits.len() > 1 && digits.starts_with('0'))
@@ -204,7 +206,7 @@ fn runs(mut numbers: Vec<&str>) -> Vec<Run> {
     };
     let value = |digits: &str| digits.parse::<u64>().unwrap_or_default();
     numbers.sort_by_key(|digits| (width(digits), value(digits)));
-    let mut runs: Vec<Run> = Vec::new();
+    let mut runs: Vec<NumberRange> = Vec::new();
     for digits in numbers {
         match runs.last_mut() {
             Some(run)
@@ -213,7 +215,7 @@ fn runs(mut numbers: Vec<&str>) -> Vec<Run> {
                 run.last = digits.to_owned();
                 run.len += 1;
             }
-            _ => runs.push(Run {
+            _ => runs.push(NumberRange {
                 first: digits.to_owned(),
                 last: digits.to_owned(),
                 len: 1,

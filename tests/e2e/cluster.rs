@@ -14,7 +14,7 @@ use crate::{
     api::{Api, Refused},
     capture,
     control_plane::ControlPlane,
-    kubelet::{Fate, Kubelet, Target},
+    kubelet::{StepResult, Kubelet, Target},
     manifest::Skyhook,
     model, operator, ours,
     proxy::Proxy,
@@ -200,7 +200,7 @@ impl Cluster {
     }
 
     /// From now on, pods like this meet this fate.
-    pub fn fate(&self, target: Target, fate: Fate) {
+    pub fn fate(&self, target: Target, fate: StepResult) {
         self.kubelet.rule(target, fate);
     }
 

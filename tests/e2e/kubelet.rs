@@ -22,7 +22,7 @@ use crate::api::{Access, Api};
 
 /// What becomes of a pod's stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Fate {
+pub enum StepResult {
     Succeed,
     Exit(i32),
     /// The first attempt in a pod ends like this, and the next one does not.
@@ -56,7 +56,7 @@ pub struct Target {
 }
 
 pub struct Kubelet {
-    rules: Arc<Mutex<Vec<(Target, Fate)>>>,
+    rules: Arc<Mutex<Vec<(Target, StepResult)>>>,
     begun: Arc<Begun>,
     pace: Arc<AtomicU64>,
     logs: logs::Logs,
@@ -94,7 +94,7 @@ impl Kubelet {
         Ok(kubelet)
     }
 
-    pub fn rule(&self, target: Target, fate: Fate) {
+    pub fn rule(&self, target: Target, fate: StepResult) {
         self.rules
             .lock()
             .expect("no holder panics")
@@ -139,7 +139,7 @@ impl Drop for Kubelet {
     }
 }
 
-type Rules = Mutex<Vec<(Target, Fate)>>;
+type Rules = Mutex<Vec<(Target, StepResult)>>;
 /// Package, stage and node of each pod that was begun.
 type Begun = Mutex<Vec<[String; 3]>>;
 
@@ -161,11 +161,11 @@ fn turn(
             pod["metadata"]["namespace"].as_str().unwrap_or_default(),
             pod["metadata"]["name"].as_str().unwrap_or_default()
         );
-        if pod["spec"]["nodeName"].is_null() || fate == Fate::Unseen {
+        if pod["spec"]["nodeName"].is_null() || fate == StepResult::Unseen {
             continue;
         }
         if !pod["metadata"]["deletionTimestamp"].is_null() {
-            if fate != Fate::Undying {
+            if fate != StepResult::Undying {
                 let _ = api.delete(
                     &path,
                     &json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}),
@@ -211,7 +211,7 @@ fn note(pod: &Value) -> Value {
     .unwrap_or_default()
 }
 
-fn fate(rules: &[(Target, Fate)], pod: &Value) -> Fate {
+fn fate(rules: &[(Target, StepResult)], pod: &Value) -> StepResult {
     let package = note(pod);
     let is = |wanted: &Option<String>, value: &Value| {
         wanted.as_deref().is_none_or(|wanted| value == wanted)
@@ -226,7 +226,7 @@ fn fate(rules: &[(Target, Fate)], pod: &Value) -> Fate {
                 && is(&target.node, &pod["spec"]["nodeName"])
                 && is(&target.pod, &pod["metadata"]["name"])
         })
-        .map_or(Fate::Succeed, |(_, fate)| *fate)
+        .map_or(StepResult::Succeed, |(_, fate)| *fate)
 }
 
 /// A node that has restarted has another boot id. It is Ready again at once: nothing here takes long to boot.

@@ -162,7 +162,7 @@ fn a_cluster_without_the_operator() {
     let fake = FakeApi::new();
     let node = serde_json::json!({"apiVersion": "v1", "kind": "Node", "metadata": {
         "name": "node-1",
-        "annotations": {kubectl_skyhook::api::Generation::Skyhook.key("status_gpu"): "complete"},
+        "annotations": {kubectl_skyhook::api::ApiFlavor::Skyhook.key("status_gpu"): "complete"},
     }});
     let scene = Scene::of(&fake.with(node));
     let collected = scene.collect("");

@@ -6,7 +6,7 @@ mod many;
 #[cfg(target_os = "linux")]
 mod shells;
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::json;
 
 use crate::support::clusters;
@@ -153,7 +153,7 @@ fn the_kubeconfig_names_contexts_clusters_users_and_namespaces() {
 
 #[test]
 fn namespaces_are_those_of_the_cluster_where_it_tells() {
-    let fake = FakeApi::new().serving(Generation::Skyhook);
+    let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
     for name in ["skyhook", "skyhook-old", "default"] {
         fake.load(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
     }
@@ -212,7 +212,7 @@ fn a_server_is_asked_where_the_line_says() {
 
 #[test]
 fn many_nodes_are_not_read_whole() {
-    let fake = FakeApi::new().serving(Generation::Skyhook);
+    let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
     for n in 1..=1_000 {
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("gpu-{n:05}")}});
         fake.load(node);
@@ -228,7 +228,7 @@ fn many_nodes_are_not_read_whole() {
 
 #[test]
 fn what_cannot_be_read_is_an_error_and_no_words() {
-    let fake = FakeApi::new().serving(Generation::Skyhook);
+    let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
     fake.on("LIST skyhooks").reply(403);
     fake.on("LIST nodes").reply(Reply::Hang);
     let served = fake.serve();

@@ -9,7 +9,7 @@ mod server;
 use std::path::Path;
 
 use clap::Parser;
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::args::connection::Connection;
 use kubectl_skyhook::cluster::live::load;
 use kubectl_skyhook::cluster::{Read, Source};
@@ -32,7 +32,7 @@ fn flags(args: &[&str]) -> Connection {
 
 /// A server with one node, which is enough to see that it was reached.
 fn fake() -> FakeApi {
-    FakeApi::new().serving(Generation::Skyhook).with(json!({
+    FakeApi::new().serving(ApiFlavor::Skyhook).with(json!({
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": "node-1"},

@@ -1,7 +1,7 @@
 //! `diagnose check`: whether the installation itself is sound.
 
 use base64::Engine as _;
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::clusters;
@@ -9,7 +9,7 @@ use crate::support::fake_api::FakeApi;
 use crate::support::run::{Ran, run};
 use crate::support::world::World;
 
-const NEW: World = World(Generation::NodeWright);
+const NEW: World = World(ApiFlavor::NodeWright);
 
 #[expect(
     clippy::disallowed_methods,

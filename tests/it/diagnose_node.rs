@@ -1,13 +1,13 @@
 //! `diagnose node`: what keeps one node from being done.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::clusters;
 use crate::support::run::{Ran, run};
 use crate::support::world::{Place, World};
 
-const NEW: World = World(Generation::NodeWright);
+const NEW: World = World(ApiFlavor::NodeWright);
 
 fn node(capture: &str, node: &str) -> Ran {
     let captured = clusters::named(capture);

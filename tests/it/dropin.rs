@@ -13,7 +13,7 @@ mod shared;
 mod spelling;
 mod views;
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -21,7 +21,7 @@ use crate::support::fake_api::{FakeApi, Logged, Served, State};
 use crate::support::run::{Ran, Run, run};
 use crate::support::world::World;
 
-const OLD: World = World(Generation::Skyhook);
+const OLD: World = World(ApiFlavor::Skyhook);
 const CR: &str = "skyhooks";
 
 /// A server, and a place for journals.

@@ -1,7 +1,7 @@
 //! The API server that the tests stand on does what the real one does.
 
 use http::{Method, Request};
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::{FakeApi, Problem};
@@ -31,18 +31,18 @@ fn node() -> FakeApi {
 }
 
 fn skyhook_path() -> String {
-    let generation = Generation::Skyhook;
+    let flavor = ApiFlavor::Skyhook;
     format!(
         "/apis/{}/{}/gpu",
-        generation.api_version(),
-        generation.plural()
+        flavor.api_version(),
+        flavor.plural()
     )
 }
 
 fn skyhook(finalizers: &[&str]) -> FakeApi {
     FakeApi::new().with(json!({
-        "apiVersion": Generation::Skyhook.api_version(),
-        "kind": Generation::Skyhook.kind(),
+        "apiVersion": ApiFlavor::Skyhook.api_version(),
+        "kind": ApiFlavor::Skyhook.kind(),
         "metadata": {
             "name": "gpu",
             "resourceVersion": "7",
@@ -227,7 +227,7 @@ async fn an_object_vanishes_with_its_last_finalizer() {
         .expect("a skyhook");
     assert_eq!(fake.get("skyhooks", "", "gpu"), None);
     let gone = send(&fake, Method::GET, &path, "", Value::Null).await;
-    let message = format!("{} \"gpu\" not found", Generation::Skyhook.resource());
+    let message = format!("{} \"gpu\" not found", ApiFlavor::Skyhook.resource());
     assert_eq!(gone, error(Problem::new(404, "NotFound", message)));
 }
 

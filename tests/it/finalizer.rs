@@ -1,7 +1,7 @@
 //! Deletions that do not end: what is said of them, and the last resort, against a server.
 
 use insta::assert_snapshot;
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::run::{Ran, run};
@@ -39,7 +39,7 @@ impl Stage {
             .filter(|key| key.ends_with(CR))
             .collect();
         let conditions = node["status"]["conditions"].as_array().cloned();
-        let ours = format!("{}/", Generation::Skyhook.key(CR));
+        let ours = format!("{}/", ApiFlavor::Skyhook.key(CR));
         left.extend(
             conditions
                 .unwrap_or_default()
@@ -76,7 +76,7 @@ fn expect(ran: &Ran, code: i32) {
 
 fn record() -> Vec<String> {
     ["nodeState", "version"]
-        .map(|kind| Generation::Skyhook.key(&format!("{kind}_{CR}")))
+        .map(|kind| ApiFlavor::Skyhook.key(&format!("{kind}_{CR}")))
         .to_vec()
 }
 
@@ -126,14 +126,14 @@ fn what_is_not_being_deleted_is_left_alone_even_by_force() {
 #[test]
 fn our_finalizer_goes_and_the_nodes_are_as_the_operator_would_leave_them() {
     let stage = Stage::of("deleted-while-paused");
-    let cordon = Generation::Skyhook.key(&format!("cordon_{CR}"));
+    let cordon = ApiFlavor::Skyhook.key(&format!("cordon_{CR}"));
     stage.change_node("node-1", |node| {
         node["metadata"]["annotations"][&cordon] = json!("true");
         node["spec"]["unschedulable"] = json!(true);
     });
     stage.change_node("node-2", |node| {
         node["metadata"]["annotations"][&cordon] = json!("true");
-        node["metadata"]["annotations"][Generation::Skyhook.key("cordon_other")] = json!("true");
+        node["metadata"]["annotations"][ApiFlavor::Skyhook.key("cordon_other")] = json!("true");
         node["spec"]["unschedulable"] = json!(true);
     });
     let before = stage.nodes();
@@ -151,7 +151,7 @@ fn our_finalizer_goes_and_the_nodes_are_as_the_operator_would_leave_them() {
     assert_eq!(stage.node("node-1")["spec"]["unschedulable"], Value::Null);
     assert_eq!(stage.node("node-2")["spec"]["unschedulable"], json!(true));
     let first = stage.writes().into_iter().next();
-    let path = format!("/apis/{}/skyhooks/{CR}", Generation::Skyhook.api_version());
+    let path = format!("/apis/{}/skyhooks/{CR}", ApiFlavor::Skyhook.api_version());
     assert_eq!(first, Some(format!("PATCH {path}")));
 
     let again = stage.run("finalizer strip gpu-tune --confirm");
@@ -198,7 +198,7 @@ fn what_cannot_be_read_may_be_at_work() {
     let stage = Stage::operated("deleted-while-erroring");
     // Nothing fails any more: the uninstall may just be under way.
     stage.change_node("node-2", |node| {
-        let key = Generation::Skyhook.key(&format!("nodeState_{CR}"));
+        let key = ApiFlavor::Skyhook.key(&format!("nodeState_{CR}"));
         let state = node["metadata"]["annotations"][&key].as_str();
         let state = state.expect("a state").replace("erroring", "in_progress");
         node["metadata"]["annotations"][&key] = json!(state);
@@ -332,7 +332,7 @@ fn beside_another_finalizer_it_is_stripped_by_force_and_the_operator_held_off() 
     assert!(ran.stderr.contains(at_work), "{}", ran.transcript());
     let cr = stage.cr().expect("the other finalizer holds it");
     assert_eq!(cr["metadata"]["finalizers"], json!([FOREIGN]));
-    let pause = Generation::Skyhook.key("pause");
+    let pause = ApiFlavor::Skyhook.key("pause");
     assert_eq!(cr["metadata"]["annotations"][pause], json!("true"));
     for node in NODES {
         let left = stage.left(node);
@@ -356,7 +356,7 @@ fn nodes_of_one_that_others_hold_are_cleaned_by_force_alone() {
     assert_eq!(stage.writes(), [""; 0]);
     expect(&stage.run("finalizer strip gpu-tune --confirm --force"), 0);
     let cr = stage.cr().expect("the other finalizer holds it");
-    let pause = Generation::Skyhook.key("pause");
+    let pause = ApiFlavor::Skyhook.key("pause");
     assert_eq!(cr["metadata"]["annotations"][pause], json!("true"));
 }
 
@@ -367,7 +367,7 @@ fn a_deletion_that_others_hold_waits_for_no_uninstall() {
     let mut cr = stage.cr().expect("it is there");
     cr["metadata"]["finalizers"] = json!([FOREIGN]);
     stage.fake.load(cr);
-    let key = Generation::Skyhook.key("nodeState_gpu-tune");
+    let key = ApiFlavor::Skyhook.key("nodeState_gpu-tune");
     let failing = stage.node("node-2")["metadata"]["annotations"][&key].clone();
     let failing = failing.as_str().expect("a state").replace(' ', "");
     let failing = failing.replace(r#""stage":"apply""#, r#""stage":"uninstall""#);
@@ -415,7 +415,7 @@ fn the_state_of_a_deletion_is_said() {
 #[test]
 fn an_orphaned_cordon_is_released_and_taken_back() {
     let stage = Stage::of("complete");
-    let cordon = Generation::Skyhook.key("cordon_gone");
+    let cordon = ApiFlavor::Skyhook.key("cordon_gone");
     stage.change_node("node-1", |node| {
         node["metadata"]["annotations"][&cordon] = json!("true");
         node["spec"]["unschedulable"] = json!(true);

@@ -1,7 +1,7 @@
 //! `leftovers`: what custom resources that are gone left behind, found and removed.
 
 use insta::assert_snapshot;
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::run::{Ran, run};
@@ -14,13 +14,13 @@ fn expect(ran: &Ran, code: i32) {
 }
 
 fn key(suffix: &str) -> String {
-    Generation::Skyhook.key(suffix)
+    ApiFlavor::Skyhook.key(suffix)
 }
 
 /// A config map, a pod and a cordon of a custom resource of that name, on a cluster where another one lives.
 fn with_remains(owner: &str) -> Stage {
     let stage = Stage::of("complete");
-    let namespace = Generation::Skyhook.default_namespace();
+    let namespace = ApiFlavor::Skyhook.default_namespace();
     let labels = json!({key("name"): owner});
     stage.fake.load(json!({
         "apiVersion": "v1", "kind": "ConfigMap",

@@ -1,17 +1,17 @@
 //! Reading a cluster from its API server: the real client over the server in memory.
 
 mod faults;
-mod generations;
+mod flavors;
 mod lists;
 mod workloads;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::cluster::live::{LoadError, load};
 use kubectl_skyhook::cluster::{Cluster, Read, Source, Unread};
-use kubectl_skyhook::connect::{Polite, Warnings};
+use kubectl_skyhook::connect::{RequestPolicy, Warnings};
 use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
@@ -19,7 +19,7 @@ use crate::support::fake_api::FakeApi;
 /// A client as `connect` makes it, over the server in memory.
 fn polite(fake: &FakeApi, timeout: Option<Duration>) -> (kube::Client, Warnings) {
     let warnings = Warnings::default();
-    let polite = Polite {
+    let polite = RequestPolicy {
         server: "https://fake:6443".to_owned(),
         timeout,
         warnings: warnings.clone(),
@@ -51,15 +51,15 @@ fn sources(cluster: &Cluster) -> Vec<(Source, Read<usize>)> {
 }
 
 /// A cluster with one of everything that a generation has.
-fn fleet(generation: Generation) -> FakeApi {
-    let name = generation.name();
-    let namespace = generation.default_namespace();
-    let labels = json!({generation.key("name"): "gpu"});
+fn fleet(flavor: ApiFlavor) -> FakeApi {
+    let name = flavor.name();
+    let namespace = flavor.default_namespace();
+    let labels = json!({flavor.key("name"): "gpu"});
     FakeApi::new()
-        .serving(generation)
-        .with(skyhook(generation, "gpu"))
+        .serving(flavor)
+        .with(skyhook(flavor, "gpu"))
         .with(json!({
-            "apiVersion": generation.api_version(),
+            "apiVersion": flavor.api_version(),
             "kind": "DeploymentPolicy",
             "metadata": {"name": "slow"},
         }))
@@ -79,7 +79,7 @@ fn fleet(generation: Generation) -> FakeApi {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": "gpu.1", "namespace": "default"},
-            "involvedObject": {"kind": generation.kind(), "name": "gpu"},
+            "involvedObject": {"kind": flavor.kind(), "name": "gpu"},
         }))
         .with(json!({
             "apiVersion": "policy/v1",
@@ -89,10 +89,10 @@ fn fleet(generation: Generation) -> FakeApi {
         .with(operator(namespace, &format!("{name}/operator:v0.17.1")))
 }
 
-fn skyhook(generation: Generation, name: &str) -> Value {
+fn skyhook(flavor: ApiFlavor, name: &str) -> Value {
     json!({
-        "apiVersion": generation.api_version(),
-        "kind": generation.kind(),
+        "apiVersion": flavor.api_version(),
+        "kind": flavor.kind(),
         "metadata": {"name": name},
         "spec": {"packages": {"driver": {
             "version": "1.0.0",

@@ -258,7 +258,7 @@ const TOKEN: &str = "s3cr3t-t0ken";
 
 fn traced(level: &str) -> Ran {
     let fake = FakeApi::new()
-        .serving(kubectl_skyhook::api::Generation::Skyhook)
+        .serving(kubectl_skyhook::api::ApiFlavor::Skyhook)
         .require_token(TOKEN);
     let served = fake.serve();
     // What a server might say that it had better not.
@@ -343,7 +343,7 @@ fn from_level_8_on_bodies_are_said_and_never_a_secret() {
 #[test]
 fn tokens_of_plugins_are_not_said() {
     let fake = FakeApi::new()
-        .serving(kubectl_skyhook::api::Generation::Skyhook)
+        .serving(kubectl_skyhook::api::ApiFlavor::Skyhook)
         .require_token(TOKEN);
     let served = fake.serve();
     let folder = tempfile::tempdir().expect("a folder");

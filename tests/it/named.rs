@@ -1,6 +1,6 @@
 //! One named node is answered from few requests: the others are not read where they do not matter.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 
 use crate::support::clusters;
 use crate::support::fake_api::FakeApi;
@@ -129,8 +129,8 @@ fn what_the_named_node_does_not_answer_is_asked_of_all() {
 #[test]
 fn all_nodes_are_read_where_they_decide_which_api_rules() {
     let fake = FakeApi::new()
-        .serving(Generation::Skyhook)
-        .serving(Generation::NodeWright);
+        .serving(ApiFlavor::Skyhook)
+        .serving(ApiFlavor::NodeWright);
     for object in Stage::of("apply-erroring").fake.objects() {
         fake.load(object);
     }

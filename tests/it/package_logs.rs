@@ -5,15 +5,15 @@ mod jobs;
 mod pods;
 mod words;
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
 use crate::support::run::{Ran, run};
 use crate::support::world::World;
 
-const OLD: World = World(Generation::Skyhook);
-const NEW: World = World(Generation::NodeWright);
+const OLD: World = World(ApiFlavor::Skyhook);
+const NEW: World = World(ApiFlavor::NodeWright);
 
 /// One package, whose last stage is config.
 fn driver() -> Value {

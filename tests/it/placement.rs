@@ -1,13 +1,13 @@
 //! Where a package stands on a node: each view, wait and preview says the same.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
 use crate::support::run::{Ran, run};
 use crate::support::world::{Place, World};
 
-const OLD: World = World(Generation::Skyhook);
+const OLD: World = World(ApiFlavor::Skyhook);
 
 fn driver(apply: bool) -> Value {
     json!({"driver": {
@@ -83,7 +83,7 @@ fn every_uninstall_that_was_taken_back_and_still_runs_is_told() {
 #[test]
 fn an_uninstall_starts_only_after_the_stage_at_work() {
     let mut gpu = OLD.skyhook("paused", driver(true));
-    gpu["metadata"]["annotations"] = json!({Generation::Skyhook.key("pause"): "true"});
+    gpu["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("pause"): "true"});
     let nodes = [
         ("node-1", "driver|1.0.0 apply erroring"),
         ("node-2", "driver|1.0.0 apply complete"),

@@ -10,7 +10,7 @@ use kubectl_skyhook::cluster::hold::{HOLDER, REASON};
 use kubectl_skyhook::plan::Plan;
 use serde_json::Value;
 
-use crate::support::model::{Objects, carry_out, objects, tidy};
+use crate::support::model::{Objects, execute, objects, tidy};
 use crate::support::run::Run;
 
 fn cases() -> Vec<PathBuf> {
@@ -92,12 +92,12 @@ fn every_plan_says_does_and_takes_back_what_it_should() {
         let mut after = before.clone();
         if let Ok(text) = std::fs::read_to_string(&file) {
             let plan = Plan::load(&text).expect("a plan");
-            if let Err(why) = carry_out(&plan.stages, &mut after) {
+            if let Err(why) = execute(&plan.stages, &mut after) {
                 wrong.push_str(&format!("--- {}: {why}\n", case.display()));
             }
             let mut back = after.clone();
             let (stages, lost) = plan.inverse();
-            if let Err(why) = carry_out(&stages, &mut back) {
+            if let Err(why) = execute(&stages, &mut back) {
                 wrong.push_str(&format!("--- {}: undo: {why}\n", case.display()));
             }
             // A pause that an earlier try has left behind is ended for good.

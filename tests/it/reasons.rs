@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 
 use crate::support::clusters;
 use crate::support::fake_api::FakeApi;
 use crate::support::run::{Ran, run};
 use crate::support::world::{Place, World};
 
-const OLD: World = World(Generation::Skyhook);
-const NEW: World = World(Generation::NodeWright);
+const OLD: World = World(ApiFlavor::Skyhook);
+const NEW: World = World(ApiFlavor::NodeWright);
 
 fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})

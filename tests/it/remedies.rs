@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::cluster::dump;
 use kubectl_skyhook::program::Program;
 use kubectl_skyhook::rules::{self, Scope};
@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::support::run::run;
 use crate::support::world::World;
 
-const OLD: World = World(Generation::Skyhook);
+const OLD: World = World(ApiFlavor::Skyhook);
 
 /// The fixtures of rules, and the captured clusters.
 fn captures() -> Vec<PathBuf> {

@@ -6,9 +6,9 @@ use crate::support::fake_api::FakeApi;
 use crate::support::run::{Ran, run};
 use crate::support::stage::Stage;
 use crate::support::world::World;
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 
-const OLD: World = World(Generation::Skyhook);
+const OLD: World = World(ApiFlavor::Skyhook);
 
 /// Twelve nodes, `n0` to `n11`, and one of another name.
 fn stage() -> Stage {

@@ -1,6 +1,6 @@
 //! `finalizer strip`: webhooks that nothing answers, the runtime-required taint, and the journal.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::run::Ran;
@@ -44,7 +44,7 @@ fn service() -> Value {
 }
 
 fn ours() -> [&'static str; 1] {
-    [Generation::Skyhook.group()]
+    [ApiFlavor::Skyhook.group()]
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn webhooks_that_cannot_be_read_are_said() {
 }
 
 fn taint() -> Value {
-    json!({"key": Generation::Skyhook.taint_key(), "value": "runtime-required", "effect": "NoSchedule"})
+    json!({"key": ApiFlavor::Skyhook.taint_key(), "value": "runtime-required", "effect": "NoSchedule"})
 }
 
 /// Another custom resource that requires the taint on all nodes, and stands like this on node-1.
@@ -130,7 +130,7 @@ fn other(stage: &Stage, state: &str) {
     let mut node = stage.node("node-1");
     let entry = json!({"driver|1.0.0": {"name": "driver", "version": "1.0.0",
         "image": "example.com/driver", "stage": "config", "state": state}});
-    let key = Generation::Skyhook.key("nodeState_other");
+    let key = ApiFlavor::Skyhook.key("nodeState_other");
     node["metadata"]["annotations"][key] = json!(entry.to_string());
     stage.fake.load(node);
 }

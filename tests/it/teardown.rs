@@ -4,7 +4,7 @@ mod again;
 mod cut_short;
 
 use insta::assert_snapshot;
-use kubectl_skyhook::api::{Generation, keys};
+use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
 
 use crate::support::fake_api::{FakeApi, State};
@@ -12,8 +12,8 @@ use crate::support::run::{Ran, run};
 use crate::support::stage::Stage;
 use crate::support::world::World;
 
-const OLD: World = World(Generation::Skyhook);
-const NEW: World = World(Generation::NodeWright);
+const OLD: World = World(ApiFlavor::Skyhook);
+const NEW: World = World(ApiFlavor::NodeWright);
 
 fn teardown(stage: &Stage, words: &str) -> Ran {
     stage.run(&format!("teardown --timeout 20s {words}"))
@@ -108,7 +108,7 @@ fn gone(it: &mut State, world: World, name: &str) {
 /// Two custom resources, one building on the other, and a policy.
 fn two() -> FakeApi {
     FakeApi::new()
-        .serving(Generation::Skyhook)
+        .serving(ApiFlavor::Skyhook)
         .with(OLD.operator())
         .with(cr(OLD, "late", 300, driver(Some("reboot"))))
         .with(cr(OLD, "base", 100, tuning()))
@@ -175,7 +175,7 @@ fn later_ones_go_first_and_policies_last() {
     let stage = Stage::over(fake);
     let ran = teardown(&stage, "--confirm");
     assert_snapshot!("teardown_done", ran.transcript());
-    let api = format!("DELETE /apis/{}", Generation::Skyhook.api_version());
+    let api = format!("DELETE /apis/{}", ApiFlavor::Skyhook.api_version());
     assert_eq!(
         stage.writes(),
         [
@@ -218,7 +218,7 @@ fn later_ones_go_first_and_policies_last() {
 #[test]
 fn with_nothing_there_it_is_safe() {
     let fake = FakeApi::new()
-        .serving(Generation::Skyhook)
+        .serving(ApiFlavor::Skyhook)
         .with(OLD.operator());
     let ran = teardown(&Stage::over(fake), "--confirm");
     assert_eq!(
@@ -235,7 +235,7 @@ fn with_nothing_there_it_is_safe() {
 fn what_is_being_deleted_is_only_looked_at() {
     let mut paused = cr(OLD, "late", 300, driver(None));
     paused["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:30:00Z");
-    paused["metadata"]["annotations"] = json!({Generation::Skyhook.key("pause"): "true"});
+    paused["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("pause"): "true"});
     let fake = two();
     fake.load(paused);
     fake.change(|it| it.store.forget("skyhooks", "", "base"));
@@ -249,7 +249,7 @@ fn what_is_being_deleted_is_only_looked_at() {
 fn what_cannot_go_on_keeps_what_it_builds_on() {
     let fake = two();
     let mut held = cr(OLD, "late", 300, driver(None));
-    held["metadata"]["annotations"] = json!({Generation::Skyhook.key("disable"): "true"});
+    held["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("disable"): "true"});
     fake.load(held);
     let stage = Stage::over(fake);
     let ran = teardown(&stage, "--confirm -o json");
@@ -283,7 +283,7 @@ fn what_cannot_go_on_keeps_what_it_builds_on() {
 #[test]
 fn without_a_finalizer_it_goes_at_once() {
     let fake = FakeApi::new()
-        .serving(Generation::Skyhook)
+        .serving(ApiFlavor::Skyhook)
         .with(OLD.operator());
     let mut bare = cr(OLD, "bare", 200, tuning());
     bare["metadata"]["finalizers"] = json!([]);
@@ -295,7 +295,7 @@ fn without_a_finalizer_it_goes_at_once() {
 #[test]
 fn finalizers_of_others_are_named() {
     let fake = FakeApi::new()
-        .serving(Generation::Skyhook)
+        .serving(ApiFlavor::Skyhook)
         .with(OLD.operator());
     let mut kept = cr(OLD, "kept", 200, tuning());
     kept["metadata"]["finalizers"] = json!(["example.com/keep"]);
@@ -311,7 +311,7 @@ fn finalizers_of_others_are_named() {
 #[test]
 fn without_an_operator_the_finalizer_has_to_be_stripped() {
     let fake = FakeApi::new()
-        .serving(Generation::Skyhook)
+        .serving(ApiFlavor::Skyhook)
         .with(cr(OLD, "late", 300, tuning()));
     let stage = Stage::over(fake);
     assert_snapshot!(
@@ -381,9 +381,9 @@ fn a_node_that_stays_held_is_not_safe() {
     let mut held = node(OLD, "node-3", &[]);
     held["spec"] = json!({
         "unschedulable": true,
-        "taints": [{"key": Generation::Skyhook.taint_key(), "value": "runtime-required", "effect": "NoSchedule"}],
+        "taints": [{"key": ApiFlavor::Skyhook.taint_key(), "value": "runtime-required", "effect": "NoSchedule"}],
     });
-    held["metadata"]["annotations"] = json!({keys::cordon(Generation::Skyhook, "former"): "true"});
+    held["metadata"]["annotations"] = json!({keys::cordon(ApiFlavor::Skyhook, "former"): "true"});
     fake.load(held);
     let ran = teardown(&Stage::over(fake), "--confirm");
     assert_eq!(ran.code, Some(2), "{}", ran.transcript());

@@ -8,7 +8,7 @@ mod stops;
 
 use std::collections::BTreeSet;
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::Value;
 
 use self::fleet::{Dice, Fleet, LATE, Plant, Scheme, fleet};
@@ -110,8 +110,8 @@ const NEW_DELETED: Plant = plant(
 );
 
 /// Ten clusters, with three causes each.
-fn clusters() -> Vec<(Generation, Scheme, [Plant; 3])> {
-    use Generation::{NodeWright, Skyhook};
+fn clusters() -> Vec<(ApiFlavor, Scheme, [Plant; 3])> {
+    use ApiFlavor::{NodeWright, Skyhook};
     use Scheme::{Addresses, Counted, Random};
     vec![
         (
@@ -316,10 +316,10 @@ fn what_tells_nodes_apart_is_named_though_others_have_it() {
     for seed in 0..10 {
         let mut dice = Dice::new(800 + seed);
         let (of, plants) = if seed % 2 == 0 {
-            (Generation::Skyhook, [APPLY, UNINSTALL, IMAGE])
+            (ApiFlavor::Skyhook, [APPLY, UNINSTALL, IMAGE])
         } else {
             (
-                Generation::NodeWright,
+                ApiFlavor::NodeWright,
                 [NEW_APPLY, NEW_UNINSTALL, NEW_IMAGE],
             )
         };
@@ -355,9 +355,9 @@ fn nothing_tells_nodes_apart_that_fail_at_random() {
     for seed in 0..10 {
         let mut dice = Dice::new(100 + seed);
         let (of, plants) = if seed % 2 == 0 {
-            (Generation::NodeWright, [NEW_APPLY, NEW_IMAGE, NEW_TIMEOUT])
+            (ApiFlavor::NodeWright, [NEW_APPLY, NEW_IMAGE, NEW_TIMEOUT])
         } else {
-            (Generation::Skyhook, [APPLY, IMAGE, UNINSTALL])
+            (ApiFlavor::Skyhook, [APPLY, IMAGE, UNINSTALL])
         };
         let plants = plants.map(|plant| Plant {
             failing: 3 + dice.roll(12),

@@ -1,6 +1,6 @@
 //! `undelete`: a custom resource comes back, and the operator finds the nodes as they were.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::run::Ran;
@@ -98,7 +98,7 @@ fn it_is_not_made_again_where_a_node_cannot_be_put_back() {
     );
     // Somebody has written there since.
     let mut node = stage.node("node-2");
-    let key = Generation::Skyhook.key(&format!("nodeState_{CR}"));
+    let key = ApiFlavor::Skyhook.key(&format!("nodeState_{CR}"));
     node["metadata"]["annotations"][&key] = json!("{}");
     stage.fake.load(node);
     let ran = stage.run(UNDELETE);
@@ -154,7 +154,7 @@ fn an_operator_that_acts_on_it_is_held_first() {
         .flat_map(|s| s["changes"].as_array().into_iter().flatten())
         .filter_map(Value::as_str)
         .collect();
-    let key = Generation::Skyhook.key("pause");
+    let key = ApiFlavor::Skyhook.key("pause");
     assert!(
         all[1].contains(&format!("annotation {key}=true")) || all[0].contains(&key),
         "{all:?}"
@@ -199,7 +199,7 @@ fn the_pause_of_a_strip_beside_other_finalizers_is_not_made_again() {
     stage.fake.load(cr);
     expect(&stage.run(STRIP), 0);
     let held = stage.cr().expect("another finalizer keeps it");
-    let pause = Generation::Skyhook.key("pause");
+    let pause = ApiFlavor::Skyhook.key("pause");
     assert_eq!(held["metadata"]["annotations"][&pause], "true");
     stage
         .fake
@@ -262,7 +262,7 @@ fn config_updates_are_put_back_before_the_operator_goes_on() {
     let mut cr = stage.cr().expect("it is there");
     cr["status"]["configUpdates"] = json!({"driver": ["a.conf"]});
     stage.fake.load(cr);
-    let mut operator = World(Generation::Skyhook).operator();
+    let mut operator = World(ApiFlavor::Skyhook).operator();
     operator["spec"]["replicas"] = json!(0);
     stage.fake.load(operator);
     expect(&stage.run(UNDELETE), 0);
@@ -280,7 +280,7 @@ fn an_operator_that_is_up_is_held_until_they_are_back() {
     let plan = stage.run("undelete gpu-tune --no-pause --dry-run");
     expect(&plan, 0);
     let at = |said: &str| plan.stdout.find(said).unwrap_or_else(|| panic!("{said}"));
-    let pause = Generation::Skyhook.key("pause");
+    let pause = ApiFlavor::Skyhook.key("pause");
     assert!(
         at("create") < at("the operator has seen"),
         "{}",

@@ -6,15 +6,15 @@ mod removal;
 mod screen;
 mod told;
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::{FakeApi, State};
 use crate::support::run::{Ran, run};
 use crate::support::world::World;
 
-const OLD: World = World(Generation::Skyhook);
-const NEW: World = World(Generation::NodeWright);
+const OLD: World = World(ApiFlavor::Skyhook);
+const NEW: World = World(ApiFlavor::NodeWright);
 const INSTALLED: &str = "driver|1.0.0 config complete";
 const UNDER_WAY: &str = "driver|1.0.0 uninstall in_progress";
 const FAILING: &str = "driver|1.0.0 uninstall erroring";

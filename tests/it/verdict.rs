@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::{FakeApi, Served};
@@ -24,22 +24,22 @@ fn fixtures() -> Vec<PathBuf> {
 }
 
 /// The cluster of a fixture, with an operator that runs if it says nothing of one, and its custom resources changed.
-fn served(path: &Path, change: impl Fn(Generation, &mut Value)) -> Served {
+fn served(path: &Path, change: impl Fn(ApiFlavor, &mut Value)) -> Served {
     let fake = FakeApi::new();
     fake.load_file(path);
     let objects = fake.objects();
-    let of = |g: Generation| objects.iter().any(|o| o["kind"] == g.kind());
-    let generation = if of(Generation::NodeWright) {
-        Generation::NodeWright
+    let of = |g: ApiFlavor| objects.iter().any(|o| o["kind"] == g.kind());
+    let flavor = if of(ApiFlavor::NodeWright) {
+        ApiFlavor::NodeWright
     } else {
-        Generation::Skyhook
+        ApiFlavor::Skyhook
     };
-    let fake = fake.serving(generation);
+    let fake = fake.serving(flavor);
     if objects.iter().all(|o| o["kind"] != "Deployment") {
-        fake.load(World(generation).operator());
+        fake.load(World(flavor).operator());
     }
     for mut object in objects {
-        let its = Generation::ALL
+        let its = ApiFlavor::ALL
             .into_iter()
             .find(|g| object["kind"] == g.kind());
         if let Some(its) = its {
@@ -50,12 +50,12 @@ fn served(path: &Path, change: impl Fn(Generation, &mut Value)) -> Served {
     fake.serve()
 }
 
-fn delete(generation: Generation, cr: &mut Value) {
+fn delete(flavor: ApiFlavor, cr: &mut Value) {
     let metadata = &mut cr["metadata"];
     if metadata["deletionTimestamp"].is_null() {
         metadata["deletionTimestamp"] = json!("2026-11-20T10:00:00Z");
     }
-    let ours = json!(generation.finalizer());
+    let ours = json!(flavor.finalizer());
     match metadata["finalizers"].as_array_mut() {
         Some(all) if all.contains(&ours) => {}
         Some(all) => all.push(ours),
@@ -168,7 +168,7 @@ fn uninstalls(path: &Path) -> Vec<String> {
         .to_string_lossy()
         .into_owned();
     let requested = Mutex::new(Vec::new());
-    let ask = |_: Generation, cr: &mut Value| {
+    let ask = |_: ApiFlavor, cr: &mut Value| {
         let name = cr["metadata"]["name"]
             .as_str()
             .unwrap_or_default()
@@ -249,7 +249,7 @@ fn both_ways_of_waiting_for_an_uninstall_say_the_same() {
 /// Changes the nodes of a stage.
 fn label(stage: &Stage, name: &str, key: &str) {
     let mut node = stage.node(name);
-    node["metadata"]["labels"][Generation::Skyhook.key(key)] = json!("true");
+    node["metadata"]["labels"][ApiFlavor::Skyhook.key(key)] = json!("true");
     stage.fake.load(node);
 }
 

@@ -1,6 +1,6 @@
 //! `wait`: each condition, what makes it end early, and what it bears.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::clusters;
@@ -8,8 +8,8 @@ use crate::support::fake_api::{FakeApi, Reply, State};
 use crate::support::run::{Child, Ran, run};
 use crate::support::world::World;
 
-const OLD: World = World(Generation::Skyhook);
-const NEW: World = World(Generation::NodeWright);
+const OLD: World = World(ApiFlavor::Skyhook);
+const NEW: World = World(ApiFlavor::NodeWright);
 
 fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
@@ -223,7 +223,7 @@ fn a_deletion_that_cannot_go_on_ends_it() {
 fn going(change: impl FnOnce(&mut Value)) -> FakeApi {
     let mut gpu = OLD.skyhook("in_progress", removable(false));
     gpu["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:00:00Z");
-    gpu["metadata"]["finalizers"] = json!([Generation::Skyhook.finalizer()]);
+    gpu["metadata"]["finalizers"] = json!([ApiFlavor::Skyhook.finalizer()]);
     change(&mut gpu);
     let node = |name| OLD.node(name, "complete", &["driver|1.0.0 config complete"]);
     OLD.serve(removable(false))
@@ -236,7 +236,7 @@ fn going(change: impl FnOnce(&mut Value)) -> FakeApi {
 fn a_deletion_ends_where_nodes_are_held_up() {
     let fake = going(|_| {});
     let mut ignored = OLD.node("node-2", "complete", &["driver|1.0.0 config complete"]);
-    ignored["metadata"]["labels"][Generation::Skyhook.key("ignore")] = json!("true");
+    ignored["metadata"]["labels"][ApiFlavor::Skyhook.key("ignore")] = json!("true");
     fake.load(ignored);
     insta::assert_snapshot!(wait(&fake, "gpu --for=deleted").transcript());
 }

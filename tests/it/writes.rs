@@ -26,7 +26,7 @@ mod vanishing;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::run::Ran;
@@ -36,7 +36,7 @@ impl Stage {
     /// An annotation of the custom resource, by the operator's key.
     fn noted(&self, key: &str) -> Value {
         let cr = self.cr().expect("it is there");
-        cr["metadata"]["annotations"][Generation::Skyhook.key(key)].clone()
+        cr["metadata"]["annotations"][ApiFlavor::Skyhook.key(key)].clone()
     }
 
     /// The operator's keys on a node: annotations and labels.
@@ -93,7 +93,7 @@ impl Stage {
 
 /// The custom resource with the operator's answer to its pause, or to the end of it; none where it has answered.
 fn answered(mut cr: Value) -> Option<Value> {
-    let asked = cr["metadata"]["annotations"][Generation::Skyhook.key("pause")] == "true";
+    let asked = cr["metadata"]["annotations"][ApiFlavor::Skyhook.key("pause")] == "true";
     let paused = cr["status"]["status"] == "paused";
     cr["status"]["status"] = json!(if asked { "paused" } else { "in_progress" });
     (asked != paused).then_some(cr)

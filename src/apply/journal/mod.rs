@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use jiff::Timestamp;
 
-use super::{Event, Fate, Outcome};
-use crate::plan::{Origin, Plan};
+use super::{ApplyEvent, PlanOutcome, StepResult};
+use crate::plan::{ClusterIdentity, Plan};
 use record::{Begun, Entry, FORMAT};
 pub use record::{Record, Undone};
 pub use store::{InForce, Store};
@@ -34,7 +34,7 @@ pub struct Circumstances {
     pub at: Timestamp,
     pub command: Vec<String>,
     /// The cluster that the plan is for.
-    pub origin: Origin,
+    pub origin: ClusterIdentity,
     /// The journal that the plan takes back.
     pub undoes: Option<String>,
 }
@@ -90,9 +90,9 @@ impl Journal {
     }
 
     /// Notes what happens.
-    pub fn hear(&mut self, event: &Event<'_>) {
+    pub fn on_event(&mut self, event: &ApplyEvent<'_>) {
         match event {
-            Event::Replanned {
+            ApplyEvent::Replanned {
                 place: (stage, step),
                 step: sent,
             } => self.write(
@@ -103,33 +103,33 @@ impl Journal {
                 },
                 true,
             ),
-            Event::Step {
+            ApplyEvent::Step {
                 place: (stage, step),
                 fate,
                 ..
             } => self.write(
-                &Entry::Fate {
+                &Entry::StepResult {
                     stage: *stage,
                     step: *step,
                     fate: (*fate).clone(),
                 },
                 false,
             ),
-            Event::Done { outcome } => {
+            ApplyEvent::Done { outcome } => {
                 self.note_what_was_not_reached(outcome);
-                self.write(&Entry::Ended(outcome.ended.clone()), true);
+                self.write(&Entry::StopReason(outcome.ended.clone()), true);
             }
             _ => {}
         }
     }
 
     /// Of these there was no event: without a word, nobody could tell them from steps of unknown fate.
-    fn note_what_was_not_reached(&mut self, outcome: &Outcome) {
+    fn note_what_was_not_reached(&mut self, outcome: &PlanOutcome) {
         for (stage, fates) in outcome.fates.iter().enumerate() {
             for (step, fate) in fates.iter().enumerate() {
-                if *fate == Fate::NotReached {
-                    let fate = Fate::NotReached;
-                    self.write(&Entry::Fate { stage, step, fate }, false);
+                if *fate == StepResult::NotReached {
+                    let fate = StepResult::NotReached;
+                    self.write(&Entry::StepResult { stage, step, fate }, false);
                 }
             }
         }
@@ -200,7 +200,7 @@ fn create(store: &Store, plan: &Plan, at: Timestamp) -> std::io::Result<(String,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::Ended;
+    use crate::apply::StopReason;
 
     /// The disk is full for one write, and what fitted on it stays there.
     #[test]
@@ -218,7 +218,7 @@ mod tests {
                 .open("/dev/full")
                 .expect("a full disk"),
         );
-        journal.write(&Entry::Ended(Ended::Interrupted), true);
+        journal.write(&Entry::StopReason(StopReason::Interrupted), true);
         assert!(
             journal
                 .trouble()
@@ -229,11 +229,11 @@ mod tests {
             .file
             .write_all(br#"{"ended":{"end"#)
             .expect("it fits");
-        journal.write(&Entry::Ended(Ended::Finished), true);
+        journal.write(&Entry::StopReason(StopReason::Finished), true);
         let record = store.read(&journal.id).expect("a journal");
         assert_eq!(
             (record.ended, record.torn),
-            (Some(Ended::Finished), vec![2])
+            (Some(StopReason::Finished), vec![2])
         );
         assert!(journal.trouble().is_some(), "what was lost stays lost");
     }

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::apply::{Ended, Fate};
+use crate::apply::{StepResult, StopReason};
 use crate::args::redacted::redacted;
-use crate::plan::{Change, Consequences, Kind, Origin, Plan, Stage, Step};
+use crate::plan::{Change, ClusterIdentity, Consequences, Kind, Plan, Stage, Step};
 use crate::redact;
 
 /// The format of the lines. A later one that readers of this one cannot take gets another number.
@@ -28,12 +28,12 @@ pub enum Entry {
         sent: Box<Step>,
     },
     /// What became of a step.
-    Fate {
+    StepResult {
         stage: usize,
         step: usize,
-        fate: Fate,
+        fate: StepResult,
     },
-    Ended(Ended),
+    StopReason(StopReason),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -63,9 +63,9 @@ pub struct Begun {
 pub struct Record {
     pub begun: Begun,
     /// The fate of each step as far as it is known.
-    pub fates: Vec<Vec<Option<Fate>>>,
+    pub fates: Vec<Vec<Option<StepResult>>>,
     /// `None` if it was cut short.
-    pub ended: Option<Ended>,
+    pub ended: Option<StopReason>,
     /// The lines that cannot be read: the disk was full, or the process was killed there.
     pub torn: Vec<usize>,
 }
@@ -108,8 +108,8 @@ pub enum RecordError {
 
 impl Begun {
     /// The cluster that it is of.
-    pub fn origin(&self) -> Origin {
-        Origin {
+    pub fn origin(&self) -> ClusterIdentity {
+        ClusterIdentity {
             server: self.server.clone(),
             uid: self.cluster_uid.clone(),
         }
@@ -139,7 +139,7 @@ impl Record {
         // Older versions kept all that was typed.
         begun.command = redacted(begun.command);
         begun.server = redact::address(&begun.server);
-        let mut fates: Vec<Vec<Option<Fate>>> = begun
+        let mut fates: Vec<Vec<Option<StepResult>>> = begun
             .plan
             .stages
             .iter()
@@ -163,12 +163,12 @@ impl Record {
                         *place = *sent;
                     }
                 }
-                Entry::Fate { stage, step, fate } => {
+                Entry::StepResult { stage, step, fate } => {
                     if let Some(place) = fates.get_mut(stage).and_then(|s| s.get_mut(step)) {
                         *place = Some(fate);
                     }
                 }
-                Entry::Ended(how) => ended = Some(how),
+                Entry::StopReason(how) => ended = Some(how),
             }
         }
         Ok(Record {
@@ -183,7 +183,7 @@ impl Record {
     pub fn stripped(&self, kind: Kind, name: &str) -> Option<&Step> {
         let mut all = self.begun.plan.steps().zip(self.fates.iter().flatten());
         let (step, _) = all.find(|(step, fate)| {
-            let may = fate.as_ref().is_none_or(Fate::may_have_changed);
+            let may = fate.as_ref().is_none_or(StepResult::may_have_changed);
             let meant = step.target.kind == kind && step.target.name == name;
             may && meant && matches!(step.change, Change::Finalizer { .. })
         })?;
@@ -205,7 +205,7 @@ impl Record {
     }
 
     /// Each step with its fate, but for the pause around them.
-    fn work(&self) -> impl Iterator<Item = (&Step, &Option<Fate>)> {
+    fn work(&self) -> impl Iterator<Item = (&Step, &Option<StepResult>)> {
         let all = self.begun.plan.steps().zip(self.fates.iter().flatten());
         all.filter(|(step, _)| !step.change.is_hold())
     }
@@ -213,13 +213,15 @@ impl Record {
     /// Whether every step was taken, or found to be needless or out of place; and if none was taken, whether none was
     /// out of place.
     fn has_taken_back(&self) -> bool {
-        let settled = |fate: &Option<Fate>| {
+        let settled = |fate: &Option<StepResult>| {
             let fate = fate.as_ref();
-            fate.is_some_and(|f| f.is_settled() || matches!(f, Fate::Skipped { .. }))
+            fate.is_some_and(|f| f.is_settled() || matches!(f, StepResult::Skipped { .. }))
         };
-        let skipped = |fate: &Option<Fate>| matches!(fate, Some(Fate::Skipped { .. }));
-        let applied = self.work().any(|(_, fate)| *fate == Some(Fate::Applied));
-        self.ended == Some(Ended::Finished)
+        let skipped = |fate: &Option<StepResult>| matches!(fate, Some(StepResult::Skipped { .. }));
+        let applied = self
+            .work()
+            .any(|(_, fate)| *fate == Some(StepResult::Applied));
+        self.ended == Some(StopReason::Finished)
             && self.fates.iter().flatten().all(settled)
             && (applied || !self.work().any(|(_, fate)| skipped(fate)))
     }
@@ -231,7 +233,7 @@ impl Record {
     /// they were was made so by somebody else.
     pub fn undo(&self) -> (Plan, Vec<String>) {
         let mut done = self.begun.plan.clone();
-        let taken = |fate: Option<&Fate>| fate.is_none_or(Fate::may_have_changed);
+        let taken = |fate: Option<&StepResult>| fate.is_none_or(StepResult::may_have_changed);
         let worked = self.work().any(|(_, fate)| taken(fate.as_ref()));
         let mut stages = self.fates.iter();
         let mut made = Vec::new();
@@ -240,7 +242,7 @@ impl Record {
             stage.steps.retain(|step| {
                 let fate = fates.next().and_then(Option::as_ref);
                 // What may have been made is not known to be what the same plan has removed.
-                if matches!(step.change, Change::Create(_)) && fate != Some(&Fate::Applied) {
+                if matches!(step.change, Change::Create(_)) && fate != Some(&StepResult::Applied) {
                     made.push(step.clone());
                 }
                 // The way back is held where the way there was.
@@ -283,10 +285,11 @@ impl Record {
     pub fn standing_hold(&self) -> Option<Stage> {
         let mut all = self.begun.plan.steps().zip(self.fates.iter().flatten());
         let (step, _) = all.find(|(step, fate)| {
-            step.change.holds() && fate.as_ref().is_none_or(Fate::may_have_changed)
+            step.change.holds() && fate.as_ref().is_none_or(StepResult::may_have_changed)
         })?;
-        let ended = |step: &Step, fate: &Option<Fate>| {
-            matches!(step.change, Change::Release(_)) && fate.as_ref().is_some_and(Fate::is_settled)
+        let ended = |step: &Step, fate: &Option<StepResult>| {
+            matches!(step.change, Change::Release(_))
+                && fate.as_ref().is_some_and(StepResult::is_settled)
         };
         if all.any(|(step, fate)| ended(step, fate)) {
             return None;

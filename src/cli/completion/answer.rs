@@ -12,12 +12,12 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
 use super::candidates::Candidate;
 use super::line::Typed;
 use super::lookup::Lookup;
-use super::wanted::Wanted;
+use super::wanted::CandidateKind;
 use crate::args::global::Global;
 use crate::ctx::Ctx;
 use crate::error::Exit;
 use crate::program::Program;
-use crate::view::harmless;
+use crate::view::sanitize;
 
 /// The word by which a shim asks for completion, as with Go's cobra.
 const ASKS: &str = "__complete";
@@ -126,9 +126,9 @@ fn candidates(
 pub fn completing(
     tree: clap::Command,
     lookup: &Arc<Lookup>,
-    ours: fn(&Wanted) -> bool,
+    ours: fn(&CandidateKind) -> bool,
 ) -> clap::Command {
-    let with = |arg: Arg| match Wanted::of(&arg).filter(ours) {
+    let with = |arg: Arg| match CandidateKind::of(&arg).filter(ours) {
         Some(wanted) => {
             let many = matches!(arg.get_action(), ArgAction::Append)
                 || arg.get_num_args().is_some_and(|n| n.max_values() > 1);
@@ -147,8 +147,8 @@ pub fn completing(
 /// Harmless on whatever terminal it comes to.
 fn engine_s(candidate: Candidate) -> CompletionCandidate {
     let about = Some(candidate.about).filter(|about| !about.is_empty());
-    let about = about.map(|about| StyledStr::from(harmless(&about).into_owned()));
-    CompletionCandidate::new(harmless(&candidate.value).into_owned()).help(about)
+    let about = about.map(|about| StyledStr::from(sanitize(&about).into_owned()));
+    CompletionCandidate::new(sanitize(&candidate.value).into_owned()).help(about)
 }
 
 /// One candidate a line, the first line of what is said of it beside it, and the directive.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::api::{Skyhook, Status};
 use crate::cluster::live::Named;
-use crate::cluster::{Cluster, Node, OnNode};
+use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::rules;
 use crate::view::list;
 
@@ -121,8 +121,8 @@ pub fn names(names: &[Named], usual: &str) -> Vec<Candidate> {
 
 /// `gpu-tune erroring, cordoned`
 fn condition(cluster: &Cluster, node: &Node) -> String {
-    let keys = node.keys(cluster.generation());
-    let status = |on: &OnNode| on.status.clone().filter(|s| *s != Status::Complete);
+    let keys = node.keys(cluster.flavor());
+    let status = |on: &NodeRecord| on.status.clone().filter(|s| *s != Status::Complete);
     let mut words: Vec<String> = keys
         .skyhooks
         .iter()
@@ -131,7 +131,7 @@ fn condition(cluster: &Cluster, node: &Node) -> String {
     for (is, word) in [
         (!node.ready(), "not ready"),
         (node.unschedulable, "cordoned"),
-        (node.ignored(cluster.generation()), "ignored"),
+        (node.ignored(cluster.flavor()), "ignored"),
     ] {
         words.extend(is.then(|| word.to_owned()));
     }

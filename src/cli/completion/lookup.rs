@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::candidates::{self, Candidate};
 use super::line::Typed;
-use super::wanted::Wanted;
+use super::wanted::CandidateKind;
 use crate::api::{Stage, State};
 use crate::apply::journal::Store;
 use crate::cluster::{Cluster, Read, Source};
@@ -29,12 +29,12 @@ pub struct Lookup {
     program: Program,
     typed: Typed,
     begun: Instant,
-    outcome: Mutex<Outcome>,
+    outcome: Mutex<Directive>,
 }
 
 /// What the candidates do not say themselves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct Directive {
     /// Something could not be read, so what is offered may lack what is wanted.
     pub failed: bool,
     pub files: bool,
@@ -53,45 +53,45 @@ impl Lookup {
         }
     }
 
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> Directive {
         *self.noting()
     }
 
     /// The words of a kind that begin like the one being typed.
     ///
     /// `many` says that the argument takes several: those on the line already are left out.
-    pub fn candidates(&self, wanted: &Wanted, many: bool, current: &str) -> Vec<Candidate> {
+    pub fn candidates(&self, wanted: &CandidateKind, many: bool, current: &str) -> Vec<Candidate> {
         let mut found = self.all(wanted, current);
         found.retain(|c| c.value.starts_with(current) && !(many && self.typed.has(&c.value)));
         found
     }
 
-    fn all(&self, wanted: &Wanted, current: &str) -> Vec<Candidate> {
+    fn all(&self, wanted: &CandidateKind, current: &str) -> Vec<Candidate> {
         let skyhook = self.typed.skyhook.as_deref();
         match wanted {
-            Wanted::Skyhook => self.read(Source::Skyhooks, candidates::skyhooks),
-            Wanted::Node => self.nodes(),
-            Wanted::Package => self.read(Source::Skyhooks, |cluster| {
+            CandidateKind::Skyhook => self.read(Source::Skyhooks, candidates::skyhooks),
+            CandidateKind::Node => self.nodes(),
+            CandidateKind::Package => self.read(Source::Skyhooks, |cluster| {
                 candidates::packages(cluster, skyhook)
             }),
-            Wanted::Version => self.read(Source::Skyhooks, |cluster| {
+            CandidateKind::Version => self.read(Source::Skyhooks, |cluster| {
                 candidates::versions(cluster, skyhook, self.typed.package.as_deref())
             }),
-            Wanted::Rule => candidates::rules(current),
-            Wanted::Stage => candidates::plain(Stage::KNOWN),
-            Wanted::State => candidates::plain(State::KNOWN),
-            Wanted::Format => candidates::formats(),
-            Wanted::Context => self.kubeconfig(|names| names.contexts),
-            Wanted::Cluster => self.kubeconfig(|names| names.clusters),
-            Wanted::User => self.kubeconfig(|names| names.users),
-            Wanted::Namespace => self.namespaces(),
-            Wanted::Journal => self.journals(),
-            Wanted::Word(words) => candidates::plain(words),
-            Wanted::File => {
+            CandidateKind::Rule => candidates::rules(current),
+            CandidateKind::Stage => candidates::plain(Stage::KNOWN),
+            CandidateKind::State => candidates::plain(State::KNOWN),
+            CandidateKind::Format => candidates::formats(),
+            CandidateKind::Context => self.kubeconfig(|names| names.contexts),
+            CandidateKind::Cluster => self.kubeconfig(|names| names.clusters),
+            CandidateKind::User => self.kubeconfig(|names| names.users),
+            CandidateKind::Namespace => self.namespaces(),
+            CandidateKind::Journal => self.journals(),
+            CandidateKind::Word(words) => candidates::plain(words),
+            CandidateKind::File => {
                 self.noting().files = true;
                 Vec::new()
             }
-            Wanted::Directory => {
+            CandidateKind::Directory => {
                 self.noting().directories = true;
                 Vec::new()
             }
@@ -181,7 +181,7 @@ impl Lookup {
         }
     }
 
-    fn noting(&self) -> MutexGuard<'_, Outcome> {
+    fn noting(&self) -> MutexGuard<'_, Directive> {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -8,7 +8,7 @@ use clap_complete::env::Shells;
 use super::answer::completing;
 use super::line::Typed;
 use super::lookup::Lookup;
-use super::wanted::Wanted;
+use super::wanted::CandidateKind;
 use crate::args::global::Global;
 use crate::commands::completion::ASKS;
 use crate::ctx::Ctx;
@@ -35,7 +35,8 @@ pub fn run(program: Program, shell: &str, line: Vec<OsString>) -> Exit {
     };
     let lookup = Arc::new(Lookup::new(program, Typed::read(program, before)));
     // These scripts cannot ask the shell for files, so the engine lists them.
-    let ours = |wanted: &Wanted| !matches!(wanted, Wanted::File | Wanted::Directory);
+    let ours =
+        |wanted: &CandidateKind| !matches!(wanted, CandidateKind::File | CandidateKind::Directory);
     let mut tree = completing(program.tree(), &lookup, ours);
     if !current.starts_with('-') {
         // Only a tree that is built has all its flags.

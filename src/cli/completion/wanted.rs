@@ -4,7 +4,7 @@ use clap::{Arg, ValueHint};
 
 /// A kind of word that can be completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
+pub enum CandidateKind {
     /// The name of a custom resource.
     Skyhook,
     Node,
@@ -31,39 +31,39 @@ pub enum Wanted {
     Directory,
 }
 
-impl Wanted {
+impl CandidateKind {
     /// What an argument takes, by its id; `None` for free text, and for what clap itself can list.
     ///
     /// An id means the same thing in every command.
-    pub fn of(arg: &Arg) -> Option<Wanted> {
+    pub fn of(arg: &Arg) -> Option<CandidateKind> {
         if !arg.get_action().takes_values() || !arg.get_possible_values().is_empty() {
             return None;
         }
         if let Some(words) = words(value_name(arg)) {
-            return Some(Wanted::Word(words));
+            return Some(CandidateKind::Word(words));
         }
         Some(match arg.get_id().as_str() {
-            "skyhook" | "skyhooks" | "name" | "names" => Wanted::Skyhook,
-            "node" | "nodes" | "force_uncordon" => Wanted::Node,
-            "package" | "packages" => Wanted::Package,
-            "version" => Wanted::Version,
-            "rule" | "rules" | "topics" => Wanted::Rule,
-            "stage" => Wanted::Stage,
-            "state" => Wanted::State,
-            "format" if value_name(arg) == "FILE" => Wanted::File,
-            "format" => Wanted::Format,
-            "context" => Wanted::Context,
-            "cluster" => Wanted::Cluster,
-            "user" => Wanted::User,
-            "namespace" => Wanted::Namespace,
-            "id" => Wanted::Journal,
+            "skyhook" | "skyhooks" | "name" | "names" => CandidateKind::Skyhook,
+            "node" | "nodes" | "force_uncordon" => CandidateKind::Node,
+            "package" | "packages" => CandidateKind::Package,
+            "version" => CandidateKind::Version,
+            "rule" | "rules" | "topics" => CandidateKind::Rule,
+            "stage" => CandidateKind::Stage,
+            "state" => CandidateKind::State,
+            "format" if value_name(arg) == "FILE" => CandidateKind::File,
+            "format" => CandidateKind::Format,
+            "context" => CandidateKind::Context,
+            "cluster" => CandidateKind::Cluster,
+            "user" => CandidateKind::User,
+            "namespace" => CandidateKind::Namespace,
+            "id" => CandidateKind::Journal,
             _ => match arg.get_value_hint() {
                 ValueHint::AnyPath | ValueHint::FilePath => match value_name(arg) {
-                    "DIR" => Wanted::Directory,
-                    _ => Wanted::File,
+                    "DIR" => CandidateKind::Directory,
+                    _ => CandidateKind::File,
                 },
-                ValueHint::DirPath => Wanted::Directory,
-                _ if value_name(arg) == "BOOL" => Wanted::Word(words("true|false")?),
+                ValueHint::DirPath => CandidateKind::Directory,
+                _ if value_name(arg) == "BOOL" => CandidateKind::Word(words("true|false")?),
                 _ => return None,
             },
         })
@@ -92,10 +92,10 @@ mod tests {
         let dry_run = Arg::new("dry_run")
             .long("dry-run")
             .value_name("client|server");
-        let expected = Wanted::Word(vec!["client".into(), "server".into()]);
-        assert_eq!(Wanted::of(&dry_run), Some(expected));
+        let expected = CandidateKind::Word(vec!["client".into(), "server".into()]);
+        assert_eq!(CandidateKind::of(&dry_run), Some(expected));
         let other = Arg::new("other").value_name("CODE|NAME");
-        assert_eq!(Wanted::of(&other), None);
+        assert_eq!(CandidateKind::of(&other), None);
     }
 
     #[test]
@@ -134,7 +134,8 @@ mod tests {
         fn walk(command: &clap::Command, found: &mut Vec<String>) {
             for arg in command.get_arguments() {
                 let takes = arg.get_action().takes_values();
-                if takes && arg.get_possible_values().is_empty() && Wanted::of(arg).is_none() {
+                if takes && arg.get_possible_values().is_empty() && CandidateKind::of(arg).is_none()
+                {
                     found.push(match arg.get_long() {
                         Some(long) => format!("--{long}"),
                         None => arg.get_id().to_string(),

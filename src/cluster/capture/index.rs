@@ -21,22 +21,22 @@ pub struct Index {
     pub kind: String,
     /// When the cluster was read.
     pub taken_at: Timestamp,
-    pub versions: Versions,
+    pub versions: ToolVersions,
     /// The APIs of the operator that the cluster serves, by their groups.
     pub served: Vec<String>,
     pub sources: Vec<Source>,
     /// The files of objects; one that is not there was lost on the way.
     pub files: Vec<String>,
     #[serde(default)]
-    pub logs: Vec<Log>,
+    pub logs: Vec<LogEntry>,
     /// Where nodes were sampled: how many are in it whole, and of how many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub whole_nodes: Option<Kept>,
+    pub whole_nodes: Option<KeptCount>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Versions {
+pub struct ToolVersions {
     pub tool: String,
     pub server: Option<String>,
     pub operator: Option<String>,
@@ -44,7 +44,7 @@ pub struct Versions {
 
 /// How many of all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct KeptCount {
     pub kept: usize,
     pub of: usize,
 }
@@ -54,7 +54,7 @@ pub struct Kept {
 #[serde(rename_all = "camelCase")]
 pub struct Source {
     pub name: String,
-    pub outcome: Outcome,
+    pub outcome: ReadOutcome,
     /// How many there are, where they were read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<usize>,
@@ -68,7 +68,7 @@ pub struct Source {
 /// What became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Outcome {
+pub enum ReadOutcome {
     /// All of it is here, though it may be none.
     Read,
     /// The server would not give it.
@@ -78,20 +78,20 @@ pub enum Outcome {
     /// It was read, and there was no room for it.
     LeftOut,
     /// Nobody asked for it: it is not part of such a cluster.
-    NotAsked,
+    NotRequested,
 }
 
 /// The log of one container.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Log {
+pub struct LogEntry {
     pub namespace: String,
     pub pod: String,
     pub container: String,
     /// Of the run before the present one.
     #[serde(default)]
     pub previous: bool,
-    pub outcome: Outcome,
+    pub outcome: ReadOutcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Where it is; nowhere if it was read and there was none.
@@ -102,10 +102,10 @@ pub struct Log {
 impl Source {
     pub fn of(name: &str, read: &Read<usize>) -> Source {
         let (outcome, items, why) = match read {
-            Read::Ok(items) => (Outcome::Read, Some(*items), None),
-            Read::Unreadable(why) if why.is_forbidden() => (Outcome::Refused, None, Some(why)),
-            Read::Unreadable(why) => (Outcome::Failed, None, Some(why)),
-            Read::NotAsked => (Outcome::NotAsked, None, None),
+            Read::Ok(items) => (ReadOutcome::Read, Some(*items), None),
+            Read::Unreadable(why) if why.is_forbidden() => (ReadOutcome::Refused, None, Some(why)),
+            Read::Unreadable(why) => (ReadOutcome::Failed, None, Some(why)),
+            Read::NotRequested => (ReadOutcome::NotRequested, None, None),
         };
         Source {
             name: name.to_owned(),
@@ -119,27 +119,29 @@ impl Source {
     /// What it was when it was read.
     pub fn read(&self) -> Read<()> {
         match self.outcome {
-            Outcome::Read => Read::Ok(()),
-            Outcome::NotAsked => Read::NotAsked,
-            Outcome::Refused | Outcome::Failed | Outcome::LeftOut => Read::Unreadable(Unread {
-                status: self.status,
-                message: self.message.clone().unwrap_or_default(),
-            }),
+            ReadOutcome::Read => Read::Ok(()),
+            ReadOutcome::NotRequested => Read::NotRequested,
+            ReadOutcome::Refused | ReadOutcome::Failed | ReadOutcome::LeftOut => {
+                Read::Unreadable(Unread {
+                    status: self.status,
+                    message: self.message.clone().unwrap_or_default(),
+                })
+            }
         }
     }
 
     /// Notes that there was no room for it.
     pub fn leave_out(&mut self, why: &str) {
-        self.outcome = Outcome::LeftOut;
+        self.outcome = ReadOutcome::LeftOut;
         self.items = None;
         self.message = Some(why.to_owned());
     }
 }
 
-impl Outcome {
+impl ReadOutcome {
     /// Whether nothing is missing.
     pub fn is_whole(self) -> bool {
-        matches!(self, Outcome::Read | Outcome::NotAsked)
+        matches!(self, ReadOutcome::Read | ReadOutcome::NotRequested)
     }
 }
 
@@ -148,6 +150,6 @@ impl Index {
     pub fn is_whole(&self) -> bool {
         let sources = self.sources.iter().map(|source| source.outcome);
         let mut all = sources.chain(self.logs.iter().map(|log| log.outcome));
-        all.all(Outcome::is_whole)
+        all.all(ReadOutcome::is_whole)
     }
 }

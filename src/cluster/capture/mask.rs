@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::redact::placeholder::{Placeholders, names_a_secret};
 
 /// Settings of the operator that rules go by.
@@ -54,7 +54,7 @@ impl Masks {
                 self.values(object.get_mut(field), own);
             }
         }
-        if Generation::ALL.iter().any(|g| g.kind() == kind) {
+        if ApiFlavor::ALL.iter().any(|g| g.kind() == kind) {
             let packages = object.pointer_mut("/spec/packages");
             let packages = packages
                 .and_then(Value::as_object_mut)

@@ -8,5 +8,5 @@ pub mod pieces;
 pub mod slim;
 pub mod tape;
 
-pub use index::{Index, Outcome};
-pub use tape::{Keep, Limits, Tape};
+pub use index::{Index, ReadOutcome};
+pub use tape::{CaptureLimits, Keep, Tape};

@@ -1,23 +1,23 @@
 //! The pieces of a cluster as a capture names them: what is read by itself, and may fail by itself.
 
 use super::index::Source;
-use crate::api::Generation;
-use crate::cluster::Parts;
+use crate::api::ApiFlavor;
+use crate::cluster::ClusterBuilder;
 use crate::cluster::read::Read;
 
 /// What was read of one kind, whatever it is.
-pub trait Piece {
+pub trait SourceContent {
     fn count(&self) -> Read<usize>;
     /// Makes it what a capture says that it was; what was found of it stays if it was read.
     fn become_as(&mut self, was: Read<()>);
 }
 
-impl<T> Piece for Read<Vec<T>> {
+impl<T> SourceContent for Read<Vec<T>> {
     fn count(&self) -> Read<usize> {
         match self {
             Read::Ok(items) => Read::Ok(items.len()),
             Read::Unreadable(why) => Read::Unreadable(why.clone()),
-            Read::NotAsked => Read::NotAsked,
+            Read::NotRequested => Read::NotRequested,
         }
     }
 
@@ -25,9 +25,9 @@ impl<T> Piece for Read<Vec<T>> {
         match (was, &self) {
             // What cannot be decoded stays so.
             (Read::Ok(()), Read::Unreadable(_) | Read::Ok(_)) => {}
-            (Read::Ok(()), Read::NotAsked) => *self = Read::Ok(Vec::new()),
+            (Read::Ok(()), Read::NotRequested) => *self = Read::Ok(Vec::new()),
             (Read::Unreadable(why), _) => *self = Read::Unreadable(why),
-            (Read::NotAsked, _) => *self = Read::NotAsked,
+            (Read::NotRequested, _) => *self = Read::NotRequested,
         }
     }
 }
@@ -35,11 +35,11 @@ impl<T> Piece for Read<Vec<T>> {
 /// Pods on nodes that wait to be drained, which are read last.
 pub const WORKLOADS: &str = "drained-pods";
 
-impl Parts {
+impl ClusterBuilder {
     /// Every piece, with its name and the files of a capture that hold it.
-    pub fn pieces(&mut self) -> Vec<(&'static str, Vec<String>, &mut dyn Piece)> {
-        let [old, new] = Generation::ALL;
-        let policies = |g: Generation| format!("deploymentpolicies.{}", g.group());
+    pub fn pieces(&mut self) -> Vec<(&'static str, Vec<String>, &mut dyn SourceContent)> {
+        let [old, new] = ApiFlavor::ALL;
+        let policies = |g: ApiFlavor| format!("deploymentpolicies.{}", g.group());
         let [skyhooks, nodewrights] = &mut self.skyhooks;
         let [old_policies, new_policies] = &mut self.policies;
         let admission = &mut self.admission;
@@ -110,16 +110,16 @@ mod tests {
 
     #[test]
     fn every_source_is_in_a_capture() {
-        let mut parts = Parts {
-            served: Generation::ALL.to_vec(),
-            ..Parts::default()
+        let mut parts = ClusterBuilder {
+            served: ApiFlavor::ALL.to_vec(),
+            ..ClusterBuilder::default()
         };
         let none = Read::Ok(0);
         let pieces = parts.pieces().into_iter().map(|(name, ..)| name);
         let empty: Vec<Source> = pieces.map(|name| Source::of(name, &none)).collect();
         parts.take_over(&empty, &[]);
-        let ruling = parts.ruling().expect("both are served");
-        let cluster = parts.assemble(ruling);
+        let active_api = parts.active_api().expect("both are served");
+        let cluster = parts.assemble(active_api);
         for source in Kind::ALL {
             assert_eq!(cluster.source(source), none, "{source}");
         }

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::api::keys::NodeKey;
 
 /// Leaves out of a node what no rule goes by, which is most of it: images, volumes, and annotations of others.
 pub fn slim(node: &mut Value) {
     let ours = |key: &str| {
-        Generation::ALL
+        ApiFlavor::ALL
             .iter()
             .any(|g| NodeKey::parse(*g, key).is_some())
     };
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn what_rules_go_by_stays() {
-        let key = Generation::Skyhook.key("status_gpu");
+        let key = ApiFlavor::Skyhook.key("status_gpu");
         let field = format!("f:{key}");
         let mut node = json!({
             "metadata": {

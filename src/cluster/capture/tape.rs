@@ -8,13 +8,13 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 
-use super::index::Kept;
+use super::index::KeptCount;
 use super::mask::Masks;
 use super::slim::slim;
 
 /// What a capture may take.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct CaptureLimits {
     /// Bytes, packed.
     pub size: u64,
     /// Nodes that are kept whole though they have nothing to tell; all if there is none.
@@ -49,7 +49,7 @@ pub struct Reel {
 /// All that is read for a capture, side by side.
 pub struct Tape {
     pub masks: Masks,
-    limits: Limits,
+    limits: CaptureLimits,
     state: Mutex<State>,
 }
 
@@ -97,7 +97,7 @@ impl Packed {
 }
 
 impl Tape {
-    pub fn new(limits: Limits) -> Tape {
+    pub fn new(limits: CaptureLimits) -> Tape {
         Tape {
             masks: Masks::default(),
             limits,
@@ -105,7 +105,7 @@ impl Tape {
         }
     }
 
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> CaptureLimits {
         self.limits
     }
 
@@ -146,9 +146,9 @@ impl Tape {
     }
 
     /// How many nodes are whole, where not all are.
-    pub fn whole_nodes(&self) -> Option<Kept> {
+    pub fn whole_nodes(&self) -> Option<KeptCount> {
         let [_, kept, of] = self.state().nodes;
-        (kept < of).then_some(Kept { kept, of })
+        (kept < of).then_some(KeptCount { kept, of })
     }
 
     /// Keeps a log, unless there is no room for it.
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     fn tape(size: u64) -> Tape {
-        Tape::new(Limits {
+        Tape::new(CaptureLimits {
             size,
             nodes: Some(1),
         })
@@ -359,6 +359,6 @@ mod tests {
         assert_eq!(tape.whole_nodes(), None);
         let kept = [false, true].map(|tells| tape.node(tells));
         assert_eq!(kept, [Keep::Slim, Keep::Whole]);
-        assert_eq!(tape.whole_nodes(), Some(Kept { kept: 3, of: 4 }));
+        assert_eq!(tape.whole_nodes(), Some(KeptCount { kept: 3, of: 4 }));
     }
 }

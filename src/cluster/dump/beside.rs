@@ -5,7 +5,7 @@
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, forward_to_deserialize_any};
 
-use super::summary::{At, Found, Key, Summary, Values};
+use super::summary::{At, Key, KeyTarget, Summary, Values};
 
 /// Decodes a text, with what is to be known of it beforehand.
 ///
@@ -145,9 +145,9 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Beside<'_, V> {
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
         let (visitor, map) = self.swap(map);
-        visitor.visit_map(Members {
+        visitor.visit_map(ObservedMap {
             map,
-            found: Found::Nothing,
+            found: KeyTarget::Nothing,
         })
     }
 }
@@ -177,19 +177,19 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Beside<'_, S> {
 }
 
 /// The members of an object, and what the last key leads to.
-struct Members<T> {
+struct ObservedMap<T> {
     map: T,
-    found: Found,
+    found: KeyTarget,
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<Beside<'_, A>> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for ObservedMap<Beside<'_, A>> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, A::Error> {
-        let Members { map, found } = self;
+        let ObservedMap { map, found } = self;
         let at = map.at;
         map.of.next_key_seed(KeyOf {
             of: seed,
@@ -200,17 +200,17 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<Beside<'_, A>> {
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
         let map = &mut self.map;
-        let at = match std::mem::replace(&mut self.found, Found::Nothing) {
-            Found::Value(at) => at,
-            Found::Items => {
+        let at = match std::mem::replace(&mut self.found, KeyTarget::Nothing) {
+            KeyTarget::Value(at) => at,
+            KeyTarget::Items => {
                 map.summary.has_items = true;
                 At::Else
             }
-            Found::Label(label) => {
+            KeyTarget::Label(label) => {
                 map.summary.has(&label);
                 return map.of.next_value_seed(seed);
             }
-            Found::Nothing => return map.of.next_value_seed(seed),
+            KeyTarget::Nothing => return map.of.next_value_seed(seed),
         };
         map.of.next_value_seed(Beside {
             of: seed,
@@ -224,7 +224,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<Beside<'_, A>> {
 struct KeyOf<'f, T> {
     of: T,
     at: At,
-    found: &'f mut Found,
+    found: &'f mut KeyTarget,
 }
 
 impl<'de, K: DeserializeSeed<'de>> DeserializeSeed<'de> for KeyOf<'_, K> {
@@ -295,7 +295,7 @@ mod tests {
                 "creationTimestamp": "2026-01-01T00:00:00Z",
                 "deletionTimestamp": "2027-01-01T00:00:00Z",
                 "annotations": {"seenAt": "2027-01-01T00:00:00Z"},
-                "labels": {crate::api::Generation::Skyhook.key("name"): "gpu", "a\"b": "c\\d"},
+                "labels": {crate::api::ApiFlavor::Skyhook.key("name"): "gpu", "a\"b": "c\\d"},
                 "managedFields": [{"manager": "kubelet", "time": "2027-01-01T00:00:00Z"}],
                 "ownerReferences": [{"kind": "Other"}],
             },

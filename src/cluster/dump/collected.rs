@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::cluster::admission::WebhookConfiguration;
 use crate::cluster::capture::Index;
-use crate::cluster::{Clock, Cluster, KeptLogs, Parts, Pod, Read};
+use crate::cluster::{Clock, Cluster, ClusterBuilder, KeptLogs, Pod, Read};
 
 /// The cluster as it would have been read from the server at that moment.
 pub fn finish(
-    mut parts: Parts,
+    mut parts: ClusterBuilder,
     index: &Index,
     files: &BTreeSet<String>,
     logs: HashMap<String, Vec<String>>,
@@ -21,7 +21,7 @@ pub fn finish(
     parts.kept_logs = Some(KeptLogs::new(index.logs.clone(), logs));
     parts.clock = Clock::Capture;
     parts.taken_at = index.taken_at;
-    parts.served = Generation::ALL
+    parts.served = ApiFlavor::ALL
         .into_iter()
         .filter(|g| index.served.iter().any(|group| group == g.group()))
         .collect();
@@ -29,14 +29,15 @@ pub fn finish(
     if let Read::Ok(webhooks) = &mut parts.admission.webhooks {
         webhooks.retain(WebhookConfiguration::concerns_us);
     }
-    let Some(ruling) = parts.ruling() else {
-        let mut cluster = Parts::of_leftovers(parts.nodes, parts.asked_for, parts.taken_at);
+    let Some(active_api) = parts.active_api() else {
+        let mut cluster =
+            ClusterBuilder::of_leftovers(parts.nodes, parts.asked_for, parts.taken_at);
         cluster.from_files = true;
         cluster.collected = true;
         cluster.clock = Clock::Capture;
         return cluster;
     };
-    let mut cluster = parts.assemble(ruling);
+    let mut cluster = parts.assemble(active_api);
     let waiting: HashSet<String> = cluster
         .waiting_for_drain()
         .into_iter()

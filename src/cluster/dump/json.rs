@@ -7,8 +7,8 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::body::Body;
-use super::gather::Gatherer;
-use super::pieces::{Pieces, Place};
+use super::loader::ManifestLoader;
+use super::pieces::{Pieces, TextPosition};
 use super::summary::Summary;
 use super::{DumpError, unreadable};
 
@@ -27,9 +27,9 @@ pub fn read(
     label: &str,
     stem: &str,
     stream: impl Read,
-    gatherer: &mut Gatherer,
+    gatherer: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
-    let mut reading = Reading {
+    let mut reading = JsonReader {
         label,
         stem,
         pieces: Pieces::new(stream),
@@ -47,14 +47,14 @@ pub fn read(
     Ok(())
 }
 
-struct Reading<'a, R> {
+struct JsonReader<'a, R> {
     label: &'a str,
     stem: &'a str,
     pieces: Pieces<R>,
-    gatherer: &'a mut Gatherer,
+    gatherer: &'a mut ManifestLoader,
 }
 
-impl<R: Read> Reading<'_, R> {
+impl<R: Read> JsonReader<'_, R> {
     fn next_byte(&mut self, also: &[u8]) -> Result<Option<u8>, DumpError> {
         let label = self.label;
         self.pieces.skip(also).map_err(|e| unreadable(label, e))
@@ -152,7 +152,7 @@ impl<R: Read> Reading<'_, R> {
     /// An object that was read whole.
     fn object(&mut self, text: &[u8]) -> Result<(), DumpError> {
         let label = self.label;
-        let begun = Place { line: 1, column: 0 };
+        let begun = TextPosition { line: 1, column: 0 };
         let body = Body::read(text).map_err(|_| syntax(label, b"", text, begun))?;
         if body.summary.has_items {
             // A list without items, or of something else than items.
@@ -175,7 +175,7 @@ impl<R: Read> Reading<'_, R> {
     /// What stands around the items that were read, and those that waited for it.
     fn list(&mut self, text: &[u8], count: usize, late: Vec<Vec<u8>>) -> Result<(), DumpError> {
         let label = self.label;
-        let begun = Place { line: 1, column: 0 };
+        let begun = TextPosition { line: 1, column: 0 };
         let Summary {
             kind, api_version, ..
         } = serde_json::from_slice(text).map_err(|_| syntax(label, b"", text, begun))?;
@@ -242,7 +242,7 @@ fn no_object(label: &str, what: &str) -> DumpError {
 }
 
 /// What is wrong with a text that begins at this place, behind what of the document stands before it.
-fn syntax(label: &str, before: &[u8], text: &[u8], begun: Place) -> DumpError {
+fn syntax(label: &str, before: &[u8], text: &[u8], begun: TextPosition) -> DumpError {
     let text = [before, text].concat();
     let mut values = serde_json::Deserializer::from_slice(&text).into_iter::<Value>();
     let why = match values.find_map(Result::err) {
@@ -256,13 +256,13 @@ fn syntax(label: &str, before: &[u8], text: &[u8], begun: Place) -> DumpError {
 }
 
 /// An error with its place in the whole of what is read.
-fn placed(error: &serde_json::Error, before: &[u8], begun: Place) -> String {
+fn placed(error: &serde_json::Error, before: &[u8], begun: TextPosition) -> String {
     let (line, column) = (error.line(), error.column());
     let said = error.to_string();
     let said = said
         .strip_suffix(&format!(" at line {line} column {column}"))
         .unwrap_or(&said);
-    let start = Place { line: 1, column: 0 }.after(before);
+    let start = TextPosition { line: 1, column: 0 }.after(before);
     let (line, column) = match line.saturating_sub(start.line) {
         0 => {
             let behind = column.saturating_sub(start.column);
@@ -277,12 +277,12 @@ fn placed(error: &serde_json::Error, before: &[u8], begun: Place) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Generation;
+    use crate::api::ApiFlavor;
     use crate::cluster::Cluster;
     use crate::cluster::dump::documents;
 
     fn streamed(text: &str) -> Result<Option<Cluster>, String> {
-        let mut gatherer = Gatherer::default();
+        let mut gatherer = ManifestLoader::default();
         match read("f", "", text.as_bytes(), &mut gatherer) {
             Ok(()) => Ok(gatherer.finish(None)),
             Err(DumpError::Syntax { why, .. }) => Err(why),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     fn at_once(text: &str) -> Result<Option<Cluster>, String> {
-        let mut gatherer = Gatherer::default();
+        let mut gatherer = ManifestLoader::default();
         for document in documents::parse(text)? {
             let added = gatherer.add("f", "", document);
             added.map_err(|what| no_object("f", &what).to_string())?;
@@ -310,8 +310,8 @@ mod tests {
     #[test]
     fn what_comes_piece_by_piece_is_what_comes_at_once() {
         let (kind, version) = (
-            Generation::NodeWright.kind(),
-            Generation::NodeWright.api_version(),
+            ApiFlavor::NodeWright.kind(),
+            ApiFlavor::NodeWright.api_version(),
         );
         let bare = NODE.replace(r#""apiVersion": "v1", "kind": "Node","#, "");
         for text in [

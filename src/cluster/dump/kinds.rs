@@ -1,6 +1,6 @@
 //! Which kinds are read, by the names that files have.
 
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::cluster::admission::CONFIGURATIONS;
 
 /// The kind that a file is named after: `pods.json` holds Pods.
@@ -19,7 +19,7 @@ pub fn resource_of(stem: &str) -> Option<(String, &'static str)> {
         "validatingwebhookconfigurations" | "mutatingwebhookconfigurations" => {
             plain("admissionregistration.k8s.io/v1", CONFIGURATIONS[0].0)
         }
-        _ => Generation::ALL.into_iter().find_map(|g| {
+        _ => ApiFlavor::ALL.into_iter().find_map(|g| {
             let kind = match stem.strip_suffix(g.group()) {
                 Some("deploymentpolicies.") => "DeploymentPolicy",
                 _ if stem == g.plural() || stem == g.resource() => g.kind(),

@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::kinds::resource_of;
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::cluster::capture::index::{LOG, LOGS};
-use crate::cluster::{Deployment, Parts, Read};
+use crate::cluster::{ClusterBuilder, Deployment, Read};
 
 /// Namespaces that every cluster has, and that nobody chooses one by one.
 const EVERYWHERE: [&str; 2] = ["kube-public", "kube-node-lease"];
@@ -104,7 +104,7 @@ impl Namespaces {
 
     /// Takes back what the tree says of namespaces that it does not hold. Gives whether it holds things by namespace at
     /// all.
-    pub fn restrict(&self, parts: &mut Parts) -> bool {
+    pub fn restrict(&self, parts: &mut ClusterBuilder) -> bool {
         let dumped = self
             .perhaps
             .iter()
@@ -126,18 +126,18 @@ impl Namespaces {
         let pods = parts.pods.items().iter();
         ours.extend(pods.filter_map(|pod| pod.metadata.namespace.clone()));
         if ours.is_empty() {
-            ours.extend(Generation::ALL.map(|g| g.default_namespace().to_owned()));
+            ours.extend(ApiFlavor::ALL.map(|g| g.default_namespace().to_owned()));
         }
         if !ours.iter().any(|name| held.contains(name.as_str())) {
-            parts.pods = Read::NotAsked;
-            parts.jobs = Read::NotAsked;
-            parts.config_maps = Read::NotAsked;
-            parts.deployments = Read::NotAsked;
-            parts.events = Read::NotAsked;
+            parts.pods = Read::NotRequested;
+            parts.jobs = Read::NotRequested;
+            parts.config_maps = Read::NotRequested;
+            parts.deployments = Read::NotRequested;
+            parts.events = Read::NotRequested;
         }
         // What is not in it may be in another namespace.
-        parts.workloads = Read::NotAsked;
-        parts.disruption_budgets = Read::NotAsked;
+        parts.workloads = Read::NotRequested;
+        parts.disruption_budgets = Read::NotRequested;
         if let Read::Ok(services) = &mut parts.admission.services {
             services.retain(|s| s.metadata.name != "kubernetes");
         }

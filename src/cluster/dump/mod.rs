@@ -5,10 +5,10 @@ mod beside;
 mod body;
 mod collected;
 mod documents;
-mod gather;
 mod json;
 mod kinds;
 mod layout;
+mod loader;
 mod pieces;
 mod summary;
 
@@ -19,10 +19,10 @@ use jiff::Timestamp;
 use thiserror::Error;
 
 use super::{Cluster, clock};
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::bounded::{self, MOST_CAPTURE, MOST_LOG, Unpacked};
 use crate::reason::plain_reason;
-use gather::Gatherer;
+use loader::ManifestLoader;
 
 /// Why files are not a cluster.
 #[derive(Debug, Error)]
@@ -49,14 +49,14 @@ pub enum DumpError {
 /// Reads files into a cluster.
 ///
 /// Each path is a file, a directory tree, a `.tar.gz`, or `-` for `stdin`. Objects that stand in
-/// several files are read once. What no file holds is [`super::Read::NotAsked`].
+/// several files are read once. What no file holds is [`super::Read::NotRequested`].
 ///
 /// # Errors
 ///
 /// A path that cannot be read, or text that is not Kubernetes objects, ends it: half a capture
 /// could hide what is stuck.
-pub fn load(paths: &[PathBuf], asked_for: Option<Generation>) -> Result<Cluster, DumpError> {
-    let mut gatherer = Gatherer::default();
+pub fn load(paths: &[PathBuf], asked_for: Option<ApiFlavor>) -> Result<Cluster, DumpError> {
+    let mut gatherer = ManifestLoader::default();
     for path in paths {
         read_path(path, &mut gatherer)?;
     }
@@ -72,7 +72,7 @@ pub fn load(paths: &[PathBuf], asked_for: Option<Generation>) -> Result<Cluster,
         .ok_or_else(|| DumpError::NothingKnown { path: all() })
 }
 
-fn read_path(path: &Path, gatherer: &mut Gatherer) -> Result<(), DumpError> {
+fn read_path(path: &Path, gatherer: &mut ManifestLoader) -> Result<(), DumpError> {
     if path == Path::new("-") {
         return read_stream("standard input", "", std::io::stdin().lock(), gatherer);
     }
@@ -155,7 +155,7 @@ fn read_stream(
     label: &str,
     stem: &str,
     stream: impl std::io::Read,
-    gatherer: &mut Gatherer,
+    gatherer: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
     let (head, stream) = begun(label, stream)?;
     if head.starts_with(&[0x1f, 0x8b]) {
@@ -184,7 +184,7 @@ fn read_unpacked(
     stem: &str,
     head: &[u8],
     stream: impl std::io::Read,
-    gatherer: &mut Gatherer,
+    gatherer: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
     let io = |source| unreadable(label, source);
     if !is_tar(head) {
@@ -257,10 +257,10 @@ fn read_objects(
     stem: &str,
     head: &[u8],
     stream: impl std::io::Read,
-    gatherer: &mut Gatherer,
+    gatherer: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
     if json::begins(head) {
-        let stream = bounded::Watched::new(stream, MOST_CAPTURE);
+        let stream = bounded::BoundedReader::new(stream, MOST_CAPTURE);
         return json::read(label, stem, stream, gatherer);
     }
     let bytes = bounded::read(stream, MOST_CAPTURE).map_err(|e| unreadable(label, e))?;
@@ -271,7 +271,7 @@ fn read_text(
     label: &str,
     stem: &str,
     bytes: Vec<u8>,
-    gatherer: &mut Gatherer,
+    gatherer: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
     let syntax = |why: String| DumpError::Syntax {
         path: label.to_owned(),

@@ -16,26 +16,26 @@ pub struct Pieces<R> {
     /// What stands before this in the buffer was taken.
     start: usize,
     ended: bool,
-    place: Place,
+    place: TextPosition,
 }
 
 /// A place in a text: its line from 1, and how many bytes of the line stand before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct TextPosition {
     pub line: usize,
     pub column: usize,
 }
 
-impl Place {
+impl TextPosition {
     /// The place after this text.
-    pub fn after(self, text: &[u8]) -> Place {
+    pub fn after(self, text: &[u8]) -> TextPosition {
         let lines = memchr_iter(b'\n', text).count();
         match memrchr(b'\n', text) {
-            Some(at) => Place {
+            Some(at) => TextPosition {
                 line: self.line + lines,
                 column: text.len() - at - 1,
             },
-            None => Place {
+            None => TextPosition {
                 column: self.column + text.len(),
                 ..self
             },
@@ -50,12 +50,12 @@ impl<R: Read> Pieces<R> {
             buffer: Vec::new(),
             start: 0,
             ended: false,
-            place: Place { line: 1, column: 0 },
+            place: TextPosition { line: 1, column: 0 },
         }
     }
 
     /// Where the next byte stands.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> TextPosition {
         self.place
     }
 
@@ -269,6 +269,6 @@ mod tests {
         let end = pieces.value().expect("memory").expect("a value");
         pieces.take(end);
         assert_eq!(pieces.skip(b"").expect("memory"), Some(b'x'));
-        assert_eq!(pieces.place(), Place { line: 3, column: 2 });
+        assert_eq!(pieces.place(), TextPosition { line: 3, column: 2 });
     }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::cluster::config_map;
 
 /// Which object it is, and when something last happened to it.
@@ -96,16 +96,16 @@ impl<'de> Visitor<'de> for Values<'_> {
         let Values(summary, at) = self;
         while let Some(key) = map.next_key_seed(Key(at))? {
             match key {
-                Found::Value(at) => map.next_value_seed(Values(summary, at))?,
-                Found::Label(label) => {
+                KeyTarget::Value(at) => map.next_value_seed(Values(summary, at))?,
+                KeyTarget::Label(label) => {
                     summary.has(&label);
                     map.next_value::<IgnoredAny>()?;
                 }
-                Found::Items => {
+                KeyTarget::Items => {
                     summary.has_items = true;
                     map.next_value_seed(Values(summary, At::Else))?;
                 }
-                Found::Nothing => {
+                KeyTarget::Nothing => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
@@ -151,7 +151,7 @@ impl<'de> Visitor<'de> for Values<'_> {
 pub struct Key(pub At);
 
 /// What a key leads to.
-pub enum Found {
+pub enum KeyTarget {
     Value(At),
     Label(Label),
     Items,
@@ -166,59 +166,56 @@ pub enum Label {
 }
 
 impl<'de> DeserializeSeed<'de> for Key {
-    type Value = Found;
+    type Value = KeyTarget;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Found, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<KeyTarget, D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
 impl Visitor<'_> for Key {
-    type Value = Found;
+    type Value = KeyTarget;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a key")
     }
 
-    fn visit_str<E>(self, key: &str) -> Result<Found, E> {
+    fn visit_str<E>(self, key: &str) -> Result<KeyTarget, E> {
         Ok(self.leads_to(key))
     }
 }
 
 impl Key {
-    pub fn leads_to(&self, key: &str) -> Found {
+    pub fn leads_to(&self, key: &str) -> KeyTarget {
         match (self.0, key) {
-            (At::Labels, key) => Found::Label(label(key)),
-            (At::Top, "kind") => Found::Value(At::Kind),
-            (At::Top, "apiVersion") => Found::Value(At::ApiVersion),
-            (At::Top, "metadata") => Found::Value(At::Metadata),
-            (At::Top, "items") => Found::Items,
-            (At::Metadata, "name") => Found::Value(At::Name),
-            (At::Metadata, "namespace") => Found::Value(At::Namespace),
-            (At::Metadata, "labels") => Found::Value(At::Labels),
+            (At::Labels, key) => KeyTarget::Label(label(key)),
+            (At::Top, "kind") => KeyTarget::Value(At::Kind),
+            (At::Top, "apiVersion") => KeyTarget::Value(At::ApiVersion),
+            (At::Top, "metadata") => KeyTarget::Value(At::Metadata),
+            (At::Top, "items") => KeyTarget::Items,
+            (At::Metadata, "name") => KeyTarget::Value(At::Name),
+            (At::Metadata, "namespace") => KeyTarget::Value(At::Namespace),
+            (At::Metadata, "labels") => KeyTarget::Value(At::Labels),
             // They tell of the past of fields, not of the object, and are half of many an object.
-            (At::Metadata, "managedFields") => Found::Nothing,
+            (At::Metadata, "managedFields") => KeyTarget::Nothing,
             // A node's images are the other half, and there are no times among them.
-            (_, "annotations" | "labels" | "spec" | "images") => Found::Nothing,
-            (At::Times, _) => Found::Value(At::Times),
-            (_, "nodePriority") => Found::Value(At::Times),
-            (_, key) if tells_time(key) => Found::Value(At::Time),
-            _ => Found::Value(At::Else),
+            (_, "annotations" | "labels" | "spec" | "images") => KeyTarget::Nothing,
+            (At::Times, _) => KeyTarget::Value(At::Times),
+            (_, "nodePriority") => KeyTarget::Value(At::Times),
+            (_, key) if tells_time(key) => KeyTarget::Value(At::Time),
+            _ => KeyTarget::Value(At::Else),
         }
     }
 }
 
 fn label(key: &str) -> Label {
-    let mut all = Generation::ALL.into_iter();
-    let Some(generation) = all.find(|g| key.starts_with(g.group())) else {
+    let mut all = ApiFlavor::ALL.into_iter();
+    let Some(flavor) = all.find(|g| key.starts_with(g.group())) else {
         return Label::Other;
     };
-    if key == generation.key("name") {
+    if key == flavor.key("name") {
         Label::Package
-    } else if config_map::labels(generation)
-        .iter()
-        .any(|label| label == key)
-    {
+    } else if config_map::labels(flavor).iter().any(|label| label == key) {
         Label::ConfigMap
     } else {
         Label::Other
@@ -250,7 +247,7 @@ mod tests {
                 "creationTimestamp": "2026-01-01T00:00:00Z",
                 "deletionTimestamp": "2027-01-01T00:00:00Z",
                 "annotations": {"seenAt": "2027-01-01T00:00:00Z"},
-                "labels": {Generation::Skyhook.key("name"): "gpu"},
+                "labels": {ApiFlavor::Skyhook.key("name"): "gpu"},
             },
             "spec": {"startTime": "2027-01-01T00:00:00Z"},
             "status": {

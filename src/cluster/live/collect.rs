@@ -9,29 +9,29 @@ use super::record::Recorder;
 use super::request::{Failure, get};
 use super::sources::Reader;
 use super::{LoadError, logs, read};
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::bounded;
-use crate::cluster::attempts::Piece as LogPiece;
-use crate::cluster::capture::index::{API_VERSION, KIND, Source as Noted, Versions};
-use crate::cluster::capture::pieces::Piece;
-use crate::cluster::capture::{Index, Keep, Limits, Tape};
+use crate::cluster::attempts::ContainerLog as LogPiece;
+use crate::cluster::capture::index::{API_VERSION, KIND, Source as Noted, ToolVersions};
+use crate::cluster::capture::pieces::SourceContent;
+use crate::cluster::capture::{CaptureLimits, Index, Keep, Tape};
 use crate::cluster::read::Read;
-use crate::cluster::{Cluster, Parts, Source};
+use crate::cluster::{Cluster, ClusterBuilder, Source};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const CRDS_FILE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// What is to be collected.
 #[derive(Debug, Clone)]
-pub struct Wish {
-    pub limits: Limits,
+pub struct CollectRequest {
+    pub limits: CaptureLimits,
     /// How long it may take.
     pub patience: Duration,
     /// The last lines of each log.
     pub lines: u64,
     /// The logs that a report on the cluster asks for.
     pub asked: fn(&Cluster) -> Vec<LogPiece>,
-    pub api: Option<Generation>,
+    pub api: Option<ApiFlavor>,
     /// Where the user says the operator runs.
     pub namespace: Option<String>,
     /// The version of this program.
@@ -51,7 +51,7 @@ pub struct Collected {
 /// A server that does not answer at all, or does not accept the credentials.
 pub async fn collect(
     client: &kube::Client,
-    wish: &Wish,
+    wish: &CollectRequest,
     now: Timestamp,
 ) -> Result<Collected, LoadError> {
     let tape = Tape::new(wish.limits);
@@ -95,17 +95,17 @@ pub async fn collect(
         api_version: API_VERSION.to_owned(),
         kind: KIND.to_owned(),
         taken_at: now,
-        versions: Versions {
+        versions: ToolVersions {
             tool: wish.tool.clone(),
             server: version.and_then(|v| v["gitVersion"].as_str().map(str::to_owned)),
             operator: cluster
-                .ruling
+                .active_api
                 .operator_version
                 .as_ref()
                 .map(ToString::to_string),
         },
         served: cluster
-            .ruling
+            .active_api
             .served
             .iter()
             .map(|g| g.group().to_owned())
@@ -123,23 +123,23 @@ pub async fn collect(
 }
 
 /// What an operator left, where neither of its APIs is served.
-async fn left(reader: &Reader<'_>, wish: &Wish, now: Timestamp) -> (Cluster, Vec<Noted>) {
+async fn left(reader: &Reader<'_>, wish: &CollectRequest, now: Timestamp) -> (Cluster, Vec<Noted>) {
     let nodes = reader.nodes().await;
-    let mut parts = Parts {
+    let mut parts = ClusterBuilder {
         skyhooks: [Read::Ok(Vec::new()), Read::Ok(Vec::new())],
-        ..Parts::default()
+        ..ClusterBuilder::default()
     };
     let mut sources = parts.outcomes();
     let noted = sources.iter_mut().find(|source| source.name == "nodes");
     if let Some(noted) = noted {
         *noted = Noted::of("nodes", &nodes.count());
     }
-    (Parts::of_leftovers(nodes, wish.api, now), sources)
+    (ClusterBuilder::of_leftovers(nodes, wish.api, now), sources)
 }
 
 /// The definitions of the operator's resources, those that are there.
 async fn definitions(client: &kube::Client, recorder: Recorder<'_>) -> Noted {
-    let names = Generation::ALL
+    let names = ApiFlavor::ALL
         .into_iter()
         .flat_map(|g| [g.resource(), format!("deploymentpolicies.{}", g.group())]);
     let mut segment = recorder.tape.begin(CRDS_FILE);
@@ -175,7 +175,7 @@ fn leave_out(index: &mut Index, tape: &Tape) {
         "left out: it does not fit into {}",
         bounded::size(tape.limits().size)
     );
-    let mut parts = Parts::default();
+    let mut parts = ClusterBuilder::default();
     let mut files: Vec<(&str, Vec<String>)> = parts
         .pieces()
         .into_iter()

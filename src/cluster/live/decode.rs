@@ -16,7 +16,7 @@ use crate::reason::first_line;
 const LARGE: usize = 1 << 18;
 
 /// One page of a list.
-pub(super) struct Page<T> {
+pub(super) struct ListPage<T> {
     pub items: Vec<T>,
     /// Where the next page begins; `None` on the last.
     pub next: Option<String>,
@@ -100,7 +100,7 @@ impl<'de> Visitor<'de> for Beginning<'_> {
 pub(super) async fn page_beside<T: DeserializeOwned + Send + 'static>(
     body: Bytes,
     singular: &'static str,
-) -> Result<Page<T>, String> {
+) -> Result<ListPage<T>, String> {
     if body.len() < LARGE {
         return page(&body, singular);
     }
@@ -113,7 +113,10 @@ pub(super) async fn page_beside<T: DeserializeOwned + Send + 'static>(
 /// Whole pages of JSON decode in one go, as a rule. Where one does not, its items are tried one by one,
 /// without their nulls, which old clients leave behind where a list or a map should be. `singular`
 /// names the kind of item in messages.
-pub(super) fn page<T: DeserializeOwned>(body: &[u8], singular: &str) -> Result<Page<T>, String> {
+pub(super) fn page<T: DeserializeOwned>(
+    body: &[u8],
+    singular: &str,
+) -> Result<ListPage<T>, String> {
     if let Some(list) = protobuf::decode::<Body<T>>(body) {
         return list
             .map_err(|e| format!("the answer is not a list: {e}"))?
@@ -126,7 +129,7 @@ pub(super) fn page<T: DeserializeOwned>(body: &[u8], singular: &str) -> Result<P
         serde_json::from_slice(body).map_err(|e| format!("the answer is not a list: {e}"))?;
     let raw = raw.into_page()?;
     let items: Result<Vec<T>, String> = raw.items.iter().map(|i| item(i, singular)).collect();
-    Ok(Page {
+    Ok(ListPage {
         items: items?,
         next: raw.next,
         version: raw.version,
@@ -134,13 +137,13 @@ pub(super) fn page<T: DeserializeOwned>(body: &[u8], singular: &str) -> Result<P
 }
 
 impl<T> Body<T> {
-    fn into_page(self) -> Result<Page<T>, String> {
+    fn into_page(self) -> Result<ListPage<T>, String> {
         // Servers write null for no items, and that it is a list at all says the kind.
         if !self.kind.is_some_and(|kind| kind.ends_with("List")) {
             return Err("the answer is not a list".to_owned());
         }
         let ListMeta { next, version } = self.metadata.unwrap_or_default();
-        Ok(Page {
+        Ok(ListPage {
             items: self.items.unwrap_or_default(),
             next: next.filter(|token| !token.is_empty()),
             version: version.unwrap_or_default(),
@@ -152,23 +155,23 @@ impl<T> Body<T> {
 pub(super) fn each<T: DeserializeOwned>(
     body: &[u8],
     singular: &str,
-    mut told: impl FnMut(Told<'_, T>),
-) -> Result<Page<T>, String> {
+    mut told: impl FnMut(ListEvent<'_, T>),
+) -> Result<ListPage<T>, String> {
     let raw: Body<&RawValue> =
         serde_json::from_slice(body).map_err(|e| format!("the answer is not a list: {e}"))?;
     let (api_version, kind) = (raw.api_version.clone(), raw.kind.clone());
     let raw = raw.into_page()?;
-    told(Told::List {
+    told(ListEvent::List {
         api_version: api_version.as_deref().unwrap_or_default(),
         kind: kind.as_deref().unwrap_or_default(),
     });
     let mut items = Vec::with_capacity(raw.items.len());
     for text in raw.items {
         let item = item(text, singular)?;
-        told(Told::Item(&item, text));
+        told(ListEvent::Item(&item, text));
         items.push(item);
     }
-    Ok(Page {
+    Ok(ListPage {
         items,
         next: raw.next,
         version: raw.version,
@@ -176,7 +179,7 @@ pub(super) fn each<T: DeserializeOwned>(
 }
 
 /// What [`each`] tells.
-pub(super) enum Told<'a, T> {
+pub(super) enum ListEvent<'a, T> {
     List { api_version: &'a str, kind: &'a str },
     Item(&'a T, &'a RawValue),
 }
@@ -210,7 +213,7 @@ mod tests {
     use crate::cluster::Node;
 
     fn names(body: &str) -> Result<Vec<String>, String> {
-        let page: Page<Node> = page(body.as_bytes(), "node")?;
+        let page: ListPage<Node> = page(body.as_bytes(), "node")?;
         Ok(page.items.into_iter().map(|n| n.name).collect())
     }
 

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::LoadError;
 use super::request::{Failure, get};
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -23,19 +23,19 @@ struct Resource {
 /// The generations whose main resource is served, older first.
 ///
 /// A group without the resource does not count: it may hold nothing but a leftover policy CRD.
-pub(super) async fn served(client: &kube::Client) -> Result<Vec<Generation>, LoadError> {
-    let each = Generation::ALL.map(|generation| serves(client, generation));
+pub(super) async fn served(client: &kube::Client) -> Result<Vec<ApiFlavor>, LoadError> {
+    let each = ApiFlavor::ALL.map(|flavor| serves(client, flavor));
     let mut served = Vec::new();
-    for (generation, serves) in Generation::ALL.into_iter().zip(join_all(each).await) {
+    for (flavor, serves) in ApiFlavor::ALL.into_iter().zip(join_all(each).await) {
         if serves? {
-            served.push(generation);
+            served.push(flavor);
         }
     }
     Ok(served)
 }
 
-async fn serves(client: &kube::Client, generation: Generation) -> Result<bool, LoadError> {
-    let path = format!("/apis/{}", generation.api_version());
+async fn serves(client: &kube::Client, flavor: ApiFlavor) -> Result<bool, LoadError> {
+    let path = format!("/apis/{}", flavor.api_version());
     let body = match get(client, &path).await {
         Ok(body) => body,
         Err(failure) if failure.is_absence() => return Ok(false),
@@ -48,5 +48,5 @@ async fn serves(client: &kube::Client, generation: Generation) -> Result<bool, L
         return Err(LoadError::discovery(Failure::Malformed(why.to_owned())));
     };
     let resources = resources.unwrap_or_default();
-    Ok(resources.iter().any(|r| r.name == generation.plural()))
+    Ok(resources.iter().any(|r| r.name == flavor.plural()))
 }

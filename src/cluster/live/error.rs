@@ -1,8 +1,8 @@
 //! Why a cluster could not be read at all.
 
 use super::request::Failure;
-use crate::api::Generation;
-use crate::connect::Unanswered;
+use crate::api::ApiFlavor;
+use crate::connect::TransportError;
 
 /// Why nothing could be read. One line: what, where, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -10,8 +10,8 @@ pub enum LoadError {
     #[error(
         "the cluster serves neither {} nor {}, so the operator is not installed; install it, or \
          choose another cluster with --context",
-        Generation::Skyhook.resource(),
-        Generation::NodeWright.resource()
+        ApiFlavor::Skyhook.resource(),
+        ApiFlavor::NodeWright.resource()
     )]
     NotServed,
 
@@ -19,7 +19,7 @@ pub enum LoadError {
         "--api {asked_for}, but the cluster serves only {}; leave --api out",
         asked_for.other().resource()
     )]
-    AskedForAbsent { asked_for: Generation },
+    AskedForAbsent { asked_for: ApiFlavor },
 
     #[error(
         "the API server{} does not accept the credentials (401 Unauthorized); log in again, or \
@@ -29,7 +29,7 @@ pub enum LoadError {
     Unauthorized { server: Option<String> },
 
     #[error(transparent)]
-    Unanswered(#[from] Unanswered),
+    TransportError(#[from] TransportError),
 
     #[error("cannot get credentials: {0}")]
     Credentials(String),
@@ -48,7 +48,7 @@ impl LoadError {
                 server: server.clone(),
                 why: failure.short(),
             },
-            Failure::Unanswered(unanswered) => LoadError::Unanswered(unanswered),
+            Failure::TransportError(unanswered) => LoadError::TransportError(unanswered),
             Failure::Credentials(why) => LoadError::Credentials(why),
             Failure::Malformed(why) => LoadError::Discovery { server: None, why },
         }

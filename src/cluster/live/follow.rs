@@ -10,14 +10,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use self::kept::{Heard, Kept, Watched};
+use self::kept::{Heard, SourceState, WatchedObject};
 use super::LoadError;
 use super::list::List;
 use super::sources::Reader;
-use super::watch::{Told, watch};
-use crate::api::{DeploymentPolicy, Generation, Skyhook};
+use super::watch::{WatchEvent, watch};
+use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
 use crate::cluster::selections::Selections;
-use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read, Source, Versions};
+use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read, ResourceVersions, Source};
 
 /// What comes within this after a change is taken along with it.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -41,13 +41,13 @@ pub struct Follow {
     client: kube::Client,
     namespace: Option<String>,
     cluster: Cluster,
-    skyhooks: Kept<Skyhook>,
-    legacy: Kept<Skyhook>,
-    policies: Kept<DeploymentPolicy>,
-    legacy_policies: Kept<DeploymentPolicy>,
-    nodes: Kept<Node>,
-    pods: Kept<Pod>,
-    jobs: Kept<Job>,
+    skyhooks: SourceState<Skyhook>,
+    legacy: SourceState<Skyhook>,
+    policies: SourceState<DeploymentPolicy>,
+    legacy_policies: SourceState<DeploymentPolicy>,
+    nodes: SourceState<Node>,
+    pods: SourceState<Pod>,
+    jobs: SourceState<Job>,
     news: UnboundedReceiver<One>,
     /// What was heard and not yet told: whoever waits for news may be called away.
     changed: bool,
@@ -58,7 +58,7 @@ pub struct Follow {
 
 /// What has happened.
 #[derive(Debug)]
-pub enum News {
+pub enum FollowEvent {
     Changed,
     /// The server gives nothing for the moment, and why.
     Away(LoadError),
@@ -66,13 +66,13 @@ pub enum News {
 
 /// One piece of news, of one list of a source.
 enum One {
-    Skyhook(usize, Box<Told<Skyhook>>),
-    Legacy(usize, Box<Told<Skyhook>>),
-    Policy(usize, Told<DeploymentPolicy>),
-    LegacyPolicy(usize, Told<DeploymentPolicy>),
-    Node(usize, Told<Node>),
-    Pod(usize, Told<Pod>),
-    Job(usize, Told<Job>),
+    Skyhook(usize, Box<WatchEvent<Skyhook>>),
+    Legacy(usize, Box<WatchEvent<Skyhook>>),
+    Policy(usize, WatchEvent<DeploymentPolicy>),
+    LegacyPolicy(usize, WatchEvent<DeploymentPolicy>),
+    Node(usize, WatchEvent<Node>),
+    Pod(usize, WatchEvent<Pod>),
+    Job(usize, WatchEvent<Job>),
 }
 
 impl Follow {
@@ -81,10 +81,10 @@ impl Follow {
     /// `namespace` is where the user says the operator runs, as for [`super::load`].
     pub fn begin(client: &kube::Client, cluster: Cluster, namespace: Option<&str>) -> Follow {
         let reader = reader(client, namespace, &cluster);
-        let (ours, other) = (cluster.generation(), cluster.generation().other());
-        let of = |generation: Generation, list: fn(Generation) -> List| {
-            let served = reader.served.contains(&generation);
-            served.then(|| list(generation)).into_iter().collect()
+        let (ours, other) = (cluster.flavor(), cluster.flavor().other());
+        let of = |flavor: ApiFlavor, list: fn(ApiFlavor) -> List| {
+            let served = reader.served.contains(&flavor);
+            served.then(|| list(flavor)).into_iter().collect()
         };
         let (tell, news) = unbounded_channel();
         let mut begin = Begin {
@@ -100,8 +100,8 @@ impl Follow {
         let nodes = vec![Reader::nodes_list()];
         let pods = reader.pods_lists(&cluster.operators);
         let jobs = match ours {
-            Generation::NodeWright => reader.jobs_lists(&cluster.operators),
-            Generation::Skyhook => Vec::new(),
+            ApiFlavor::NodeWright => reader.jobs_lists(&cluster.operators),
+            ApiFlavor::Skyhook => Vec::new(),
         };
         let boxed = |at, told| One::Skyhook(at, Box::new(told));
         let boxed_legacy = |at, told| One::Legacy(at, Box::new(told));
@@ -139,7 +139,7 @@ impl Follow {
     }
 
     /// Waits for something to happen. It may be dropped at any moment, and nothing is lost.
-    pub async fn news(&mut self) -> News {
+    pub async fn news(&mut self) -> FollowEvent {
         while !self.changed && self.away.is_none() {
             let next = self.news.recv().await;
             self.take(next);
@@ -155,20 +155,22 @@ impl Follow {
         };
         let _ = timeout(LONGEST, more).await;
         if std::mem::take(&mut self.changed) {
-            return News::Changed;
+            return FollowEvent::Changed;
         }
-        self.away.take().map_or(News::Changed, News::Away)
+        self.away
+            .take()
+            .map_or(FollowEvent::Changed, FollowEvent::Away)
     }
 
     fn take(&mut self, one: Option<One>) {
         let heard = match one {
-            Some(One::Skyhook(list, told)) => self.skyhooks.hear(list, *told),
-            Some(One::Legacy(list, told)) => self.legacy.hear(list, *told),
-            Some(One::Policy(list, told)) => self.policies.hear(list, told),
-            Some(One::LegacyPolicy(list, told)) => self.legacy_policies.hear(list, told),
-            Some(One::Node(list, told)) => self.nodes.hear(list, told),
-            Some(One::Pod(list, told)) => self.pods.hear(list, told),
-            Some(One::Job(list, told)) => self.jobs.hear(list, told),
+            Some(One::Skyhook(list, told)) => self.skyhooks.on_event(list, *told),
+            Some(One::Legacy(list, told)) => self.legacy.on_event(list, *told),
+            Some(One::Policy(list, told)) => self.policies.on_event(list, told),
+            Some(One::LegacyPolicy(list, told)) => self.legacy_policies.on_event(list, told),
+            Some(One::Node(list, told)) => self.nodes.on_event(list, told),
+            Some(One::Pod(list, told)) => self.pods.on_event(list, told),
+            Some(One::Job(list, told)) => self.jobs.on_event(list, told),
             // The watches never end by themselves.
             None => return,
         };
@@ -186,14 +188,14 @@ impl Follow {
     pub fn cluster(&mut self, now: Timestamp) -> &mut Cluster {
         let cluster = &mut self.cluster;
         cluster.taken_at = now;
-        let (ours, other) = (cluster.generation(), cluster.generation().other());
-        for (kept, skyhooks, generation) in [
+        let (ours, other) = (cluster.flavor(), cluster.flavor().other());
+        for (kept, skyhooks, flavor) in [
             (&mut self.skyhooks, &mut cluster.skyhooks, ours),
             (&mut self.legacy, &mut cluster.legacy, other),
         ] {
             if let Some(mut read) = kept.news() {
                 if let Read::Ok(items) = &mut read {
-                    Reader::name_kind(items, generation);
+                    Reader::name_kind(items, flavor);
                     items.sort_by(|a, b| a.order().cmp(&b.order()));
                 }
                 *skyhooks = read;
@@ -243,7 +245,7 @@ fn reader<'a>(client: &'a kube::Client, namespace: Option<&'a str>, of: &Cluster
     Reader {
         client,
         namespace,
-        served: of.ruling.served.clone(),
+        served: of.active_api.served.clone(),
         only: &[],
         recorder: None,
         versions: Default::default(),
@@ -253,27 +255,27 @@ fn reader<'a>(client: &'a kube::Client, namespace: Option<&'a str>, of: &Cluster
 /// Reads a source again if it was read before.
 async fn again<T>(before: &Read<T>, read: impl Future<Output = Read<T>>) -> Read<T> {
     match before {
-        Read::NotAsked => Read::NotAsked,
+        Read::NotRequested => Read::NotRequested,
         _ => read.await,
     }
 }
 
 struct Begin<'a> {
     client: &'a kube::Client,
-    versions: &'a Versions,
+    versions: &'a ResourceVersions,
     tell: UnboundedSender<One>,
     watches: JoinSet<()>,
 }
 
 impl Begin<'_> {
-    fn watch<T: Watched + Clone + DeserializeOwned + Send + 'static>(
+    fn watch<T: WatchedObject + Clone + DeserializeOwned + Send + 'static>(
         &mut self,
         loaded: &Read<Vec<T>>,
         lists: Vec<List>,
-        one: fn(usize, Told<T>) -> One,
-    ) -> Kept<T> {
+        one: fn(usize, WatchEvent<T>) -> One,
+    ) -> SourceState<T> {
         let lists = match loaded {
-            Read::NotAsked => Vec::new(),
+            Read::NotRequested => Vec::new(),
             // An API that was not served when it was loaded: there is nothing to watch.
             Read::Unreadable(why) if why.status == Some(404) => Vec::new(),
             _ => lists,
@@ -288,7 +290,7 @@ impl Begin<'_> {
             let items = loaded.items().iter().filter(|item| item.is_in(list));
             version(list).map(|_| items.cloned().collect())
         };
-        let kept = Kept::of(lists.iter().map(of));
+        let kept = SourceState::of(lists.iter().map(of));
         for (number, list) in lists.into_iter().enumerate() {
             let tell = self.tell.clone();
             let tell = move |told| tell.send(one(number, told)).is_ok();

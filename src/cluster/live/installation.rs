@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::list::List;
 use super::request::{Failure, get};
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::cluster::installation::{Definition, Installation, Lease};
 use crate::cluster::{Cluster, Read};
 
@@ -20,7 +20,7 @@ pub async fn read(client: &kube::Client, cluster: &Cluster) -> Installation {
         definitions: answer(definitions),
         leases: match leases {
             Some(leases) => answer(leases),
-            None => Read::NotAsked,
+            None => Read::NotRequested,
         },
     }
 }
@@ -42,7 +42,7 @@ async fn server(client: &kube::Client) -> Result<String, Failure> {
 
 async fn definitions(client: &kube::Client) -> Result<Vec<Definition>, Failure> {
     let mut found = Vec::new();
-    for name in Generation::ALL.iter().flat_map(|g| Definition::names(*g)) {
+    for name in ApiFlavor::ALL.iter().flat_map(|g| Definition::names(*g)) {
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
         match object::<Definition>(client, &path).await {
             Ok(definition) => found.push(definition),

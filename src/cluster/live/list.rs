@@ -6,7 +6,7 @@ use percent_encoding::{
 };
 use serde::de::DeserializeOwned;
 
-use super::decode::{self, Page, Told};
+use super::decode::{self, ListEvent, ListPage};
 use super::protobuf;
 use super::request::{Failure, JSON, get_as};
 use crate::api::labels::Labelled;
@@ -108,8 +108,8 @@ impl List {
             let mut segment = tape.begin(&self.resource());
             let decode = |body: Bytes| {
                 let page = decode::each(&body, self.singular, |told| match told {
-                    Told::List { api_version, kind } => segment.is_of(api_version, kind),
-                    Told::Item(item, text) => match keep(item) {
+                    ListEvent::List { api_version, kind } => segment.is_of(api_version, kind),
+                    ListEvent::Item(item, text) => match keep(item) {
                         Keep::Not => {}
                         keep => {
                             segment.add(keep, serde_json::from_str(text.get()).unwrap_or_default())
@@ -192,7 +192,7 @@ impl List {
         mut decode: impl FnMut(Bytes) -> D,
     ) -> Result<(Vec<T>, String), Failure>
     where
-        D: Future<Output = Result<Page<T>, String>>,
+        D: Future<Output = Result<ListPage<T>, String>>,
     {
         let mut items = Vec::new();
         let mut token: Option<String> = None;

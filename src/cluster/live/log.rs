@@ -39,7 +39,7 @@ pub enum Since {
 }
 
 /// A log that is being read.
-pub struct Log {
+pub struct LogStream {
     body: Body,
     rest: BytesMut,
     ended: bool,
@@ -66,15 +66,15 @@ impl LogError {
     }
 }
 
-impl Log {
+impl LogStream {
     /// Asks for a log.
     ///
     /// # Errors
     ///
     /// The pod is gone, the container has not run, the server refuses or does not answer.
-    pub async fn open(client: &kube::Client, request: &Request) -> Result<Log, LogError> {
+    pub async fn open(client: &kube::Client, request: &Request) -> Result<LogStream, LogError> {
         let body = open(client, &request.path(), "*/*").await.map_err(error)?;
-        Ok(Log {
+        Ok(LogStream {
             body,
             rest: BytesMut::new(),
             ended: false,

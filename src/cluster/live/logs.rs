@@ -6,13 +6,13 @@ use bytes::{Buf, BytesMut};
 use futures::StreamExt;
 
 use super::list::List;
-use super::log::{Log, LogError, Request};
+use super::log::{LogError, LogStream, Request};
 use super::record::Recorder;
 use super::request::Failure;
 use super::sources::Reader;
-use crate::cluster::attempts::Piece;
-use crate::cluster::capture::Outcome;
-use crate::cluster::capture::index::{LOG, LOGS, Log as Noted, Source};
+use crate::cluster::attempts::ContainerLog;
+use crate::cluster::capture::ReadOutcome;
+use crate::cluster::capture::index::{LOG, LOGS, LogEntry as Noted, Source};
 use crate::cluster::operator::MANAGER_LABEL;
 use crate::cluster::pod::ContainerStatus;
 use crate::cluster::read::Read;
@@ -39,7 +39,7 @@ pub(super) async fn read(
     recorder: Recorder<'_>,
     cluster: &Cluster,
     lines: u64,
-    asked: Vec<Piece>,
+    asked: Vec<ContainerLog>,
 ) -> (Vec<Noted>, Vec<Source>) {
     let operators = operators(reader, recorder, cluster).await;
     let mut wanted: Vec<Request> = Vec::new();
@@ -180,7 +180,7 @@ async fn one(
     };
     let log = log.map(|log| log.map_err(late).flatten());
     let mut noted = Noted {
-        outcome: Outcome::Read,
+        outcome: ReadOutcome::Read,
         message: None,
         file: None,
         namespace: request.namespace,
@@ -198,12 +198,12 @@ async fn one(
                 noted.file = Some(file);
                 return noted;
             }
-            (Outcome::LeftOut, "there was no room for it".to_owned())
+            (ReadOutcome::LeftOut, "there was no room for it".to_owned())
         }
         Ok(Err(error)) if error.nothing_there() => return noted,
-        Ok(Err(error)) if error.code == Some(403) => (Outcome::Refused, error.why),
-        Ok(Err(error)) => (Outcome::Failed, error.why),
-        Err(_) => (Outcome::Failed, recorder.too_late()),
+        Ok(Err(error)) if error.code == Some(403) => (ReadOutcome::Refused, error.why),
+        Ok(Err(error)) => (ReadOutcome::Failed, error.why),
+        Err(_) => (ReadOutcome::Failed, recorder.too_late()),
     };
     noted.outcome = outcome;
     noted.message = Some(recorder.tape.masks.words(&message));
@@ -212,7 +212,7 @@ async fn one(
 
 /// What is kept of a log: its last lines, and of these the last bytes.
 async fn text(client: &kube::Client, request: &Request) -> Result<String, LogError> {
-    let mut log = Log::open(client, request).await?;
+    let mut log = LogStream::open(client, request).await?;
     let (mut bytes, mut read) = (BytesMut::new(), 0);
     while read < MOST_READ
         && let Some(chunk) = log.chunk().await?

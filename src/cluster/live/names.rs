@@ -33,8 +33,8 @@ pub async fn names(client: &kube::Client, plural: &str) -> Result<Vec<Named>, St
 #[derive(Default)]
 struct Answer {
     column_definitions: Vec<Column>,
-    rows: Vec<Row>,
-    items: Vec<Item>,
+    rows: Vec<NameRow>,
+    items: Vec<ObjectHead>,
 }
 
 #[derive(Deserialize)]
@@ -43,12 +43,12 @@ struct Column {
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct NameRow {
     cells: Vec<serde_json::Value>,
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct ObjectHead {
     metadata: Meta,
 }
 

@@ -4,8 +4,8 @@ use futures::join;
 
 use super::sources::Reader;
 use super::{Needs, wanted};
-use crate::api::Generation;
-use crate::cluster::{Cluster, Job, Parts, Pod, Read, Source};
+use crate::api::ApiFlavor;
+use crate::cluster::{Cluster, ClusterBuilder, Job, Pod, Read, Source};
 
 /// Reads the node and what runs on it, if that is all that the answer takes.
 ///
@@ -15,9 +15,9 @@ pub(super) async fn read<'a>(
     reader: &mut Reader<'a>,
     needs: &[Source],
     node: &'a [String],
-    parts: &mut Parts,
+    parts: &mut ClusterBuilder,
 ) -> Option<Cluster> {
-    let [old, new] = Generation::ALL.map(Reader::skyhooks_list);
+    let [old, new] = ApiFlavor::ALL.map(Reader::skyhooks_list);
     reader.only = node;
     let (old, new, deployments, nodes) = join!(
         reader.list(&old),
@@ -27,17 +27,17 @@ pub(super) async fn read<'a>(
     );
     reader.only = &[];
     let mut served = Vec::new();
-    for (generation, list) in Generation::ALL.into_iter().zip([old, new]) {
+    for (flavor, list) in ApiFlavor::ALL.into_iter().zip([old, new]) {
         match list {
             Ok(mut items) => {
-                Reader::name_kind(&mut items, generation);
-                parts.skyhooks[generation as usize] = Read::Ok(items);
-                served.push(generation);
+                Reader::name_kind(&mut items, flavor);
+                parts.skyhooks[flavor as usize] = Read::Ok(items);
+                served.push(flavor);
             }
             Err(failure) if failure.is_absence() => {}
             // Whether it is served is found out as for any command.
             Err(_) => {
-                parts.skyhooks = [Read::NotAsked, Read::NotAsked];
+                parts.skyhooks = [Read::NotRequested, Read::NotRequested];
                 return None;
             }
         }
@@ -47,30 +47,30 @@ pub(super) async fn read<'a>(
     if asked_for.is_some_and(|g| !parts.served.contains(&g)) || Needs::new(needs, parts).undecided {
         return None;
     }
-    let ruling = parts.ruling()?;
+    let active_api = parts.active_api()?;
     reader.served = parts.served.clone();
     let deployments = parts.deployments.clone();
-    let mut cluster = Parts {
+    let mut cluster = ClusterBuilder {
         taken_at: parts.taken_at,
         served: parts.served.clone(),
         skyhooks: std::mem::take(&mut parts.skyhooks),
         deployments: parts.deployments.clone(),
         nodes,
-        ..Parts::default()
+        ..ClusterBuilder::default()
     }
-    .assemble(ruling);
+    .assemble(active_api);
     let done = node.iter().all(|name| {
         let node = cluster.node(name);
         node.is_some_and(|node| cluster.is_done_with(node))
     });
     if !done {
-        let (ours, other) = (cluster.generation(), cluster.generation().other());
+        let (ours, other) = (cluster.flavor(), cluster.flavor().other());
         parts.skyhooks[ours as usize] = cluster.skyhooks;
         parts.skyhooks[other as usize] = cluster.legacy;
         return None;
     }
     reader.only = node;
-    let of_jobs = cluster.generation() == Generation::NodeWright;
+    let of_jobs = cluster.flavor() == ApiFlavor::NodeWright;
     let (pods, jobs, admission) = join!(
         reader.pods(&deployments),
         wanted(of_jobs, reader.jobs(&deployments)),

@@ -29,7 +29,7 @@ pub(super) fn decode<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Option<Result
     Some(unpacked(packed).and_then(|list| T::deserialize(list)))
 }
 
-fn unpacked(packed: &[u8]) -> Result<Members<'_>, Error> {
+fn unpacked(packed: &[u8]) -> Result<MessageFields<'_>, Error> {
     let (mut kind, mut raw) = ("", None);
     let mut fields = Fields(packed);
     while let Some((number, value)) = fields.next()? {
@@ -42,7 +42,7 @@ fn unpacked(packed: &[u8]) -> Result<Members<'_>, Error> {
     let message = schema::of(kind);
     let message =
         message.ok_or_else(|| Error::new(format!("it is a {kind:?} of which nothing is known")))?;
-    Ok(Members {
+    Ok(MessageFields {
         kind: Some(kind),
         message,
         fields: Fields(raw.ok_or_else(Error::cut_off)?),
@@ -60,7 +60,7 @@ fn is_left_out(kind: Kind, value: Value<'_>) -> bool {
 }
 
 /// A message as a map.
-struct Members<'de> {
+struct MessageFields<'de> {
     /// What a list is of; JSON says it beside the fields.
     kind: Option<&'de str>,
     message: &'static Message,
@@ -69,7 +69,7 @@ struct Members<'de> {
     value: Option<Member<'de>>,
 }
 
-impl<'de> MapAccess<'de> for Members<'de> {
+impl<'de> MapAccess<'de> for MessageFields<'de> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
@@ -106,14 +106,14 @@ impl<'de> MapAccess<'de> for Members<'de> {
     }
 }
 
-impl<'de> Members<'de> {
+impl<'de> MessageFields<'de> {
     /// All values of a repeated field: they follow each other.
     fn run(
         &mut self,
         begin: Fields<'de>,
         number: u64,
         items: &'static Kind,
-    ) -> Result<Run<'de>, Error> {
+    ) -> Result<RepeatedField<'de>, Error> {
         loop {
             let before = self.fields;
             match self.fields.next()? {
@@ -121,7 +121,7 @@ impl<'de> Members<'de> {
                 _ => {
                     self.fields = before;
                     let length = begin.0.len() - before.0.len();
-                    return Ok(Run {
+                    return Ok(RepeatedField {
                         items: *items,
                         fields: Fields(&begin.0[..length]),
                         value: None,
@@ -133,14 +133,14 @@ impl<'de> Members<'de> {
 }
 
 /// The values of a repeated field.
-struct Run<'de> {
+struct RepeatedField<'de> {
     items: Kind,
     fields: Fields<'de>,
     /// In a map, that of the key that was told last.
     value: Option<&'de [u8]>,
 }
 
-impl<'de> SeqAccess<'de> for Run<'de> {
+impl<'de> SeqAccess<'de> for RepeatedField<'de> {
     type Error = Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(
@@ -155,7 +155,7 @@ impl<'de> SeqAccess<'de> for Run<'de> {
 }
 
 /// Of a map each entry is a message of its key and its value.
-impl<'de> MapAccess<'de> for Run<'de> {
+impl<'de> MapAccess<'de> for RepeatedField<'de> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
@@ -181,8 +181,8 @@ impl<'de> MapAccess<'de> for Run<'de> {
 /// What a field holds.
 enum Member<'de> {
     One(Kind, Value<'de>),
-    Each(Run<'de>),
-    Map(Run<'de>),
+    Each(RepeatedField<'de>),
+    Map(RepeatedField<'de>),
 }
 
 impl<'de> Deserializer<'de> for Member<'de> {
@@ -207,7 +207,7 @@ impl<'de> Deserializer<'de> for Member<'de> {
                     .deserialize_any(visitor)
                     .map_err(serde::de::Error::custom)
             }
-            Kind::Message(message) => visitor.visit_map(Members {
+            Kind::Message(message) => visitor.visit_map(MessageFields {
                 kind: None,
                 message,
                 fields: Fields(value.bytes()?),
@@ -240,7 +240,7 @@ impl<'de> Deserializer<'de> for Member<'de> {
 }
 
 /// A list on its own.
-impl<'de> Deserializer<'de> for Members<'de> {
+impl<'de> Deserializer<'de> for MessageFields<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::list::List;
 use super::request::Failure;
-use crate::api::{Generation, State, Status};
+use crate::api::{ApiFlavor, State, Status};
 use crate::cluster::Node;
 use crate::cluster::capture::{Keep, Tape};
 
@@ -43,8 +43,8 @@ impl<'a> Recorder<'a> {
     /// Reads the nodes. Those with something to tell are kept whole, the others as far as was asked for.
     pub async fn nodes(&self, client: &kube::Client, list: &List) -> Result<Vec<Node>, Failure> {
         let keep = |node: &Node| self.tape.node(tells(node));
-        let anew = || self.tape.recount_nodes();
-        self.within(list.record(client, self.tape, &keep, anew))
+        let as_new = || self.tape.recount_nodes();
+        self.within(list.record(client, self.tape, &keep, as_new))
             .await
     }
 
@@ -70,8 +70,8 @@ impl<'a> Recorder<'a> {
 /// Whether a node is not just done, or free of the operator.
 fn tells(node: &Node) -> bool {
     let done = |state: &State| matches!(state, State::Complete | State::Skipped);
-    let quiet = |generation: &Generation| {
-        let keys = node.keys(*generation);
+    let quiet = |flavor: &ApiFlavor| {
+        let keys = node.keys(*flavor);
         keys.auto_taints.is_empty()
             && !keys.runtime_required_cordon
             && keys.ignore.is_none()
@@ -84,5 +84,5 @@ fn tells(node: &Node) -> bool {
                     && on.entries().iter().all(|e| done(&e.state))
             })
     };
-    node.unschedulable || !node.ready() || !Generation::ALL.iter().all(quiet)
+    node.unschedulable || !node.ready() || !ApiFlavor::ALL.iter().all(quiet)
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::protobuf;
 use crate::cluster::read::Unread;
-use crate::connect::{self, RETRIES, ServedBy, Unanswered, Why};
+use crate::connect::{self, RETRIES, ServedBy, TransportError, TransportErrorKind};
 use crate::reason::first_line;
 
 /// What every server answers in.
@@ -25,7 +25,7 @@ pub(super) enum Failure {
         server: Option<String>,
     },
     /// It did not answer, or not to the end.
-    Unanswered(Unanswered),
+    TransportError(TransportError),
     /// There are no credentials to ask with, though there were some at first.
     Credentials(String),
     /// What it answered makes no sense; says what.
@@ -51,7 +51,7 @@ impl Failure {
 
     /// Whether the connection was closed before the answer was whole.
     fn was_cut(&self) -> bool {
-        matches!(self, Failure::Unanswered(unanswered) if unanswered.why == Why::Cut)
+        matches!(self, Failure::TransportError(unanswered) if unanswered.why == TransportErrorKind::Cut)
     }
 
     /// The reason in a few words, for a list of what could not be read.
@@ -67,7 +67,7 @@ impl Failure {
                 429 => format!("the server is too busy: {message}"),
                 _ => format!("the server failed with {code}: {message}"),
             },
-            Failure::Unanswered(unanswered) => unanswered.short(),
+            Failure::TransportError(unanswered) => unanswered.short(),
             Failure::Credentials(why) => format!("no credentials: {why}"),
             Failure::Malformed(why) => why.clone(),
         }
@@ -200,9 +200,9 @@ pub(super) fn failure(error: kube::Error) -> Failure {
         }
     }
     // A client that was not made by `connect` has no address to name.
-    Failure::Unanswered(match &error {
-        kube::Error::Service(inner) => Unanswered::new("", &**inner),
-        other => Unanswered::new("", other),
+    Failure::TransportError(match &error {
+        kube::Error::Service(inner) => TransportError::new("", &**inner),
+        other => TransportError::new("", other),
     })
 }
 

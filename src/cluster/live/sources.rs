@@ -11,11 +11,11 @@ use super::list::List;
 use super::record::Recorder;
 use super::request::Failure;
 use super::things::Things;
-use crate::api::{DeploymentPolicy, Generation, Meta, Skyhook};
+use crate::api::{ApiFlavor, DeploymentPolicy, Meta, Skyhook};
 use crate::cluster::operator::MANAGER_LABEL;
 use crate::cluster::{
-    Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, Node, Pod, Read, Unread,
-    Versions, config_map,
+    Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, Node, Pod, Read,
+    ResourceVersions, Unread, config_map,
 };
 
 pub(super) const CORE: &str = "/api/v1";
@@ -33,13 +33,13 @@ pub(super) struct Reader<'a> {
     pub client: &'a kube::Client,
     /// `--namespace`.
     pub namespace: Option<&'a str>,
-    pub served: Vec<Generation>,
+    pub served: Vec<ApiFlavor>,
     /// The nodes to read; all, if none is named.
     pub only: &'a [String],
     /// Where what is read is kept, too.
     pub recorder: Option<Recorder<'a>>,
     /// At which versions lists were read.
-    pub versions: Mutex<Versions>,
+    pub versions: Mutex<ResourceVersions>,
 }
 
 impl Reader<'_> {
@@ -57,35 +57,35 @@ impl Reader<'_> {
         }
     }
 
-    pub fn skyhooks_list(generation: Generation) -> List {
-        let api = format!("/apis/{}", generation.api_version());
-        List::all(&api, generation.plural(), generation.name())
+    pub fn skyhooks_list(flavor: ApiFlavor) -> List {
+        let api = format!("/apis/{}", flavor.api_version());
+        List::all(&api, flavor.plural(), flavor.name())
     }
 
-    pub async fn skyhooks(&self, generation: Generation) -> Read<Vec<Skyhook>> {
-        let list = Self::skyhooks_list(generation);
+    pub async fn skyhooks(&self, flavor: ApiFlavor) -> Read<Vec<Skyhook>> {
+        let list = Self::skyhooks_list(flavor);
         let mut read = self.read::<Skyhook>(&list).await;
         if let Read::Ok(items) = &mut read {
-            Self::name_kind(items, generation);
+            Self::name_kind(items, flavor);
         }
         read
     }
 
     /// The server writes version and kind into every item, but nothing obliges it to.
-    pub fn name_kind(items: &mut [Skyhook], generation: Generation) {
+    pub fn name_kind(items: &mut [Skyhook], flavor: ApiFlavor) {
         for item in items.iter_mut().filter(|i| i.api_version.is_empty()) {
-            item.api_version = generation.api_version();
-            item.kind = generation.kind().to_owned();
+            item.api_version = flavor.api_version();
+            item.kind = flavor.kind().to_owned();
         }
     }
 
-    pub fn policies_list(generation: Generation) -> List {
-        let api = format!("/apis/{}", generation.api_version());
+    pub fn policies_list(flavor: ApiFlavor) -> List {
+        let api = format!("/apis/{}", flavor.api_version());
         List::all(&api, "deploymentpolicies", "deployment policy")
     }
 
-    pub async fn policies(&self, generation: Generation) -> Read<Vec<DeploymentPolicy>> {
-        self.read(&Self::policies_list(generation)).await
+    pub async fn policies(&self, flavor: ApiFlavor) -> Read<Vec<DeploymentPolicy>> {
+        self.read(&Self::policies_list(flavor)).await
     }
 
     pub fn nodes_list() -> List {
@@ -125,7 +125,7 @@ impl Reader<'_> {
 
     /// The Jobs of packages; only the newer generation has them.
     pub async fn jobs(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Job>> {
-        let labels = self.package_labels(&[Generation::NodeWright]);
+        let labels = self.package_labels(&[ApiFlavor::NodeWright]);
         let jobs = Things::new(BATCH, "jobs", "job");
         self.of_packages(jobs, &labels, operators, |j: &Job| &j.metadata)
             .await
@@ -141,7 +141,7 @@ impl Reader<'_> {
 
     /// The lists that [`Reader::jobs`] reads, as for pods.
     pub fn jobs_lists(&self, operators: &Read<Vec<Deployment>>) -> Vec<List> {
-        let labels = self.package_labels(&[Generation::NodeWright]);
+        let labels = self.package_labels(&[ApiFlavor::NodeWright]);
         self.lists_of_packages(BATCH, "jobs", "job", &labels, operators)
     }
 
@@ -171,7 +171,7 @@ impl Reader<'_> {
 
     /// What the operator keeps for packages and nodes, of every generation that is served.
     pub async fn config_maps(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<ConfigMap>> {
-        let labels: Vec<String> = Generation::ALL
+        let labels: Vec<String> = ApiFlavor::ALL
             .into_iter()
             .flat_map(config_map::labels)
             .collect();
@@ -180,8 +180,8 @@ impl Reader<'_> {
             .await
     }
 
-    fn package_labels(&self, generations: &[Generation]) -> Vec<String> {
-        generations.iter().map(|g| g.key("name")).collect()
+    fn package_labels(&self, flavors: &[ApiFlavor]) -> Vec<String> {
+        flavors.iter().map(|g| g.key("name")).collect()
     }
 
     /// The operator's Deployments. Without leave to read all namespaces those in which the charts
@@ -194,7 +194,7 @@ impl Reader<'_> {
             Err(failure) if failure.is_forbidden() => failure,
             done => return read(done),
         };
-        let likely = Generation::ALL.map(Generation::default_namespace);
+        let likely = ApiFlavor::ALL.map(ApiFlavor::default_namespace);
         let likely: BTreeSet<&str> = likely.into_iter().chain(self.namespace).collect();
         let mut found: Vec<Deployment> = Vec::new();
         for namespace in likely {
@@ -362,7 +362,7 @@ pub(super) fn read<T>(result: Result<T, Failure>) -> Read<T> {
 fn unreadable<T>(read: &Read<T>) -> Option<&Unread> {
     match read {
         Read::Unreadable(why) => Some(why),
-        Read::Ok(_) | Read::NotAsked => None,
+        Read::Ok(_) | Read::NotRequested => None,
     }
 }
 

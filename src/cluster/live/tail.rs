@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use super::log::{Log, LogError, Request};
-use crate::cluster::attempts::Piece;
+use super::log::{LogError, LogStream, Request};
+use crate::cluster::attempts::ContainerLog;
 
 /// What is read of one log at the most; where lines are so long the last of them are not reached.
 const MOST: usize = 1024 * 1024;
 
-impl Piece {
+impl ContainerLog {
     /// All of it.
     pub fn request(&self) -> Request {
         Request {
@@ -28,7 +28,7 @@ impl Piece {
 /// The first log that could not be read; what is gone is no error.
 pub async fn tail(
     client: &kube::Client,
-    pieces: &[Piece],
+    pieces: &[ContainerLog],
     lines: usize,
 ) -> Result<Option<(usize, Vec<String>)>, LogError> {
     let mut failed = None;
@@ -47,14 +47,14 @@ pub async fn tail(
 
 async fn last_lines(
     client: &kube::Client,
-    piece: &Piece,
+    piece: &ContainerLog,
     lines: usize,
 ) -> Result<Vec<String>, LogError> {
     let request = Request {
         tail: u64::try_from(lines).ok(),
         ..piece.request()
     };
-    let mut log = Log::open(client, &request).await?;
+    let mut log = LogStream::open(client, &request).await?;
     let mut last = VecDeque::new();
     let mut read = 0;
     while let Some(line) = log.line().await? {

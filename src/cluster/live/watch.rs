@@ -26,7 +26,7 @@ const INSTEAD: Duration = Duration::from_secs(2);
 
 /// What a watch tells.
 #[derive(Debug)]
-pub(super) enum Told<T> {
+pub(super) enum WatchEvent<T> {
     /// What was loaded is watched from then on, and is not listed again.
     Begun,
     /// All there is: at the start, and whenever what happened in between cannot be told.
@@ -48,7 +48,7 @@ pub(super) async fn watch<T: DeserializeOwned + Send + 'static>(
     client: kube::Client,
     list: List,
     mut loaded: Option<String>,
-    mut tell: impl FnMut(Told<T>) -> bool,
+    mut tell: impl FnMut(WatchEvent<T>) -> bool,
 ) {
     let mut tries = 0;
     'list: loop {
@@ -58,13 +58,13 @@ pub(super) async fn watch<T: DeserializeOwned + Send + 'static>(
             None => match list.read_at::<T>(&client).await {
                 Ok((items, version)) => {
                     tries = 0;
-                    if !tell(Told::All(items)) {
+                    if !tell(WatchEvent::All(items)) {
                         return;
                     }
                     version
                 }
                 Err(failure) => {
-                    if !tell(Told::Failed(failure)) {
+                    if !tell(WatchEvent::Failed(failure)) {
                         return;
                     }
                     tries = pause(tries).await;
@@ -75,7 +75,7 @@ pub(super) async fn watch<T: DeserializeOwned + Send + 'static>(
         loop {
             let changes = list.changes(&version, SECONDS);
             let mut stream = match open(&client, &changes, "application/json").await {
-                Ok(body) => Stream::new(body),
+                Ok(body) => LineStream::new(body),
                 Err(failure) if matches!(failure.code(), Some(403 | 405)) => {
                     if !begins {
                         sleep(INSTEAD).await;
@@ -84,7 +84,7 @@ pub(super) async fn watch<T: DeserializeOwned + Send + 'static>(
                 }
                 Err(failure) => {
                     let expired = failure.code() == Some(410);
-                    if !expired && !tell(Told::Failed(failure)) {
+                    if !expired && !tell(WatchEvent::Failed(failure)) {
                         return;
                     }
                     tries = pause(tries).await;
@@ -92,12 +92,12 @@ pub(super) async fn watch<T: DeserializeOwned + Send + 'static>(
                     continue 'list;
                 }
             };
-            if std::mem::take(&mut begins) && !tell(Told::Begun) {
+            if std::mem::take(&mut begins) && !tell(WatchEvent::Begun) {
                 return;
             }
             let mut heard = false;
             while let Some(line) = stream.line().await {
-                let Some(event) = Event::<T>::parse(&line, list.singular()) else {
+                let Some(event) = WatchLine::<T>::parse(&line, list.singular()) else {
                     tries = pause(tries).await;
                     continue 'list;
                 };
@@ -120,14 +120,14 @@ async fn pause(tries: u32) -> u32 {
 }
 
 /// One line of a watch, understood.
-struct Event<T> {
+struct WatchLine<T> {
     version: String,
     /// Nothing for a bookmark.
-    told: Option<Told<T>>,
+    told: Option<WatchEvent<T>>,
 }
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct RawLine<'a> {
     #[serde(rename = "type")]
     kind: String,
     #[serde(borrow)]
@@ -135,7 +135,7 @@ struct Line<'a> {
 }
 
 #[derive(Deserialize)]
-struct Object {
+struct ObjectHead {
     metadata: Metadata,
 }
 
@@ -148,35 +148,35 @@ struct Metadata {
     resource_version: Option<String>,
 }
 
-impl<T: DeserializeOwned> Event<T> {
+impl<T: DeserializeOwned> WatchLine<T> {
     /// Reads a line; `None` where it says that the watch is over, by expiry (410) or otherwise, or makes no sense:
     /// then the list is read anew, and says what is wrong if anything is.
-    fn parse(line: &[u8], singular: &str) -> Option<Event<T>> {
-        let line: Line<'_> = serde_json::from_slice(line).ok()?;
-        let Object { metadata } = serde_json::from_str(line.object.get()).ok()?;
+    fn parse(line: &[u8], singular: &str) -> Option<WatchLine<T>> {
+        let line: RawLine<'_> = serde_json::from_slice(line).ok()?;
+        let ObjectHead { metadata } = serde_json::from_str(line.object.get()).ok()?;
         let told = match line.kind.as_str() {
-            "ADDED" | "MODIFIED" => Some(Told::Is(decode::item(line.object, singular).ok()?)),
+            "ADDED" | "MODIFIED" => Some(WatchEvent::Is(decode::item(line.object, singular).ok()?)),
             "DELETED" => {
                 let namespace = metadata.namespace.unwrap_or_default();
-                Some(Told::Gone((namespace, metadata.name)))
+                Some(WatchEvent::Gone((namespace, metadata.name)))
             }
             "BOOKMARK" => None,
             _ => return None,
         };
         let version = metadata.resource_version?;
-        Some(Event { version, told })
+        Some(WatchLine { version, told })
     }
 }
 
 /// The lines of a body.
-struct Stream {
+struct LineStream {
     body: Body,
     rest: BytesMut,
 }
 
-impl Stream {
-    fn new(body: Body) -> Stream {
-        Stream {
+impl LineStream {
+    fn new(body: Body) -> LineStream {
+        LineStream {
             body,
             rest: BytesMut::new(),
         }

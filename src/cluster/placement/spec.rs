@@ -1,8 +1,8 @@
 //! What a spec asks for, and how the operator counts what a node state holds of it.
 
-use super::{AskedBy, Phase, Wanted};
+use super::{AskedBy, Desired, Phase};
 use crate::api::{Entry, NodeState, Package, Skyhook, Stage, State};
-use crate::cluster::OnNode;
+use crate::cluster::NodeRecord;
 
 impl Skyhook {
     /// Whether and by what the uninstall of a package is asked for.
@@ -22,13 +22,13 @@ impl Skyhook {
         self.uninstall_asked_by(package).is_some()
     }
 
-    pub(super) fn wants(&self, name: &str, version: &str) -> Wanted {
+    pub(super) fn wants(&self, name: &str, version: &str) -> Desired {
         match self.package(name).filter(|p| p.version == version) {
             Some(package) => match self.uninstall_asked_by(package) {
-                Some(by) => Wanted::Uninstalled(by),
-                None => Wanted::Installed,
+                Some(by) => Desired::Uninstalled(by),
+                None => Desired::Installed,
             },
-            None => Wanted::Not,
+            None => Desired::Not,
         }
     }
 
@@ -36,12 +36,12 @@ impl Skyhook {
     pub fn phase(&self, name: &str, state: Option<&NodeState>) -> Phase {
         let wanted = match self.package(name) {
             Some(package) => self.wants(name, &package.version),
-            None => Wanted::Not,
+            None => Desired::Not,
         };
         match self.entry_in(name, state) {
             Some(entry) => recorded(Some(self), wanted, entry),
             None if state.is_some_and(|s| !s.malformed().is_empty()) => Phase::Malformed,
-            None if wanted == Wanted::Installed => Phase::NotStarted,
+            None if wanted == Desired::Installed => Phase::NotStarted,
             None => Phase::Absent,
         }
     }
@@ -84,7 +84,7 @@ impl Skyhook {
     ///
     /// To it a package that is absent is done where `uninstall.apply` is set, and one that is still to be
     /// uninstalled is done as well until its uninstall starts.
-    pub fn is_node_complete(&self, on: Option<&OnNode>) -> bool {
+    pub fn is_node_complete(&self, on: Option<&NodeRecord>) -> bool {
         let state = on.and_then(|on| on.state.as_ref());
         let mut packages = self.packages();
         let done = packages.all(|(name, package)| match self.phase(name, state) {
@@ -94,19 +94,19 @@ impl Skyhook {
         });
         let mut entries = on.into_iter().flat_map(|on| on.entries());
         let removing = entries.any(|e| self.package(&e.name).is_some() && e.stage.is_uninstall());
-        done && !removing && !on.is_some_and(OnNode::is_malformed)
+        done && !removing && !on.is_some_and(NodeRecord::is_malformed)
     }
 }
 
 /// Where a package stands that is recorded.
-pub(super) fn recorded(skyhook: Option<&Skyhook>, wanted: Wanted, entry: &Entry) -> Phase {
+pub(super) fn recorded(skyhook: Option<&Skyhook>, wanted: Desired, entry: &Entry) -> Phase {
     let (name, _) = entry.identity();
     match (&entry.state, entry.stage.is_uninstall()) {
         (State::Erroring, true) => Phase::UninstallFailing,
         (State::Complete, true) if skyhook.is_none() => Phase::Uninstalled,
         (_, true) => Phase::Uninstalling,
         (State::Erroring, false) => Phase::Failing,
-        _ if wanted == Wanted::Not => Phase::NotInSpec,
+        _ if wanted == Desired::Not => Phase::NotInSpec,
         _ => {
             let complete = match skyhook {
                 Some(skyhook) => skyhook.is_package_complete(name, entry),

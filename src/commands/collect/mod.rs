@@ -8,8 +8,8 @@ use self::file::Target;
 use crate::args::duration::duration;
 use crate::args::size::size;
 use crate::cluster::Source;
-use crate::cluster::capture::{Limits, archive};
-use crate::cluster::live::{Collected, Wish};
+use crate::cluster::capture::{CaptureLimits, archive};
+use crate::cluster::live::{CollectRequest, Collected};
 use crate::commands::shared::command::command;
 use crate::commands::shared::diagnosis::Diagnosis;
 use crate::ctx::{Ctx, now};
@@ -82,8 +82,8 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let target = Target::of(args.path()?, args.force)?;
-    let wish = Wish {
-        limits: Limits {
+    let wish = CollectRequest {
+        limits: CaptureLimits {
             size: args.max_size,
             nodes: args.sample_nodes,
         },

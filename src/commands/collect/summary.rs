@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::capture::{Index, Outcome};
+use crate::cluster::capture::{Index, ReadOutcome};
 use crate::view::text::{self, Text};
 use crate::view::{count, plural};
 
@@ -58,7 +58,7 @@ fn held(index: &Index) -> String {
 
 /// What is not in it, and why; logs with like reasons together.
 fn missing(index: &Index) -> Vec<(String, String)> {
-    let is_missing = |outcome: Outcome| !outcome.is_whole();
+    let is_missing = |outcome: ReadOutcome| !outcome.is_whole();
     let sources = index.sources.iter().filter(|s| is_missing(s.outcome));
     let mut missing: Vec<(String, String)> = sources
         .map(|s| {

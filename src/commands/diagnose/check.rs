@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use self::changes::{changes, every_change};
 use self::checks::checks;
-use self::page::Page;
+use self::page::CheckReport;
 use crate::args::duration::duration;
 use crate::cluster::{Cluster, Source};
 use crate::commands;
@@ -104,12 +104,12 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     Ok(ended.unwrap_or_else(|| last.exit()))
 }
 
-async fn look(ctx: &mut Ctx) -> Result<Page> {
+async fn look(ctx: &mut Ctx) -> Result<CheckReport> {
     let cluster: Cluster = ctx.load(&needs()).await?;
     let installation = ctx.installation(&cluster).await;
     let answers = ctx.may_change(&every_change(&cluster)).await;
     let changes = changes(&cluster, &commands::all(), answers.as_ref());
-    Ok(Page::new(
+    Ok(CheckReport::new(
         &cluster,
         checks(&cluster, &installation, changes),
     ))

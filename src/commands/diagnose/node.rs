@@ -6,7 +6,7 @@ mod step;
 use std::collections::BTreeSet;
 
 use self::chain::Chain;
-use self::page::Page;
+use self::page::NodeReport;
 use crate::args::named;
 use crate::cluster::{Cluster, Only, Read, Source};
 use crate::commands::shared::command::command;
@@ -56,12 +56,12 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     Ok(page.exit())
 }
 
-fn view<'a>(cluster: &'a Cluster, name: &str) -> Option<Page<'a>> {
+fn view<'a>(cluster: &'a Cluster, name: &str) -> Option<NodeReport<'a>> {
     let node = cluster.node(name)?;
     let mut report = rules::diagnose(cluster, &Scope::default());
     reason::add(cluster, &mut report.findings);
     let chain = Chain::of(cluster, node, report);
-    Some(Page::new(cluster, node, chain, withheld(cluster)))
+    Some(NodeReport::new(cluster, node, chain, withheld(cluster)))
 }
 
 /// The sources that the cluster would not give.
@@ -69,10 +69,10 @@ fn withheld(cluster: &Cluster) -> Vec<String> {
     let sources: BTreeSet<Source> = Scope::default().needs().into_iter().collect();
     let why = |source: Source| match cluster.source(source) {
         Read::Unreadable(why) => Some(format!("{source}: {why}")),
-        Read::NotAsked if source == Source::Skyhooks => {
+        Read::NotRequested if source == Source::Skyhooks => {
             Some(format!("{source}: the input has none"))
         }
-        Read::Ok(_) | Read::NotAsked => None,
+        Read::Ok(_) | Read::NotRequested => None,
     };
     sources.into_iter().filter_map(why).collect()
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::api::{Skyhook, State};
 use crate::cluster::deletion::Pending;
-use crate::cluster::{Absence, Cluster, Source};
+use crate::cluster::{Certainty, Cluster, Source};
 use crate::rules::blockers::{blockers, delays};
 use crate::rules::{self, Finding, Goal, Grade, Remedy, Scope, Severity};
 use crate::view::plural;
@@ -25,7 +25,7 @@ pub fn needs() -> Vec<Source> {
 /// How a deletion stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum DeletionState {
     /// It was not requested.
     NotDeleting,
     Progressing,
@@ -44,7 +44,7 @@ pub enum Standing {
 pub struct Deletion<'a> {
     cluster: &'a Cluster,
     pub skyhook: &'a Skyhook,
-    pub standing: Standing,
+    pub standing: DeletionState,
     /// Why it is said to stand so.
     pub because: String,
     pub pending: Vec<Pending<'a>>,
@@ -66,7 +66,7 @@ impl<'a> Deletion<'a> {
         let mut deletion = Deletion {
             cluster,
             skyhook,
-            standing: Standing::NotDeleting,
+            standing: DeletionState::NotDeleting,
             because: "no deletion was requested".to_owned(),
             // Once the operator's finalizer is gone, the deletion waits for no uninstall.
             pending: if skyhook.deleting() && !skyhook.has_finalizer() {
@@ -89,7 +89,7 @@ impl<'a> Deletion<'a> {
         deletion
     }
 
-    fn stands(&self, blockers: &[&Finding], delays: &[&Finding]) -> (Standing, String) {
+    fn stands(&self, blockers: &[&Finding], delays: &[&Finding]) -> (DeletionState, String) {
         let cluster = self.cluster;
         let executions = cluster.executions();
         let name = self.skyhook.name();
@@ -97,17 +97,17 @@ impl<'a> Deletion<'a> {
         let alive = all.any(|e| e.skyhook == name && cluster.at_work(e));
         let mut all = executions.all().iter();
         let going = all.any(|e| e.skyhook == name && cluster.at_work(e) && e.trouble().is_none());
-        let silent = |p: &Pending<'_>| cluster.silent_since(p.node).is_some();
+        let silent = |p: &Pending<'_>| cluster.not_ready_since(p.node).is_some();
         let mut pending = self.pending.iter();
         let moving = pending.any(|p| p.entry.state == State::InProgress && !silent(p));
-        let old = cluster.long_ago(self.skyhook.metadata.deletion_timestamp);
+        let old = cluster.is_stale(self.skyhook.metadata.deletion_timestamp);
         let left = plural(self.pending.len(), "uninstall");
         if !self.skyhook.has_finalizer() {
             let others = self.others().join(", ");
             let because = format!("only finalizers of others are left: {others}");
-            (Standing::HeldByOthers, because)
+            (DeletionState::HeldByOthers, because)
         } else if let Some(blocker) = blockers.first() {
-            let at_work = if cluster.absence_of_executions() == Absence::Unknown {
+            let at_work = if cluster.absence_of_executions() == Certainty::Unknown {
                 "; package pods or jobs could not be read: they may be at work"
             } else if going {
                 "; pods are still at work"
@@ -115,47 +115,50 @@ impl<'a> Deletion<'a> {
                 ""
             };
             let because = format!("{}{at_work}", with_node(blocker));
-            (Standing::Blocked, because)
-        } else if cluster.absence_of_executions() == Absence::Unknown {
+            (DeletionState::Blocked, because)
+        } else if cluster.absence_of_executions() == Certainty::Unknown {
             let because = "package pods or jobs could not be read: they may be at work";
-            (Standing::Unknown, because.to_owned())
+            (DeletionState::Unknown, because.to_owned())
         } else if let Some(delay) = delays.first() {
-            (Standing::Slow, with_node(delay))
+            (DeletionState::Slow, with_node(delay))
         } else if self.pending.is_empty() {
             let because = "nothing is left to uninstall; the operator removes its finalizer next";
-            (Standing::Progressing, because.to_owned())
+            (DeletionState::Progressing, because.to_owned())
         } else if old && !alive && !moving {
-            (Standing::Slow, format!("{left} left, and none at work"))
+            (
+                DeletionState::Slow,
+                format!("{left} left, and none at work"),
+            )
         } else {
-            (Standing::Progressing, format!("{left} left"))
+            (DeletionState::Progressing, format!("{left} left"))
         }
     }
 
     /// The finalizers that are not the operator's.
     pub fn others(&self) -> Vec<&str> {
-        let ours = self.cluster.generation().finalizer();
+        let ours = self.cluster.flavor().finalizer();
         let all = self.skyhook.metadata.finalizers.iter();
         all.map(String::as_str).filter(|f| *f != ours).collect()
     }
 
     /// Every remedy, least disruptive first; the finalizer's removal comes last.
-    pub fn ladder(&self) -> Vec<Remedy> {
-        let mut ladder: Vec<Remedy> = Vec::new();
+    pub fn remedies_by_impact(&self) -> Vec<Remedy> {
+        let mut remedies_by_impact: Vec<Remedy> = Vec::new();
         let grave = |f: &&Finding| f.severity >= Severity::Warning;
         for remedy in self.findings.iter().filter(grave).flat_map(|f| &f.remedies) {
-            if !strips(remedy) && ladder.iter().all(|r| r.argv != remedy.argv) {
-                ladder.push(remedy.clone());
+            if !strips(remedy) && remedies_by_impact.iter().all(|r| r.argv != remedy.argv) {
+                remedies_by_impact.push(remedy.clone());
             }
         }
-        ladder.sort_by_key(|r| r.grade);
+        remedies_by_impact.sort_by_key(|r| r.grade);
         if self.waits() {
-            ladder.insert(0, self.wait());
+            remedies_by_impact.insert(0, self.wait());
         }
-        if self.standing == Standing::HeldByOthers {
-            ladder.insert(0, self.see());
+        if self.standing == DeletionState::HeldByOthers {
+            remedies_by_impact.insert(0, self.see());
         }
-        ladder.extend(self.strip());
-        ladder
+        remedies_by_impact.extend(self.strip());
+        remedies_by_impact
     }
 
     /// The command that strips our finalizer, as it is not refused.
@@ -219,11 +222,11 @@ impl<'a> Deletion<'a> {
         if self.waits() {
             return Some(self.wait());
         }
-        if self.standing == Standing::HeldByOthers {
+        if self.standing == DeletionState::HeldByOthers {
             return Some(self.see());
         }
         let milder = self.milder().map(|(_, remedy)| remedy.clone());
-        milder.or_else(|| self.ladder().into_iter().next())
+        milder.or_else(|| self.remedies_by_impact().into_iter().next())
     }
 
     /// A milder step that would do, and the finding that names it.
@@ -236,14 +239,14 @@ impl<'a> Deletion<'a> {
     pub fn waits(&self) -> bool {
         let may = matches!(
             self.standing,
-            Standing::Progressing | Standing::Slow | Standing::Unknown
+            DeletionState::Progressing | DeletionState::Slow | DeletionState::Unknown
         );
         may && self.milder().is_none()
     }
 
     /// The command that shows whose finalizers there are.
     fn see(&self) -> Remedy {
-        let resource = self.cluster.generation().resource();
+        let resource = self.cluster.flavor().resource();
         let argv = kubectl(&["get", &resource, self.skyhook.name(), "-o", "yaml"]);
         Remedy::new(Grade::B0, "See whose finalizers they are", argv)
     }

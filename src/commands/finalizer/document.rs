@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::deletion::{Deletion, Standing};
+use super::deletion::{Deletion, DeletionState};
 use crate::cluster::Cluster;
 use crate::cluster::deletion::Pending;
 use crate::rules::{Remedy, Severity, Subject};
@@ -17,7 +17,7 @@ pub struct Document {
     kind: &'static str,
     /// The custom resource.
     name: String,
-    standing: Standing,
+    standing: DeletionState,
     /// Why it is said to stand so.
     because: String,
     /// Null where the deletion was not requested.
@@ -27,9 +27,9 @@ pub struct Document {
     finalizer: String,
     /// Packages that have to be uninstalled first.
     pending: Vec<PendingPackage>,
-    findings: Vec<Found>,
+    findings: Vec<DeletionFinding>,
     /// Every remedy, least disruptive first.
-    ladder: Vec<Remedy>,
+    remedies_by_impact: Vec<Remedy>,
     /// The one to take now; null where there is none.
     recommended: Option<Remedy>,
 }
@@ -49,7 +49,7 @@ struct PendingPackage {
 
 /// What a rule says of the deletion.
 #[derive(Serialize, JsonSchema)]
-struct Found {
+struct DeletionFinding {
     code: String,
     name: String,
     severity: Severity,
@@ -71,10 +71,10 @@ impl Document {
             because: deletion.because.clone(),
             deleting_since: skyhook.metadata.deletion_timestamp.map(|t| t.to_string()),
             finalizers: skyhook.metadata.finalizers.clone(),
-            finalizer: cluster.generation().finalizer().to_string(),
+            finalizer: cluster.flavor().finalizer().to_string(),
             pending: pending.map(PendingPackage::of).collect(),
             findings: findings
-                .map(|f| Found {
+                .map(|f| DeletionFinding {
                     code: f.rule.code.to_owned(),
                     name: f.rule.name.to_owned(),
                     severity: f.severity,
@@ -82,8 +82,8 @@ impl Document {
                     message: f.message.clone(),
                 })
                 .collect(),
-            ladder: if deleting {
-                deletion.ladder()
+            remedies_by_impact: if deleting {
+                deletion.remedies_by_impact()
             } else {
                 Vec::new()
             },

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::deletion::{Deletion, Standing};
+use super::deletion::{Deletion, DeletionState};
 use super::document::Document;
 use crate::cluster::Cluster;
 use crate::commands::shared::shell_words::shell_words;
@@ -21,15 +21,15 @@ pub struct FinalizerStatus<'a> {
     pub deletion: Deletion<'a>,
 }
 
-impl Standing {
+impl DeletionState {
     fn words(self) -> (Label, &'static str) {
         match self {
-            Standing::NotDeleting => (Label::Info, "not being deleted"),
-            Standing::Progressing => (Label::Good, "the deletion is progressing"),
-            Standing::Slow => (Label::Warning, "the deletion is slow"),
-            Standing::Blocked => (Label::Error, "the deletion is blocked"),
-            Standing::HeldByOthers => (Label::Warning, "only finalizers of others are left"),
-            Standing::Unknown => (
+            DeletionState::NotDeleting => (Label::Info, "not being deleted"),
+            DeletionState::Progressing => (Label::Good, "the deletion is progressing"),
+            DeletionState::Slow => (Label::Warning, "the deletion is slow"),
+            DeletionState::Blocked => (Label::Error, "the deletion is blocked"),
+            DeletionState::HeldByOthers => (Label::Warning, "only finalizers of others are left"),
+            DeletionState::Unknown => (
                 Label::Warning,
                 "cannot tell whether the deletion is progressing",
             ),
@@ -136,7 +136,7 @@ impl FinalizerStatus<'_> {
             (shape, named)
         };
         let mut folded: Vec<(Remedy, Remedy, Vec<String>)> = Vec::new();
-        for remedy in self.deletion.ladder() {
+        for remedy in self.deletion.remedies_by_impact() {
             let (shape, named) = blank(&remedy);
             let same = folded.iter_mut().find(|(_, s, _)| *s == shape);
             match same.filter(|_| !named.is_empty()) {
@@ -147,7 +147,7 @@ impl FinalizerStatus<'_> {
         folded.into_iter().map(|(r, _, more)| (r, more)).collect()
     }
 
-    fn ladder(&self) -> Text {
+    fn remedies_by_impact(&self) -> Text {
         let mut text = Text::new();
         for (at, (remedy, more)) in self.folded_ladder().iter().enumerate() {
             let grade = format!("{}, {}", remedy.grade, remedy.grade.meaning());
@@ -185,7 +185,7 @@ impl View for FinalizerStatus<'_> {
         let mut text = Text::new();
         text.line(self.title());
         text.indented(2, body);
-        if deletion.standing == Standing::NotDeleting {
+        if deletion.standing == DeletionState::NotDeleting {
             return text;
         }
         if !deletion.pending.is_empty() {
@@ -195,11 +195,11 @@ impl View for FinalizerStatus<'_> {
             text.blank().line(text::dim("findings"));
             text.indented(2, self.findings());
         }
-        let ladder = self.ladder();
-        if !ladder.is_empty() {
+        let remedies_by_impact = self.remedies_by_impact();
+        if !remedies_by_impact.is_empty() {
             text.blank()
                 .line(text::dim("remedies, least disruptive first"));
-            text.indented(2, ladder);
+            text.indented(2, remedies_by_impact);
         }
         if let Some(next) = deletion.recommended() {
             text.blank();

@@ -5,20 +5,20 @@ use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::admission::Operation;
 use crate::cluster::hold::{REASON, STRIPPED};
-use crate::cluster::{Absence, Cluster, Node, Source};
+use crate::cluster::{Certainty, Cluster, Node, Source};
 use crate::commands::shared::admission;
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::migration;
 use crate::commands::shared::selection;
 use crate::commands::shared::shell_words::shell_words;
-use crate::ctx::{Ctx, Manner};
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{applied, node};
 use crate::plan::{
-    Change, Consequences, Edit, Kind, Metadata, Plan, Sign, Stage, Step, Target, Until,
+    Change, Consequences, Edit, Kind, Metadata, Plan, Stage, Step, Target, WaitCondition, WaitFor,
 };
 
-mod residue;
+mod strip_cleanup;
 
 /// Force-remove the operator's finalizer, and clean up nodes
 ///
@@ -87,7 +87,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ));
     }
     let plan = plan(&cluster, args, before.is_some())?;
-    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+    ctx.execute(&plan, &args.safety, CommandOptions::default())
+        .await
 }
 
 /// The journal of an earlier strip of it on this cluster.
@@ -96,7 +97,7 @@ async fn before(ctx: &mut Ctx, cluster: &Cluster, name: &str) -> Result<Option<S
         return Ok(None);
     }
     let here = ctx.here().await?.origin;
-    let kind = Kind::from(cluster.generation());
+    let kind = Kind::from(cluster.flavor());
     let stripped = Store::of(crate::ctx::variable).and_then(|store| {
         let (records, _) = store.all()?;
         let mut here = records
@@ -112,17 +113,17 @@ async fn before(ctx: &mut Ctx, cluster: &Cluster, name: &str) -> Result<Option<S
 fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
     migration::refuse_unmigrated(cluster, &args.name)?;
     let skyhook = cluster.skyhook(&args.name);
-    if skyhook.is_none() && cluster.skyhooks.absence() == Absence::Presumed {
+    if skyhook.is_none() && cluster.skyhooks.absence() == Certainty::Presumed {
         return Err(Error::failed(format!(
             "the input has no {} objects",
-            cluster.generation().kind()
+            cluster.flavor().kind()
         )));
     }
     let mut effects = Consequences::default();
     if let Some(skyhook) = skyhook {
         refuse(cluster, skyhook, args, &mut effects)?;
     }
-    let nodes = residue::of(cluster, &args.name, args.purge_state);
+    let nodes = strip_cleanup::of(cluster, &args.name, args.purge_state);
     if skyhook.is_none() && nodes.is_empty() && !before {
         selection::known_skyhook(cluster, &args.name)?;
     }
@@ -142,7 +143,7 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
         plan.stages.push(Stage::of(steps));
     }
     if !plan.is_empty() {
-        residue::consequences(cluster, args, &nodes, &mut plan.consequences);
+        strip_cleanup::consequences(cluster, args, &nodes, &mut plan.consequences);
     }
     applied::warn(cluster, &mut plan);
     Ok(plan)
@@ -158,7 +159,7 @@ fn refuse(
 ) -> Result<()> {
     let refused = |why: String| Error::refused(format!("{why}; nothing was changed"));
     if !skyhook.deleting() {
-        let resource = cluster.generation().resource();
+        let resource = cluster.flavor().resource();
         return Err(refused(format!(
             "{} is not being deleted, and the operator would put the finalizer back",
             skyhook.reference()
@@ -197,12 +198,12 @@ fn refuse(
 
 /// Pauses what goes on to exist, held by finalizers of others: the operator would start over on it within seconds.
 fn hold_off(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Option<Stage> {
-    let generation = cluster.generation();
+    let flavor = cluster.flavor();
     let stays = skyhook
         .metadata
         .finalizers
         .iter()
-        .any(|f| *f != generation.finalizer());
+        .any(|f| *f != flavor.finalizer());
     if !stays || skyhook.paused() || skyhook.disabled() || cluster.operator_absent() {
         return None;
     }
@@ -211,12 +212,12 @@ fn hold_off(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) ->
         no_annotations: annotations.is_empty(),
         ..Metadata::default()
     };
-    let key = generation.key("pause");
+    let key = flavor.key("pause");
     for (key, to) in [(key.as_str(), "true"), (REASON, STRIPPED)] {
         let from = annotations.get(key).map(String::as_str);
         change = change.annotation(key, Edit::new(from, Some(to)));
     }
-    let target = Target::skyhook(generation, skyhook.name(), skyhook.metadata.uid.as_deref());
+    let target = Target::skyhook(flavor, skyhook.name(), skyhook.metadata.uid.as_deref());
     effects.warn(format!(
         "{} is paused and stays so, so that the operator does not run its packages again; the operator may write its \
          status on nodes until the custom resource is gone",
@@ -233,12 +234,12 @@ fn hold_off(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) ->
 
 /// Our finalizer, off the custom resource; all that follows relies on it.
 fn release(cluster: &Cluster, skyhook: &Skyhook) -> Option<Stage> {
-    let generation = cluster.generation();
-    let entry = generation.finalizer();
+    let flavor = cluster.flavor();
+    let entry = flavor.finalizer();
     let mut all = skyhook.metadata.finalizers.iter();
     let index = all.position(|f| *f == entry)?;
     let uid = skyhook.metadata.uid.as_deref();
-    let target = Target::skyhook(generation, skyhook.name(), uid);
+    let target = Target::skyhook(flavor, skyhook.name(), uid);
     let change = Change::Finalizer {
         entry: entry.clone(),
         index,
@@ -247,9 +248,9 @@ fn release(cluster: &Cluster, skyhook: &Skyhook) -> Option<Stage> {
     let why = "the operator's hold on the deletion";
     Some(Stage {
         steps: vec![Step::new(target.clone(), change, why)],
-        until: Some(Until {
+        until: Some(WaitFor {
             target,
-            sign: Sign::Released(entry),
+            sign: WaitCondition::Released(entry),
             at_most: AT_MOST,
         }),
         always: false,
@@ -271,7 +272,7 @@ fn steps(cluster: &Cluster, nodes: &[&Node], args: &Args) -> Vec<Step> {
             let why = "the custom resource that it speaks of is gone";
             steps.push(Step::new(target.clone(), conditions, why));
         }
-        if residue::needs_no_taint(cluster, one, &args.name)
+        if strip_cleanup::needs_no_taint(cluster, one, &args.name)
             && let Some(taint) = node::without_taint(cluster, one)
         {
             let why = "no other custom resource needs it";

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use crate::cluster::Cluster;
 use crate::commands::parse;
 use crate::commands::shared::command::Run as _;
-use crate::commands::shared::diagnosis::group::Group;
+use crate::commands::shared::diagnosis::group::FindingGroup;
 use crate::commands::shared::shell_words::shell_words;
 use crate::plan::{Grade, Plan};
 use crate::rules::causes::{Cause, Causes};
@@ -13,7 +13,7 @@ use crate::rules::{Finding, Remedy, Rule, Scope, Severity};
 use crate::view::{count, list};
 
 /// What may be taken.
-pub struct Limits {
+pub struct FixLimits {
     pub scope: Scope,
     /// The rules whose findings are meant; all, if none is named.
     pub rules: Vec<&'static Rule>,
@@ -33,7 +33,7 @@ pub struct Part {
 
 /// What is taken, and what is left alone.
 #[derive(Default)]
-pub struct Told {
+pub struct Chosen {
     pub parts: Vec<Part>,
     /// A line each.
     pub left: Vec<String>,
@@ -52,11 +52,11 @@ fn said(rule: &Rule, subject: &str) -> String {
 }
 
 /// Takes of each cause what may be taken.
-pub fn choose(cluster: &Cluster, findings: &[Finding], limits: &Limits) -> Told {
+pub fn choose(cluster: &Cluster, findings: &[Finding], limits: &FixLimits) -> Chosen {
     let mut choosing = Choosing {
         cluster,
         limits,
-        told: Told::default(),
+        told: Chosen::default(),
         worked_on: HashMap::new(),
         passing: BTreeSet::new(),
     };
@@ -109,19 +109,19 @@ impl Alike<'_> {
 type Whose = (bool, Option<&'static str>);
 
 /// A custom resource on a node.
-type Place = (String, String);
+type SkyhookOnNode = (String, String);
 
-fn place(finding: &Finding) -> Option<Place> {
+fn place(finding: &Finding) -> Option<SkyhookOnNode> {
     let subject = &finding.subject;
     Some((subject.skyhook.clone()?, subject.node.clone()?))
 }
 
 struct Choosing<'a> {
     cluster: &'a Cluster,
-    limits: &'a Limits,
-    told: Told,
+    limits: &'a FixLimits,
+    told: Chosen,
     /// The packages, or all of them, that remedies work on already, with the codes of the rules.
-    worked_on: HashMap<Place, Vec<(Option<String>, &'static str)>>,
+    worked_on: HashMap<SkyhookOnNode, Vec<(Option<String>, &'static str)>>,
     /// The codes of what may pass by itself, or stops nothing.
     passing: BTreeSet<&'static str>,
 }
@@ -188,7 +188,7 @@ impl Choosing<'_> {
             });
             Alike {
                 findings: alike,
-                subject: Group::of(&own, findings).subject(self.cluster, false),
+                subject: FindingGroup::of(&own, findings).subject(self.cluster, false),
                 remedy: remedy.zip(argv),
                 elsewhere,
                 cured_by,
@@ -345,7 +345,7 @@ impl Choosing<'_> {
     /// What follows from a cause is left to its cure.
     fn effects(&mut self, cause: &Cause, findings: &[Finding]) {
         let code = findings[cause.findings[0]].rule.code;
-        let effects = Group::of(cause, findings).effects();
+        let effects = FindingGroup::of(cause, findings).effects();
         for effect in effects {
             let finding = effect.first();
             if self.is_meant(finding) && !self.passes(finding) {
@@ -363,7 +363,7 @@ impl Choosing<'_> {
         }
     }
 
-    fn finish(mut self) -> Told {
+    fn finish(mut self) -> Chosen {
         if !self.passing.is_empty() {
             let codes: Vec<&str> = self.passing.into_iter().collect();
             self.told.left.push(format!(

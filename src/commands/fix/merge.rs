@@ -18,7 +18,7 @@ use crate::view::list;
 pub fn merged(cluster: &Cluster, mut parts: Vec<Part>) -> Result<Plan> {
     refuse_contradictions(&parts)?;
     // Batches come last; else the gravest cause first.
-    parts.sort_by_key(|part| Turn::of(&part.plan));
+    parts.sort_by_key(|part| MergeOrder::of(&part.plan));
     let mut plan = Plan {
         title: title(&parts),
         subject: the_same(&parts, |plan| Some(plan.subject.as_str()))
@@ -52,19 +52,19 @@ pub fn merged(cluster: &Cluster, mut parts: Vec<Part>) -> Result<Plan> {
 
 /// When a plan has its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Turn {
+enum MergeOrder {
     Nodes,
     /// Batches start again once what failed is repaired.
     Batches,
 }
 
-impl Turn {
-    fn of(plan: &Plan) -> Turn {
+impl MergeOrder {
+    fn of(plan: &Plan) -> MergeOrder {
         let batches = |step: &Step| matches!(step.change, Change::Status(_));
         if plan.steps().any(batches) {
-            Turn::Batches
+            MergeOrder::Batches
         } else {
-            Turn::Nodes
+            MergeOrder::Nodes
         }
     }
 }

@@ -3,14 +3,14 @@
 mod choose;
 mod merge;
 
-use self::choose::{Limits, Part, Told, choose};
+use self::choose::{Chosen, FixLimits, Part, choose};
 use crate::args::named;
 use crate::args::safety::Safety;
-use crate::cluster::{Absence, Cluster, Source};
+use crate::cluster::{Certainty, Cluster, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::rule::find_rule;
 use crate::commands::shared::scope;
-use crate::ctx::{Ctx, Manner};
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::{Grade, Plan};
 use crate::rules::{self, Report, Scope};
@@ -118,7 +118,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         }
     }
     let exit = ctx
-        .carry_out(&plan, &args.safety, Manner::default())
+        .execute(&plan, &args.safety, CommandOptions::default())
         .await?;
     Ok(match exit {
         // Nothing to do is not the same as nothing to find.
@@ -128,8 +128,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 impl Args {
-    fn limits(&self) -> Result<Limits> {
-        Ok(Limits {
+    fn limits(&self) -> Result<FixLimits> {
+        Ok(FixLimits {
             scope: Scope {
                 skyhooks: self.skyhooks.clone(),
                 nodes: scope::node_names(&self.node)?,
@@ -152,14 +152,14 @@ impl Args {
 /// # Errors
 ///
 /// Two remedies that contradict each other; or the input has no custom resources, and what is left of them may be wanted.
-fn plan(cluster: &Cluster, report: &Report, limits: &Limits) -> Result<Plan> {
-    if cluster.skyhooks.absence() == Absence::Presumed {
+fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> {
+    if cluster.skyhooks.absence() == Certainty::Presumed {
         return Err(Error::failed(format!(
             "the input has no {} objects, so nobody knows what is wrong with them",
-            cluster.generation().kind()
+            cluster.flavor().kind()
         )));
     }
-    let Told { parts, left } = choose(cluster, &report.findings, limits);
+    let Chosen { parts, left } = choose(cluster, &report.findings, limits);
     let cured: Vec<String> = parts.iter().map(Part::says).collect();
     let mut plan = merge::merged(cluster, parts)?;
     let notes = std::mem::take(&mut plan.consequences.notes);

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cluster::leftover::{Leftover, Place};
-use crate::cluster::{Absence, Cluster, OnNode};
+use crate::cluster::leftover::{Leftover, LeftoverObject};
+use crate::cluster::{Certainty, Cluster, NodeRecord};
 use crate::plan::build::node;
 use crate::view::text::{self, Text};
 use crate::view::{API_VERSION, NodeSet, Table, View, cells, plural};
@@ -32,7 +32,7 @@ pub struct Document {
     api_version: String,
     /// Always `LeftoverList`.
     kind: String,
-    items: Vec<Item>,
+    items: Vec<LeftoverEntry>,
     /// Nodes that keep the runtime-required taint, which no custom resource will lift.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tainted: Vec<String>,
@@ -44,13 +44,13 @@ pub struct Document {
 /// Something that nobody looks after any more.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Item {
+struct LeftoverEntry {
     /// The custom resource that it belonged to.
     owner: String,
     /// The API that the owner was of.
     api: String,
     why: String,
-    object: Object,
+    object: ObjectRef,
     /// Annotations and labels, without prefix and name.
     keys: Vec<String>,
     /// Types of node conditions, without prefix and name.
@@ -62,7 +62,7 @@ struct Item {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Object {
+struct ObjectRef {
     kind: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
@@ -78,30 +78,30 @@ struct Recorded {
 }
 
 impl Leftover<'_> {
-    fn object(&self) -> Object {
+    fn object(&self) -> ObjectRef {
         let (kind, meta) = match self.place {
-            Place::Node(node, _) => {
-                return Object {
+            LeftoverObject::Node(node, _) => {
+                return ObjectRef {
                     kind: "Node".to_owned(),
                     namespace: None,
                     name: node.name.clone(),
                 };
             }
-            Place::Pod(pod) => ("Pod", &pod.metadata),
-            Place::Job(job) => ("Job", &job.metadata),
-            Place::ConfigMap(map) => ("ConfigMap", &map.metadata),
+            LeftoverObject::Pod(pod) => ("Pod", &pod.metadata),
+            LeftoverObject::Job(job) => ("Job", &job.metadata),
+            LeftoverObject::ConfigMap(map) => ("ConfigMap", &map.metadata),
         };
-        Object {
+        ObjectRef {
             kind: kind.to_owned(),
             namespace: meta.namespace.clone(),
             name: meta.name.clone(),
         }
     }
 
-    fn item(&self) -> Item {
+    fn item(&self) -> LeftoverEntry {
         let (on, unschedulable) = match self.place {
-            Place::Node(node, on) => (on, node.unschedulable),
-            _ => (&OnNode::default(), false),
+            LeftoverObject::Node(node, on) => (on, node.unschedulable),
+            _ => (&NodeRecord::default(), false),
         };
         let recorded = on.entries().iter().map(|entry| Recorded {
             name: entry.name.to_string(),
@@ -109,9 +109,9 @@ impl Leftover<'_> {
             stage: entry.stage.to_string(),
             state: entry.state.to_string(),
         });
-        Item {
+        LeftoverEntry {
             owner: self.owner.to_owned(),
-            api: self.generation.api_version(),
+            api: self.flavor.api_version(),
             why: self.why.to_owned(),
             object: self.object(),
             keys: on.left().into_iter().map(str::to_owned).collect(),
@@ -124,10 +124,10 @@ impl Leftover<'_> {
     /// What it is, in one line that is the same for like things.
     fn what(&self) -> String {
         let (node, on) = match self.place {
-            Place::Node(node, on) => (node, on),
-            Place::Pod(_) => return "pod".to_owned(),
-            Place::Job(_) => return "job".to_owned(),
-            Place::ConfigMap(_) => return "config map".to_owned(),
+            LeftoverObject::Node(node, on) => (node, on),
+            LeftoverObject::Pod(_) => return "pod".to_owned(),
+            LeftoverObject::Job(_) => return "job".to_owned(),
+            LeftoverObject::ConfigMap(_) => return "config map".to_owned(),
         };
         let recorded = node::is_recorded(on);
         let mut parts = Vec::new();
@@ -181,7 +181,7 @@ impl Leftovers<'_> {
         }
         if !noted.is_empty() {
             let set = NodeSet::of(noted.iter().copied());
-            let key = self.cluster.generation().key("autoTaint_");
+            let key = self.cluster.flavor().key("autoTaint_");
             text.paragraph(text::dim(format!(
                 "A note {key}… stays on {}: these nodes do not count as new, so that no taint is set on them.",
                 set.limited(SHOWN)
@@ -215,15 +215,14 @@ impl View for Leftovers<'_> {
             let like = rows.iter_mut().find(|(first, known, _)| {
                 !wide
                     && *known == what
-                    && (first.owner, first.generation, first.why)
-                        == (one.owner, one.generation, one.why)
+                    && (first.owner, first.flavor, first.why) == (one.owner, one.flavor, one.why)
             });
             match like {
                 Some((_, _, names)) => names.push(name),
                 None => rows.push((one, what, vec![name])),
             }
         }
-        let presumed = self.cluster.skyhooks.absence() == Absence::Presumed;
+        let presumed = self.cluster.skyhooks.absence() == Certainty::Presumed;
         // What wraps comes last.
         let owner = if presumed { "owner" } else { "former owner" };
         let headings = [owner, "on", "count", "left", "why"];
@@ -233,11 +232,11 @@ impl View for Leftovers<'_> {
             let set = NodeSet::of(names.iter().map(String::as_str));
             // The names of pods are long, and would leave no room for what wraps.
             let (on, left) = match one.place {
-                Place::Node(..) => (set.limited(SHOWN), what.clone()),
+                LeftoverObject::Node(..) => (set.limited(SHOWN), what.clone()),
                 _ => (String::new(), format!("{what} {}", set.limited(SHOWN))),
             };
             let row = cells![
-                text::name(format!("{}/{}", one.generation.name(), one.owner)),
+                text::name(format!("{}/{}", one.flavor.name(), one.owner)),
                 on,
                 set.len(),
                 left,
@@ -249,7 +248,7 @@ impl View for Leftovers<'_> {
         let recorded = self
             .left
             .iter()
-            .any(|l| matches!(l.place, Place::Node(_, on) if node::is_recorded(on)));
+            .any(|l| matches!(l.place, LeftoverObject::Node(_, on) if node::is_recorded(on)));
         text.blank();
         if recorded {
             text.paragraph(text::dim(
@@ -258,12 +257,12 @@ impl View for Leftovers<'_> {
             ));
         }
         if presumed {
-            let generation = self.cluster.generation();
+            let flavor = self.cluster.flavor();
             text.paragraph(text::warning(format!(
                 "The input has no {} objects: whether these custom resources are gone is not known. Make sure with \
                  `kubectl get {}`, and remove nothing before.",
-                generation.kind(),
-                generation.resource(),
+                flavor.kind(),
+                flavor.resource(),
             )));
         } else {
             let purge = if self.only_records {

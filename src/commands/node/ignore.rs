@@ -1,12 +1,12 @@
 //! `node ignore` and `node unignore`: one label, which concerns every custom resource.
 
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::selection;
-use crate::ctx::{Ctx, Manner};
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
 use crate::plan::build::effects;
 use crate::plan::{Change, Edit, Metadata, Plan, Stage, Step, Target};
@@ -21,7 +21,7 @@ use crate::view::{NodeSet, plural};
   kubectl skyhook node ignore gpu-0001 gpu-0002")]
 pub struct Ignore {
     #[command(flatten)]
-    with: Words,
+    with: IgnoreArgs,
 }
 
 /// Make the operator work on ignored nodes again
@@ -33,11 +33,11 @@ pub struct Ignore {
   kubectl skyhook node unignore gpu-0001")]
 pub struct Unignore {
     #[command(flatten)]
-    with: Words,
+    with: IgnoreArgs,
 }
 
 #[derive(Debug, clap::Args)]
-struct Words {
+struct IgnoreArgs {
     /// Names of nodes, or regular expressions over whole names
     #[arg(value_name = "NODE", value_parser = named::node, required = true)]
     nodes: Vec<String>,
@@ -68,7 +68,7 @@ async fn unignore(ctx: &mut Ctx, args: &Unignore) -> Result<Exit> {
     run(ctx, &args.with, false).await
 }
 
-async fn run(ctx: &mut Ctx, args: &Words, ignore: bool) -> Result<Exit> {
+async fn run(ctx: &mut Ctx, args: &IgnoreArgs, ignore: bool) -> Result<Exit> {
     // To keep the operator off does not wait for a look at what it does; to let it in shows what begins then.
     let required: &[Source] = if ignore {
         &[Source::Nodes]
@@ -81,13 +81,14 @@ async fn run(ctx: &mut Ctx, args: &Words, ignore: bool) -> Result<Exit> {
         .await?;
     let nodes = selection::nodes(&cluster, &args.nodes)?;
     let plan = plan(&cluster, &nodes, ignore);
-    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+    ctx.execute(&plan, &args.safety, CommandOptions::default())
+        .await
 }
 
 fn plan(cluster: &Cluster, nodes: &[&Node], ignore: bool) -> Plan {
     let mut steps = Vec::new();
     for node in nodes {
-        let change = change(cluster.generation(), node, ignore);
+        let change = change(cluster.flavor(), node, ignore);
         if !change.is_empty() {
             let target = Target::node(&node.name, node.uid.as_deref());
             let why = if ignore {
@@ -129,20 +130,20 @@ fn plan(cluster: &Cluster, nodes: &[&Node], ignore: bool) -> Plan {
     plan
 }
 
-fn change(generation: Generation, node: &Node, ignore: bool) -> Metadata {
+fn change(flavor: ApiFlavor, node: &Node, ignore: bool) -> Metadata {
     let mut change = Metadata {
         no_labels: node.labels.is_empty(),
         ..Metadata::default()
     };
-    let generations: &[Generation] = match (ignore, generation) {
-        (false, Generation::NodeWright) => &Generation::ALL,
-        _ => &[generation],
+    let flavors: &[ApiFlavor] = match (ignore, flavor) {
+        (false, ApiFlavor::NodeWright) => &ApiFlavor::ALL,
+        _ => &[flavor],
     };
-    for generation in generations {
-        let from = node.keys(*generation).ignore.as_deref();
+    for flavor in flavors {
+        let from = node.keys(*flavor).ignore.as_deref();
         let to = ignore.then_some("true");
         if from != to {
-            change = change.label(generation.key("ignore"), Edit::new(from, to));
+            change = change.label(flavor.key("ignore"), Edit::new(from, to));
         }
     }
     change

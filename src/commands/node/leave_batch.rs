@@ -7,7 +7,7 @@ use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::migration::{self, Force};
 use crate::commands::shared::selection;
-use crate::ctx::{Ctx, Manner};
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
 use crate::plan::build::batches;
 use crate::plan::{Change, Plan, Stage, Step, Target};
@@ -56,7 +56,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .load_to_change(&NEEDS, &Source::DECIDING)
         .await?;
     let plan = plan(&cluster, args)?;
-    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+    ctx.execute(&plan, &args.safety, CommandOptions::default())
+        .await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
@@ -80,7 +81,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     plan.consequences
         .warn("the next batch starts at once; the nodes may be chosen again later");
     let target = Target::skyhook(
-        cluster.generation(),
+        cluster.flavor(),
         skyhook.name(),
         skyhook.metadata.uid.as_deref(),
     );

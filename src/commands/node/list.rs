@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::row::{self, NEEDS, Row, Rows};
+use super::row::{self, NEEDS, NodeRow, Rows};
 use crate::args::listing::{Labels, Sorting};
 use crate::args::selection::OfSkyhook;
 use crate::cluster::{Cluster, Source};
@@ -58,7 +58,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<NodeList> {
     let labels = args.labels.show_labels;
     let mut rows = Rows::of(cluster, &all, Some(&args.of.skyhook), labels);
     rows.sort(&args.sorting, |row| {
-        serde_json::to_value(Item::of(row)).expect("an item is plain data")
+        serde_json::to_value(ListedNode::of(row)).expect("an item is plain data")
     })?;
     Ok(NodeList {
         skyhook: args.of.skyhook.clone(),
@@ -69,7 +69,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<NodeList> {
 
 struct NodeList {
     skyhook: String,
-    rows: Vec<Row>,
+    rows: Vec<NodeRow>,
     labels: bool,
 }
 
@@ -78,13 +78,13 @@ struct NodeList {
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a> {
     skyhook_name: &'a str,
-    nodes: Vec<Item<'a>>,
+    nodes: Vec<ListedNode<'a>>,
 }
 
 /// What a custom resource did on a node.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Item<'a> {
+struct ListedNode<'a> {
     node_name: &'a str,
     /// What the operator says of the node; `unknown` where it has said nothing yet.
     status: &'a str,
@@ -101,9 +101,9 @@ struct Item<'a> {
     malformed: Option<&'a str>,
 }
 
-impl Item<'_> {
-    fn of(row: &Row) -> Item<'_> {
-        Item {
+impl ListedNode<'_> {
+    fn of(row: &NodeRow) -> ListedNode<'_> {
+        ListedNode {
             node_name: &row.node_name,
             status: &row.status,
             packages_complete: row.packages_complete,
@@ -172,7 +172,7 @@ impl View for NodeList {
     fn document(&self) -> Value {
         let document = Document {
             skyhook_name: &self.skyhook,
-            nodes: self.rows.iter().map(Item::of).collect(),
+            nodes: self.rows.iter().map(ListedNode::of).collect(),
         };
         serde_json::to_value(document).expect("a document is plain data")
     }

@@ -8,7 +8,7 @@ use crate::commands::shared::command::command;
 use crate::commands::shared::migration::Force;
 use crate::commands::shared::reset;
 use crate::commands::shared::selection;
-use crate::ctx::{Ctx, Manner};
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
 use crate::plan::Plan;
 
@@ -52,12 +52,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .load_to_change(&reset::NEEDS, &Source::DECIDING)
         .await?;
     let plan = plan(&cluster, args)?;
-    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+    ctx.execute(&plan, &args.safety, CommandOptions::default())
+        .await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     selection::known_skyhook(cluster, &args.of.skyhook)?;
-    let wish = reset::Wish {
+    let wish = reset::ResetRequest {
         name: &args.of.skyhook,
         nodes: selection::nodes(cluster, &args.nodes)?,
         package: None,

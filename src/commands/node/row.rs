@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::api::{Skyhook, Status};
 use crate::args::listing::Sorting;
 use crate::cluster::cordon::Holder;
-use crate::cluster::{Absence, Cluster, Executions, Node, OnNode, Placement, Source};
+use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Placement, Source};
 use crate::view::text::{Label, Line, Span};
 use crate::view::{FormatError, age};
 
@@ -26,7 +26,7 @@ pub const READS: [Source; 5] = [
 /// upstream's CLI.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
+pub struct NodeRow {
     pub node_name: String,
     pub skyhook_name: String,
     /// What the operator says of the node; `unknown` where it has said nothing yet.
@@ -84,25 +84,25 @@ pub struct PackageRow {
     pub in_spec: bool,
 }
 
-impl Row {
+impl NodeRow {
     pub fn new<'a>(
         cluster: &'a Cluster,
-        executions: &Executions<'a>,
+        executions: &PackageRuns<'a>,
         node: &'a Node,
         name: &'a str,
-    ) -> Row {
-        let keys = node.keys(cluster.generation());
+    ) -> NodeRow {
+        let keys = node.keys(cluster.flavor());
         let skyhook = cluster.skyhook(name);
         let on = cluster.on_node(node, name);
-        let gone = skyhook.is_none() && cluster.skyhooks.absence() == Absence::Proven;
+        let gone = skyhook.is_none() && cluster.skyhooks.absence() == Certainty::Proven;
         let (packages_complete, packages_total) = progress(cluster, node, name);
         let placements = cluster.placements_on(name, node);
         let malformed = placements.iter().find_map(|p| p.malformed);
-        Row {
+        NodeRow {
             node_name: node.name.clone(),
             skyhook_name: name.to_owned(),
             status: on
-                .map_or(Status::Unknown, OnNode::operator_status)
+                .map_or(Status::Unknown, NodeRecord::operator_status)
                 .to_string(),
             packages_complete,
             packages_total,
@@ -130,7 +130,7 @@ impl Row {
                 Some(skyhook) => Some(skyhook.spec.node_selectors.matches(&node.labels)),
                 None => gone.then_some(false),
             },
-            ignored: node.ignored(cluster.generation()),
+            ignored: node.ignored(cluster.flavor()),
             malformed: malformed.map(str::to_owned),
             labels: String::new(),
         }
@@ -182,7 +182,7 @@ fn labels(node: &Node) -> String {
 /// The pairs of node and custom resource to show: where it selects the node, or left keys there.
 pub struct Rows<'a> {
     cluster: &'a Cluster,
-    executions: Executions<'a>,
+    executions: PackageRuns<'a>,
     pub pairs: Vec<(&'a Node, &'a str)>,
     labels: bool,
 }
@@ -197,7 +197,7 @@ impl<'a> Rows<'a> {
     ) -> Rows<'a> {
         let mut pairs = Vec::new();
         for node in nodes {
-            let keys = node.keys(cluster.generation()).skyhooks.iter();
+            let keys = node.keys(cluster.flavor()).skyhooks.iter();
             let mut names: Vec<&str> = keys
                 .filter(|(_, on)| on.has_keys())
                 .map(|(n, _)| n.as_str())
@@ -222,12 +222,12 @@ impl<'a> Rows<'a> {
     }
 
     /// Each row, made when it is asked for: thousands of them are not held at once.
-    pub fn iter(&self) -> impl Iterator<Item = Row> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = NodeRow> + '_ {
         self.pairs.iter().map(|pair| self.row(pair))
     }
 
-    fn row(&self, (node, name): &(&'a Node, &'a str)) -> Row {
-        let mut row = Row::new(self.cluster, &self.executions, node, name);
+    fn row(&self, (node, name): &(&'a Node, &'a str)) -> NodeRow {
+        let mut row = NodeRow::new(self.cluster, &self.executions, node, name);
         if self.labels {
             row.labels = labels(node);
         }
@@ -238,7 +238,7 @@ impl<'a> Rows<'a> {
     pub fn sort(
         &mut self,
         sorting: &Sorting,
-        document: impl Fn(&Row) -> Value,
+        document: impl Fn(&NodeRow) -> Value,
     ) -> Result<(), FormatError> {
         let mut pairs = std::mem::take(&mut self.pairs);
         let sorted = sorting.sort(&mut pairs, |pair| document(&self.row(pair)));
@@ -253,14 +253,16 @@ fn progress(cluster: &Cluster, node: &Node, name: &str) -> (usize, usize) {
     if let Some(skyhook) = cluster.skyhook(name) {
         return cluster.progress(skyhook, node);
     }
-    let left = cluster.on_node(node, name).map_or(&[][..], OnNode::entries);
+    let left = cluster
+        .on_node(node, name)
+        .map_or(&[][..], NodeRecord::entries);
     let installed = left.iter().filter(|e| e.may_be_installed());
     (installed.count(), left.len())
 }
 
 fn package<'a>(
     cluster: &'a Cluster,
-    executions: &Executions<'a>,
+    executions: &PackageRuns<'a>,
     placement: &Placement<'a>,
 ) -> Option<PackageRow> {
     let entry = placement.entry?;
@@ -279,12 +281,12 @@ fn package<'a>(
 }
 
 /// Its status, labelled by how good it is.
-pub fn status_text(row: &Row) -> Line {
+pub fn status_text(row: &NodeRow) -> Line {
     label_of(&row.status).on(&row.status).into()
 }
 
 /// How many of its packages are complete.
-pub fn package_count(row: &Row) -> Span {
+pub fn package_count(row: &NodeRow) -> Span {
     let label = if row.malformed.is_some() {
         Label::Error
     } else {

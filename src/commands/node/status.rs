@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::row::{self, NEEDS, READS, Row, Rows};
+use super::row::{self, NEEDS, NodeRow, READS, Rows};
 use crate::args::listing::{Labels, Sorting};
 use crate::args::named;
 use crate::cluster::{Cluster, Source};
@@ -40,7 +40,7 @@ pub struct Args {
 command! {
     "node status": Args => run,
     needs: READS,
-    prints: { "NodeStatus": Vec<Row> },
+    prints: { "NodeStatus": Vec<NodeRow> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -77,7 +77,7 @@ fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<NodeStatus<'a>> {
     Ok(NodeStatus { rows, labels })
 }
 
-fn document(row: &Row) -> Value {
+fn document(row: &NodeRow) -> Value {
     serde_json::to_value(row).expect("rows are plain data")
 }
 
@@ -129,7 +129,7 @@ impl NodeStatus<'_> {
         table
     }
 
-    fn label_cell(&self, row: &Row) -> Option<Line> {
+    fn label_cell(&self, row: &NodeRow) -> Option<Line> {
         self.labels.then(|| row.labels.as_str().into())
     }
 
@@ -186,7 +186,7 @@ fn none() -> Line {
 }
 
 /// Whether the node is cordoned, and for whom.
-fn cordon(row: &Row) -> String {
+fn cordon(row: &NodeRow) -> String {
     let lasting = row.runtime_required_cordon.then_some("runtime-required");
     let ours = row.cordoned_by.iter().map(String::as_str).chain(lasting);
     let others = row.cordoned_by_others.iter().map(|h| h.name.as_str());
@@ -200,7 +200,7 @@ fn cordon(row: &Row) -> String {
 }
 
 /// Whether the node carries the runtime-required taint, and what keeps it there.
-fn taint(row: &Row) -> String {
+fn taint(row: &NodeRow) -> String {
     match row.taint_kept_by.join(",").as_str() {
         "" => yes(row.runtime_required_taint).to_owned(),
         keep if row.runtime_required_taint => format!("for {keep}"),

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use crate::api::{Skyhook, Stage, State, keys};
 use crate::args::safety::Safety;
 use crate::args::selection::OfSkyhook;
-use crate::cluster::{Cluster, Node, OnNode, Source};
+use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::migration::{self, Force};
 use crate::commands::shared::which_nodes::WhichNodes;
 use crate::commands::shared::{held, reset, selection, stranding};
-use crate::ctx::{Ctx, Manner};
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{effects, hold, node};
 use crate::plan::{Change, Grade, Plan, Stage as PlanStage, Step, Target};
@@ -69,7 +69,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .load_to_change(&reset::NEEDS, &Source::DECIDING)
         .await?;
     let plan = plan(&cluster, args)?;
-    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+    ctx.execute(&plan, &args.safety, CommandOptions::default())
+        .await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
@@ -80,7 +81,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     };
     let stage = stage(args)?;
     let key = package.entry_key(&args.package);
-    let targets: Vec<(&Node, &OnNode)> = args
+    let targets: Vec<(&Node, &NodeRecord)> = args
         .on
         .nodes(cluster)?
         .into_iter()
@@ -122,7 +123,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         subject: args.of.skyhook.clone(),
         erroring: Some(format!(
             "{}=erroring",
-            keys::status(cluster.generation(), skyhook.name())
+            keys::status(cluster.flavor(), skyhook.name())
         )),
         consequences: reruns.consequences(cluster, Some(skyhook)),
         stages: Vec::new(),
@@ -189,9 +190,9 @@ fn refuse_uninstalls(
     package: &str,
     key: &str,
     stage: Option<&Stage>,
-    targets: &[(&Node, &OnNode)],
+    targets: &[(&Node, &NodeRecord)],
 ) -> Result<()> {
-    let uninstalls = |on: &OnNode| on.entry(key).is_some_and(|e| e.stage.is_uninstall());
+    let uninstalls = |on: &NodeRecord| on.entry(key).is_some_and(|e| e.stage.is_uninstall());
     let of_it = targets.iter().filter(|(_, on)| uninstalls(on));
     let nodes: Vec<&str> = of_it.map(|(node, _)| node.name.as_str()).collect();
     let goes = skyhook.deleting()

@@ -3,12 +3,12 @@
 use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::args::safety::Safety;
 use crate::args::selection::OfSkyhook;
-use crate::cluster::{Cluster, Execution, Executions, Node, OnNode, Source};
+use crate::cluster::{Cluster, Node, NodeRecord, PackageRun, PackageRuns, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::migration::{self, Force};
 use crate::commands::shared::which_nodes::WhichNodes;
 use crate::commands::shared::{reset, selection};
-use crate::ctx::{Ctx, Manner};
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::effects::{self, Uninstalls};
 use crate::plan::build::node;
@@ -56,7 +56,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .load_to_change(&reset::NEEDS, &Source::OF_WORK)
         .await?;
     let plan = plan(&cluster, args)?;
-    ctx.carry_out(&plan, &args.safety, Manner::default()).await
+    ctx.execute(&plan, &args.safety, CommandOptions::default())
+        .await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
@@ -101,7 +102,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
 /// A node on which the operator does nothing more for a package that is not done.
 struct Stalled<'a> {
     node: &'a Node,
-    on: &'a OnNode,
+    on: &'a NodeRecord,
     entry: &'a Entry,
     /// What has ended, and keeps the operator from starting it again.
     ended: Vec<Target>,
@@ -112,14 +113,14 @@ struct Stalled<'a> {
 impl<'a> Stalled<'a> {
     fn on(
         cluster: &'a Cluster,
-        executions: &Executions<'a>,
+        executions: &PackageRuns<'a>,
         skyhook: &Skyhook,
         node: &'a Node,
         package: &str,
     ) -> Option<Stalled<'a>> {
         let on = cluster.on_node(node, skyhook.name())?;
         let entry = on.entries().iter().find(|e| e.name == package)?;
-        let here: Vec<&Execution<'_>> = executions
+        let here: Vec<&PackageRun<'_>> = executions
             .on(skyhook.name(), &node.name)
             .filter(|e| is_of(e, entry))
             .collect();
@@ -142,7 +143,7 @@ impl<'a> Stalled<'a> {
 
     fn mark(&self, cluster: &Cluster, skyhook: &Skyhook) -> Option<Step> {
         let change = node::status(
-            cluster.generation(),
+            cluster.flavor(),
             skyhook.name(),
             self.on,
             &Status::InProgress,
@@ -165,7 +166,7 @@ impl<'a> Stalled<'a> {
 }
 
 /// Whether an execution is of the stage at which the entry stands. An interrupt may be of several packages.
-fn is_of(execution: &Execution<'_>, entry: &Entry) -> bool {
+fn is_of(execution: &PackageRun<'_>, entry: &Entry) -> bool {
     let interrupts = execution.interrupt && entry.stage.is_interrupt();
     interrupts
         || (execution.package == entry.name
@@ -174,7 +175,7 @@ fn is_of(execution: &Execution<'_>, entry: &Entry) -> bool {
 }
 
 /// The Job, or the bare pods, of an execution.
-fn objects(execution: &Execution<'_>) -> Vec<Target> {
+fn objects(execution: &PackageRun<'_>) -> Vec<Target> {
     let target = |kind, meta: &crate::api::Meta| Target {
         kind,
         namespace: meta.namespace.clone(),
@@ -237,7 +238,7 @@ fn consequences(
 /// Why there is nothing to retry on any of the nodes.
 fn nothing_given_up(
     cluster: &Cluster,
-    executions: &Executions<'_>,
+    executions: &PackageRuns<'_>,
     skyhook: &Skyhook,
     nodes: &[&Node],
     package: &str,

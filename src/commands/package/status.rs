@@ -6,7 +6,7 @@ use crate::args::listing::Sorting;
 use crate::args::selection::{OfSkyhook, OnNodes};
 use crate::cluster::{Cluster, Phase, Source};
 use crate::commands::shared::command::command;
-use crate::commands::shared::package_row::{Row, rows, words};
+use crate::commands::shared::package_row::{PackageRow, rows, words};
 use crate::commands::shared::scope;
 use crate::commands::shared::selection;
 use crate::ctx::Ctx;
@@ -47,7 +47,7 @@ pub const READS: [Source; 5] = [
 command! {
     "package status": Args => run,
     needs: READS,
-    prints: { "PackageStatus": Vec<Row> },
+    prints: { "PackageStatus": Vec<PackageRow> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -83,7 +83,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<PackageStatus> {
 }
 
 struct PackageStatus {
-    rows: Vec<Row>,
+    rows: Vec<PackageRow>,
 }
 
 impl PackageStatus {
@@ -97,7 +97,7 @@ impl PackageStatus {
             .iter()
             .map(|(what, n)| format!("{} {what}", count(*n)))
             .collect();
-        let different = |name: fn(&Row) -> &str| {
+        let different = |name: fn(&PackageRow) -> &str| {
             let mut names: Vec<&str> = self
                 .rows
                 .iter()
@@ -171,7 +171,7 @@ impl View for PackageStatus {
 }
 
 /// The state as recorded; where nothing is, why.
-fn state(row: &Row) -> Line {
+fn state(row: &PackageRow) -> Line {
     match row.phase {
         Phase::Malformed => text::error(words(row.phase)).into(),
         Phase::NotStarted | Phase::Absent => text::dim(words(row.phase)).into(),
@@ -190,7 +190,7 @@ fn state(row: &Row) -> Line {
     }
 }
 
-fn node_status(row: &Row) -> String {
+fn node_status(row: &PackageRow) -> String {
     match (row.ignored, row.selected) {
         (true, _) => format!("{} (ignored)", row.node_status),
         (false, false) => format!("{} (not selected)", row.node_status),

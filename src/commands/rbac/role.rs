@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::commands::shared::rights::Right;
 use crate::view::format::yaml;
 use crate::view::text::Text;
-use crate::view::{View, harmless};
+use crate::view::{View, sanitize};
 
 /// A ClusterRole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl View for Roles {
             ));
             let manifest = yaml(&role.object()).unwrap_or_default();
             for line in manifest.lines() {
-                text.line(harmless(line).as_ref());
+                text.line(sanitize(line).as_ref());
             }
         }
         text

@@ -17,7 +17,7 @@ pub struct Blockers {
 impl Blockers {
     /// What is retried may fail for `tolerate`; by default as long as the executor of this cluster warrants.
     pub fn new(cluster: &Cluster, tolerate: Option<Duration>) -> Blockers {
-        let executor = cluster.generation().executor();
+        let executor = cluster.flavor().executor();
         Blockers {
             suspects: Suspects::new(tolerate.unwrap_or(tolerated(executor))),
             found: None,

@@ -2,7 +2,7 @@
 
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
-use crate::cluster::hold::{Hold, Standing};
+use crate::cluster::hold::{Hold, HolderState};
 use crate::commands::shared::shell_words::shell_words;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::hold;
@@ -103,13 +103,13 @@ pub fn refuse_end(
     };
     let words = words(cluster, skyhook, &hold);
     match standing {
-        Standing::AtWork if !force => Err(refused(
+        HolderState::AtWork if !force => Err(refused(
             cluster,
             skyhook,
             &hold,
             "wait for its end; to end the pause all the same: --force, as in",
         )),
-        Standing::Ended => {
+        HolderState::Ended => {
             effects.warn(format!("{words}, and that command has ended"));
             Ok(())
         }

@@ -21,15 +21,15 @@ pub struct Force {
 /// The name is one of an object of the older generation alone.
 pub fn refuse_unmigrated(cluster: &Cluster, name: &str) -> Result<()> {
     let old = cluster.legacy.items().iter().any(|s| s.name() == name);
-    if cluster.skyhook(name).is_some() || !old || !cluster.ruling.migrating() {
+    if cluster.skyhook(name).is_some() || !old || !cluster.active_api.migrating() {
         return Ok(());
     }
-    let generation = cluster.generation();
+    let flavor = cluster.flavor();
     Err(refused(format!(
         "{name} exists only as {} and was not migrated to {} yet, so the operator does not act on it; nothing was \
          changed",
-        generation.other().kind(),
-        generation.kind()
+        flavor.other().kind(),
+        flavor.kind()
     ))
     .hint("kubectl skyhook diagnose stuck"))
 }
@@ -49,13 +49,13 @@ pub fn refuse_held(cluster: &Cluster, plan: &mut Plan, force: bool) -> Result<()
         return Ok(());
     }
     let names: Vec<&str> = cluster.holding().map(Skyhook::name).collect();
-    let kind = cluster.generation().other().kind();
+    let kind = cluster.flavor().other().kind();
     let first_of_all = match cluster.skyhook(first.name()) {
         Some(_) => format!(
             "kubectl delete {} {}   # {} of that name stays, and takes over",
-            cluster.generation().other().resource(),
+            cluster.flavor().other().resource(),
             first.name(),
-            cluster.generation().kind()
+            cluster.flavor().kind()
         ),
         None => "kubectl skyhook diagnose stuck".to_owned(),
     };
@@ -89,7 +89,7 @@ pub fn warn_of_hold(cluster: &Cluster, effects: &mut Consequences) {
 ///
 /// There is such a pod, or nobody can tell.
 pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result<()> {
-    if !cluster.ruling.migrating() {
+    if !cluster.active_api.migrating() {
         return Ok(());
     }
     if let Read::Unreadable(why) = cluster.source(Source::Pods) {
@@ -99,7 +99,7 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
         ))
         .hint("--force goes ahead all the same"));
     }
-    let older = cluster.executions_of(cluster.generation().other());
+    let older = cluster.executions_of(cluster.flavor().other());
     let alive: Vec<String> = older
         .iter()
         .filter(|e| e.skyhook == name && e.bare() && e.alive())

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::selection::{expanded, known_node};
 use crate::api::{State, Status};
 use crate::args::selection::Selection;
-use crate::cluster::{Cluster, Node, OnNode};
+use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::error::Result;
 
 /// The nodes of a selection, sorted by name.
@@ -37,7 +37,7 @@ pub fn nodes<'a>(cluster: &'a Cluster, selection: &Selection) -> Result<Vec<&'a 
 }
 
 /// Whether something of a custom resource fails on a node.
-pub fn fails(on: &OnNode) -> bool {
+pub fn fails(on: &NodeRecord) -> bool {
     on.is_malformed()
         || on.status == Some(Status::Erroring)
         || on.entries().iter().any(|e| e.state == State::Erroring)

@@ -4,14 +4,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::Status;
-use crate::cluster::{Cluster, Executions, Node, OnNode, Phase, Placement};
+use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement};
 use crate::view::age;
 
 /// A package on a node. The names of the first eight fields are those of upstream's CLI, which
 /// leaves out what is empty or zero.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
+pub struct PackageRow {
     pub name: String,
     pub version: String,
     pub image: String,
@@ -56,15 +56,19 @@ fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
-impl Row {
-    fn of<'a>(cluster: &'a Cluster, executions: &Executions<'a>, placement: &Placement<'a>) -> Row {
+impl PackageRow {
+    fn of<'a>(
+        cluster: &'a Cluster,
+        executions: &PackageRuns<'a>,
+        placement: &Placement<'a>,
+    ) -> PackageRow {
         let since = executions.since(placement);
         let on = cluster.on_node(placement.node, placement.skyhook);
         let entry = placement.entry;
         let spec = cluster.skyhook(placement.skyhook);
         let spec = spec.and_then(|s| s.package(placement.package));
         let complete = placement.phase == Phase::Complete;
-        Row {
+        PackageRow {
             name: placement.package.to_owned(),
             version: placement.version.to_owned(),
             image: match entry {
@@ -82,7 +86,7 @@ impl Row {
             complete: placement.in_spec().map(|_| complete),
             recorded: entry.is_some(),
             node_status: on
-                .map_or(Status::Unknown, OnNode::operator_status)
+                .map_or(Status::Unknown, NodeRecord::operator_status)
                 .to_string(),
             selected: placement.selected,
             ignored: placement.ignored,
@@ -109,11 +113,18 @@ pub fn words(phase: Phase) -> &'static str {
 
 /// The packages of a custom resource on the nodes that it selects or left state on, by node, name
 /// and version; of one package, if it is named.
-pub fn rows(cluster: &Cluster, nodes: &[&Node], skyhook: &str, package: Option<&str>) -> Vec<Row> {
+pub fn rows(
+    cluster: &Cluster,
+    nodes: &[&Node],
+    skyhook: &str,
+    package: Option<&str>,
+) -> Vec<PackageRow> {
     let placements = nodes.iter().flat_map(|n| cluster.placements_on(skyhook, n));
     let wanted = placements.filter(|p| {
         p.phase == Phase::Malformed || package.is_none_or(|package| p.package == package)
     });
     let executions = cluster.executions();
-    wanted.map(|p| Row::of(cluster, &executions, &p)).collect()
+    wanted
+        .map(|p| PackageRow::of(cluster, &executions, &p))
+        .collect()
 }

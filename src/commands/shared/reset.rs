@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use crate::api::{Skyhook, State, keys};
-use crate::cluster::{Cluster, Node, OnNode, Source};
+use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::commands::shared::command::Write;
 use crate::commands::shared::{held, migration, node_filter, stranding};
 use crate::error::Result;
 use crate::plan::build::{batches, effects, hold, node};
-use crate::plan::{Change, Edit, Grade, Metadata, Pin, Plan, Stage, Step, Target};
+use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, Stage, Step, Target};
 use crate::view::plural;
 
 /// What is read: pods and jobs say whether the operator is at work on a node.
@@ -33,7 +33,7 @@ pub const WRITES: &[Write] = &[
 
 /// What is to be reset.
 #[derive(Debug)]
-pub struct Wish<'a> {
+pub struct ResetRequest<'a> {
     pub name: &'a str,
     pub nodes: Vec<&'a Node>,
     /// A package, and perhaps one version of it.
@@ -51,10 +51,10 @@ pub struct Wish<'a> {
 /// # Errors
 ///
 /// A migration in the way, or a package that would never run again.
-pub fn plan<'a>(cluster: &'a Cluster, wish: &'a Wish<'a>) -> Result<Plan> {
+pub fn plan<'a>(cluster: &'a Cluster, wish: &'a ResetRequest<'a>) -> Result<Plan> {
     migration::refuse_unmigrated(cluster, wish.name)?;
     refuse_stranding(cluster, wish)?;
-    let mut making = Making {
+    let mut making = ResetPlanner {
         cluster,
         wish,
         skyhook: cluster.skyhook(wish.name),
@@ -83,7 +83,7 @@ pub fn plan<'a>(cluster: &'a Cluster, wish: &'a Wish<'a>) -> Result<Plan> {
 }
 
 /// Refuses to take a single package from a node where the operator would never run it again.
-fn refuse_stranding(cluster: &Cluster, wish: &Wish<'_>) -> Result<()> {
+fn refuse_stranding(cluster: &Cluster, wish: &ResetRequest<'_>) -> Result<()> {
     let (Some((name, version)), Some(skyhook)) = (wish.package, cluster.skyhook(wish.name)) else {
         return Ok(());
     };
@@ -95,7 +95,7 @@ fn refuse_stranding(cluster: &Cluster, wish: &Wish<'_>) -> Result<()> {
         return Ok(());
     }
     let key = spec.entry_key(name);
-    let targets: Vec<(&Node, &OnNode)> = wish
+    let targets: Vec<(&Node, &NodeRecord)> = wish
         .nodes
         .iter()
         .filter(|node| skyhook.spec.node_selectors.matches(&node.labels))
@@ -106,9 +106,9 @@ fn refuse_stranding(cluster: &Cluster, wish: &Wish<'_>) -> Result<()> {
     stranding::refuse(cluster, skyhook, name, &targets)
 }
 
-struct Making<'a> {
+struct ResetPlanner<'a> {
     cluster: &'a Cluster,
-    wish: &'a Wish<'a>,
+    wish: &'a ResetRequest<'a>,
     skyhook: Option<&'a Skyhook>,
     steps: Vec<Step>,
     touched: Vec<&'a Node>,
@@ -121,23 +121,24 @@ struct Making<'a> {
     recorded: usize,
 }
 
-impl<'a> Making<'a> {
-    fn on(&self, node: &'a Node) -> Option<&'a OnNode> {
+impl<'a> ResetPlanner<'a> {
+    fn on(&self, node: &'a Node) -> Option<&'a NodeRecord> {
         self.cluster.on_node(node, self.wish.name)
     }
 
     /// Everything that the custom resource left on a node.
     fn forget_all(&mut self, node: &'a Node) {
-        let mut change = node::forget(self.cluster, node, self.wish.name);
+        let mut change = node::clear_state(self.cluster, node, self.wish.name);
         let conditions = self.without_orphaned_conditions(node);
         if change.is_empty() && conditions.is_none() {
             return;
         }
         if self.wish.retaint && self.retaints(node) {
-            let generation = self.cluster.generation();
-            for taint in &node.keys(generation).auto_taints {
-                let key = generation.key(&format!("autoTaint_{taint}"));
-                change = change.annotation(key, Edit::new(Some("true"), None).pin(Pin::Nothing));
+            let flavor = self.cluster.flavor();
+            for taint in &node.keys(flavor).auto_taints {
+                let key = flavor.key(&format!("autoTaint_{taint}"));
+                change =
+                    change.annotation(key, Edit::new(Some("true"), None).pin(OnConflict::Nothing));
             }
         }
         if let Some(on) = self.on(node) {
@@ -246,7 +247,7 @@ impl<'a> Making<'a> {
             subject: self.wish.name.to_owned(),
             erroring: Some(format!(
                 "{}=erroring",
-                keys::status(self.cluster.generation(), self.wish.name)
+                keys::status(self.cluster.flavor(), self.wish.name)
             )),
             consequences: self.consequences(),
             stages: Vec::new(),
@@ -283,7 +284,7 @@ impl<'a> Making<'a> {
             return None;
         }
         let target = Target::skyhook(
-            self.cluster.generation(),
+            self.cluster.flavor(),
             skyhook.name(),
             skyhook.metadata.uid.as_deref(),
         );

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::command::{CommandInfo, Write};
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::cluster::{Source, live};
 use crate::plan::{Change, Kind, Metadata, Plan, Stage, Step, Target};
 
@@ -101,7 +101,7 @@ fn steps(write: Write) -> Vec<Step> {
         Step::new(target, change, "")
     };
     let custom = |change: &dyn Fn() -> Change| {
-        let steps = Generation::ALL.map(|g| of(Kind::from(g), change()));
+        let steps = ApiFlavor::ALL.map(|g| of(Kind::from(g), change()));
         steps.to_vec()
     };
     let policies = |change: &dyn Fn() -> Change| {

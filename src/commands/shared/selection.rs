@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::migration;
 use crate::api::Skyhook;
-use crate::cluster::{Absence, Cluster, Node, Only};
+use crate::cluster::{Certainty, Cluster, Node, Only};
 use crate::error::{Error, Result};
 use crate::view::expand;
 
@@ -124,15 +124,11 @@ pub fn known_skyhook(cluster: &Cluster, name: &str) -> Result<()> {
     let mut known: Vec<&str> = cluster.skyhooks.items().iter().map(|s| s.name()).collect();
     known.extend(on_nodes);
     known.extend(legacy);
-    if known.contains(&name) || cluster.skyhooks.absence() == Absence::Presumed {
+    if known.contains(&name) || cluster.skyhooks.absence() == Certainty::Presumed {
         return Ok(());
     }
     readable(cluster, crate::cluster::Source::Skyhooks)?;
-    Err(Error::unknown_among(
-        cluster.generation().kind(),
-        name,
-        known,
-    ))
+    Err(Error::unknown_among(cluster.flavor().kind(), name, known))
 }
 
 /// The custom resource that the operator acts on.
@@ -147,11 +143,7 @@ pub fn existing<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Skyhook> {
     migration::refuse_unmigrated(cluster, name)?;
     readable(cluster, crate::cluster::Source::Skyhooks)?;
     let known = cluster.skyhooks.items().iter().map(Skyhook::name);
-    Err(Error::unknown_among(
-        cluster.generation().kind(),
-        name,
-        known,
-    ))
+    Err(Error::unknown_among(cluster.flavor().kind(), name, known))
 }
 
 /// Refuses to answer from a source that could not be read.

@@ -1,7 +1,7 @@
 //! Packages that the operator would never run again.
 
 use crate::api::Skyhook;
-use crate::cluster::{Cluster, Node, OnNode, Phase};
+use crate::cluster::{Cluster, Node, NodeRecord, Phase};
 use crate::error::{Error, Result};
 use crate::view::NodeSet;
 
@@ -17,7 +17,7 @@ pub fn refuse(
     cluster: &Cluster,
     skyhook: &Skyhook,
     package: &str,
-    targets: &[(&Node, &OnNode)],
+    targets: &[(&Node, &NodeRecord)],
 ) -> Result<()> {
     let free = skyhook
         .packages()

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::api::skyhook::CompartmentStatus;
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Cluster, Node, OnNode, Phase, Placement};
+use crate::cluster::{Cluster, Node, NodeRecord, Phase, Placement};
 use crate::commands::shared::package_row::words;
 use crate::rules::{Report, Severity};
 use crate::view::age;
@@ -15,7 +15,7 @@ use crate::view::age;
 /// How far a custom resource has got.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Item {
+pub struct SkyhookProgress {
     pub kind: String,
     pub name: String,
     /// Whether the object is there; of one that is gone, nodes may still carry keys.
@@ -73,13 +73,13 @@ pub struct Package {
     pub absent: usize,
     /// Nodes on which it is, or is to be.
     pub nodes: usize,
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageCount>,
 }
 
 /// The nodes on which a package stands at one stage and state.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Stage {
+pub struct StageCount {
     /// Empty where nothing is recorded.
     pub stage: String,
     /// `not begun` or `absent` where nothing is recorded.
@@ -116,20 +116,23 @@ pub struct Findings {
     pub infos: usize,
 }
 
-impl Item {
-    pub fn new(cluster: &Cluster, name: &str, report: &Report) -> Item {
+impl SkyhookProgress {
+    pub fn new(cluster: &Cluster, name: &str, report: &Report) -> SkyhookProgress {
         let skyhook = cluster.skyhook(name);
         let nodes: Vec<&Node> = cluster
             .nodes
             .items()
             .iter()
             .filter(|node| {
-                selects(skyhook, node) || cluster.on_node(node, name).is_some_and(OnNode::has_keys)
+                selects(skyhook, node)
+                    || cluster
+                        .on_node(node, name)
+                        .is_some_and(NodeRecord::has_keys)
             })
             .collect();
         let status = skyhook.and_then(|s| s.status.status.clone());
-        Item {
-            kind: cluster.generation().kind().to_owned(),
+        SkyhookProgress {
+            kind: cluster.flavor().kind().to_owned(),
             name: name.to_owned(),
             exists: skyhook.is_some(),
             status: status.unwrap_or(Status::Unknown).to_string(),
@@ -181,11 +184,11 @@ impl Nodes {
                 continue;
             }
             counts.selected += 1;
-            counts.ignored += usize::from(node.ignored(cluster.generation()));
+            counts.ignored += usize::from(node.ignored(cluster.flavor()));
             let on = cluster.on_node(node, name);
-            counts.malformed += usize::from(on.is_some_and(OnNode::is_malformed));
+            counts.malformed += usize::from(on.is_some_and(NodeRecord::is_malformed));
             let status = on
-                .map_or(Status::Unknown, OnNode::operator_status)
+                .map_or(Status::Unknown, NodeRecord::operator_status)
                 .to_string();
             *counts.by_status.entry(status.clone()).or_default() += 1;
             counts
@@ -258,14 +261,14 @@ impl Package {
             Some(entry) => (entry.stage.as_str(), entry.state.as_str()),
             None => ("", words(placement.phase)),
         };
-        let same = |s: &&mut Stage| s.stage == stage && s.state == state;
+        let same = |s: &&mut StageCount| s.stage == stage && s.state == state;
         match self.stages.iter_mut().find(same) {
             Some(stage) => {
                 stage.nodes += 1;
                 // In UTC and of one format, so the text sorts as the time does.
                 stage.since = stage.since.take().into_iter().chain(since).min();
             }
-            None => self.stages.push(Stage {
+            None => self.stages.push(StageCount {
                 stage: stage.to_owned(),
                 state: state.to_owned(),
                 nodes: 1,

@@ -1,7 +1,7 @@
 mod item;
 pub mod page;
 
-use self::page::Page;
+use self::page::StatusReport;
 use crate::args::listing::Sorting;
 use crate::args::named;
 use crate::cluster::{Cluster, Source};
@@ -42,7 +42,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let mut page = view(&cluster, args)?;
     page.sort(&args.sorting)?;
     if page.is_empty() {
-        ctx.note(format!("There is no {}.", cluster.generation().kind()));
+        ctx.note(format!("There is no {}.", cluster.flavor().kind()));
     }
     scope::say_what_is_missing(ctx, &cluster, &needs);
     ctx.show(&page)?;
@@ -63,11 +63,11 @@ pub fn needs() -> Vec<Source> {
     needs
 }
 
-fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<Page<'a>> {
+fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<StatusReport<'a>> {
     selection::readable(cluster, Source::Skyhooks)?;
     for name in &args.names {
         selection::known_skyhook(cluster, name)?;
     }
     let report = rules::diagnose(cluster, &Scope::default());
-    Ok(Page::new(cluster, &report, &args.names))
+    Ok(StatusReport::new(cluster, &report, &args.names))
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::item::{Findings, Item, Nodes, Package};
+use super::item::{Findings, Nodes, Package, SkyhookProgress};
 use crate::api::deployment_policy::DEFAULT_COMPARTMENT;
 use crate::args::listing::Sorting;
 use crate::cluster::{Cluster, Read, Source};
@@ -13,7 +13,7 @@ use crate::view::text::{self, Label, Line, Text};
 use crate::view::{FormatError, NodeSet, Table, View, age, cells, count, list, plural};
 
 /// Where the operator and its custom resources stand.
-pub struct Page<'a> {
+pub struct StatusReport<'a> {
     cluster: &'a Cluster,
     document: Document,
 }
@@ -27,7 +27,7 @@ pub struct Document {
     kind: String,
     taken_at: String,
     operator: Operator,
-    items: Vec<Item>,
+    items: Vec<SkyhookProgress>,
     /// Custom resources of the other API, which are not listed.
     legacy: usize,
     /// Findings about no custom resource in particular.
@@ -52,9 +52,9 @@ struct Operator {
     down: bool,
 }
 
-impl<'a> Page<'a> {
+impl<'a> StatusReport<'a> {
     /// Of all custom resources, or of those named.
-    pub fn new(cluster: &'a Cluster, report: &Report, names: &[String]) -> Page<'a> {
+    pub fn new(cluster: &'a Cluster, report: &Report, names: &[String]) -> StatusReport<'a> {
         let there = cluster.skyhooks.items().iter().map(|s| s.name());
         let gone = cluster
             .names_on_nodes()
@@ -68,12 +68,14 @@ impl<'a> Page<'a> {
             kind: "Status".to_owned(),
             taken_at: cluster.taken_at.to_string(),
             operator: Operator::of(cluster),
-            items: shown.map(|name| Item::new(cluster, name, report)).collect(),
+            items: shown
+                .map(|name| SkyhookProgress::new(cluster, name, report))
+                .collect(),
             legacy: cluster.legacy.items().len(),
             findings: Findings::of(report, None),
             not_checked: report.not_checked.len(),
         };
-        Page { cluster, document }
+        StatusReport { cluster, document }
     }
 
     /// Puts the custom resources in the order asked for.
@@ -91,7 +93,7 @@ impl<'a> Page<'a> {
         self.document.items.is_empty()
     }
 
-    fn block(&self, item: &Item, wide: bool) -> Text {
+    fn block(&self, item: &SkyhookProgress, wide: bool) -> Text {
         let mut text = Text::new();
         text.line(self.title(item));
         let mut body = Text::new();
@@ -108,7 +110,7 @@ impl<'a> Page<'a> {
     }
 
     /// `gpu-tune  erroring, deleting for 5m, priority 100`
-    fn title(&self, item: &Item) -> Line {
+    fn title(&self, item: &SkyhookProgress) -> Line {
         if !item.exists {
             let behind = item.nodes.as_ref().map_or(0, |n| n.left_behind);
             let behind = format!("gone, but left keys on {}", plural(behind, "node"));
@@ -137,17 +139,17 @@ impl<'a> Page<'a> {
 
 impl Operator {
     fn of(cluster: &Cluster) -> Operator {
-        let version = cluster.ruling.operator_version.as_ref();
+        let version = cluster.active_api.operator_version.as_ref();
         let deployment = cluster.operators.items().first();
         let unknown_because = match (version, cluster.source(Source::Operator)) {
             (Some(_), _) => None,
             (None, Read::Unreadable(why)) => Some(why.to_string()),
-            (None, Read::NotAsked) => Some("the input has no Deployments".to_owned()),
+            (None, Read::NotRequested) => Some("the input has no Deployments".to_owned()),
             (None, Read::Ok(_)) => Some("no Deployment runs the operator".to_owned()),
         };
         Operator {
-            api: cluster.generation().api_version(),
-            because: cluster.ruling.because.clone(),
+            api: cluster.flavor().api_version(),
+            because: cluster.active_api.because.clone(),
             version: version.map(ToString::to_string),
             unknown_because,
             namespace: deployment.and_then(|d| d.metadata.namespace.clone()),
@@ -173,7 +175,7 @@ impl Operator {
     }
 }
 
-impl View for Page<'_> {
+impl View for StatusReport<'_> {
     fn blocks(&self, wide: bool) -> Text {
         let document = &self.document;
         let mut text = Text::new();
@@ -185,7 +187,7 @@ impl View for Page<'_> {
                     1 => "is 1 object".to_owned(),
                     n => format!("are {} objects", count(n)),
                 },
-                self.cluster.generation().other().resource()
+                self.cluster.flavor().other().resource()
             )));
         }
         for item in &document.items {
@@ -250,7 +252,7 @@ fn node_counts(nodes: &Nodes, wide: bool) -> Text {
     text
 }
 
-fn packages(item: &Item) -> Table {
+fn packages(item: &SkyhookProgress) -> Table {
     let mut table = Table::new(["package", "version", "complete", "stages"]).prose();
     for package in &item.packages {
         let mut stages = Line::default();
@@ -303,7 +305,7 @@ fn done(package: &Package) -> Line {
 }
 
 /// The parts of the rollout; a single one that goes on is only shown when asked for more.
-fn compartments(item: &Item, wide: bool) -> Table {
+fn compartments(item: &SkyhookProgress, wide: bool) -> Table {
     let mut table = Table::new([
         "compartment",
         "batch",

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::hindrance::{self, Hindrance};
-use super::page::Ended;
-use super::preflight::{Preflight, step};
-use super::standing::{Course, Standing};
-use super::{Args, left};
+use super::blocker::{self, Blocker};
+use super::page::TeardownEnd;
+use super::preflight::{TeardownPreview, step};
+use super::state::{RemovalState, TeardownState};
+use super::{Args, remnant};
 use crate::cluster::Cluster;
-use crate::ctx::{Ctx, News, Watch, pause_after};
+use crate::ctx::{Ctx, Watch, WatchUpdate, pause_after};
 use crate::error::Result;
 use crate::plan::{Plan, Stage};
 use crate::view::{Text, count, list};
@@ -28,22 +28,22 @@ const PODS_GRACE: Duration = Duration::from_secs(120);
 const LISTED: usize = 10;
 
 /// How far it has come, and how it ended.
-pub struct Watched {
+pub struct TeardownResult {
     pub cluster: Cluster,
-    pub ended: Ended,
-    pub standings: Vec<Standing>,
+    pub ended: TeardownEnd,
+    pub standings: Vec<RemovalState>,
     pub journals: Vec<String>,
 }
 
 /// What keeps an object from going, and since when it was seen.
-type Suspects = BTreeMap<usize, (Vec<Hindrance>, Instant)>;
+type Suspects = BTreeMap<usize, (Vec<Blocker>, Instant)>;
 
 pub struct Deletion<'a> {
     args: &'a Args,
-    preflight: &'a Preflight,
+    preflight: &'a TeardownPreview,
     stop: Pin<&'a mut dyn Future<Output = ()>>,
     deadline: Option<Instant>,
-    course: Course,
+    course: TeardownState,
     journals: Vec<String>,
     shown: String,
     said: BTreeSet<usize>,
@@ -52,13 +52,13 @@ pub struct Deletion<'a> {
 impl<'a> Deletion<'a> {
     pub fn new(
         args: &'a Args,
-        preflight: &'a Preflight,
+        preflight: &'a TeardownPreview,
         stop: Pin<&'a mut dyn Future<Output = ()>>,
     ) -> Deletion<'a> {
         let items = preflight.items.iter().map(|p| p.item.clone());
         let timeout = Some(args.timeout).filter(|t| !t.is_zero());
         Deletion {
-            course: Course::new(items.collect()),
+            course: TeardownState::new(items.collect()),
             deadline: timeout.map(|t| Instant::now() + t),
             args,
             preflight,
@@ -70,7 +70,7 @@ impl<'a> Deletion<'a> {
     }
 
     /// Goes on until nothing more can be done.
-    pub async fn run(mut self, ctx: &mut Ctx, mut watch: Watch) -> Result<Watched> {
+    pub async fn run(mut self, ctx: &mut Ctx, mut watch: Watch) -> Result<TeardownResult> {
         let mut suspects = Suspects::new();
         let mut all_gone_at: Option<Instant> = None;
         let mut next_whole = Instant::now() + LOOK_AGAIN;
@@ -94,16 +94,18 @@ impl<'a> Deletion<'a> {
             }
             let standings = self.course.standings(cluster, &stalled);
             if finished(&standings) {
-                let going = standings.iter().all(|s| *s == Standing::Gone);
+                let going = standings.iter().all(|s| *s == RemovalState::Gone);
                 let since = *all_gone_at.get_or_insert_with(Instant::now);
                 // Pods go after their owners.
-                let waits = going && !left::executions(cluster).is_empty();
+                let waits = going && !remnant::executions(cluster).is_empty();
                 if !waits || since.elapsed() > PODS_GRACE {
-                    let failed = standings.iter().any(|s| matches!(s, Standing::Failed(_)));
+                    let failed = standings
+                        .iter()
+                        .any(|s| matches!(s, RemovalState::Failed(_)));
                     let ended = match (going, failed) {
-                        (true, _) => Ended::Gone,
-                        (false, true) => Ended::NotDeleted,
-                        (false, false) => Ended::Stalled,
+                        (true, _) => TeardownEnd::Gone,
+                        (false, true) => TeardownEnd::NotDeleted,
+                        (false, false) => TeardownEnd::Stalled,
                     };
                     return Ok(self.end(cluster, ended, &suspects));
                 }
@@ -116,8 +118,8 @@ impl<'a> Deletion<'a> {
         }
     }
 
-    fn end(self, cluster: &Cluster, ended: Ended, suspects: &Suspects) -> Watched {
-        Watched {
+    fn end(self, cluster: &Cluster, ended: TeardownEnd, suspects: &Suspects) -> TeardownResult {
+        TeardownResult {
             standings: self.course.standings(cluster, &believed(suspects)),
             cluster: cluster.clone(),
             ended,
@@ -126,7 +128,7 @@ impl<'a> Deletion<'a> {
     }
 
     /// Asks for the deletion of all whose turn has come.
-    async fn begin(&mut self, ctx: &mut Ctx, cluster: &Cluster) -> Result<Option<Ended>> {
+    async fn begin(&mut self, ctx: &mut Ctx, cluster: &Cluster) -> Result<Option<TeardownEnd>> {
         let ready = self.course.ready(cluster);
         if ready.is_empty() {
             return Ok(None);
@@ -174,7 +176,7 @@ impl<'a> Deletion<'a> {
         if !done.is_empty() {
             ctx.note(format!("asked for the deletion of {}", list(&done)));
         }
-        Ok(taken.interrupted.then_some(Ended::Interrupted))
+        Ok(taken.interrupted.then_some(TeardownEnd::Interrupted))
     }
 
     /// Notes what keeps objects from going, and since when.
@@ -188,16 +190,16 @@ impl<'a> Deletion<'a> {
             return;
         }
         // What waits to be uninstalled is not at work yet, and would not get on either.
-        let then = cluster.foreseen(&BTreeSet::new(), &BTreeSet::new());
-        let report = hindrance::report(&then);
+        let then = cluster.simulate_deletion(&BTreeSet::new(), &BTreeSet::new());
+        let report = blocker::report(&then);
         let mut now = Suspects::new();
         for (at, item) in open {
-            let found = hindrance::of(&then, &report, item);
+            let found = blocker::of(&then, &report, item);
             if found.is_empty() {
                 continue;
             }
             let same =
-                |(before, _): &&(Vec<Hindrance>, Instant)| before.iter().any(|h| found.contains(h));
+                |(before, _): &&(Vec<Blocker>, Instant)| before.iter().any(|h| found.contains(h));
             let before = suspects.get(&at).filter(same);
             let since = before.map_or_else(Instant::now, |(_, since)| *since);
             now.insert(at, (found, since));
@@ -211,17 +213,17 @@ impl<'a> Deletion<'a> {
         ctx: &mut Ctx,
         watch: &mut Watch,
         at_the_latest: Instant,
-    ) -> Result<Option<Ended>> {
+    ) -> Result<Option<TeardownEnd>> {
         loop {
             tokio::select! {
                 biased;
-                () = &mut self.stop => return Ok(Some(Ended::Interrupted)),
-                () = reached(self.deadline) => return Ok(Some(Ended::TimedOut)),
+                () = &mut self.stop => return Ok(Some(TeardownEnd::Interrupted)),
+                () = reached(self.deadline) => return Ok(Some(TeardownEnd::TimedOut)),
                 news = watch.news() => match news {
-                    News::Changed if watch.ready() => return Ok(None),
-                    News::Changed | News::Away(None) => {}
-                    News::Away(Some(warning)) => ctx.warn(warning),
-                    News::Lost(error) => return Err(error.into()),
+                    WatchUpdate::Changed if watch.ready() => return Ok(None),
+                    WatchUpdate::Changed | WatchUpdate::Away(None) => {}
+                    WatchUpdate::Away(Some(warning)) => ctx.warn(warning),
+                    WatchUpdate::Lost(error) => return Err(error.into()),
                 },
                 () = sleep_until(at_the_latest) => return Ok(None),
             }
@@ -229,9 +231,9 @@ impl<'a> Deletion<'a> {
     }
 
     /// Says what has gone, and on a terminal also what is on its way and what holds it up.
-    fn say(&mut self, ctx: &mut Ctx, standings: &[Standing]) {
+    fn say(&mut self, ctx: &mut Ctx, standings: &[RemovalState]) {
         let gone: Vec<usize> = (0..standings.len())
-            .filter(|at| standings[*at] == Standing::Gone && self.said.insert(*at))
+            .filter(|at| standings[*at] == RemovalState::Gone && self.said.insert(*at))
             .collect();
         if !gone.is_empty() {
             let names = gone
@@ -247,9 +249,9 @@ impl<'a> Deletion<'a> {
             .iter()
             .zip(&self.course.items)
             .filter_map(|(standing, item)| match standing {
-                Standing::Going(so_far) => Some(format!("{}: {so_far}", item.target)),
-                Standing::Stalled(why) => {
-                    let why = why.first().map(Hindrance::brief).unwrap_or_default();
+                RemovalState::Going(so_far) => Some(format!("{}: {so_far}", item.target)),
+                RemovalState::Stalled(why) => {
+                    let why = why.first().map(Blocker::brief).unwrap_or_default();
                     Some(format!("{}: {why}", item.target))
                 }
                 _ => None,
@@ -282,14 +284,14 @@ async fn reached(at: Option<Instant>) {
 }
 
 /// Whether nothing is on its way any more.
-fn finished(standings: &[Standing]) -> bool {
-    let going = |s: &Standing| matches!(s, Standing::Going(_));
+fn finished(standings: &[RemovalState]) -> bool {
+    let going = |s: &RemovalState| matches!(s, RemovalState::Going(_));
     // One whose turn has come is going in a moment.
     !standings.iter().any(going)
 }
 
 /// Those that were kept from going for long enough.
-fn believed(suspects: &Suspects) -> BTreeMap<usize, Vec<Hindrance>> {
+fn believed(suspects: &Suspects) -> BTreeMap<usize, Vec<Blocker>> {
     let old = suspects
         .iter()
         .filter(|(_, (_, since))| since.elapsed() >= BELIEVED_AFTER);

@@ -1,24 +1,24 @@
+mod blocker;
 mod deletion;
-mod hindrance;
-mod left;
 mod order;
 pub mod page;
 mod preflight;
-mod standing;
+mod remnant;
+mod state;
 
 use std::pin::pin;
 use std::time::Duration;
 
-use self::deletion::{Deletion, Watched};
-use self::page::{Ended, Page};
-use self::preflight::Preflight;
-use self::standing::Standing;
+use self::deletion::{Deletion, TeardownResult};
+use self::page::{TeardownEnd, TeardownReport};
+use self::preflight::TeardownPreview;
+use self::state::RemovalState;
 use crate::args::duration::duration;
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{Write, command};
-use crate::ctx::{self, Ctx, Manner};
+use crate::ctx::{self, CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::applied;
 use crate::rules::Scope;
@@ -63,22 +63,24 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let preflight = preflight::look(&cluster);
     let mut plan = preflight.plan();
     applied::warn(&cluster, &mut plan);
-    let mut page = Page {
+    let mut page = TeardownReport {
         preflight: &preflight,
         plan: &plan,
-        ended: Ended::Preflight,
+        ended: TeardownEnd::TeardownPreview,
         standings: Vec::new(),
         left: Vec::new(),
         unread: preflight.unread.clone(),
         journals: Vec::new(),
     };
     if preflight.items.is_empty() {
-        page.left = left::of(&cluster);
+        page.left = remnant::of(&cluster);
         ctx.show(&page)?;
         return Ok(exit(&page));
     }
     if args.safety.plan_out.is_some() || args.safety.dry_run == DryRun::Server {
-        return ctx.carry_out(&plan, &args.safety, Manner::default()).await;
+        return ctx
+            .execute(&plan, &args.safety, CommandOptions::default())
+            .await;
     }
     ctx.refuse_files(&args.safety)?;
     ctx::within(&plan, &args.safety)?;
@@ -98,7 +100,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     let watched = watch(ctx, args, &preflight, cluster).await?;
     page.left = match watched.ended {
-        Ended::Gone => left::of(&watched.cluster),
+        TeardownEnd::Gone => remnant::of(&watched.cluster),
         _ => Vec::new(),
     };
     page.unread = preflight::unread(&watched.cluster);
@@ -129,21 +131,22 @@ pub fn needs() -> Vec<Source> {
 async fn watch(
     ctx: &mut Ctx,
     args: &Args,
-    preflight: &Preflight,
+    preflight: &TeardownPreview,
     cluster: Cluster,
-) -> Result<Watched> {
+) -> Result<TeardownResult> {
     let watch = ctx.watch(cluster).await?;
     let stop = pin!(ctx::interrupt());
     Deletion::new(args, preflight, stop).run(ctx, watch).await
 }
 
 /// What to type next, and what can no longer be taken back.
-fn tell(ctx: &mut Ctx, args: &Args, page: &Page<'_>) {
-    let still = |wanted: fn(&Standing) -> bool| page.standings.iter().filter(|s| wanted(s)).count();
-    let begun = still(|s| matches!(s, Standing::Going(_) | Standing::Stalled(_)));
-    let untouched = still(|s| matches!(s, Standing::NotBegun(_)));
+fn tell(ctx: &mut Ctx, args: &Args, page: &TeardownReport<'_>) {
+    let still =
+        |wanted: fn(&RemovalState) -> bool| page.standings.iter().filter(|s| wanted(s)).count();
+    let begun = still(|s| matches!(s, RemovalState::Going(_) | RemovalState::Stalled(_)));
+    let untouched = still(|s| matches!(s, RemovalState::NotBegun(_)));
     match page.ended {
-        Ended::Interrupted => {
+        TeardownEnd::Interrupted => {
             if begun > 0 {
                 ctx.note(format!(
                     "{} being deleted, which cannot be taken back: the operator goes on with it. Once gone, \
@@ -155,26 +158,28 @@ fn tell(ctx: &mut Ctx, args: &Args, page: &Page<'_>) {
                 ctx.note(format!("{} not started; left unchanged.", count(untouched)));
             }
         }
-        Ended::TimedOut => ctx.error(&Error::failed(format!(
+        TeardownEnd::TimedOut => ctx.error(&Error::failed(format!(
             "timed out after {}; the deletions that were asked for go on",
             duration_text(args.timeout)
         ))),
         _ => {}
     }
-    if !page.safe() && page.ended != Ended::Gone {
+    if !page.safe() && page.ended != TeardownEnd::Gone {
         ctx.note("To go on: kubectl skyhook teardown");
     }
 }
 
-fn exit(page: &Page<'_>) -> Exit {
+fn exit(page: &TeardownReport<'_>) -> Exit {
     match page.ended {
         _ if page.safe() => Exit::Done,
-        Ended::Interrupted => Exit::Interrupted,
-        Ended::TimedOut => Exit::TimedOut,
-        Ended::NotDeleted if page.standings.contains(&Standing::Gone) => Exit::Partly,
-        Ended::NotDeleted => Exit::Failed,
-        Ended::Stalled => Exit::Findings,
-        Ended::Gone | Ended::Preflight if page.left.iter().any(|l| l.blocks) => Exit::Findings,
-        Ended::Gone | Ended::Preflight => Exit::Failed,
+        TeardownEnd::Interrupted => Exit::Interrupted,
+        TeardownEnd::TimedOut => Exit::TimedOut,
+        TeardownEnd::NotDeleted if page.standings.contains(&RemovalState::Gone) => Exit::Partly,
+        TeardownEnd::NotDeleted => Exit::Failed,
+        TeardownEnd::Stalled => Exit::Findings,
+        TeardownEnd::Gone | TeardownEnd::TeardownPreview if page.left.iter().any(|l| l.blocks) => {
+            Exit::Findings
+        }
+        TeardownEnd::Gone | TeardownEnd::TeardownPreview => Exit::Failed,
     }
 }

@@ -1,14 +1,14 @@
 //! What is removed, and what has to be gone before it. Pure.
 
-use crate::api::{DeploymentPolicy, Generation, Skyhook};
+use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
 use crate::cluster::Cluster;
 use crate::plan::Target;
 
 /// An object that is to go.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Item {
+pub struct DoomedObject {
     pub target: Target,
-    pub generation: Generation,
+    pub flavor: ApiFlavor,
     /// Of a custom resource that runs packages; a deployment policy has none.
     pub priority: Option<i64>,
     /// What has to be gone before, by place in the list.
@@ -19,15 +19,15 @@ pub struct Item {
 
 /// The object behind an item, as it was read.
 #[derive(Debug, Clone, Copy)]
-pub enum Found<'a> {
+pub enum LiveObject<'a> {
     Skyhook(&'a Skyhook),
     Policy(&'a DeploymentPolicy),
 }
 
-impl Item {
+impl DoomedObject {
     /// The object of that name; it may have been made anew since.
-    pub fn find<'a>(&self, cluster: &'a Cluster) -> Option<Found<'a>> {
-        let rules = self.generation == cluster.generation();
+    pub fn find<'a>(&self, cluster: &'a Cluster) -> Option<LiveObject<'a>> {
+        let rules = self.flavor == cluster.flavor();
         let (skyhooks, policies) = if rules {
             (&cluster.skyhooks, &cluster.policies)
         } else {
@@ -36,11 +36,13 @@ impl Item {
         match self.priority {
             Some(_) => {
                 let mut all = skyhooks.items().iter();
-                Some(Found::Skyhook(all.find(|s| s.name() == self.target.name)?))
+                Some(LiveObject::Skyhook(
+                    all.find(|s| s.name() == self.target.name)?,
+                ))
             }
             None => {
                 let mut all = policies.items().iter();
-                Some(Found::Policy(
+                Some(LiveObject::Policy(
                     all.find(|p| p.metadata.name == self.target.name)?,
                 ))
             }
@@ -48,11 +50,11 @@ impl Item {
     }
 }
 
-impl Found<'_> {
+impl LiveObject<'_> {
     pub fn metadata(&self) -> &crate::api::Meta {
         match self {
-            Found::Skyhook(skyhook) => &skyhook.metadata,
-            Found::Policy(policy) => &policy.metadata,
+            LiveObject::Skyhook(skyhook) => &skyhook.metadata,
+            LiveObject::Policy(policy) => &policy.metadata,
         }
     }
 }
@@ -62,29 +64,29 @@ impl Found<'_> {
 /// Custom resources go in reverse order of priority, as later ones build on earlier ones; what shares no node does not
 /// wait for each other. Objects of the older API go before the newer ones that the operator would make from them
 /// again. Deployment policies go last: nothing may refer to them.
-pub fn items(cluster: &Cluster) -> Vec<Item> {
-    let mut items: Vec<Item> = Vec::new();
-    let ruling = cluster.generation();
-    let add_all = |items: &mut Vec<Item>, skyhooks: &[Skyhook], generation: Generation| {
+pub fn items(cluster: &Cluster) -> Vec<DoomedObject> {
+    let mut items: Vec<DoomedObject> = Vec::new();
+    let active_api = cluster.flavor();
+    let add_all = |items: &mut Vec<DoomedObject>, skyhooks: &[Skyhook], flavor: ApiFlavor| {
         for skyhook in skyhooks.iter().rev() {
             let uid = skyhook.metadata.uid.as_deref();
-            items.push(Item {
-                target: Target::skyhook(generation, skyhook.name(), uid),
-                generation,
+            items.push(DoomedObject {
+                target: Target::skyhook(flavor, skyhook.name(), uid),
+                flavor,
                 priority: Some(skyhook.order().0),
                 after: Vec::new(),
                 wave: 1,
             });
         }
     };
-    add_all(&mut items, cluster.legacy.items(), ruling.other());
+    add_all(&mut items, cluster.legacy.items(), active_api.other());
     let older = items.len();
-    add_all(&mut items, cluster.skyhooks.items(), ruling);
+    add_all(&mut items, cluster.skyhooks.items(), active_api);
     for at in older..items.len() {
         let earlier = cluster.skyhook(&items[at].target.name);
         let later = |&other: &usize| {
             if other < older {
-                cluster.ruling.migrating()
+                cluster.active_api.migrating()
             } else {
                 let other = cluster.skyhook(&items[other].target.name);
                 let pair = earlier.zip(other);
@@ -94,18 +96,18 @@ pub fn items(cluster: &Cluster) -> Vec<Item> {
         items[at].after = (0..at).filter(later).collect();
     }
     let custom = items.len();
-    for (policies, generation) in [
-        (cluster.legacy_policies.items(), ruling.other()),
-        (cluster.policies.items(), ruling),
+    for (policies, flavor) in [
+        (cluster.legacy_policies.items(), active_api.other()),
+        (cluster.policies.items(), active_api),
     ] {
         for policy in policies {
             let name = policy.metadata.name.as_str();
             let same = |at: &usize| items[*at].target.name == name;
             let after = (0..custom).chain((custom..items.len()).filter(same));
-            items.push(Item {
+            items.push(DoomedObject {
                 after: after.collect(),
-                target: Target::policy(generation, name, policy.metadata.uid.as_deref()),
-                generation,
+                target: Target::policy(flavor, name, policy.metadata.uid.as_deref()),
+                flavor,
                 priority: None,
                 wave: 1,
             });

@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::hindrance::Hindrance;
-use super::left::Left;
-use super::preflight::{Planned, Preflight, SetsOff};
-use super::standing::Standing;
+use super::blocker::Blocker;
+use super::preflight::{Planned, SetsOff, TeardownPreview};
+use super::remnant::Remnant;
+use super::state::RemovalState;
 use crate::plan::{Grade, Plan};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{API_VERSION, Table, View, cells, count, plural};
@@ -15,9 +15,9 @@ use crate::view::{API_VERSION, Table, View, cells, count, plural};
 /// How it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum Ended {
+pub enum TeardownEnd {
     /// Nothing was done: this is what would come of it.
-    Preflight,
+    TeardownPreview,
     /// Everything that was to go is gone.
     Gone,
     /// What remains cannot go on by itself.
@@ -29,13 +29,13 @@ pub enum Ended {
 }
 
 /// What `teardown` answers.
-pub struct Page<'a> {
-    pub preflight: &'a Preflight,
+pub struct TeardownReport<'a> {
+    pub preflight: &'a TeardownPreview,
     pub plan: &'a Plan,
-    pub ended: Ended,
+    pub ended: TeardownEnd,
     /// Of each object, once it has begun.
-    pub standings: Vec<Standing>,
-    pub left: Vec<Left>,
+    pub standings: Vec<RemovalState>,
+    pub left: Vec<Remnant>,
     pub unread: Vec<String>,
     /// What takes back what was done.
     pub journals: Vec<String>,
@@ -48,12 +48,12 @@ pub struct Document {
     api_version: String,
     /// Always `Teardown`.
     kind: String,
-    ended: Ended,
+    ended: TeardownEnd,
     /// Whether the operator can be uninstalled: nothing is left that needs it, and everything could be read.
     safe: bool,
     grade: Grade,
     items: Vec<ItemDocument>,
-    left: Vec<Left>,
+    left: Vec<Remnant>,
     /// What could not be read, and why.
     unread: Vec<String>,
     journals: Vec<String>,
@@ -77,14 +77,14 @@ struct ItemDocument {
     so_far: Option<String>,
     sets_off: SetsOff,
     /// What would hold it up, or does.
-    hindrances: Vec<Hindrance>,
+    hindrances: Vec<Blocker>,
 }
 
-impl Page<'_> {
+impl TeardownReport<'_> {
     /// Whether nothing is left that would need the operator.
     pub fn safe(&self) -> bool {
-        let gone = |s: &Standing| *s == Standing::Gone;
-        let begun = self.ended == Ended::Gone || self.preflight.items.is_empty();
+        let gone = |s: &RemovalState| *s == RemovalState::Gone;
+        let begun = self.ended == TeardownEnd::Gone || self.preflight.items.is_empty();
         begun
             && self.standings.iter().all(gone)
             && self.unread.is_empty()
@@ -114,7 +114,7 @@ impl Page<'_> {
             for planned in hangs {
                 for why in &planned.hangs {
                     let name = text::name(&planned.item.target);
-                    body.item("- ", name + ": " + hindrance(why));
+                    body.item("- ", name + ": " + blocker(why));
                     if let Some(next) = &why.next {
                         let mut command = Text::new();
                         command.line(text::command(next));
@@ -177,9 +177,9 @@ impl Page<'_> {
         for (planned, standing) in self.preflight.items.iter().zip(&self.standings) {
             let target = &planned.item.target;
             let (label, why, next) = match standing {
-                Standing::Gone => (Label::Good, String::new(), None),
-                Standing::Going(so_far) => (Label::Warning, so_far.clone(), None),
-                Standing::NotBegun(first) => {
+                RemovalState::Gone => (Label::Good, String::new(), None),
+                RemovalState::Going(so_far) => (Label::Warning, so_far.clone(), None),
+                RemovalState::NotBegun(first) => {
                     let more = match first.len().saturating_sub(1) {
                         0 => String::new(),
                         n => format!(" and {n} more"),
@@ -192,15 +192,15 @@ impl Page<'_> {
                     };
                     (Label::Warning, why, None)
                 }
-                Standing::Failed(why) => (Label::Error, why.clone(), None),
-                Standing::MadeAgain => (
+                RemovalState::Failed(why) => (Label::Error, why.clone(), None),
+                RemovalState::MadeAgain => (
                     Label::Error,
                     "it is being recreated, for example by a GitOps controller".to_owned(),
                     None,
                 ),
-                Standing::Stalled(all) => {
+                RemovalState::Stalled(all) => {
                     let first = all.first();
-                    let why = first.map(Hindrance::brief).unwrap_or_default();
+                    let why = first.map(Blocker::brief).unwrap_or_default();
                     let more = match all.len() {
                         0 | 1 => String::new(),
                         n => format!(" (and {} more)", n - 1),
@@ -244,7 +244,7 @@ impl Page<'_> {
     }
 
     fn verdict(&self) -> Line {
-        let gone = self.standings.iter().filter(|s| **s == Standing::Gone);
+        let gone = self.standings.iter().filter(|s| **s == RemovalState::Gone);
         let (gone, all) = (gone.count(), self.standings.len());
         let of = format!(": {} of {} gone", count(gone), count(all));
         if self.safe() {
@@ -255,14 +255,16 @@ impl Page<'_> {
             return text::good(nothing.to_owned() + "it is safe to uninstall the operator").into();
         }
         match self.ended {
-            Ended::Stalled => text::error("Stalled") + of,
-            Ended::NotDeleted => text::error("Not everything was deleted") + of,
-            Ended::TimedOut => text::error("Timed out") + of,
-            Ended::Interrupted => text::warning("Interrupted") + of,
-            Ended::Gone | Ended::Preflight if self.left.iter().any(|l| l.blocks) => {
+            TeardownEnd::Stalled => text::error("Stalled") + of,
+            TeardownEnd::NotDeleted => text::error("Not everything was deleted") + of,
+            TeardownEnd::TimedOut => text::error("Timed out") + of,
+            TeardownEnd::Interrupted => text::warning("Interrupted") + of,
+            TeardownEnd::Gone | TeardownEnd::TeardownPreview
+                if self.left.iter().any(|l| l.blocks) =>
+            {
                 text::error("Not safe to uninstall the operator yet") + ": something is left"
             }
-            Ended::Gone | Ended::Preflight => {
+            TeardownEnd::Gone | TeardownEnd::TeardownPreview => {
                 text::warning("Cannot tell whether it is safe to uninstall the operator")
                     + ": not everything could be read"
             }
@@ -271,7 +273,7 @@ impl Page<'_> {
 }
 
 /// `SKY109 deletion-blocked-while-paused: deletion of … is blocked`
-fn hindrance(why: &Hindrance) -> Line {
+fn blocker(why: &Blocker) -> Line {
     let subject = &why.subject;
     let on = match &subject.node {
         Some(node) => format!("{node}: "),
@@ -301,10 +303,10 @@ fn interrupts(off: &SetsOff) -> String {
     parts.join(", ")
 }
 
-impl View for Page<'_> {
+impl View for TeardownReport<'_> {
     fn blocks(&self, _wide: bool) -> Text {
         let mut text = Text::new();
-        if self.ended == Ended::Preflight && !self.preflight.items.is_empty() {
+        if self.ended == TeardownEnd::TeardownPreview && !self.preflight.items.is_empty() {
             return self.preview();
         }
         text.append(self.outcome());
@@ -316,7 +318,7 @@ impl View for Page<'_> {
     }
 
     fn names(&self) -> Vec<String> {
-        let gone = |at: usize| self.standings.get(at) == Some(&Standing::Gone);
+        let gone = |at: usize| self.standings.get(at) == Some(&RemovalState::Gone);
         let items = self.preflight.items.iter().enumerate();
         items
             .filter(|(at, _)| !gone(*at))
@@ -329,18 +331,18 @@ impl View for Page<'_> {
             let standing = self.standings.get(at);
             let (so_far, hindrances) = match standing {
                 None => (None, p.hangs.clone()),
-                Some(Standing::Stalled(why)) => (None, why.clone()),
-                Some(Standing::Going(so_far)) => (Some(so_far.clone()), Vec::new()),
-                Some(Standing::Failed(why)) => (Some(why.clone()), Vec::new()),
+                Some(RemovalState::Stalled(why)) => (None, why.clone()),
+                Some(RemovalState::Going(so_far)) => (Some(so_far.clone()), Vec::new()),
+                Some(RemovalState::Failed(why)) => (Some(why.clone()), Vec::new()),
                 Some(_) => (None, Vec::new()),
             };
             ItemDocument {
                 object: p.item.target.to_string(),
-                api_version: p.item.generation.api_version(),
+                api_version: p.item.flavor.api_version(),
                 wave: p.item.wave,
                 priority: p.item.priority,
                 was_deleting: p.deleting,
-                standing: standing.map_or("planned", Standing::word).to_owned(),
+                standing: standing.map_or("planned", RemovalState::word).to_owned(),
                 so_far,
                 sets_off: p.sets_off.clone(),
                 hindrances,

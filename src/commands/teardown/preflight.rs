@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::hindrance::{self, Hindrance};
-use super::order::{Found, Item, items};
+use super::blocker::{self, Blocker};
+use super::order::{DoomedObject, LiveObject, items};
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Read, Source};
 use crate::plan::{Change, Consequences, Grade, Guard, Plan, Stage, Step};
@@ -16,7 +16,7 @@ use crate::view::{NodeSet, plural};
 const SHOWN: usize = 4;
 
 /// What everything comes to, beforehand.
-pub struct Preflight {
+pub struct TeardownPreview {
     pub items: Vec<Planned>,
     pub unread: Vec<String>,
     nodes_known: bool,
@@ -24,11 +24,11 @@ pub struct Preflight {
 
 /// One object, and what its deletion comes to.
 pub struct Planned {
-    pub item: Item,
+    pub item: DoomedObject,
     /// Its deletion was asked for before.
     pub deleting: bool,
     pub sets_off: SetsOff,
-    pub hangs: Vec<Hindrance>,
+    pub hangs: Vec<Blocker>,
 }
 
 /// What a deletion makes happen on nodes, and what it leaves there.
@@ -50,26 +50,26 @@ pub struct SetsOff {
 }
 
 /// Looks at everything that is to go.
-pub fn look(cluster: &Cluster) -> Preflight {
+pub fn look(cluster: &Cluster) -> TeardownPreview {
     let items = items(cluster);
     let mut gone: BTreeSet<&str> = BTreeSet::new();
-    let ours = |item: &Item| item.priority.is_some() && item.generation == cluster.generation();
-    let mut waves: BTreeMap<usize, Vec<&Item>> = BTreeMap::new();
+    let ours = |item: &DoomedObject| item.priority.is_some() && item.flavor == cluster.flavor();
+    let mut waves: BTreeMap<usize, Vec<&DoomedObject>> = BTreeMap::new();
     for item in &items {
         waves.entry(item.wave).or_default().push(item);
     }
-    let mut hangs: BTreeMap<&Item, Vec<Hindrance>> = BTreeMap::new();
+    let mut hangs: BTreeMap<&DoomedObject, Vec<Blocker>> = BTreeMap::new();
     for wave in waves.values() {
         let own = wave.iter().filter(|i| ours(i));
         let own: BTreeSet<&str> = own.map(|i| i.target.name.as_str()).collect();
-        let then = cluster.foreseen(&gone, &own);
-        let report = hindrance::report(&then);
+        let then = cluster.simulate_deletion(&gone, &own);
+        let report = blocker::report(&then);
         for item in wave {
-            hangs.insert(item, hindrance::of(&then, &report, item));
+            hangs.insert(item, blocker::of(&then, &report, item));
         }
         gone.extend(own);
     }
-    let mut hangs: Vec<Vec<Hindrance>> = items
+    let mut hangs: Vec<Vec<Blocker>> = items
         .iter()
         .map(|item| hangs.remove(item).unwrap_or_default())
         .collect();
@@ -77,7 +77,7 @@ pub fn look(cluster: &Cluster) -> Preflight {
     let planned = items.iter().cloned().map(|item| {
         let found = item.find(cluster);
         let skyhook = match found {
-            Some(Found::Skyhook(skyhook)) if ours(&item) => Some(skyhook),
+            Some(LiveObject::Skyhook(skyhook)) if ours(&item) => Some(skyhook),
             _ => None,
         };
         Planned {
@@ -87,7 +87,7 @@ pub fn look(cluster: &Cluster) -> Preflight {
             item,
         }
     });
-    Preflight {
+    TeardownPreview {
         items: planned.collect(),
         unread: unread(cluster),
         nodes_known: cluster.nodes.ok().is_some(),
@@ -149,8 +149,8 @@ pub fn unread(cluster: &Cluster) -> Vec<String> {
             Read::Ok(_) => None,
             Read::Unreadable(why) => Some(format!("cannot read {source}: {why}")),
             // Without the API there is nothing of it to read.
-            Read::NotAsked if cluster.ruling.served.is_empty() => None,
-            Read::NotAsked => Some(if cluster.may_leave_out() {
+            Read::NotRequested if cluster.active_api.served.is_empty() => None,
+            Read::NotRequested => Some(if cluster.may_leave_out() {
                 format!("the input has no {source}")
             } else {
                 format!("{source} were not read")
@@ -166,7 +166,7 @@ pub fn unread(cluster: &Cluster) -> Vec<String> {
     unread
 }
 
-impl Preflight {
+impl TeardownPreview {
     /// Whether something would hang.
     pub fn hangs(&self) -> bool {
         self.items.iter().any(|p| !p.hangs.is_empty())

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::apply::Fate;
+use crate::apply::StepResult;
 use crate::apply::journal::{Record, Store};
 use crate::cluster::Cluster;
 use crate::ctx::Ctx;
@@ -11,7 +11,7 @@ use crate::plan::{Change, Kind, Step};
 use crate::view::age;
 
 /// A custom resource as it was, and the steps that put back what was taken off nodes with it.
-pub struct Saved {
+pub struct SavedResource {
     pub object: Value,
     pub nodes: Vec<Step>,
     /// Where it was found, in words.
@@ -23,10 +23,15 @@ pub struct Saved {
 /// # Errors
 ///
 /// No journal holds it; says which others there are.
-pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>) -> Result<Saved> {
+pub async fn find(
+    ctx: &mut Ctx,
+    cluster: &Cluster,
+    name: &str,
+    id: Option<&str>,
+) -> Result<SavedResource> {
     let store = Store::of(crate::ctx::variable)?;
     store.trusted()?;
-    let kind = Kind::from(cluster.generation());
+    let kind = Kind::from(cluster.flavor());
     let here = if cluster.from_files {
         None
     } else {
@@ -56,7 +61,7 @@ pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>
             known.extend(names(&record, kind));
         }
     }
-    let what = format!("saved {}", cluster.generation().kind());
+    let what = format!("saved {}", cluster.flavor().kind());
     let known = known.iter().map(String::as_str);
     Err(Error::unknown(&what, name, known)
         .hint(format!("kubectl skyhook undelete {name} -f FILE"))
@@ -72,8 +77,8 @@ async fn of_this_cluster(
     ctx: &mut Ctx,
     cluster: &Cluster,
     record: &Record,
-    saved: Saved,
-) -> Result<Saved> {
+    saved: SavedResource,
+) -> Result<SavedResource> {
     if !cluster.from_files {
         let what = format!("journal {}", record.begun.id);
         ctx.same_cluster(&what, Some(&record.begun.origin()))
@@ -83,15 +88,15 @@ async fn of_this_cluster(
 }
 
 /// The object that a step took away, if it did or may have.
-fn taken<'a>(step: &'a Step, fate: &Option<Fate>) -> Option<&'a Value> {
-    let may = fate.as_ref().is_none_or(Fate::may_have_changed);
+fn taken<'a>(step: &'a Step, fate: &Option<StepResult>) -> Option<&'a Value> {
+    let may = fate.as_ref().is_none_or(StepResult::may_have_changed);
     match &step.change {
         Change::Finalizer { was, .. } | Change::Delete { was } if may => was.as_deref(),
         _ => None,
     }
 }
 
-fn steps(record: &Record) -> impl Iterator<Item = (&Step, &Option<Fate>)> {
+fn steps(record: &Record) -> impl Iterator<Item = (&Step, &Option<StepResult>)> {
     record.begun.plan.steps().zip(record.fates.iter().flatten())
 }
 
@@ -102,7 +107,7 @@ fn names(record: &Record, kind: Kind) -> Vec<String> {
         .collect()
 }
 
-fn saved(record: &Record, kind: Kind, name: &str) -> Option<Saved> {
+fn saved(record: &Record, kind: Kind, name: &str) -> Option<SavedResource> {
     let (step, object) = steps(record).find_map(|(step, fate)| {
         let meant = step.target.kind == kind && step.target.name == name;
         Some((step, taken(step, fate).filter(|_| meant)?))
@@ -114,7 +119,7 @@ fn saved(record: &Record, kind: Kind, name: &str) -> Option<Saved> {
     let nodes = back
         .steps()
         .filter(|s| stripped && s.target.kind == Kind::Node);
-    Some(Saved {
+    Some(SavedResource {
         object: object.clone(),
         nodes: nodes.cloned().collect(),
         origin: format!(

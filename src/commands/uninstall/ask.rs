@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::effects::Told;
+use super::effects::ImpactNotes;
 use super::order::removal_order;
 use super::patience::Patience;
+use super::placement_summary::PlacementSummary;
 use super::progress::Progress;
-use super::survey::Survey;
 use crate::api::{Package, Skyhook};
 use crate::args::named;
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::migration;
 use crate::commands::shared::selection;
-use crate::ctx::{Ctx, Manner, Waiting};
+use crate::ctx::{CommandOptions, Ctx, PlanWait};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::applied;
-use crate::plan::{Change, Field, Plan, Sign, Stage, Until};
+use crate::plan::{Change, Field, Plan, Stage, WaitCondition, WaitFor};
 use crate::rules::Scope;
 use crate::view::list;
 use spec::{out_of_the_spec, path, request, same, step, target};
@@ -79,7 +79,7 @@ const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// What is asked for, once it is sure that no subcommand was.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wish<'a> {
+pub(super) struct UninstallRequest<'a> {
     pub name: &'a str,
     pub enable: bool,
     pub wait: bool,
@@ -90,7 +90,7 @@ pub(super) struct Wish<'a> {
     timeout: Duration,
 }
 
-impl Wish<'_> {
+impl UninstallRequest<'_> {
     /// Whether it is waited for.
     pub fn waits(&self) -> bool {
         self.wait || self.remove || self.all
@@ -111,7 +111,7 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
     let Some(name) = &what.name else {
         return Err(Error::usage("which package of which custom resource?"));
     };
-    let wish = Wish {
+    let wish = UninstallRequest {
         name,
         enable: what.enable,
         wait: what.wait,
@@ -134,7 +134,9 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
             return Err(known(package));
         };
         let plan = cancel(&cluster, skyhook, package, spec, what.force)?;
-        return ctx.carry_out(&plan, &what.safety, Manner::default()).await;
+        return ctx
+            .execute(&plan, &what.safety, CommandOptions::default())
+            .await;
     }
     if what.package.is_none() && !what.all_packages {
         let names: Vec<&str> = skyhook.packages().map(|(name, _)| name).collect();
@@ -153,7 +155,9 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
     let rehearsed = what.safety.dry_run == DryRun::Server;
     let plan = plan(&cluster, skyhook, &packages, &wish, rehearsed)?;
     if !wish.waits() {
-        return ctx.carry_out(&plan, &what.safety, Manner::default()).await;
+        return ctx
+            .execute(&plan, &what.safety, CommandOptions::default())
+            .await;
     }
     let mut progress = Progress::new(
         &cluster,
@@ -162,16 +166,21 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
         wish.remove,
         what.patience.tolerate,
     );
-    let waiting = Waiting {
+    let waiting = PlanWait {
         aim: &mut progress,
         timeout: (!wish.timeout.is_zero()).then_some(wish.timeout),
         cluster: cluster.clone(),
     };
-    ctx.carry_out_and_wait(&plan, &what.safety, Manner::default(), Some(waiting))
-        .await
+    ctx.execute_and_wait(
+        &plan,
+        &what.safety,
+        CommandOptions::default(),
+        Some(waiting),
+    )
+    .await
 }
 
-fn needs(wish: &Wish<'_>) -> Vec<Source> {
+fn needs(wish: &UninstallRequest<'_>) -> Vec<Source> {
     if wish.waits() {
         all_needs()
     } else {
@@ -195,7 +204,7 @@ fn plan(
     cluster: &Cluster,
     skyhook: &Skyhook,
     packages: &[&str],
-    wish: &Wish<'_>,
+    wish: &UninstallRequest<'_>,
     rehearsed: bool,
 ) -> Result<Plan> {
     refuse::refuse_at_rest(cluster, skyhook, wish)?;
@@ -207,11 +216,11 @@ fn plan(
     let mut gone: Vec<&str> = Vec::new();
     for name in packages {
         let package = skyhook.package(name).expect("it was looked up");
-        let survey = Survey::of(cluster, skyhook, name, package);
+        let survey = PlacementSummary::of(cluster, skyhook, name, package);
         refuse::refuse_traps(cluster, skyhook, name, package, &survey, wish)?;
         let fields = request(name, package);
         let enables = !package.uninstall().enabled;
-        let told = Told {
+        let told = ImpactNotes {
             cluster,
             skyhook,
             name,
@@ -227,9 +236,9 @@ fn plan(
             // Another version would be another uninstall.
             stage.steps.push(step.guard(same(name, package)));
         }
-        stage.until = wish.waits().then(|| Until {
+        stage.until = wish.waits().then(|| WaitFor {
             target: target(cluster, skyhook),
-            sign: Sign::Uninstalled {
+            sign: WaitCondition::Uninstalled {
                 package: (*name).to_owned(),
                 version: package.version.clone(),
             },
@@ -255,7 +264,7 @@ fn plan(
     Ok(plan)
 }
 
-fn title(packages: &[&str], wish: &Wish<'_>) -> String {
+fn title(packages: &[&str], wish: &UninstallRequest<'_>) -> String {
     let what = if wish.all {
         "all packages"
     } else {
@@ -295,8 +304,8 @@ fn cancel(
     let step = step(cluster, skyhook, Change::Spec(vec![field]));
     plan.stages
         .push(Stage::of(vec![step.guard(same(name, package))]));
-    let survey = Survey::of(cluster, skyhook, name, package);
-    let told = Told {
+    let survey = PlacementSummary::of(cluster, skyhook, name, package);
+    let told = ImpactNotes {
         cluster,
         skyhook,
         name,

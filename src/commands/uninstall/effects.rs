@@ -1,6 +1,6 @@
 //! What an uninstall does where, in the words of the preview.
 
-use super::survey::{Survey, first, nodes};
+use super::placement_summary::{PlacementSummary, first, nodes};
 use crate::api::{Package, Skyhook, Stage};
 use crate::cluster::{Cluster, Node};
 use crate::plan::{Consequences, Grade};
@@ -8,18 +8,18 @@ use crate::view::{list, plural};
 
 /// A package, where it stands, and what is to be told of it.
 #[derive(Clone, Copy)]
-pub(super) struct Told<'a> {
+pub(super) struct ImpactNotes<'a> {
     pub cluster: &'a Cluster,
     pub skyhook: &'a Skyhook,
     pub name: &'a str,
     pub package: &'a Package,
-    pub survey: &'a Survey<'a>,
+    pub survey: &'a PlacementSummary<'a>,
 }
 
-impl Told<'_> {
+impl ImpactNotes<'_> {
     /// What the uninstall does on each node; `gone` are the packages that will be uninstalled by then.
     pub fn uninstall(self, enables: bool, gone: &[&str], effects: &mut Consequences) {
-        let Told { name, survey, .. } = self;
+        let ImpactNotes { name, survey, .. } = self;
         let version = &self.package.version;
         let concerned: Vec<&Node> = survey.concerned().collect();
         let interrupt = self.skyhook.pending_interrupt(name, self.package);
@@ -128,7 +128,7 @@ impl Told<'_> {
 
     /// Nodes of which the operator takes no notice, and those that cannot be read.
     fn left_alone(self, effects: &mut Consequences) {
-        let Told { name, survey, .. } = self;
+        let ImpactNotes { name, survey, .. } = self;
         if !survey.malformed.is_empty() {
             effects.warn(format!(
                 "the node state on {} cannot be read: whether {name} is there is not known (SKY206)",
@@ -146,7 +146,7 @@ impl Told<'_> {
 
     /// What taking the request back means at this moment.
     pub fn cancel(self, effects: &mut Consequences) {
-        let Told {
+        let ImpactNotes {
             cluster,
             name,
             survey,

@@ -4,9 +4,9 @@ pub mod ask;
 mod effects;
 mod order;
 mod patience;
+mod placement_summary;
 mod progress;
 pub mod status;
-mod survey;
 
 use crate::cluster::live::WATCHED;
 use crate::commands::shared::command::{CommandInfo, Run, Write, command};

@@ -9,8 +9,8 @@ use self::package::{Package, Point};
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Read};
 use crate::commands::shared::blockers::Blockers;
-use crate::ctx::{self, Blocked, Look, Standing};
-use crate::plan::{Sign, Until};
+use crate::ctx::{self, AimProgress, AimState, Blocked};
+use crate::plan::{WaitCondition, WaitFor};
 use crate::rules::Goal;
 use crate::view::text::{Line, Text};
 use crate::view::{NodeSet, View, list};
@@ -87,22 +87,22 @@ impl Progress {
 }
 
 impl ctx::Aim for Progress {
-    fn look(&mut self, cluster: &Cluster) -> Look {
+    fn look(&mut self, cluster: &Cluster) -> AimProgress {
         let package = &mut self.packages[self.current];
-        let look = |standing, whole: Text, news| Look {
+        let look = |standing, whole: Text, news| AimProgress {
             standing,
             whole,
             news,
         };
         let cannot = |what: &str| {
             let line = format!("the {what} cannot be read; still waiting");
-            look(Standing::NotYet, line.as_str().into(), Vec::new())
+            look(AimState::NotYet, line.as_str().into(), Vec::new())
         };
         let Some(skyhook) = cluster.skyhook(&self.skyhook) else {
             return match cluster.skyhooks {
                 Read::Ok(_) => {
                     let why = format!("{} is gone", self.skyhook);
-                    look(Standing::Never(why), Text::new(), Vec::new())
+                    look(AimState::Never(why), Text::new(), Vec::new())
                 }
                 _ => cannot("custom resource"),
             };
@@ -125,11 +125,11 @@ impl ctx::Aim for Progress {
         package.gone = package.left().is_empty();
         let gone = package.gone;
         let standing = match gone {
-            true if self.mirrored(skyhook) => Standing::NotYet,
-            true => Standing::Met,
+            true if self.mirrored(skyhook) => AimState::NotYet,
+            true => AimState::Met,
             false => match self.never(skyhook) {
-                Some(why) => Standing::Never(why),
-                None => Standing::NotYet,
+                Some(why) => AimState::Never(why),
+                None => AimState::NotYet,
             },
         };
         look(standing, whole, news)
@@ -144,8 +144,8 @@ impl ctx::Aim for Progress {
 }
 
 impl ctx::PlannedAim for Progress {
-    fn takes(&mut self, until: &Until) -> bool {
-        let Sign::Uninstalled { package, version } = &until.sign else {
+    fn takes(&mut self, until: &WaitFor) -> bool {
+        let WaitCondition::Uninstalled { package, version } = &until.sign else {
             return false;
         };
         let mut packages = self.packages.iter();

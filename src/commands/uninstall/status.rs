@@ -10,8 +10,8 @@ use self::table::UninstallStatus;
 use crate::api::{Entry, Skyhook};
 use crate::args::listing::Sorting;
 use crate::args::named;
-use crate::cluster::history::{History, Trace};
-use crate::cluster::{AskedBy, Cluster, Execution, Executions, Node, Phase, Placement, Source};
+use crate::cluster::history::{History, StageTrace};
+use crate::cluster::{AskedBy, Cluster, Node, PackageRun, PackageRuns, Phase, Placement, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::scope;
 use crate::commands::shared::selection;
@@ -148,7 +148,7 @@ pub(super) enum Uninstall {
 /// A package on a node, with regard to its uninstall.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Row {
+pub(super) struct UninstallRow {
     pub skyhook_name: String,
     pub package: String,
     pub version: String,
@@ -175,7 +175,7 @@ pub(super) struct Row {
 /// A package of a custom resource, on all nodes.
 struct Of<'a> {
     cluster: &'a Cluster,
-    executions: &'a Executions<'a>,
+    executions: &'a PackageRuns<'a>,
     skyhook: Option<&'a Skyhook>,
     name: &'a str,
     package: &'a str,
@@ -187,7 +187,7 @@ impl<'a> Of<'a> {
     /// Whether the package is being uninstalled anywhere, or shall be.
     fn is_concerned(&self) -> bool {
         let uninstalled = |p: &Placement<'_>| p.entry.is_some_and(|e| e.stage.is_uninstall());
-        let runs = |e: &Execution<'_>| {
+        let runs = |e: &PackageRun<'_>| {
             e.skyhook == self.name
                 && e.package == self.package
                 && e.stage.is_uninstall()
@@ -211,7 +211,7 @@ impl<'a> Of<'a> {
     }
 
     /// By node; where the package is recorded at any version, that is its row.
-    fn rows(&self) -> Vec<Row> {
+    fn rows(&self) -> Vec<UninstallRow> {
         let recorded: HashSet<&str> = (self.placements.iter())
             .filter(|p| p.entry.is_some())
             .map(|p| p.node.name.as_str())
@@ -233,7 +233,7 @@ impl<'a> Of<'a> {
         rows
     }
 
-    fn present(&self, placement: &Placement<'a>, entry: &Entry) -> Row {
+    fn present(&self, placement: &Placement<'a>, entry: &Entry) -> UninstallRow {
         let uninstall = match placement.phase {
             Phase::UninstallFailing => Uninstall::Failing,
             Phase::Uninstalled => Uninstall::Finished,
@@ -254,7 +254,7 @@ impl<'a> Of<'a> {
             _ => String::new(),
         };
         let since = self.executions.since(placement);
-        Row {
+        UninstallRow {
             version: placement.version.to_owned(),
             stage: entry.stage.to_string(),
             state: entry.state.to_string(),
@@ -266,7 +266,7 @@ impl<'a> Of<'a> {
     }
 
     /// A package that is not recorded: what the traces of its past tell.
-    fn absent(&self, placement: &Placement<'a>, past: &Past) -> Row {
+    fn absent(&self, placement: &Placement<'a>, past: &Past) -> UninstallRow {
         let node = placement.node;
         if let Some(why) = placement.malformed {
             return self.row(node, Uninstall::Malformed, why.to_owned());
@@ -282,9 +282,9 @@ impl<'a> Of<'a> {
         self.row(node, uninstall, because)
     }
 
-    fn row(&self, node: &Node, uninstall: Uninstall, because: String) -> Row {
+    fn row(&self, node: &Node, uninstall: Uninstall, because: String) -> UninstallRow {
         let package = self.skyhook.and_then(|s| s.package(self.package));
-        Row {
+        UninstallRow {
             skyhook_name: self.name.to_owned(),
             package: self.package.to_owned(),
             version: package.map_or_else(String::new, |p| p.version.clone()),
@@ -350,7 +350,7 @@ impl Past {
                 format!("only version {} ever was", traces[0].version),
             ),
             Some(History::Present(traces)) => {
-                let says = |t: &Trace| format!("{}: {}", t.object, t.says);
+                let says = |t: &StageTrace| format!("{}: {}", t.object, t.says);
                 for trace in traces.iter().filter(|t| t.uninstalled) {
                     let names = trace.says.split('[').filter_map(|s| s.split_once(']'));
                     for (name, _) in names {

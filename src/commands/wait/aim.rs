@@ -1,10 +1,10 @@
 //! What is waited for, look by look.
 
-use super::condition::Standing as Far;
+use super::condition::ConditionState as Far;
 use super::waited::Waited;
 use crate::cluster::Cluster;
 use crate::commands::shared::blockers::Blockers;
-use crate::ctx::{self, Blocked, Look, Standing};
+use crate::ctx::{self, AimProgress, AimState, Blocked};
 use crate::view::text::Text;
 
 /// What is waited for, and what blocks it.
@@ -15,7 +15,7 @@ pub struct Aim {
 }
 
 impl ctx::Aim for Aim {
-    fn look(&mut self, cluster: &Cluster) -> Look {
+    fn look(&mut self, cluster: &Cluster) -> AimProgress {
         self.waited.judge(cluster);
         let mut items = self.waited.items.iter();
         let never = items.find_map(|(_, far)| match far {
@@ -23,15 +23,15 @@ impl ctx::Aim for Aim {
             _ => None,
         });
         let standing = match never {
-            _ if self.waited.met() => Standing::Met,
-            Some(why) => Standing::Never(why),
-            None => Standing::NotYet,
+            _ if self.waited.met() => AimState::Met,
+            Some(why) => AimState::Never(why),
+            None => AimState::NotYet,
         };
         let mut whole = Text::new();
         for line in self.waited.missing() {
             whole.paragraph(line);
         }
-        Look {
+        AimProgress {
             standing,
             whole,
             news: Vec::new(),

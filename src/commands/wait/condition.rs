@@ -25,7 +25,7 @@ pub enum Condition {
 
 /// How far a custom resource has got towards it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum ConditionState {
     Met,
     /// Not yet, and what there is so far.
     Not(String),
@@ -85,19 +85,19 @@ impl Condition {
     }
 
     /// How far a custom resource has got. Nothing is said of what could not be read.
-    pub fn standing(&self, cluster: &Cluster, name: &str) -> Standing {
+    pub fn standing(&self, cluster: &Cluster, name: &str) -> ConditionState {
         let skyhook = cluster.skyhook(name);
         if skyhook.is_none() && !matches!(cluster.skyhooks, Read::Ok(_)) {
-            return Standing::Not("the custom resource cannot be read".to_owned());
+            return ConditionState::Not("the custom resource cannot be read".to_owned());
         }
         match (self, skyhook) {
-            (Condition::Deleted, None) => Standing::Met,
+            (Condition::Deleted, None) => ConditionState::Met,
             (Condition::Deleted, Some(skyhook)) => deleted(cluster, skyhook),
             (Condition::Uninstalled(package), skyhook) => {
                 uninstalled(cluster, name, skyhook, package.as_deref())
             }
             (Condition::Complete | Condition::Erroring, None) => {
-                Standing::Never(format!("{name} is gone"), None)
+                ConditionState::Never(format!("{name} is gone"), None)
             }
             (Condition::Complete, Some(skyhook)) => complete(cluster, skyhook),
             (Condition::Erroring, Some(skyhook)) => erroring(cluster, skyhook),
@@ -106,7 +106,7 @@ impl Condition {
 }
 
 /// The operator says so of the present spec, and the nodes bear it out: its word alone may be of the spec before.
-fn complete(cluster: &Cluster, skyhook: &Skyhook) -> Standing {
+fn complete(cluster: &Cluster, skyhook: &Skyhook) -> ConditionState {
     let status = &skyhook.status;
     let observed = status.observed_generation;
     let current = observed == 0 || observed >= skyhook.metadata.generation || skyhook.deleting();
@@ -115,7 +115,7 @@ fn complete(cluster: &Cluster, skyhook: &Skyhook) -> Standing {
     let done = |node: &&&Node| cluster.is_complete_on(skyhook, node);
     let complete = nodes.iter().filter(done).count();
     if says_so && current && complete == nodes.len() {
-        return Standing::Met;
+        return ConditionState::Met;
     }
     let status = status.status.clone().unwrap_or(Status::Unknown);
     let held = match (skyhook.paused(), skyhook.disabled()) {
@@ -123,32 +123,32 @@ fn complete(cluster: &Cluster, skyhook: &Skyhook) -> Standing {
         (_, true) if status != Status::Disabled => ", disabled",
         _ => "",
     };
-    Standing::Not(format!(
+    ConditionState::Not(format!(
         "{status}{held}, {complete} of {} done",
         plural(nodes.len(), "node")
     ))
 }
 
-fn erroring(cluster: &Cluster, skyhook: &Skyhook) -> Standing {
+fn erroring(cluster: &Cluster, skyhook: &Skyhook) -> ConditionState {
     let failing = cluster
         .selected(skyhook)
         .filter_map(|node| cluster.on_node(node, skyhook.name()))
         .any(|on| on.status == Some(Status::Erroring));
     if failing || skyhook.status.status == Some(Status::Erroring) {
-        return Standing::Met;
+        return ConditionState::Met;
     }
     let status = skyhook.status.status.clone().unwrap_or(Status::Unknown);
-    Standing::Not(status.to_string())
+    ConditionState::Not(status.to_string())
 }
 
-fn deleted(cluster: &Cluster, skyhook: &Skyhook) -> Standing {
+fn deleted(cluster: &Cluster, skyhook: &Skyhook) -> ConditionState {
     if !skyhook.deleting() {
-        return Standing::Not("not being deleted yet".to_owned());
+        return ConditionState::Not("not being deleted yet".to_owned());
     }
     let pending = cluster.pending_uninstalls(skyhook);
     let mut nodes: Vec<&str> = pending.iter().map(|p| p.node.name.as_str()).collect();
     nodes.dedup();
-    Standing::Not(match nodes.len() {
+    ConditionState::Not(match nodes.len() {
         0 => format!(
             "being deleted, {}",
             plural(skyhook.metadata.finalizers.len(), "finalizer")
@@ -165,9 +165,9 @@ fn uninstalled(
     name: &str,
     skyhook: Option<&Skyhook>,
     package: Option<&str>,
-) -> Standing {
+) -> ConditionState {
     if !matches!(cluster.nodes, Read::Ok(_)) {
-        return Standing::Not("the nodes cannot be read".to_owned());
+        return ConditionState::Not("the nodes cannot be read".to_owned());
     }
     let asked = |package: &str| {
         let asked = skyhook.and_then(|s| s.uninstall_asked_by(s.package(package)?));
@@ -196,35 +196,35 @@ fn uninstalled(
             && package.is_none_or(|p| p == e.package)
     });
     match (left.len(), running.count()) {
-        (0, 0) => Standing::Met,
-        (0, n) => Standing::Not(format!(
+        (0, 0) => ConditionState::Met,
+        (0, n) => ConditionState::Not(format!(
             "gone from all nodes, but {} to end",
             plural(n, "uninstall")
         )),
         (left, _) => match (skyhook, package) {
-            (None, _) => Standing::Never(
+            (None, _) => ConditionState::Never(
                 format!(
                     "{name} is gone, and {} still hold the record of it",
                     plural(left, "node")
                 ),
                 Some(format!("kubectl skyhook uninstall status {name}")),
             ),
-            (Some(_), Some(package)) if !asked(package) && !under_way => Standing::Never(
+            (Some(_), Some(package)) if !asked(package) && !under_way => ConditionState::Never(
                 format!(
                     "no uninstall of {package} is requested; it is on {}",
                     plural(left, "node")
                 ),
                 Some(format!("kubectl skyhook uninstall {name} {package}")),
             ),
-            _ => Standing::Not(format!("still on {}", plural(left, "node"))),
+            _ => ConditionState::Not(format!("still on {}", plural(left, "node"))),
         },
     }
 }
 
-impl From<&Standing> for Option<Error> {
-    fn from(standing: &Standing) -> Option<Error> {
+impl From<&ConditionState> for Option<Error> {
+    fn from(standing: &ConditionState) -> Option<Error> {
         match standing {
-            Standing::Never(why, hint) => {
+            ConditionState::Never(why, hint) => {
                 let error = Error::failed(why);
                 Some(match hint {
                     Some(hint) => error.hint(hint),

@@ -5,7 +5,7 @@ pub mod waited;
 use std::time::Duration;
 
 use self::aim::Aim;
-use self::condition::{Condition, Standing};
+use self::condition::{Condition, ConditionState};
 use self::waited::Waited;
 use crate::args::duration::duration;
 use crate::args::named;
@@ -153,7 +153,7 @@ impl Args {
         if names.is_empty() && self.condition != Condition::Deleted {
             return Err(Error::failed(format!(
                 "there is no {}",
-                cluster.generation().kind()
+                cluster.flavor().kind()
             )));
         }
         if let Condition::Uninstalled(Some(package)) = &self.condition {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Condition, Standing};
+use super::{Condition, ConditionState};
 use crate::cluster::Cluster;
 use crate::error::Result;
 use crate::view::View;
@@ -14,17 +14,17 @@ use crate::view::text::{self, Text};
 pub struct Waited {
     kind: &'static str,
     pub condition: Condition,
-    pub items: Vec<(String, Standing)>,
+    pub items: Vec<(String, ConditionState)>,
 }
 
 impl Waited {
     pub fn new(cluster: &Cluster, condition: &Condition, names: &[String]) -> Waited {
         let mut waited = Waited {
-            kind: cluster.generation().kind(),
+            kind: cluster.flavor().kind(),
             condition: condition.clone(),
             items: names
                 .iter()
-                .map(|name| (name.clone(), Standing::Not(String::new())))
+                .map(|name| (name.clone(), ConditionState::Not(String::new())))
                 .collect(),
         };
         waited.judge(cluster);
@@ -34,14 +34,14 @@ impl Waited {
     /// Looks again. What has come about stays so.
     pub fn judge(&mut self, cluster: &Cluster) {
         for (name, standing) in &mut self.items {
-            if *standing != Standing::Met {
+            if *standing != ConditionState::Met {
                 *standing = self.condition.standing(cluster, name);
             }
         }
     }
 
     pub fn met(&self) -> bool {
-        let mut met = self.items.iter().map(|(_, s)| *s == Standing::Met);
+        let mut met = self.items.iter().map(|(_, s)| *s == ConditionState::Met);
         if self.condition.any() {
             met.any(|met| met)
         } else {
@@ -64,7 +64,7 @@ impl Waited {
     pub fn names(&self) -> Vec<String> {
         let items = self.items.iter();
         items
-            .filter(|(_, s)| *s != Standing::Met)
+            .filter(|(_, s)| *s != ConditionState::Met)
             .map(|(name, _)| name.clone())
             .collect()
     }
@@ -74,8 +74,8 @@ impl Waited {
         let items = self.items.iter();
         items
             .filter_map(|(name, standing)| match standing {
-                Standing::Met => None,
-                Standing::Not(so_far) | Standing::Never(so_far, _) => {
+                ConditionState::Met => None,
+                ConditionState::Not(so_far) | ConditionState::Never(so_far, _) => {
                     Some(format!("{name}: {so_far}"))
                 }
             })
@@ -86,7 +86,7 @@ impl Waited {
 impl View for Waited {
     fn blocks(&self, _wide: bool) -> Text {
         let mut text = Text::new();
-        for (name, _) in self.items.iter().filter(|(_, s)| *s == Standing::Met) {
+        for (name, _) in self.items.iter().filter(|(_, s)| *s == ConditionState::Met) {
             let reference = format!("{}/{name} ", self.kind.to_lowercase());
             text.line(text::plain(reference) + text::good(&self.condition));
         }
@@ -94,19 +94,21 @@ impl View for Waited {
     }
 
     fn names(&self) -> Vec<String> {
-        let met = self.items.iter().filter(|(_, s)| *s == Standing::Met);
+        let met = self.items.iter().filter(|(_, s)| *s == ConditionState::Met);
         met.map(|(name, _)| format!("{}/{name}", self.kind.to_lowercase()))
             .collect()
     }
 
     fn document(&self) -> Value {
-        let items = self.items.iter().map(|(name, standing)| Item {
+        let items = self.items.iter().map(|(name, standing)| WaitedResource {
             kind: self.kind.to_owned(),
             name: name.clone(),
-            met: *standing == Standing::Met,
+            met: *standing == ConditionState::Met,
             so_far: match standing {
-                Standing::Met => None,
-                Standing::Not(so_far) | Standing::Never(so_far, _) => Some(so_far.clone()),
+                ConditionState::Met => None,
+                ConditionState::Not(so_far) | ConditionState::Never(so_far, _) => {
+                    Some(so_far.clone())
+                }
             },
         });
         let document = Document {
@@ -127,13 +129,13 @@ pub struct Document {
     /// Always `Waited`.
     kind: &'static str,
     condition: String,
-    items: Vec<Item>,
+    items: Vec<WaitedResource>,
 }
 
 /// One custom resource that was waited for.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Item {
+struct WaitedResource {
     kind: String,
     name: String,
     /// Whether it has got there.

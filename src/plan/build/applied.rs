@@ -10,9 +10,9 @@ use crate::plan::{Change, Plan, Step, Target};
 /// Says of every custom resource that the plan edits, deletes, lets go or makes again who sets that back, and where to
 /// change it instead.
 pub fn warn(cluster: &Cluster, plan: &mut Plan) {
-    let generation = cluster.generation();
+    let flavor = cluster.flavor();
     warn_by(plan, |target| {
-        let ours = target.kind == generation.into();
+        let ours = target.kind == flavor.into();
         let skyhook = cluster.skyhook(&target.name).filter(|_| ours)?;
         Some(skyhook.metadata.clone())
     });

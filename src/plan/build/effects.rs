@@ -29,7 +29,7 @@ impl<'a> Reruns<'a> {
         for (node, packages) in self.by_node.values() {
             effects.nodes += 1;
             effects.gpus += node.gpus;
-            if node.ignored(cluster.generation()) {
+            if node.ignored(cluster.flavor()) {
                 ignored.push(node.name.as_str());
             }
             let mut kinds = BTreeSet::new();
@@ -238,7 +238,7 @@ pub fn uninstalls(
     }
     let ignored: Vec<&str> = nodes
         .iter()
-        .filter(|n| n.ignored(cluster.generation()))
+        .filter(|n| n.ignored(cluster.flavor()))
         .map(|n| n.name.as_str())
         .collect();
     ignored_nodes(&ignored, effects);

@@ -1,8 +1,8 @@
 //! Pause, act, resume: for writes to keys that the operator could write meanwhile.
 
-use crate::api::{Executor, Generation, Skyhook, State, Status};
+use crate::api::{ApiFlavor, Executor, Skyhook, State, Status};
 use crate::cluster::{Cluster, Node, Read, Source};
-use crate::plan::{Change, Hold, Kind, Plan, Sign, Stage, Step, Target, Until};
+use crate::plan::{Change, Hold, Kind, Plan, Stage, Step, Target, WaitCondition, WaitFor};
 
 /// How long the operator may take to see that it is paused, in seconds.
 const AT_MOST: u64 = 20;
@@ -91,9 +91,9 @@ pub fn end_failing(
     let step = |pod: &Target| Step::new(pod.clone(), Change::Delete { was: None }, why);
     let mut stages = vec![Stage::of(failing.iter().map(step).collect())];
     stages.extend(failing.into_iter().map(|target| Stage {
-        until: Some(Until {
+        until: Some(WaitFor {
             target,
-            sign: Sign::Gone,
+            sign: WaitCondition::Gone,
             at_most: POD_AT_MOST,
         }),
         ..Stage::default()
@@ -162,7 +162,7 @@ pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
     stages.push(last);
     let mut consequences = plan.consequences;
     let reference = skyhook.reference();
-    consequences.warn(match skyhook.generation().map(Generation::executor) {
+    consequences.warn(match skyhook.flavor().map(ApiFlavor::executor) {
         Some(Executor::Job) => format!(
             "{reference} is paused while changes apply: what runs on any node is stopped and starts again; --no-pause skips this"
         ),
@@ -223,9 +223,9 @@ pub fn ends(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[Stage;
             Change::Hold(hold),
             "hold the operator",
         )],
-        until: Some(Until {
+        until: Some(WaitFor {
             target: target.clone(),
-            sign: Sign::Paused,
+            sign: WaitCondition::Paused,
             at_most: AT_MOST,
         }),
         always: false,
@@ -235,7 +235,7 @@ pub fn ends(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[Stage;
 
 /// A pause for a plan of this title, and its end.
 pub fn pair(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[Hold; 2]> {
-    let key = skyhook.generation()?.key("pause");
+    let key = skyhook.flavor()?.key("pause");
     let annotations = |key: &str| skyhook.metadata.annotations.get(key).map(String::as_str);
     let left = skyhook.hold().filter(|_| cluster.left_paused(skyhook));
     Some(Hold::around(&key, title, annotations, left.map(|h| h.text)))
@@ -244,7 +244,7 @@ pub fn pair(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[Hold; 
 /// The end of a pause that a plan has left behind which did not get to its own.
 pub fn left_behind(cluster: &Cluster, skyhook: &Skyhook) -> Option<Stage> {
     let hold = skyhook.hold().filter(|_| cluster.left_paused(skyhook))?;
-    let key = skyhook.generation()?.key("pause");
+    let key = skyhook.flavor()?.key("pause");
     Some(end(target(skyhook)?, Hold::end(&key, &hold)))
 }
 
@@ -260,5 +260,5 @@ pub fn end(target: Target, release: Hold) -> Stage {
 
 fn target(skyhook: &Skyhook) -> Option<Target> {
     let uid = skyhook.metadata.uid.as_deref();
-    Some(Target::skyhook(skyhook.generation()?, skyhook.name(), uid))
+    Some(Target::skyhook(skyhook.flavor()?, skyhook.name(), uid))
 }

@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::api::{Generation, NodeState, Stage, State, Status, keys};
+use crate::api::{ApiFlavor, NodeState, Stage, State, Status, keys};
 use crate::cluster::node::Taint;
-use crate::cluster::{Cluster, Node, OnNode};
-use crate::plan::{At, Change, Edit, Metadata, Move, Pin};
+use crate::cluster::{Cluster, Node, NodeRecord};
+use crate::plan::{At, Change, Edit, Metadata, Move, OnConflict};
 
 /// Removes everything that one custom resource left on a node, in one patch.
 ///
 /// The cordon stays where the custom resource still selects the node: its re-run releases it. Where
 /// the custom resource is gone, the node is uncordoned, unless something else holds it too. While
 /// the older keys are still there, they go as well, or the operator would adopt them again.
-pub fn forget(cluster: &Cluster, node: &Node, name: &str) -> Metadata {
-    let taken = Taken {
+pub fn clear_state(cluster: &Cluster, node: &Node, name: &str) -> Metadata {
+    let taken = Removal {
         cordon: releases_cordon(cluster, node, name),
         records: true,
     };
@@ -28,7 +28,7 @@ pub fn forget(cluster: &Cluster, node: &Node, name: &str) -> Metadata {
 /// node state with packages in it stays, with its version: it says that files may still be on the
 /// host. With `purge` it goes as well.
 pub fn clean(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) -> Metadata {
-    let taken = Taken {
+    let taken = Removal {
         cordon: true,
         records: purge,
     };
@@ -36,36 +36,36 @@ pub fn clean(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) 
 }
 
 /// A custom resource, and the prefix under which it left something.
-pub type Owner<'a> = (Generation, &'a str);
+pub type Owner<'a> = (ApiFlavor, &'a str);
 
 /// A custom resource under every prefix under which the operator may find its state: its own, and the
 /// older one that it adopts.
 pub fn owned<'a>(cluster: &Cluster, name: &'a str) -> Vec<Owner<'a>> {
-    let ruling = cluster.generation();
-    let older = (ruling == Generation::NodeWright).then_some(Generation::Skyhook);
-    let all = std::iter::once(ruling).chain(older);
-    all.map(|generation| (generation, name)).collect()
+    let active_api = cluster.flavor();
+    let older = (active_api == ApiFlavor::NodeWright).then_some(ApiFlavor::Skyhook);
+    let all = std::iter::once(active_api).chain(older);
+    all.map(|flavor| (flavor, name)).collect()
 }
 
 /// What is taken off a node beyond status and drain.
 #[derive(Debug, Clone, Copy)]
-struct Taken {
+struct Removal {
     /// The cordon, and its mark.
     cordon: bool,
     /// What is recorded of packages; what records none goes anyway.
     records: bool,
 }
 
-fn take_off(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], taken: Taken) -> Metadata {
-    let ruling = cluster.generation();
+fn take_off(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], taken: Removal) -> Metadata {
+    let active_api = cluster.flavor();
     let mut change = Metadata::default();
     let mut holds = false;
-    for (generation, name) in owners {
-        if let Some(on) = node.keys(*generation).of(name) {
+    for (flavor, name) in owners {
+        if let Some(on) = node.keys(*flavor).of(name) {
             // Older keys beside a living owner are a copy: it looks after its own, and its own cordon.
-            let copy = !owners.contains(&(ruling, name)) && cluster.skyhook(name).is_some();
+            let copy = !owners.contains(&(active_api, name)) && cluster.skyhook(name).is_some();
             let records = taken.records || copy;
-            change = take_keys(change, *generation, name, on, Taken { records, ..taken });
+            change = take_keys(change, *flavor, name, on, Removal { records, ..taken });
             holds |= on.cordon && !copy;
         }
     }
@@ -77,7 +77,7 @@ fn take_off(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], taken: Taken) 
 }
 
 /// The annotations that record packages of a custom resource; neither empty nor malformed ones do.
-fn records(on: &OnNode) -> BTreeSet<&str> {
+fn records(on: &NodeRecord) -> BTreeSet<&str> {
     let Some(state) = &on.state else {
         return BTreeSet::new();
     };
@@ -92,7 +92,7 @@ fn records(on: &OnNode) -> BTreeSet<&str> {
 }
 
 /// Whether [`clean`] leaves the record of packages on a node.
-pub fn is_recorded(on: &OnNode) -> bool {
+pub fn is_recorded(on: &NodeRecord) -> bool {
     !records(on).is_empty()
 }
 
@@ -102,7 +102,7 @@ pub fn is_recorded(on: &OnNode) -> bool {
 pub fn without_conditions(node: &Node, owners: &[Owner<'_>]) -> Option<Change> {
     let prefixes: Vec<String> = owners
         .iter()
-        .map(|(generation, name)| format!("{}/", generation.key(name)))
+        .map(|(flavor, name)| format!("{}/", flavor.key(name)))
         .collect();
     let ours = node
         .conditions
@@ -125,10 +125,10 @@ pub fn without_conditions(node: &Node, owners: &[Owner<'_>]) -> Option<Change> {
 
 fn take_keys(
     mut change: Metadata,
-    generation: Generation,
+    flavor: ApiFlavor,
     name: &str,
-    on: &OnNode,
-    taken: Taken,
+    on: &NodeRecord,
+    taken: Removal,
 ) -> Metadata {
     let kept = if taken.records {
         BTreeSet::new()
@@ -138,12 +138,16 @@ fn take_keys(
     if let Some(state) = &on.state {
         for (key, text) in state.annotations().filter(|(key, _)| !kept.contains(key)) {
             let unreadable = state.malformed().iter().any(|m| m.annotation == key);
-            let pin = if unreadable { Pin::Value } else { Pin::State };
+            let pin = if unreadable {
+                OnConflict::Value
+            } else {
+                OnConflict::State
+            };
             change = change.annotation(key, Edit::new(Some(text), None).pin(pin));
         }
     }
-    let status = keys::status(generation, name);
-    let follows = |value: &str| Edit::new(Some(value), None).pin(Pin::Nothing);
+    let status = keys::status(flavor, name);
+    let follows = |value: &str| Edit::new(Some(value), None).pin(OnConflict::Nothing);
     if let Some(value) = &on.status {
         change = change.annotation(&status, follows(value.as_str()));
     }
@@ -157,18 +161,18 @@ fn take_keys(
         ("drainBlocked", on.drain_blocked.as_ref()),
     ] {
         if let Some(value) = value {
-            change = change.annotation(generation.key(&format!("{kind}_{name}")), follows(value));
+            change = change.annotation(flavor.key(&format!("{kind}_{name}")), follows(value));
         }
     }
     if let Some(value) = on.cordon_value.as_ref().filter(|_| taken.cordon) {
-        change = change.annotation(keys::cordon(generation, name), follows(value));
+        change = change.annotation(keys::cordon(flavor, name), follows(value));
     }
     change
 }
 
 /// The operator's status of a custom resource on a node set, and the label that repeats it.
-pub fn status(generation: Generation, name: &str, on: &OnNode, to: &Status) -> Metadata {
-    let key = keys::status(generation, name);
+pub fn status(flavor: ApiFlavor, name: &str, on: &NodeRecord, to: &Status) -> Metadata {
+    let key = keys::status(flavor, name);
     let set = |from: Option<&Status>| Edit::new(from.map(Status::as_str), Some(to.as_str()));
     let mut change = Metadata::default();
     if on.status.as_ref() != Some(to) {
@@ -237,7 +241,7 @@ pub fn added(
         onward: false,
     };
     let after = one.on(annotation, now);
-    let edit = Edit::new(now, after.as_deref()).pin(Pin::Entries(vec![one]));
+    let edit = Edit::new(now, after.as_deref()).pin(OnConflict::Entries(vec![one]));
     Metadata::default().annotation(annotation, edit)
 }
 
@@ -275,7 +279,7 @@ fn edit<'a>(
         };
         let mut moves = match change.annotations.remove(annotation.0) {
             Some(Edit {
-                pin: Pin::Entries(moves),
+                pin: OnConflict::Entries(moves),
                 ..
             }) => moves,
             _ => Vec::new(),
@@ -285,7 +289,7 @@ fn edit<'a>(
         let edit = Edit {
             from: before,
             to: left,
-            pin: Pin::Entries(moves),
+            pin: OnConflict::Entries(moves),
         };
         change = change.annotation(annotation.0, edit);
     }

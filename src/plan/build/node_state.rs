@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::effects;
 use crate::api::node_state::Malformed;
 use crate::api::{NodeState, Skyhook};
-use crate::cluster::{Node, OnNode};
+use crate::cluster::{Node, NodeRecord};
 use crate::plan::{Consequences, Edit, Grade, Metadata};
 
 /// The annotations as they were when the operator last read them.
@@ -43,7 +43,7 @@ impl Repaired {
 /// # Errors
 ///
 /// Nothing is malformed, or there is no copy: then only a reset is left.
-pub fn repaired(skyhook: &Skyhook, node: &Node, on: &OnNode) -> Result<Repaired, CannotRepair> {
+pub fn repaired(skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> Result<Repaired, CannotRepair> {
     let state = on.state.as_ref().ok_or(CannotRepair::NothingMalformed)?;
     if state.malformed().is_empty() {
         return Err(CannotRepair::NothingMalformed);

@@ -1,20 +1,20 @@
 //! Edits on values that are not the planned ones.
 
 use super::*;
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::api::keys;
 
 const STATE: &str = r#"{"a|1":{"name":"a","version":"1","stage":"apply","state":"erroring","restarts":3},"b|1":{"name":"b","version":"1","stage":"config","state":"complete"}}"#;
 
 fn key() -> String {
-    keys::node_state(Generation::NodeWright, "gpu")
+    keys::node_state(ApiFlavor::NodeWright, "gpu")
 }
 
 fn removal() -> Edit {
     let mut state = NodeState::default();
     state.add(&key(), None, STATE);
     let (_, to) = state.without("a|1").expect("it is there");
-    Edit::new(Some(STATE), to.as_deref()).pin(Pin::Entries(vec![Move {
+    Edit::new(Some(STATE), to.as_deref()).pin(OnConflict::Entries(vec![Move {
         entry: "a|1".into(),
         from: Some(At {
             stage: Stage::Apply,
@@ -38,7 +38,7 @@ fn an_entry_under_way_is_removed_from_where_it_is() {
     );
     let mut edit = removal();
     edit.from = Some(running);
-    let Pin::Entries(moves) = &mut edit.pin else {
+    let OnConflict::Entries(moves) = &mut edit.pin else {
         panic!("it is of entries");
     };
     moves[0].from.as_mut().expect("it was there").state = State::InProgress;
@@ -63,7 +63,7 @@ fn an_entry_under_way_is_removed_from_where_it_is() {
 }
 
 fn moves_on(edit: &mut Edit, onward: bool) {
-    if let Pin::Entries(moves) = &mut edit.pin {
+    if let OnConflict::Entries(moves) = &mut edit.pin {
         moves.iter_mut().for_each(|m| m.onward = onward);
     }
 }
@@ -108,7 +108,7 @@ fn an_entry_is_put_back_beside_what_came_since() {
 
 #[test]
 fn a_whole_state_may_only_change_where_it_does_not_matter() {
-    let edit = Edit::new(Some(STATE), None).pin(Pin::State);
+    let edit = Edit::new(Some(STATE), None).pin(OnConflict::State);
     let restarted = STATE.replace(r#""restarts":3"#, r#""restarts":4"#);
     assert!(matches!(
         edit.rebase(&key(), Some(&restarted)),
@@ -127,7 +127,7 @@ fn a_whole_state_may_only_change_where_it_does_not_matter() {
 /// Between the plan and the moment the operator is held, rollouts go on.
 #[test]
 fn a_whole_state_may_go_on_and_no_more() {
-    let edit = Edit::new(Some(STATE), None).pin(Pin::State);
+    let edit = Edit::new(Some(STATE), None).pin(OnConflict::State);
     let is_same = |now: &str| matches!(edit.rebase(&key(), Some(now)), Rebased::Same(_));
     let running = STATE.replace("complete", "in_progress");
     let third = r#","c|1":{"name":"c","version":"1","stage":"apply","state":"in_progress"}}"#;
@@ -155,13 +155,16 @@ fn a_value_is_a_value() {
         Rebased::Moved("k has changed".into())
     );
     assert_eq!(edit.rebase("k", None), Rebased::Done);
-    let loose = edit.clone().pin(Pin::Nothing).rebase("k", Some("no"));
+    let loose = edit
+        .clone()
+        .pin(OnConflict::Nothing)
+        .rebase("k", Some("no"));
     assert_eq!(
         loose,
-        Rebased::Same(Edit::new(Some("no"), None).pin(Pin::Nothing))
+        Rebased::Same(Edit::new(Some("no"), None).pin(OnConflict::Nothing))
     );
     assert_eq!(edit.inverse().inverse(), edit);
-    let back = edit.pin(Pin::Nothing).inverse();
+    let back = edit.pin(OnConflict::Nothing).inverse();
     assert_eq!(back.rebase("k", Some("newer")), Rebased::Done);
     assert_eq!(back.rebase("k", None), Rebased::Same(back.clone()));
 }

@@ -90,7 +90,7 @@ fn a_custom_resource_that_goes_with_its_last_finalizer_is_made_again() {
         "spec": {"packages": {}, "unknown": 1},
         "status": {"status": "complete"},
     });
-    let target = Target::skyhook(crate::api::Generation::Skyhook, "gpu", Some("u-1"));
+    let target = Target::skyhook(crate::api::ApiFlavor::Skyhook, "gpu", Some("u-1"));
     let strip = |entry: &str| {
         let (entry, was) = (entry.to_owned(), None);
         let change = Change::Finalizer {

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::said;
-use crate::cluster::{Cluster, Event, Execution};
+use crate::cluster::{Cluster, Event, PackageRun};
 
 /// Reasons that are told of one execution.
 const MOST: usize = 5;
@@ -50,7 +50,7 @@ pub fn by_object(cluster: &Cluster) -> HashMap<(&str, &str), Vec<&Event>> {
 /// What is told of an execution, the latest first.
 pub fn of(
     events: &HashMap<(&str, &str), Vec<&Event>>,
-    execution: &Execution<'_>,
+    execution: &PackageRun<'_>,
 ) -> Vec<Recurring> {
     let mut keys: Vec<(&str, &str)> = Vec::new();
     if let Some(job) = execution.job {

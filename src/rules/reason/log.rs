@@ -17,15 +17,15 @@ const BYTES: usize = 4096;
 
 /// The last lines that a container wrote: few, short, without escape sequences and without what looks like a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Log {
+pub struct LogTail {
     /// Where they come from.
     pub from: String,
     pub lines: Vec<String>,
 }
 
-impl Log {
+impl LogTail {
     /// Nothing where the lines say nothing.
-    pub fn of<'l>(from: String, lines: impl IntoIterator<Item = &'l str>) -> Option<Log> {
+    pub fn of<'l>(from: String, lines: impl IntoIterator<Item = &'l str>) -> Option<LogTail> {
         let plain: Vec<String> = lines.into_iter().map(plain).collect();
         let mut lines = redact::log::lines(&plain);
         lines.retain(|line| !line.trim().is_empty());
@@ -38,7 +38,7 @@ impl Log {
         };
         let kept = lines.iter().rev().take(LINES).take_while(fits).count();
         let lines = lines[lines.len() - kept..].to_vec();
-        (!lines.is_empty()).then_some(Log { from, lines })
+        (!lines.is_empty()).then_some(LogTail { from, lines })
     }
 
     /// The last lines, so many at the most: with the last that speaks of a failure, if it stands before them.
@@ -85,8 +85,8 @@ fn short(line: &str) -> String {
 mod tests {
     use super::*;
 
-    fn log(lines: &[&str]) -> Log {
-        Log::of("a test".to_owned(), lines.iter().copied()).expect("lines")
+    fn log(lines: &[&str]) -> LogTail {
+        LogTail::of("a test".to_owned(), lines.iter().copied()).expect("lines")
     }
 
     #[test]
@@ -121,7 +121,7 @@ mod tests {
             "{}",
             shown.lines.concat().len()
         );
-        assert_eq!(Log::of(String::new(), ["", "\x1b[0m"]), None);
+        assert_eq!(LogTail::of(String::new(), ["", "\x1b[0m"]), None);
     }
 
     #[test]

@@ -8,9 +8,9 @@
 //! `[*]` and filters work on objects, `{.}` is the whole. Where the data is at fault kubectl is followed: a key that
 //! is missing prints nothing, an index out of range and a comparison of a string with a number fail.
 
+mod eval_error;
 mod go;
 mod parse;
-mod refuse;
 mod scan;
 
 use jsonpath_rust::parser::model::{JpQuery, Segment};
@@ -19,8 +19,8 @@ use serde_json::Value;
 
 use crate::view::go_json::escaped;
 
+pub use eval_error::EvalError;
 pub(super) use go::printed;
-pub use refuse::Misfit;
 pub use scan::PathError;
 
 /// A template, such as `{range .items[*]}{.metadata.name}{"\n"}{end}`.
@@ -41,11 +41,11 @@ enum Part {
 /// One path, from whatever is the current object.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Path {
-    steps: Vec<Step>,
+    steps: Vec<PathStep>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Step {
+enum PathStep {
     Query(JpQuery),
     /// The second is asked where the first finds nothing: `['a.b']` is a key, or as in kubectl a path of two.
     Either(JpQuery, JpQuery),
@@ -63,7 +63,7 @@ impl JsonPath {
     /// # Errors
     ///
     /// Data that the template does not fit.
-    pub fn text(&self, document: &Value) -> Result<String, Misfit> {
+    pub fn text(&self, document: &Value) -> Result<String, EvalError> {
         let mut out = String::new();
         visit(&self.parts, &spelled(go::sorted(document)), &mut |found| {
             let found: Vec<String> = found.iter().map(|value| printed(value)).collect();
@@ -77,7 +77,7 @@ impl JsonPath {
     /// # Errors
     ///
     /// Data that the template does not fit.
-    pub fn json(&self, document: &Value) -> Result<String, Misfit> {
+    pub fn json(&self, document: &Value) -> Result<String, EvalError> {
         let mut out = String::new();
         visit(&self.parts, &go::sorted(document), &mut |found| {
             let list = Value::Array(found.iter().map(|value| go::whole(value)).collect());
@@ -108,7 +108,7 @@ fn visit<'a>(
     parts: &'a [Part],
     current: &'a Value,
     print: &mut dyn FnMut(&[&'a Value]),
-) -> Result<(), Misfit> {
+) -> Result<(), EvalError> {
     for part in parts {
         match part {
             Part::Text(text) => print(&[text]),
@@ -129,16 +129,16 @@ impl Path {
         parse::lone_path(text)
     }
 
-    pub(super) fn find<'a>(&'a self, current: &'a Value) -> Result<Vec<&'a Value>, Misfit> {
+    pub(super) fn find<'a>(&'a self, current: &'a Value) -> Result<Vec<&'a Value>, EvalError> {
         let mut from = vec![current];
         for step in &self.steps {
             from = match step {
-                Step::Query(query) => find(query, from)?,
-                Step::Either(first, second) => match find(first, from.clone())? {
+                PathStep::Query(query) => find(query, from)?,
+                PathStep::Either(first, second) => match find(first, from.clone())? {
                     found if found.is_empty() => find(second, from)?,
                     found => found,
                 },
-                Step::Literal(value) => vec![value],
+                PathStep::Literal(value) => vec![value],
             };
         }
         Ok(from)
@@ -146,10 +146,10 @@ impl Path {
 }
 
 /// Goes on from each value, segment by segment, as a list that is too short has to be seen on the way.
-fn find<'a>(query: &JpQuery, mut from: Vec<&'a Value>) -> Result<Vec<&'a Value>, Misfit> {
+fn find<'a>(query: &JpQuery, mut from: Vec<&'a Value>) -> Result<Vec<&'a Value>, EvalError> {
     for segment in &query.segments {
         from.iter()
-            .try_for_each(|value| refuse::check(segment, value))?;
+            .try_for_each(|value| eval_error::check(segment, value))?;
         let one = JpQuery::new(vec![segment.clone()]);
         from = match segment {
             // kubectl takes each member of a union of all values in turn.

@@ -6,10 +6,10 @@ use jsonpath_rust::parser::model::{JpQuery, Segment, Selector};
 use serde_json::Value;
 
 use super::scan::{PathError, Scanner};
-use super::{Part, Path, Step};
+use super::{Part, Path, PathStep};
 
 /// Ranges and filters nest this deep; nobody needs more, and the stack is finite.
-pub(super) const DEEPEST: usize = 32;
+pub(super) const MAX_DEPTH: usize = 32;
 
 /// Text with paths in braces; without any brace, a path.
 pub(super) fn template(text: &str) -> Result<Vec<Part>, PathError> {
@@ -24,7 +24,7 @@ pub(super) fn template(text: &str) -> Result<Vec<Part>, PathError> {
 pub(super) fn lone_path(text: &str) -> Result<Path, PathError> {
     let mut scanner = Scanner::new(text);
     let braced = scanner.eat("{");
-    let path = path(&mut scanner, Place::Template)?;
+    let path = path(&mut scanner, ParseContext::Template)?;
     if braced && !scanner.eat("}") {
         return Err(scanner.unexpected("}"));
     }
@@ -48,23 +48,23 @@ fn parts(scanner: &mut Scanner<'_>, depth: usize) -> Result<Vec<Part>, PathError
         }
         scanner.blanks();
         let inside = *scanner;
-        let word = scanner.take_while(|c| !ends_name(c, Place::Template));
+        let word = scanner.take_while(|c| !ends_name(c, ParseContext::Template));
         match word {
             "end" if depth == 0 => return Err(start.error("{end} without {range}")),
             "end" => {
                 close(scanner, &start)?;
                 return Ok(parts);
             }
-            "range" if depth == DEEPEST => return Err(start.error("{range} is nested too deep")),
+            "range" if depth == MAX_DEPTH => return Err(start.error("{range} is nested too deep")),
             "range" => {
-                let path = path(scanner, Place::Template)?;
+                let path = path(scanner, ParseContext::Template)?;
                 close(scanner, &start)?;
                 let body = self::parts(scanner, depth + 1)?;
                 parts.push(Part::Range(path, body));
             }
             _ => {
                 *scanner = inside;
-                let path = path(scanner, Place::Template)?;
+                let path = path(scanner, ParseContext::Template)?;
                 close(scanner, &start)?;
                 parts.push(Part::Path(path));
             }
@@ -86,19 +86,19 @@ fn close(scanner: &mut Scanner<'_>, start: &Scanner<'_>) -> Result<(), PathError
 
 /// Where a path stands: in a filter an operator ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ParseContext {
     Template,
     Filter(usize),
 }
 
-fn ends_name(c: char, place: Place) -> bool {
-    let filter =
-        place != Place::Template && matches!(c, '=' | '!' | '<' | '>' | '&' | '|' | '(' | ')');
+fn ends_name(c: char, place: ParseContext) -> bool {
+    let filter = place != ParseContext::Template
+        && matches!(c, '=' | '!' | '<' | '>' | '&' | '|' | '(' | ')');
     filter || c.is_whitespace() || matches!(c, '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}')
 }
 
 /// A path, up to what cannot belong to it.
-pub(super) fn path(scanner: &mut Scanner<'_>, place: Place) -> Result<Path, PathError> {
+pub(super) fn path(scanner: &mut Scanner<'_>, place: ParseContext) -> Result<Path, PathError> {
     let mut path = Path::default();
     scanner.blanks();
     // The root and the current object are the same thing to kubectl.
@@ -126,16 +126,19 @@ pub(super) fn path(scanner: &mut Scanner<'_>, place: Place) -> Result<Path, Path
             match scanner.peek() {
                 Some('[') => match bracket(scanner, place)? {
                     Bracket::Segment(segment) => path.push(segment),
-                    Bracket::Dotted(exact, _) if place != Place::Template => path.push(exact),
-                    Bracket::Dotted(exact, split) => path
-                        .steps
-                        .push(Step::Either(JpQuery::new(vec![exact]), JpQuery::new(split))),
+                    Bracket::Dotted(exact, _) if place != ParseContext::Template => {
+                        path.push(exact)
+                    }
+                    Bracket::Dotted(exact, split) => path.steps.push(PathStep::Either(
+                        JpQuery::new(vec![exact]),
+                        JpQuery::new(split),
+                    )),
                 },
-                Some('"' | '\'') if place == Place::Template => {
+                Some('"' | '\'') if place == ParseContext::Template => {
                     let text = scanner.quoted()?;
-                    path.steps.push(Step::Literal(text.into()));
+                    path.steps.push(PathStep::Literal(text.into()));
                 }
-                Some(c) if first && place == Place::Template && starts_word(c) => {
+                Some(c) if first && place == ParseContext::Template && starts_word(c) => {
                     path.push_word(scanner)?;
                 }
                 _ => return Ok(path),
@@ -152,8 +155,10 @@ fn starts_word(c: char) -> bool {
 impl Path {
     fn push(&mut self, segment: Segment) {
         match self.steps.last_mut() {
-            Some(Step::Query(query)) => query.segments.push(segment),
-            _ => self.steps.push(Step::Query(JpQuery::new(vec![segment]))),
+            Some(PathStep::Query(query)) => query.segments.push(segment),
+            _ => self
+                .steps
+                .push(PathStep::Query(JpQuery::new(vec![segment]))),
         }
     }
 
@@ -171,14 +176,14 @@ impl Path {
             }
         };
         let literal: Option<Value> = literal.or_else(|| {
-            let word = scanner.take_while(|c| !ends_name(c, Place::Template));
+            let word = scanner.take_while(|c| !ends_name(c, ParseContext::Template));
             word.parse::<bool>().ok().map(Value::from)
         });
         match literal {
-            Some(value) => self.steps.push(Step::Literal(value)),
+            Some(value) => self.steps.push(PathStep::Literal(value)),
             None => {
                 *scanner = start;
-                let selector = name(scanner, Place::Template)?;
+                let selector = name(scanner, ParseContext::Template)?;
                 self.push(Segment::Selector(selector));
             }
         }
@@ -190,14 +195,14 @@ impl Path {
         let mut steps = self.steps.into_iter();
         match (steps.next(), steps.next()) {
             (None, _) => Some(Vec::new()),
-            (Some(Step::Query(query)), None) => Some(query.segments),
+            (Some(PathStep::Query(query)), None) => Some(query.segments),
             _ => None,
         }
     }
 }
 
 /// A key after a dot: `name`, `a\.b`, `*`.
-fn name(scanner: &mut Scanner<'_>, place: Place) -> Result<Selector, PathError> {
+fn name(scanner: &mut Scanner<'_>, place: ParseContext) -> Result<Selector, PathError> {
     let start = *scanner;
     let mut name = String::new();
     let mut escaped = false;
@@ -227,14 +232,14 @@ enum Bracket {
 }
 
 /// What stands in brackets; the opening one is next.
-fn bracket(scanner: &mut Scanner<'_>, place: Place) -> Result<Bracket, PathError> {
+fn bracket(scanner: &mut Scanner<'_>, place: ParseContext) -> Result<Bracket, PathError> {
     let start = *scanner;
     scanner.next();
     scanner.blanks();
     if scanner.eat("?") {
         let depth = match place {
-            Place::Template => 0,
-            Place::Filter(depth) => depth + 1,
+            ParseContext::Template => 0,
+            ParseContext::Filter(depth) => depth + 1,
         };
         let filter = filter::filter(scanner, depth)?;
         scanner.blanks();

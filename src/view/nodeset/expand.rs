@@ -30,15 +30,15 @@ pub fn expand(text: &str) -> Option<Result<Vec<String>, NoSet>> {
 }
 
 /// Names that share what stands around their numbers.
-struct Group<'a> {
+struct NameGroup<'a> {
     prefix: &'a str,
     runs: Vec<(&'a str, &'a str)>,
     suffix: &'a str,
 }
 
-impl Group<'_> {
+impl NameGroup<'_> {
     fn expand(&self, names: &mut Vec<String>) -> Result<(), NoSet> {
-        let Group { prefix, suffix, .. } = self;
+        let NameGroup { prefix, suffix, .. } = self;
         if self.runs.is_empty() {
             names.push((*prefix).to_owned());
         }
@@ -69,7 +69,7 @@ impl Group<'_> {
     }
 }
 
-fn groups(text: &str) -> Option<Vec<Group<'_>>> {
+fn groups(text: &str) -> Option<Vec<NameGroup<'_>>> {
     let mut groups = Vec::new();
     let mut rest = text;
     loop {
@@ -83,10 +83,10 @@ fn groups(text: &str) -> Option<Vec<Group<'_>>> {
 }
 
 /// One group, and what follows it.
-fn group(text: &str) -> Option<(Group<'_>, &str)> {
+fn group(text: &str) -> Option<(NameGroup<'_>, &str)> {
     let (prefix, rest) = plain(text);
     let Some(inside) = rest.strip_prefix('[') else {
-        let group = Group {
+        let group = NameGroup {
             prefix,
             runs: Vec::new(),
             suffix: "",
@@ -96,7 +96,7 @@ fn group(text: &str) -> Option<(Group<'_>, &str)> {
     let (inside, rest) = inside.split_once(']')?;
     let runs: Option<Vec<_>> = inside.split(',').map(run).collect();
     let (suffix, rest) = plain(rest);
-    let group = Group {
+    let group = NameGroup {
         prefix,
         runs: runs?,
         suffix,

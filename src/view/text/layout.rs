@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::{Block, Content, Label, Line, Span, Text, plain};
-use crate::view::harmless;
+use crate::view::sanitize;
 
 /// The place where a text goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub(super) fn lines(text: &Text, layout: Layout) -> Vec<Line> {
 pub(in crate::view) fn safe(line: &Line) -> Line {
     let spans = line.spans.iter().map(|Span { label, text }| Span {
         label: *label,
-        text: harmless(text).into_owned(),
+        text: sanitize(text).into_owned(),
     });
     Line {
         spans: spans.collect(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Fate;
+use super::StepResult;
 
 const HALF_A_DAY: Duration = Duration::from_secs(12 * 60 * 60);
 
@@ -16,14 +16,14 @@ pub struct Step {
 /// A crashed container starts again this long after.
 const BACK_OFF: Duration = Duration::from_millis(1500);
 
-pub fn next(pod: &Value, fate: Fate, since: Duration) -> Option<Step> {
+pub fn next(pod: &Value, fate: StepResult, since: Duration) -> Option<Step> {
     if matches!(
         pod["status"]["phase"].as_str(),
         Some("Failed" | "Succeeded")
     ) {
         return None;
     }
-    if fate == Fate::Rejected {
+    if fate == StepResult::Rejected {
         let status = json!({"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"});
         return Some(Step {
             status,
@@ -41,9 +41,9 @@ pub fn next(pod: &Value, fate: Fate, since: Duration) -> Option<Step> {
         let mine = if index == failing {
             fate
         } else {
-            Fate::Succeed
+            StepResult::Succeed
         };
-        let mine = if index == 0 && matches!(fate, Fate::PullFails | Fate::PullsLate) {
+        let mine = if index == 0 && matches!(fate, StepResult::PullFails | StepResult::PullsLate) {
             fate
         } else {
             mine
@@ -71,10 +71,10 @@ pub fn next(pod: &Value, fate: Fate, since: Duration) -> Option<Step> {
         } else if state["running"].is_object() {
             let restarted = container["restartCount"].as_i64().unwrap_or(0) > 0;
             container["state"] = match mine {
-                Fate::Exit(code) => ended(code, "Error"),
-                Fate::ExitOnce(code) if !restarted => ended(code, "Error"),
-                Fate::OutOfMemory => ended(137, "OOMKilled"),
-                Fate::Hang | Fate::LongHang | Fate::Undying => return None,
+                StepResult::Exit(code) => ended(code, "Error"),
+                StepResult::ExitOnce(code) if !restarted => ended(code, "Error"),
+                StepResult::OutOfMemory => ended(137, "OOMKilled"),
+                StepResult::Hang | StepResult::LongHang | StepResult::Undying => return None,
                 _ if is_reboot(pod) && !restarted => {
                     reboots = true;
                     rebooted(container, mine)
@@ -90,18 +90,18 @@ pub fn next(pod: &Value, fate: Fate, since: Duration) -> Option<Step> {
                 return None;
             }
             container["state"] = match (mine, reason) {
-                (Fate::PullsLate, "ErrImagePull") if since < BACK_OFF => return None,
-                (Fate::PullsLate, reason) if reason != "ErrImagePull" => {
+                (StepResult::PullsLate, "ErrImagePull") if since < BACK_OFF => return None,
+                (StepResult::PullsLate, reason) if reason != "ErrImagePull" => {
                     waiting("ErrImagePull", "failed to resolve reference: i/o timeout")
                 }
-                (Fate::PullFails, "ImagePullBackOff") => return None,
-                (Fate::PullFails, "ErrImagePull") => {
+                (StepResult::PullFails, "ImagePullBackOff") => return None,
+                (StepResult::PullFails, "ErrImagePull") => {
                     waiting("ImagePullBackOff", "Back-off pulling image")
                 }
-                (Fate::PullFails, _) => {
+                (StepResult::PullFails, _) => {
                     waiting("ErrImagePull", "failed to resolve reference: not found")
                 }
-                (Fate::LongHang, _) => json!({"running": {"startedAt": ago(HALF_A_DAY)}}),
+                (StepResult::LongHang, _) => json!({"running": {"startedAt": ago(HALF_A_DAY)}}),
                 _ => json!({"running": {"startedAt": now()}}),
             };
         }
@@ -114,11 +114,11 @@ pub fn next(pod: &Value, fate: Fate, since: Duration) -> Option<Step> {
 }
 
 /// What is left when the init containers are done: a Job's pod ends, any other runs on.
-fn main_containers(pod: &Value, fate: Fate, init: Vec<Value>) -> Option<Value> {
+fn main_containers(pod: &Value, fate: StepResult, init: Vec<Value>) -> Option<Value> {
     let of_job = pod["metadata"]["ownerReferences"][0]["kind"] == "Job";
     let mut containers = statuses(pod, "containers", "containerStatuses");
     let running = containers.iter().all(|c| c["state"]["running"].is_object());
-    if running && (!of_job || matches!(fate, Fate::Hang | Fate::Undying)) {
+    if running && (!of_job || matches!(fate, StepResult::Hang | StepResult::Undying)) {
         return None;
     }
     let (phase, state) = if running {
@@ -135,8 +135,8 @@ fn main_containers(pod: &Value, fate: Fate, init: Vec<Value>) -> Option<Value> {
     Some(status)
 }
 
-fn rebooted(container: &mut Value, fate: Fate) -> Value {
-    if fate == Fate::RoughReboot {
+fn rebooted(container: &mut Value, fate: StepResult) -> Value {
+    if fate == StepResult::RoughReboot {
         return ended(143, "Error");
     }
     container["lastState"] = ended(143, "Error");

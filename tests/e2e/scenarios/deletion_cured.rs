@@ -5,13 +5,13 @@ use std::{cell::RefCell, time::Duration};
 use serde_json::{Value, json};
 
 use super::{
-    cures::{carry_out, cure},
+    cures::{execute, cure},
     setting::{POLICIES, careful_policy, guarded_workload, stopped},
     teardown::{ignore, of, rows, silent, stranded, taint, teardown, uninstallable},
 };
 use crate::{
     cluster::Cluster,
-    kubelet::{Fate, Target},
+    kubelet::{StepResult, Target},
     manifest::{package, skyhook},
     ours,
     rollout::{Rollout, pods},
@@ -89,7 +89,7 @@ pub fn stranded_is_forgotten(cluster: &Cluster) {
 pub fn failing_uninstall_is_forgotten(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall").on("node-2"), Fate::Exit(3));
+    cluster.fate(pods("driver", "uninstall").on("node-2"), StepResult::Exit(3));
     deleted_and_cured(&gpu, "SKY112", json!({"node": "node-2"}), &["reset"]);
 }
 
@@ -97,7 +97,7 @@ pub fn failing_uninstall_is_forgotten(cluster: &Cluster) {
 pub fn silent_node_is_forgotten(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
-    cluster.fate(Target::default().on("node-2"), Fate::Unseen);
+    cluster.fate(Target::default().on("node-2"), StepResult::Unseen);
     silent(cluster, "node-2");
     deleted_and_cured(&gpu, "SKY205", json!({"node": "node-2"}), &["reset"]);
 }
@@ -164,7 +164,7 @@ pub fn drain_of_an_uninstall(cluster: &Cluster) {
             gpu.view().object.is_none() || passed_over.borrow().is_some()
         });
         if let Some(finding) = passed_over.take() {
-            carry_out(&gpu, &finding, &["retry"]);
+            execute(&gpu, &finding, &["retry"]);
         }
     }
     gpu.until(gone());
@@ -191,7 +191,7 @@ pub fn operator_is_gone(cluster: &Cluster) {
 
 /// SKY302: an earlier one is not done on the node, so the uninstall does not begin there.
 pub fn earlier_one_is_disabled(cluster: &Cluster) {
-    cluster.fate(of("base", "apply").on("node-2"), Fate::Exit(1));
+    cluster.fate(of("base", "apply").on("node-2"), StepResult::Exit(1));
     let base = cluster.apply(&skyhook("base").with(package("tuning", "1.2.0")));
     base.until(entry("node-2", "tuning|1.2.0", "apply", "erroring"));
     base.annotate("disable", json!("true"));
@@ -207,7 +207,7 @@ pub fn earlier_one_is_disabled(cluster: &Cluster) {
 /// SKY301: the rollout has stopped, and with it the uninstalls of the deletion.
 pub fn stopped_rollout(cluster: &Cluster) {
     careful_policy(cluster);
-    cluster.fate(pods("driver", "apply").on("node-2"), Fate::Exit(1));
+    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&uninstallable("gpu").set("deploymentPolicy", json!("careful")));
     gpu.until(entry("node-1", DRIVER, "config", "complete"))
         .until(entry("node-2", DRIVER, "apply", "erroring"))

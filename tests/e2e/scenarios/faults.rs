@@ -89,12 +89,12 @@ impl Real {
     /// Makes an object with its status; it is not being deleted yet.
     fn make(&self, path: &str, object: &Value) -> Value {
         let api = &self.cluster.api;
-        let mut anew = object.clone();
-        let metadata = anew["metadata"].as_object_mut().expect("metadata");
+        let mut as_new = object.clone();
+        let metadata = as_new["metadata"].as_object_mut().expect("metadata");
         let kept = ["name", "labels", "annotations", "finalizers"];
         metadata.retain(|key, _| kept.contains(&key.as_str()));
         let collection = path.rsplit_once('/').expect("a path").0;
-        let made = api.post(collection, &anew).expect("it can be made");
+        let made = api.post(collection, &as_new).expect("it can be made");
         if object["status"].is_null() {
             return made;
         }
@@ -150,7 +150,7 @@ impl Real {
 }
 
 impl Ground for Real {
-    fn anew(&mut self, cluster: &'static str) {
+    fn as_new(&mut self, cluster: &'static str) {
         self.state = tempfile::tempdir().expect("a folder");
         if self.held != cluster {
             self.clear();
@@ -222,7 +222,7 @@ struct Operated<'a> {
 }
 
 impl Ground for Operated<'_> {
-    fn anew(&mut self, _: &'static str) {
+    fn as_new(&mut self, _: &'static str) {
         self.state = tempfile::tempdir().expect("a folder");
     }
 
@@ -271,7 +271,7 @@ pub fn under_the_operator(cluster: &Cluster) {
     let all: Vec<(usize, Fault)> = (1..=requests).flat_map(of_one).collect();
     let picked = sample(SAMPLE_UNDER_THE_OPERATOR).of(&all);
     for (number, (request, fault)) in picked.iter().enumerate() {
-        ground.anew("");
+        ground.as_new("");
         let before = begun();
         let child = Child::default();
         ground.proxy.spoils(Some(Spoil {

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{
-    cures::{all_well, carry_out, first_change},
+    cures::{all_well, execute, first_change},
     writes::{DRIVER, TUNING},
 };
 use crate::{
     cluster::Cluster,
-    kubelet::Fate,
+    kubelet::StepResult,
     manifest::{package, skyhook},
     rollout::{Rollout, pods},
     view::{absent, complete, entry, everywhere, that},
@@ -25,7 +25,7 @@ fn cure(gpu: &Rollout<'_>, code: &str, subject: Value) {
         report.json
     );
     let finding = report.has(code, &subject);
-    carry_out(gpu, finding, &first_change(finding));
+    execute(gpu, finding, &first_change(finding));
 }
 
 #[track_caller]
@@ -36,7 +36,7 @@ fn silent(cluster: &Cluster) {
 
 /// SKY219: the script waits for something that does not come.
 pub fn stage_that_never_ends(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply").on("node-2"), Fate::LongHang);
+    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::LongHang);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     let runs = that("the script runs on node-2", |view| {
         let pods = view.pods_of("driver", "apply");
@@ -64,7 +64,7 @@ pub fn stage_that_never_ends(cluster: &Cluster) {
 
 /// SKY501, where nothing but the Deployment's own number says it.
 pub fn operator_scaled_to_zero(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply").on("node-2"), Fate::Hang);
+    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::Hang);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(entry("node-2", DRIVER, "apply", "in_progress"));
     cluster.stop_operator();

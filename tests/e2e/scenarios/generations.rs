@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::modelled::{mirrored, upgraded};
 use crate::{
     cluster::Cluster,
-    kubelet::Fate,
+    kubelet::StepResult,
     manifest::{Skyhook, package, skyhook},
     model::{self, Played},
     ours,
@@ -22,11 +22,11 @@ fn gpu() -> Skyhook {
 
 #[track_caller]
 fn rules(cluster: &Cluster, api: &str, because: &str) {
-    let ruling = cluster.report(&["--fail-on", "never"]).json["ruling"].clone();
-    assert_eq!(ruling["api"], api, "{ruling:#}");
+    let active_api = cluster.report(&["--fail-on", "never"]).json["ruling"].clone();
+    assert_eq!(active_api["api"], api, "{active_api:#}");
     assert!(
-        ruling["because"].to_string().contains(because),
-        "{ruling:#}"
+        active_api["because"].to_string().contains(because),
+        "{active_api:#}"
     );
 }
 
@@ -97,7 +97,7 @@ pub fn rolled_back(cluster: &Cluster) {
     model::install_crds(cluster.tools(), &cluster.api).expect("the CRDs are accepted");
     let stale = Played::new(cluster, "gpu", &gpu().spec, &json!({}));
     stale.status("erroring", &[]);
-    cluster.fate(pods("driver", "apply").on("node-2"), Fate::Exit(1));
+    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let rollout = cluster.apply(&gpu());
     rollout
         .until(entry("node-1", "driver|2.0.1", "config", "complete"))
@@ -218,7 +218,7 @@ pub fn with_one_right_missing(cluster: &Cluster) {
 
 /// What upstream's own tests ask of the commands that there are: an answer at once after the CR is made.
 pub fn asked_too_early(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply"), Fate::Unseen);
+    cluster.fate(pods("driver", "apply"), StepResult::Unseen);
     cluster.apply(&gpu());
     for args in [
         &["node", "list", "--skyhook", "gpu"][..],

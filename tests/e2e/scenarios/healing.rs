@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::{
     cluster::Cluster,
-    kubelet::Fate,
+    kubelet::StepResult,
     manifest::{Skyhook, package, skyhook},
     model::Played,
     ours::{self, Watched, Watcher},
@@ -124,7 +124,7 @@ pub fn first_attempt_fails(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     // SKY310: what was complete is upgraded, and this operator does not count anew.
     sampled(cluster, &["SKY201", "SKY216", "SKY310"], |round| {
-        cluster.fate(pods("driver", "config").on("node-2"), Fate::ExitOnce(1));
+        cluster.fate(pods("driver", "config").on("node-2"), StepResult::ExitOnce(1));
         heals(cluster, round, |_| {});
         cluster.heal();
     });
@@ -135,7 +135,7 @@ pub fn image_comes_late(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     sampled(cluster, &["SKY202"], |round| {
         let stage = ["config", "interrupt"][round % 2];
-        cluster.fate(pods("driver", stage).on("node-2"), Fate::PullsLate);
+        cluster.fate(pods("driver", stage).on("node-2"), StepResult::PullsLate);
         heals(cluster, round, |_| {});
         cluster.heal();
     });
@@ -198,7 +198,7 @@ pub fn attempt_of_a_job_fails(cluster: &Cluster) {
         let mut gpu = Played::new(cluster, &name, &spec, &json!({})).begun();
         gpu.installs("node-1", "driver|2.0.1");
         let late = round % 2 == 0;
-        let fate = if late { Fate::PullsLate } else { Fate::Exit(1) };
+        let fate = if late { StepResult::PullsLate } else { StepResult::Exit(1) };
         cluster.fate(pods("driver", "apply").on("node-2"), fate);
         gpu.on(
             "node-2",
@@ -222,7 +222,7 @@ pub fn attempt_of_a_job_fails(cluster: &Cluster) {
         waiting.goes_on();
         cluster.heal();
         if late {
-            cluster.fate(pods("driver", "apply").on("node-2"), Fate::PullsLate);
+            cluster.fate(pods("driver", "apply").on("node-2"), StepResult::PullsLate);
         }
         gpu.await_job(&job, "succeeds", |status| status["succeeded"] == 1);
         gpu.record(&job, 3600);

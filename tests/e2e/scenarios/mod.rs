@@ -7,7 +7,7 @@ mod encodings;
 mod facts;
 mod faults;
 mod first_change;
-mod generations;
+mod flavors;
 mod healing;
 mod healthy;
 mod held_up;
@@ -446,25 +446,25 @@ const NEW: Group = &[
 
 /// Which generation rules, and what one sees without rights.
 const GENERATIONS: &[(&str, Start, Scenario)] = &[
-    ("neither", Cluster::bare, generations::neither),
-    ("only_the_old", Cluster::old, generations::only_the_old),
-    ("only_the_new", Cluster::new, generations::only_the_new),
+    ("neither", Cluster::bare, flavors::neither),
+    ("only_the_old", Cluster::old, flavors::only_the_old),
+    ("only_the_new", Cluster::new, flavors::only_the_new),
     (
         "both_and_the_new_rules",
         Cluster::old,
-        generations::both_and_the_new_rules,
+        flavors::both_and_the_new_rules,
     ),
-    ("rolled_back", Cluster::old, generations::rolled_back),
-    ("without_rights", Cluster::old, generations::without_rights),
+    ("rolled_back", Cluster::old, flavors::rolled_back),
+    ("without_rights", Cluster::old, flavors::without_rights),
     (
         "with_one_right_missing",
         Cluster::old,
-        generations::with_one_right_missing,
+        flavors::with_one_right_missing,
     ),
     (
         "asked_too_early",
         Cluster::old,
-        generations::asked_too_early,
+        flavors::asked_too_early,
     ),
 ];
 

@@ -6,7 +6,7 @@ use super::setting::guarded_workload;
 
 use crate::{
     cluster::Cluster,
-    kubelet::Fate,
+    kubelet::StepResult,
     manifest::{Skyhook, package, skyhook},
     model::{self, PREFIX, Played},
     rollout::pods,
@@ -50,7 +50,7 @@ fn well(cluster: &Cluster) {
 pub fn rollout(cluster: &Cluster) {
     let mut gpu = played(cluster);
     gpu.installs("node-1", DRIVER);
-    cluster.fate(pods("driver", "apply"), Fate::Hang);
+    cluster.fate(pods("driver", "apply"), StepResult::Hang);
     gpu.on(
         "node-2",
         DRIVER,
@@ -76,7 +76,7 @@ pub fn rollout(cluster: &Cluster) {
 pub fn attempt_failed_and_job_given_up(cluster: &Cluster) {
     let mut gpu = played(cluster);
     gpu.installs("node-1", DRIVER);
-    cluster.fate(pods("driver", "apply").on("node-2"), Fate::Exit(1));
+    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     gpu.on(
         "node-2",
         DRIVER,
@@ -121,7 +121,7 @@ pub fn attempt_failed_and_job_given_up(cluster: &Cluster) {
 pub fn image_pull_failing(cluster: &Cluster) {
     let mut gpu = played(cluster);
     gpu.installs("node-1", DRIVER);
-    cluster.fate(pods("driver", "apply").on("node-2"), Fate::PullFails);
+    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::PullFails);
     gpu.on(
         "node-2",
         DRIVER,
@@ -149,8 +149,8 @@ pub fn uninstall(cluster: &Cluster) {
     gpu.edit(&json!({"spec": {"packages": {"driver": {"uninstall": {"apply": true}}}}}));
     gpu.runs("node-1", DRIVER, "uninstall", "in_progress");
     gpu.on("node-1", DRIVER, None, "complete");
-    cluster.fate(pods("driver", "uninstall").on("node-2"), Fate::Hang);
-    cluster.fate(pods("driver", "uninstall").on("node-3"), Fate::Exit(3));
+    cluster.fate(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
+    cluster.fate(pods("driver", "uninstall").on("node-3"), StepResult::Exit(3));
     let jobs = ["node-2", "node-3"].map(|node| {
         gpu.on(
             node,
@@ -205,7 +205,7 @@ pub fn uninstall_complete(cluster: &Cluster) {
 pub fn paused_with_suspended_jobs(cluster: &Cluster) {
     let mut gpu = played(cluster);
     gpu.installs("node-1", DRIVER);
-    cluster.fate(pods("driver", "apply"), Fate::Hang);
+    cluster.fate(pods("driver", "apply"), StepResult::Hang);
     gpu.on(
         "node-2",
         DRIVER,
@@ -243,7 +243,7 @@ pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
 
 /// The old operator left off in the middle: nothing of the new one moves until that is finished.
 pub fn migration_hold(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply").on("node-3"), Fate::Hang);
+    cluster.fate(pods("driver", "apply").on("node-3"), StepResult::Hang);
     let gpu = skyhook("gpu").with(package("driver", "2.0.1").uninstallable());
     let rollout = cluster.apply(&gpu);
     rollout
@@ -290,10 +290,10 @@ pub fn upgraded(cluster: &Cluster) {
 }
 
 /// What the mirror controller makes of a Skyhook.
-pub fn mirrored<'a>(cluster: &'a Cluster, gpu: &Skyhook, generation: u32) -> Played<'a> {
+pub fn mirrored<'a>(cluster: &'a Cluster, gpu: &Skyhook, flavor: u32) -> Played<'a> {
     let stamps = json!({"annotations": {
         format!("{PREFIX}/mirrored-from"): gpu.name,
-        format!("{PREFIX}/mirrored-generation"): generation.to_string(),
+        format!("{PREFIX}/mirrored-generation"): flavor.to_string(),
         format!("{PREFIX}/version"): "v0.17.0",
     }});
     Played::new(cluster, &gpu.name, &gpu.spec, &stamps)

@@ -3,11 +3,11 @@
 
 use serde_json::{Value, json};
 
-use super::cures::{all_well, carry_out, first_change};
+use super::cures::{all_well, execute, first_change};
 use super::setting::no_room_for_pods;
 use crate::{
     cluster::Cluster,
-    kubelet::Fate,
+    kubelet::StepResult,
     manifest::{package, skyhook},
     model::{PREFIX, Played},
     ours::Report,
@@ -26,7 +26,7 @@ fn played(cluster: &Cluster) -> Played<'_> {
 
 /// The Job of node-1 has given up, and the operator has noted it.
 fn given_up(cluster: &Cluster, gpu: &mut Played<'_>) -> String {
-    cluster.fate(pods("driver", "apply").on("node-1"), Fate::Exit(1));
+    cluster.fate(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
     gpu.on(
         "node-1",
         DRIVER,
@@ -89,7 +89,7 @@ fn retried(cluster: &Cluster, gpu: Played<'_>, job: &str, finding: &Value) {
     let argv = first_change(finding);
     assert_eq!(argv[2..4], ["package", "retry"]);
     cluster.heal();
-    carry_out(&cluster.rollout("gpu"), finding, &argv);
+    execute(&cluster.rollout("gpu"), finding, &argv);
     cluster.await_that("the Job is gone", || !gpu.has_job(job));
     goes_on(cluster, gpu);
 }

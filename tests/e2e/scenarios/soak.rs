@@ -22,7 +22,7 @@ use serde_json::json;
 use super::teardown::uninstallable;
 use crate::{
     cluster::{Cluster, PATIENCE},
-    kubelet::Fate,
+    kubelet::StepResult,
     ours,
     rollout::pods,
     view::{complete, that},
@@ -197,7 +197,7 @@ pub fn soak(cluster: &Cluster) {
     let plan = Plan::of_this_run();
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall"), Fate::Hang);
+    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
     let beats = Beats::new();
     let lines = beats.clone();
     let proxy = cluster

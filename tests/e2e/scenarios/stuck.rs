@@ -9,7 +9,7 @@ use super::setting::guarded_workload;
 
 use crate::{
     cluster::Cluster,
-    kubelet::{Fate, Target},
+    kubelet::{StepResult, Target},
     manifest::{package, skyhook},
     rollout::pods,
     view::{absent, complete, condition, entry, everywhere, pod, status, that},
@@ -27,7 +27,7 @@ pub fn uninstall_interrupt_without_interrupt(cluster: &Cluster) {
         ),
     );
     gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall-interrupt"), Fate::Unseen);
+    cluster.fate(pods("driver", "uninstall-interrupt"), StepResult::Unseen);
     gpu.uninstall("driver", true)
         .until(everywhere(
             "driver|2.0.1",
@@ -90,7 +90,7 @@ pub fn version_changed_while_uninstalling(cluster: &Cluster) {
             .with(package("driver", "2.0.1").uninstallable()),
     );
     gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall"), Fate::Hang);
+    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
     gpu.uninstall("driver", true)
         .until(everywhere("driver|2.0.1", "uninstall", "in_progress"))
         .until(that("every node runs it", |view| {
@@ -119,7 +119,7 @@ pub fn version_changed_under_the_operators_eyes(cluster: &Cluster) {
             .with(package("driver", "2.0.1").uninstallable()),
     );
     gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall"), Fate::Hang);
+    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
     gpu.uninstall("driver", true)
         .until(everywhere("driver|2.0.1", "uninstall", "in_progress"));
     gpu.edit(json!({"packages": {"driver": {"version": "2.1.0"}}}));
@@ -134,8 +134,8 @@ pub fn version_changed_under_the_operators_eyes(cluster: &Cluster) {
 pub fn cancelled_uninstall_still_running(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall"), Fate::Hang);
-    cluster.fate(pods("driver", "uninstall").on("node-2"), Fate::Undying);
+    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
+    cluster.fate(pods("driver", "uninstall").on("node-2"), StepResult::Undying);
     gpu.uninstall("driver", true)
         .until(that("the scripts run", |view| {
             let running = view.pods_of("driver", "uninstall");
@@ -183,7 +183,7 @@ pub fn dependency_uninstalled(cluster: &Cluster) {
 pub fn uninstall_failing(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall").on("node-2"), Fate::Exit(3));
+    cluster.fate(pods("driver", "uninstall").on("node-2"), StepResult::Exit(3));
     gpu.uninstall("driver", true)
         .until(entry("node-2", "driver|2.0.1", "uninstall", "erroring"))
         .until(condition("UninstallFailed", "UninstallPodFailing"))
@@ -194,7 +194,7 @@ pub fn uninstall_failing(cluster: &Cluster) {
 }
 
 pub fn package_out_of_memory(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply").on("node-1"), Fate::OutOfMemory);
+    cluster.fate(pods("driver", "apply").on("node-1"), StepResult::OutOfMemory);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(entry("node-1", "driver|2.0.1", "apply", "erroring"))
         .diagnosed("SKY201", json!({"node": "node-1", "package": "driver"}))
@@ -205,7 +205,7 @@ pub fn package_out_of_memory(cluster: &Cluster) {
 
 /// The operator never calls this an error: it is in progress for ever.
 pub fn image_pull_failing(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply").on("node-2"), Fate::PullFails);
+    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::PullFails);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(entry("node-1", "driver|2.0.1", "config", "complete"))
         .until(that("the pull backs off", |view| {
@@ -227,7 +227,7 @@ pub fn image_pull_failing(cluster: &Cluster) {
 
 /// A node whose kubelet is silent.
 pub fn pod_never_acknowledged(cluster: &Cluster) {
-    cluster.fate(Target::default().on("node-3"), Fate::Unseen);
+    cluster.fate(Target::default().on("node-3"), StepResult::Unseen);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(entry("node-1", "driver|2.0.1", "config", "complete"))
         .until(entry("node-3", "driver|2.0.1", "apply", "in_progress"))
@@ -297,7 +297,7 @@ pub fn changed_pods_are_replaced_for_ever(cluster: &Cluster) {
             .post(&format!("{admission}/{path}"), object)
             .unwrap_or_else(|refused| panic!("a policy can be made: {refused}"));
     }
-    cluster.fate(pods("driver", "apply"), Fate::Hang);
+    cluster.fate(pods("driver", "apply"), StepResult::Hang);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     let mut seen = BTreeSet::new();
     cluster.await_that("pods come and go", || {

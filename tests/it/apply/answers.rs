@@ -1,7 +1,7 @@
 //! Answers that do not say what was done.
 
 use http::Method;
-use kubectl_skyhook::apply::{Fate, Verdict};
+use kubectl_skyhook::apply::{StepResult, PlanVerdict};
 use kubectl_skyhook::plan::Kind;
 use tokio::time::Instant;
 
@@ -27,8 +27,8 @@ async fn an_answer_counts_where_it_is_the_object() {
                 let first = call.method == Method::PATCH && call.nth == 0;
                 first.then_some(fault)
             });
-            let (outcome, _) = carry_out(&server, &plan_of(&names), &options()).await;
-            assert_eq!(outcome.fates, [[Fate::Applied]], "{fault:?}");
+            let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
+            assert_eq!(outcome.fates, [[StepResult::Applied]], "{fault:?}");
             assert_eq!(
                 server.object(&path(&names[0])),
                 wanted(&names[0]),
@@ -46,9 +46,9 @@ async fn an_object_of_another_uid_is_no_answer() {
     let names = names(1);
     let server = server_of(&names)
         .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Says(OTHER)));
-    let (outcome, _) = carry_out(&server, &plan_of(&names), &options()).await;
+    let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
     let why = "the server answered 200, but not with node/gpu-0000".to_owned();
-    assert_eq!(outcome.fates, [[Fate::Failed { why }]]);
+    assert_eq!(outcome.fates, [[StepResult::Failed { why }]]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,10 +60,10 @@ async fn the_object_is_read_again_before_a_word_is_said() {
                 .on_request(move |_, call| (call.method == Method::PATCH).then_some(fault))
         };
         let plan = plan_of(&names(1));
-        let (not_done, _) = carry_out(&always(Fault::Says(text)), &plan, &options()).await;
-        assert_eq!(not_done.verdict(), Verdict::Failed, "{text}");
-        let (done, _) = carry_out(&always(Fault::DoneButSays(text)), &plan, &options()).await;
-        assert_eq!(done.fates, [[Fate::Applied]], "{text}");
+        let (not_done, _) = execute(&always(Fault::Says(text)), &plan, &options()).await;
+        assert_eq!(not_done.verdict(), PlanVerdict::Failed, "{text}");
+        let (done, _) = execute(&always(Fault::DoneButSays(text)), &plan, &options()).await;
+        assert_eq!(done.fates, [[StepResult::Applied]], "{text}");
     }
 }
 
@@ -83,16 +83,16 @@ async fn what_cannot_be_read_again_is_unknown() {
                 _ => Fault::Answer(401),
             })
         });
-        let (outcome, _) = carry_out(&server, &plan_of(&names), &options()).await;
+        let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
         let [unknown, done] = &outcome.fates[0][..] else {
             panic!("two steps");
         };
         assert!(
-            matches!(unknown, Fate::Unknown { .. }),
+            matches!(unknown, StepResult::Unknown { .. }),
             "{fault:?}: {unknown:?}"
         );
-        assert_eq!(*done, Fate::Applied);
-        assert_eq!(outcome.verdict(), Verdict::Partly);
+        assert_eq!(*done, StepResult::Applied);
+        assert_eq!(outcome.verdict(), PlanVerdict::Partly);
         assert_eq!((outcome.tally().unknown, outcome.tally().failed), (1, 0));
     }
 }
@@ -108,10 +108,10 @@ async fn nothing_is_gone_that_was_not_said_to_be() {
         });
         let mut plan = plan_of(&names);
         plan.stages[0].steps[0].may_be_gone = true;
-        let (outcome, _) = carry_out(&server, &plan, &options()).await;
+        let (outcome, _) = execute(&server, &plan, &options()).await;
         assert_eq!(
             outcome.verdict(),
-            Verdict::Failed,
+            PlanVerdict::Failed,
             "{text}: {:?}",
             outcome.fates
         );
@@ -124,9 +124,9 @@ async fn what_is_no_name_leads_to_no_request() {
         let server = server_of(&names(1));
         let mut plan = plan_of(&names(1));
         plan.stages[0].steps[0].target.name = name.to_owned();
-        let (outcome, _) = carry_out(&server, &plan, &options()).await;
+        let (outcome, _) = execute(&server, &plan, &options()).await;
         let why = "that is not the name of an object".to_owned();
-        assert_eq!(outcome.fates, [[Fate::Failed { why }]], "{name:?}");
+        assert_eq!(outcome.fates, [[StepResult::Failed { why }]], "{name:?}");
         assert!(server.store.lock().expect("no panic").calls.is_empty());
     }
 }
@@ -146,8 +146,8 @@ async fn a_deletion_is_done_where_the_server_says_so() {
             stages: vec![Stage::of(vec![step])],
             ..plan_of(&[])
         };
-        let (outcome, _) = carry_out(&server, &plan, &options()).await;
-        assert_eq!(outcome.fates, [[Fate::Applied]], "{fault:?}");
+        let (outcome, _) = execute(&server, &plan, &options()).await;
+        assert_eq!(outcome.fates, [[StepResult::Applied]], "{fault:?}");
         assert_eq!(server.object(&object), Value::Null);
     }
 }
@@ -162,7 +162,7 @@ async fn the_servers_wish_for_patience_has_an_end() {
         ..options()
     };
     let begun = Instant::now();
-    let (outcome, heard) = carry_out(&server, &plan_of(&names), &options).await;
+    let (outcome, heard) = execute(&server, &plan_of(&names), &options).await;
     assert_eq!(outcome.tally().failed, 40);
     assert!(heard.iter().any(|h| h == "throttled"), "{heard:?}");
     let took = begun.elapsed();
@@ -181,6 +181,6 @@ async fn a_server_that_is_slow_is_not_given_up() {
         parallel: 1,
         ..options()
     };
-    let (outcome, _) = carry_out(&server, &plan_of(&names), &options).await;
+    let (outcome, _) = execute(&server, &plan_of(&names), &options).await;
     assert_eq!(outcome.tally().applied, 40);
 }

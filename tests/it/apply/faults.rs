@@ -1,7 +1,7 @@
 //! What may go wrong on the way, and what must not come of it.
 
 use http::Method;
-use kubectl_skyhook::apply::{Canary, Ended, Fate, Options, Stopper, preflight};
+use kubectl_skyhook::apply::{Canary, StopReason, StepResult, Options, Stopper, preflight};
 use kubectl_skyhook::plan::Step;
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use super::*;
 async fn each_node_gets_one_patch() {
     let names = names(3);
     let server = server_of(&names);
-    let (outcome, heard) = carry_out(
+    let (outcome, heard) = execute(
         &server,
         &plan_of(&names),
         &Options {
@@ -23,7 +23,7 @@ async fn each_node_gets_one_patch() {
     .await;
     assert_eq!(
         outcome.fates,
-        [[Fate::Applied, Fate::Applied, Fate::Applied]]
+        [[StepResult::Applied, StepResult::Applied, StepResult::Applied]]
     );
     assert_eq!(
         heard,
@@ -59,8 +59,8 @@ async fn a_dry_run_asks_the_server_and_writes_nothing() {
         dry_run: true,
         ..options()
     };
-    let (outcome, _) = carry_out(&server, &plan_of(&names), &options).await;
-    assert_eq!(outcome.fates, [[Fate::Applied, Fate::Applied]]);
+    let (outcome, _) = execute(&server, &plan_of(&names), &options).await;
+    assert_eq!(outcome.fates, [[StepResult::Applied, StepResult::Applied]]);
     assert_eq!(server.objects(), before);
 }
 
@@ -79,8 +79,8 @@ async fn what_another_writes_meanwhile_is_kept() {
         }
         None
     });
-    let (outcome, heard) = carry_out(&server, &plan_of(&names), &options()).await;
-    assert_eq!(outcome.fates, [[Fate::Applied]]);
+    let (outcome, heard) = execute(&server, &plan_of(&names), &options()).await;
+    assert_eq!(outcome.fates, [[StepResult::Applied]]);
     assert!(
         heard.contains(&"replanned gpu-0000".to_owned()),
         "{heard:?}"
@@ -104,9 +104,9 @@ async fn a_step_that_would_mean_something_else_is_skipped() {
         }
         None
     });
-    let (outcome, _) = carry_out(&server, &plan_of(&names), &options()).await;
+    let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
     let why = "a|1.0.0 went from apply/erroring to config/complete".to_owned();
-    assert_eq!(outcome.fates, [[Fate::Skipped { why }]]);
+    assert_eq!(outcome.fates, [[StepResult::Skipped { why }]]);
     assert_eq!(server.writes().len(), 0);
 }
 
@@ -123,8 +123,8 @@ async fn an_object_that_is_gone_or_made_anew_is_not_touched() {
         }
         None
     });
-    let (outcome, _) = carry_out(&server, &plan_of(&names), &options()).await;
-    let skipped = |why: &str| Fate::Skipped {
+    let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
+    let skipped = |why: &str| StepResult::Skipped {
         why: why.to_owned(),
     };
     assert_eq!(
@@ -141,9 +141,9 @@ async fn a_refusal_by_admission_is_told_from_a_change() {
     let names = names(1);
     let server = server_of(&names)
         .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Answer(422)));
-    let (outcome, _) = carry_out(&server, &plan_of(&names), &options()).await;
+    let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
     let why = "as the test has it".to_owned();
-    assert_eq!(outcome.fates, [[Fate::Failed { why }]]);
+    assert_eq!(outcome.fates, [[StepResult::Failed { why }]]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -161,9 +161,9 @@ async fn an_object_that_never_rests_is_left_alone_after_a_few_tries() {
         }
         None
     });
-    let (outcome, _) = carry_out(&server, &plan_of(&names), &options()).await;
+    let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
     let why = "repeated conflicts; pause it first, or try again".to_owned();
-    assert_eq!(outcome.fates, [[Fate::Skipped { why }]]);
+    assert_eq!(outcome.fates, [[StepResult::Skipped { why }]]);
 }
 
 /// A thousand rounds: the operator writes package b, again and again, and no write of it is lost.
@@ -189,7 +189,7 @@ async fn no_write_of_the_operator_is_lost_in_a_thousand_races() {
         }
         None
     });
-    let (outcome, _) = carry_out(&server, &plan_of(&names), &options()).await;
+    let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
     assert_eq!(outcome.tally().applied, 1000, "{:?}", outcome.tally());
     for (number, name) in names.iter().enumerate() {
         let stage = match number % 4 {
@@ -215,9 +215,9 @@ async fn what_a_gateway_gave_up_on_may_have_been_done() {
             let first = call.method == Method::PATCH && call.nth == 0;
             first.then_some(Fault::DoneBut(code))
         });
-        let (outcome, _) = carry_out(&server, &plan_of(&names), &options()).await;
+        let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
         // `undo` takes back what was applied, and leaves alone what was unchanged.
-        assert_eq!(outcome.fates, [[Fate::Applied]], "{code}");
+        assert_eq!(outcome.fates, [[StepResult::Applied]], "{code}");
         assert_eq!(server.writes()[&path(&names[0])], 1, "{code}");
     }
 }
@@ -242,7 +242,7 @@ async fn nothing_is_sent_after_the_sign_to_stop_though_the_server_asked_for_pati
         },
         carry_out_until(&server, &plan, &options, None, &stop)
     );
-    assert_eq!(outcome.ended, Ended::Interrupted);
+    assert_eq!(outcome.ended, StopReason::Interrupted);
     // Those that were on their way when it asked.
     assert_eq!(server.writes().len(), 7);
     assert_eq!(
@@ -263,9 +263,9 @@ async fn it_goes_no_further_where_nobody_can_see_whether_nodes_turn_erroring() {
         }),
         ..options()
     };
-    let (outcome, _) = carry_out(&server, &plan_of(&names), &options).await;
+    let (outcome, _) = execute(&server, &plan_of(&names), &options).await;
     let why = "as the test has it".to_owned();
-    assert_eq!(outcome.ended, Ended::Unseen { why });
+    assert_eq!(outcome.ended, StopReason::Unseen { why });
     assert_eq!(
         (outcome.tally().applied, outcome.tally().not_reached),
         (3, 17)
@@ -301,18 +301,18 @@ async fn a_thousand_nodes_and_a_server_in_a_bad_mood() {
             .flatten()
     });
     let plan = plan_of(&names);
-    let (outcome, _) = carry_out(&server, &plan, &options()).await;
+    let (outcome, _) = execute(&server, &plan, &options()).await;
     let mut done = 0;
     for ((step, fate), (number, name)) in outcome.of(&plan).zip(names.iter().enumerate()) {
         assert_eq!(&step.target.name, name);
         let object = server.object(&path(name));
         match number % 20 {
             4 | 9 | 10 => {
-                assert!(matches!(fate, Fate::Failed { .. }), "{name} {fate:?}");
+                assert!(matches!(fate, StepResult::Failed { .. }), "{name} {fate:?}");
                 assert_eq!(object, node(name));
             }
             _ => {
-                assert_eq!(fate, &Fate::Applied, "{name}");
+                assert_eq!(fate, &StepResult::Applied, "{name}");
                 assert_eq!(object, wanted(name));
                 done += 1;
             }
@@ -329,11 +329,11 @@ async fn a_thousand_nodes_and_a_server_in_a_bad_mood() {
     let again = server.clone().on_request(|_, _| None);
     let rest: Vec<Step> = outcome
         .of(&plan)
-        .filter(|(_, f)| **f != Fate::Applied)
+        .filter(|(_, f)| **f != StepResult::Applied)
         .map(|(s, _)| s.clone())
         .collect();
     assert_eq!(rest.len(), 150);
-    let (outcome, _) = carry_out(&again, &plan, &options()).await;
+    let (outcome, _) = execute(&again, &plan, &options()).await;
     assert_eq!(
         (outcome.tally().applied, outcome.tally().unchanged),
         (150, 850)
@@ -366,10 +366,10 @@ async fn a_few_nodes_first_and_no_more_where_they_turn_erroring() {
         max_failures: Some(1),
         ..options()
     };
-    let (outcome, heard) = carry_out(&server, &plan_of(&names), &strict).await;
+    let (outcome, heard) = execute(&server, &plan_of(&names), &strict).await;
     assert_eq!(
         outcome.ended,
-        Ended::NodesErroring {
+        StopReason::NodesErroring {
             nodes: vec!["gpu-0000".into(), "gpu-0001".into()]
         }
     );
@@ -386,10 +386,10 @@ async fn a_few_nodes_first_and_no_more_where_they_turn_erroring() {
         ..options()
     };
     let server = server_of(&names);
-    let (outcome, heard) = carry_out(&server, &plan_of(&names), &lax).await;
+    let (outcome, heard) = execute(&server, &plan_of(&names), &lax).await;
     assert_eq!(
         (outcome.ended.clone(), outcome.tally().applied),
-        (Ended::Finished, 20)
+        (StopReason::Finished, 20)
     );
     let pauses: Vec<&String> = heard.iter().filter(|h| h.starts_with("pausing")).collect();
     assert_eq!(pauses, ["pausing 3 17", "pausing 9 11"]);
@@ -405,8 +405,8 @@ async fn too_many_failures_end_it() {
         parallel: 1,
         ..options()
     };
-    let (outcome, _) = carry_out(&server, &plan_of(&names), &strict).await;
-    assert_eq!(outcome.ended, Ended::TooManyFailures { failed: 5 });
+    let (outcome, _) = execute(&server, &plan_of(&names), &strict).await;
+    assert_eq!(outcome.ended, StopReason::TooManyFailures { failed: 5 });
     assert_eq!(
         (outcome.tally().failed, outcome.tally().not_reached),
         (5, 45)

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use kubectl_skyhook::apply::journal::{Circumstances, Store};
-use kubectl_skyhook::apply::{Fate, owner};
+use kubectl_skyhook::apply::{StepResult, owner};
 use kubectl_skyhook::cluster::hold::{HOLDER, REASON};
-use kubectl_skyhook::plan::{Hold, Sign, Until};
+use kubectl_skyhook::plan::{Hold, WaitCondition, WaitFor};
 use proptest::prelude::*;
 
 use super::*;
@@ -317,9 +317,9 @@ fn plan() -> Plan {
         0,
         Stage {
             steps: vec![step(Change::Hold(hold))],
-            until: Some(Until {
+            until: Some(WaitFor {
                 target: target.clone(),
-                sign: Sign::Paused,
+                sign: WaitCondition::Paused,
                 at_most: 5,
             }),
             always: false,
@@ -333,7 +333,7 @@ fn plan() -> Plan {
     plan
 }
 
-fn carried_out(fake: &FakeApi, plan: &Plan, journal: Option<&mut Journal>) -> Outcome {
+fn carried_out(fake: &FakeApi, plan: &Plan, journal: Option<&mut Journal>) -> PlanOutcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -421,7 +421,7 @@ fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
     free(&forward)?;
     for (at, fate) in outcome.fates.get(1).into_iter().flatten().enumerate() {
         let changed = ours.iter().any(|change| change.object == NODES[at]);
-        let told = *fate == Fate::Applied;
+        let told = *fate == StepResult::Applied;
         prop_assert_eq!(told, changed, "{}: {:?}", NODES[at], fate);
     }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use http::Method;
 use kubectl_skyhook::apply::journal::{Circumstances, Store};
-use kubectl_skyhook::apply::{Ended, Fate};
-use kubectl_skyhook::plan::Origin;
+use kubectl_skyhook::apply::{StopReason, StepResult};
+use kubectl_skyhook::plan::ClusterIdentity;
 
 use super::server::Fault;
 use super::*;
@@ -26,7 +26,7 @@ fn begin_at(time: &str, store: &Store, plan: &Plan) -> Journal {
                 "reset".into(),
                 "gpu".into(),
             ],
-            origin: Origin {
+            origin: ClusterIdentity {
                 server: "https://example.com".into(),
                 uid: None,
             },
@@ -69,14 +69,14 @@ async fn undo_gives_back_what_was_there() {
     assert_eq!(record.begun.id, "20261120-120000.000-reset-gpu");
     assert_eq!(
         (record.ended.clone(), &record.begun.plan),
-        (Some(Ended::Finished), &plan)
+        (Some(StopReason::Finished), &plan)
     );
     let (undo, lost) = record.undo();
     assert_eq!(
         (undo.title.as_str(), lost.len()),
         (r#"undo "reset gpu" (5 changes)"#, 0)
     );
-    let (outcome, _) = carry_out(&server, &undo, &options()).await;
+    let (outcome, _) = execute(&server, &undo, &options()).await;
     assert_eq!(outcome.tally().applied, 5);
     assert_eq!(tidy(&server), before);
 }
@@ -107,11 +107,11 @@ async fn undo_leaves_alone_what_the_operator_did_since() {
         );
     }
     let (undo, _) = store.newest_in_force().expect("a journal").record.undo();
-    let (outcome, _) = carry_out(&server, &undo, &options()).await;
+    let (outcome, _) = execute(&server, &undo, &options()).await;
     let why = "a|1.0.0 went from absent to apply/in_progress".to_owned();
     assert_eq!(
         outcome.fates,
-        [[Fate::Skipped { why }, Fate::Applied, Fate::Applied]]
+        [[StepResult::Skipped { why }, StepResult::Applied, StepResult::Applied]]
     );
     let second = server.object(&path(&names[1]));
     assert_eq!(
@@ -153,13 +153,13 @@ async fn undo_gives_back_what_a_lost_answer_did() {
             panic!("one step");
         };
         match lost {
-            1 => assert_eq!(*fate, Fate::Applied),
-            _ => assert!(matches!(fate, Fate::Unknown { .. }), "{fate:?}"),
+            1 => assert_eq!(*fate, StepResult::Applied),
+            _ => assert!(matches!(fate, StepResult::Unknown { .. }), "{fate:?}"),
         }
         let (undo, _) = store.newest_in_force().expect("a journal").record.undo();
         let server = server.on_request(|_, _| None);
-        let (outcome, _) = carry_out(&server, &undo, &options()).await;
-        assert_eq!(outcome.fates, [[Fate::Applied]]);
+        let (outcome, _) = execute(&server, &undo, &options()).await;
+        assert_eq!(outcome.fates, [[StepResult::Applied]]);
         let annotations = &server.object(&path(&names[0]))["metadata"]["annotations"];
         assert_eq!(
             annotations[state_key()],
@@ -194,7 +194,7 @@ async fn a_stop_at_any_moment_leaves_both_ways_open() {
         let tally = outcome.tally();
         let interrupted = moment < names.len();
         assert_eq!(
-            outcome.ended == Ended::Interrupted,
+            outcome.ended == StopReason::Interrupted,
             interrupted,
             "moment {moment}"
         );
@@ -208,10 +208,10 @@ async fn a_stop_at_any_moment_leaves_both_ways_open() {
         let again = server.clone().on_request(|_, _| None);
         let (undo, _) = store.newest_in_force().expect("a journal").record.undo();
         let snapshot = again.objects();
-        carry_out(&again, &undo, &options()).await;
+        execute(&again, &undo, &options()).await;
         assert_eq!(tidy(&again), before, "moment {moment}");
         again.store.lock().expect("no panic").objects = snapshot;
-        carry_out(&again, &plan, &options()).await;
+        execute(&again, &plan, &options()).await;
         for name in &names {
             assert_eq!(again.object(&path(name)), wanted(name));
         }
@@ -258,10 +258,10 @@ async fn a_crash_with_requests_in_flight_can_be_taken_back() {
 
     let record = store.read("20261120").expect("a journal");
     assert_eq!(record.ended, None);
-    assert_eq!(record.fates, [[Some(Fate::Applied), None, None, None]]);
+    assert_eq!(record.fates, [[Some(StepResult::Applied), None, None, None]]);
     let well = server.clone().on_request(|_, _| None);
     let (undo, _) = record.undo();
-    let (outcome, _) = carry_out(&well, &undo, &options()).await;
+    let (outcome, _) = execute(&well, &undo, &options()).await;
     assert_eq!((outcome.tally().applied, outcome.tally().unchanged), (2, 2));
     assert_eq!(tidy(&well), before);
 }
@@ -289,7 +289,7 @@ async fn a_replanned_step_is_taken_back_as_it_was_sent() {
     carry_out_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
     let (undo, _) = store.newest_in_force().expect("a journal").record.undo();
     let well = server.clone().on_request(|_, _| None);
-    carry_out(&well, &undo, &options()).await;
+    execute(&well, &undo, &options()).await;
     let annotations = well.object(&path(&names[0]))["metadata"]["annotations"].clone();
     assert_eq!(
         annotations,

@@ -9,13 +9,13 @@ mod server;
 
 use std::time::Duration;
 
-use kubectl_skyhook::api::{Generation, NodeState, Stage as PackageStage, State, keys};
-use kubectl_skyhook::apply::{Event, Journal, Options, Outcome, Stop, Stopper, apply};
-use kubectl_skyhook::plan::{At, Change, Edit, Metadata, Move, Pin, Plan, Stage, Step, Target};
+use kubectl_skyhook::api::{ApiFlavor, NodeState, Stage as PackageStage, State, keys};
+use kubectl_skyhook::apply::{ApplyEvent, Journal, Options, PlanOutcome, Stop, Stopper, apply};
+use kubectl_skyhook::plan::{At, Change, Edit, Metadata, Move, OnConflict, Plan, Stage, Step, Target};
 use serde_json::{Value, json};
 use server::Server;
 
-const GENERATION: Generation = Generation::NodeWright;
+const GENERATION: ApiFlavor = ApiFlavor::NodeWright;
 
 /// The clock of the tests stands still while there is work, so that times cost nothing.
 fn options() -> Options {
@@ -87,8 +87,8 @@ fn rerun(name: &str) -> Step {
         to: None,
         onward: true,
     };
-    let gone = || Edit::new(Some("erroring"), None).pin(Pin::Nothing);
-    let edit = Edit::new(Some(&text), left.as_deref()).pin(Pin::Entries(vec![one]));
+    let gone = || Edit::new(Some("erroring"), None).pin(OnConflict::Nothing);
+    let edit = Edit::new(Some(&text), left.as_deref()).pin(OnConflict::Entries(vec![one]));
     let change = Metadata::default()
         .annotation(state_key(), edit)
         .annotation(status_key(), gone())
@@ -116,7 +116,7 @@ fn wanted(name: &str) -> Value {
     node
 }
 
-async fn carry_out(server: &Server, plan: &Plan, options: &Options) -> (Outcome, Vec<String>) {
+async fn execute(server: &Server, plan: &Plan, options: &Options) -> (PlanOutcome, Vec<String>) {
     let (_stopper, stop) = Stopper::new();
     carry_out_until(server, plan, options, None, &stop).await
 }
@@ -128,20 +128,20 @@ async fn carry_out_until(
     options: &Options,
     journal: Option<&mut Journal>,
     stop: &Stop,
-) -> (Outcome, Vec<String>) {
+) -> (PlanOutcome, Vec<String>) {
     let mut heard = Vec::new();
-    let mut hear = |event: &Event<'_>| {
+    let mut on_event = |event: &ApplyEvent<'_>| {
         heard.push(match event {
-            Event::Started { steps } => format!("started {steps}"),
-            Event::Sending { step } => format!("sending {}", step.target.name),
-            Event::Replanned { step, .. } => format!("replanned {}", step.target.name),
-            Event::Throttled { .. } => "throttled".to_owned(),
-            Event::Step { step, fate, .. } => format!("{} {fate:?}", step.target.name),
-            Event::Pausing { done, left, .. } => format!("pausing {done} {left}"),
-            Event::Waiting { until } => format!("waiting until {}", until.describe()),
-            Event::Done { .. } => "done".to_owned(),
+            ApplyEvent::Started { steps } => format!("started {steps}"),
+            ApplyEvent::Sending { step } => format!("sending {}", step.target.name),
+            ApplyEvent::Replanned { step, .. } => format!("replanned {}", step.target.name),
+            ApplyEvent::Throttled { .. } => "throttled".to_owned(),
+            ApplyEvent::Step { step, fate, .. } => format!("{} {fate:?}", step.target.name),
+            ApplyEvent::Pausing { done, left, .. } => format!("pausing {done} {left}"),
+            ApplyEvent::Waiting { until } => format!("waiting until {}", until.describe()),
+            ApplyEvent::Done { .. } => "done".to_owned(),
         });
     };
-    let outcome = apply(&server.client(), plan, options, journal, stop, &mut hear).await;
+    let outcome = apply(&server.client(), plan, options, journal, stop, &mut on_event).await;
     (outcome, heard)
 }

@@ -1,8 +1,8 @@
 //! Pause, act, resume: with the operator answering, not answering, and the user interrupting.
 
 use http::Method;
-use kubectl_skyhook::apply::{Ended, Fate};
-use kubectl_skyhook::plan::{Sign, Until};
+use kubectl_skyhook::apply::{StopReason, StepResult};
+use kubectl_skyhook::plan::{WaitCondition, WaitFor};
 
 use super::server::Fault;
 use super::*;
@@ -40,9 +40,9 @@ fn saga(names: &[String], at_most: u64) -> Plan {
     plan.stages = vec![
         Stage {
             steps: vec![pause(None, Some("true"))],
-            until: Some(Until {
+            until: Some(WaitFor {
                 target: target.clone(),
-                sign: Sign::Paused,
+                sign: WaitCondition::Paused,
                 at_most,
             }),
             always: false,
@@ -94,10 +94,10 @@ async fn nothing_is_written_before_the_operator_holds() {
         }
         None
     });
-    let (outcome, heard) = carry_out(&server, &saga(&names, 60), &options()).await;
+    let (outcome, heard) = execute(&server, &saga(&names, 60), &options()).await;
     assert_eq!(
         (outcome.ended.clone(), outcome.tally().applied),
-        (Ended::Finished, 4)
+        (StopReason::Finished, 4)
     );
     assert!(
         heard.contains(&"waiting until the operator has paused nodewright/gpu".to_owned()),
@@ -110,15 +110,15 @@ async fn nothing_is_written_before_the_operator_holds() {
 async fn an_operator_that_does_not_answer_is_not_waited_for_for_ever() {
     let names = names(2);
     let server = server(&names);
-    let (outcome, _) = carry_out(&server, &saga(&names, 1), &options()).await;
+    let (outcome, _) = execute(&server, &saga(&names, 1), &options()).await;
     let waiting = "the operator has paused nodewright/gpu".to_owned();
-    assert_eq!(outcome.ended, Ended::TimedOut { waiting });
+    assert_eq!(outcome.ended, StopReason::TimedOut { waiting });
     assert_eq!(
         outcome.fates,
         [
-            vec![Fate::Applied],
-            vec![Fate::NotReached; 2],
-            vec![Fate::Applied]
+            vec![StepResult::Applied],
+            vec![StepResult::NotReached; 2],
+            vec![StepResult::Applied]
         ]
     );
     assert!(
@@ -133,8 +133,8 @@ async fn a_pause_that_is_refused_ends_it() {
     let server = server(&names).on_request(|_, call| {
         (call.method == Method::PATCH && call.path == cr_path()).then_some(Fault::Answer(403))
     });
-    let (outcome, _) = carry_out(&server, &saga(&names, 60), &options()).await;
-    assert_eq!(outcome.ended, Ended::Halted);
+    let (outcome, _) = execute(&server, &saga(&names, 60), &options()).await;
+    assert_eq!(outcome.ended, StopReason::Halted);
     assert_eq!(server.writes().len(), 0);
 }
 
@@ -154,13 +154,13 @@ async fn an_interrupt_while_paused_resumes_on_the_way_out() {
         ..options()
     };
     let (outcome, _) = carry_out_until(&server, &saga(&names, 60), &one_at_once, None, &stop).await;
-    assert_eq!(outcome.ended, Ended::Interrupted);
+    assert_eq!(outcome.ended, StopReason::Interrupted);
     assert_eq!(
         outcome.fates,
         [
-            vec![Fate::Applied],
-            vec![Fate::Applied, Fate::NotReached],
-            vec![Fate::Applied]
+            vec![StepResult::Applied],
+            vec![StepResult::Applied, StepResult::NotReached],
+            vec![StepResult::Applied]
         ]
     );
     assert!(!paused(&server.object(&cr_path())));

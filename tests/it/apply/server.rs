@@ -126,7 +126,7 @@ impl Server {
                 Some(Fault::Answer(code)) => (code, status(code, "as the test has it")),
                 Some(Fault::Patience(_)) => (429, status(429, "as the test has it")),
                 Some(Fault::Hang | Fault::Says(_)) => (0, Value::Null),
-                _ => store.carry_out(&head.method, &head.uri, &path, &body),
+                _ => store.execute(&head.method, &head.uri, &path, &body),
             };
             (fault, reply)
         };
@@ -153,7 +153,7 @@ impl Server {
 }
 
 impl Store {
-    fn carry_out(
+    fn execute(
         &mut self,
         method: &Method,
         uri: &http::Uri,

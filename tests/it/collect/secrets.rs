@@ -14,11 +14,11 @@ fn canaries_are_in_none_of_the_files() {
     let env = json!([{"name": "REGISTRY", "value": format!("{CANARY}-env")}]);
     let applied = json!({"spec": {"packages": {"driver": {"env": env.clone(),
         "configMap": {"a.conf": format!("{CANARY}-applied")}}}}});
-    let generation = kubectl_skyhook::api::Generation::NodeWright;
+    let flavor = kubectl_skyhook::api::ApiFlavor::NodeWright;
     fake.load(
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
-            "name": "aerr-alpha", "namespace": generation.default_namespace(),
-            "labels": {generation.key("name"): "aerr"},
+            "name": "aerr-alpha", "namespace": flavor.default_namespace(),
+            "labels": {flavor.key("name"): "aerr"},
         }}),
     );
     let mut planted = 0;

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::clusters;
 use crate::support::run::run;
 
-const NEW: Generation = Generation::NodeWright;
+const NEW: ApiFlavor = ApiFlavor::NodeWright;
 
 fn write(root: &Path, path: &str, text: &str) {
     let path = root.join(path);

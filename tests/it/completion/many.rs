@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::json;
 
 use super::{complete, stdout};
@@ -46,7 +46,7 @@ fn fifteen_thousand_nodes_take_no_longer_than_a_key_press_may() {
         "columnDefinitions": columns.map(|name| json!({"name": name, "type": "string"})),
         "rows": (1..=15_000).map(row).collect::<Vec<_>>(),
     });
-    let fake = FakeApi::new().serving(Generation::Skyhook);
+    let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
     fake.on("LIST nodes").reply(Reply::Body(table.to_string()));
     let served = fake.serve();
     let ask = || {

@@ -1,6 +1,6 @@
 //! Servers that are not there, or not what they should be.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use tempfile::tempdir;
 
 use super::{connected, environment, fake, nodes};
@@ -37,7 +37,7 @@ async fn a_server_without_tls_is_told_from_one_with_a_bad_certificate() {
 
 #[tokio::test]
 async fn a_server_that_hangs_or_cuts_the_line_does_not_keep_us() {
-    let discovery = format!("GET /apis/{}", Generation::Skyhook.api_version());
+    let discovery = format!("GET /apis/{}", ApiFlavor::Skyhook.api_version());
     for (reply, what) in [
         (
             Reply::Hang,

@@ -1,6 +1,6 @@
 //! What scripts see: success where they expect it, the shapes of documents, and what becomes of objects.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use super::{Site, driver, idle, marked, said};
@@ -40,11 +40,11 @@ fn a_reset_succeeds_where_the_definition_is_gone_too() {
     nothing.done("reset gpu --confirm");
     assert_eq!(nothing.patched(), [""; 0]);
 
-    for generation in Generation::ALL {
-        let world = World(generation);
+    for flavor in ApiFlavor::ALL {
+        let world = World(flavor);
         let entries = ["driver|1.0.0 config complete"];
         let mut node = world.node("node-1", "complete", &entries);
-        node["metadata"]["annotations"][generation.key("cordon_gpu")] = json!("true");
+        node["metadata"]["annotations"][flavor.key("cordon_gpu")] = json!("true");
         node["spec"] = json!({"unschedulable": true});
         let site = Site::of(FakeApi::new().with(node));
         site.done("reset gpu --confirm");

@@ -70,12 +70,12 @@ fn r4_all_keys_of_a_node_go_in_one_patch() {
 fn r5_what_cannot_be_read_and_what_is_left_over_go_too() {
     let mut broken = marked("node-1", "complete", &[]);
     broken["metadata"]["annotations"][OLD.0.key("nodeState_gpu")] = json!("{oops");
-    let mut residue = marked("node-2", "complete", &[]);
-    let annotations = residue["metadata"]["annotations"].as_object_mut();
+    let mut strip_cleanup = marked("node-2", "complete", &[]);
+    let annotations = strip_cleanup["metadata"]["annotations"].as_object_mut();
     annotations
         .expect("a map")
         .remove(&OLD.0.key("nodeState_gpu"));
-    let both = || idle(driver()).with(broken.clone()).with(residue.clone());
+    let both = || idle(driver()).with(broken.clone()).with(strip_cleanup.clone());
     for command in ["reset gpu -y", "node reset node-1 node-2 --skyhook gpu -y"] {
         let site = Site::of(both());
         site.done(command);

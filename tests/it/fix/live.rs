@@ -1,7 +1,7 @@
 //! `fix` against a server: carried out, journalled, and taken back.
 
 use insta::assert_snapshot;
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
@@ -9,7 +9,7 @@ use crate::support::run::Ran;
 use crate::support::stage::Stage;
 use crate::support::world::World;
 
-const OLD: World = World(Generation::Skyhook);
+const OLD: World = World(ApiFlavor::Skyhook);
 
 /// Captured clusters where something is cured that leaves nothing behind that cannot be made again.
 const CLUSTERS: [(&str, &str); 4] = [
@@ -174,7 +174,7 @@ fn a_pause_that_is_left_behind_is_taken_over() {
     });
     let name = name.expect("a custom resource");
     let stage = Stage::over(fake);
-    let pause = Generation::Skyhook.key("pause");
+    let pause = ApiFlavor::Skyhook.key("pause");
     let mut held = stage.fake.get("skyhooks", "", &name).expect("it is there");
     held["metadata"]["annotations"] = json!({
         pause: "true",

@@ -9,7 +9,7 @@ use kubectl_skyhook::rules::{self, Scope};
 
 use super::clusters;
 use crate::support::marks;
-use crate::support::model::{self, carry_out, tidy};
+use crate::support::model::{self, execute, tidy};
 use crate::support::run::Run;
 
 /// The codes that a plan says to cure, where that shows without an operator: what is retried it starts itself, and what it
@@ -67,10 +67,10 @@ fn tried(capture: &Path) -> Result<bool, String> {
     }
     let before = tidy(model::captured(capture));
     let mut cluster = before.clone();
-    carry_out(&plan.stages, &mut cluster).map_err(|why| format!("cannot be carried out: {why}"))?;
+    execute(&plan.stages, &mut cluster).map_err(|why| format!("cannot be carried out: {why}"))?;
     model::write(&cluster, &after);
     let (stages, lost) = plan.inverse();
-    carry_out(&stages, &mut cluster).map_err(|why| format!("cannot be taken back: {why}"))?;
+    execute(&stages, &mut cluster).map_err(|why| format!("cannot be taken back: {why}"))?;
     if lost.is_empty() && tidy(cluster) != before {
         return Err("undo does not lead back".to_owned());
     }

@@ -8,11 +8,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use kubectl_skyhook::apply::journal::Record;
 use kubectl_skyhook::apply::journal::record::{Begun, Entry, FORMAT};
-use kubectl_skyhook::apply::{Ended, Fate};
+use kubectl_skyhook::apply::{StopReason, StepResult};
 use kubectl_skyhook::args::connection::Connection;
 use kubectl_skyhook::cluster::dump;
 use kubectl_skyhook::connect::{Environment, connect_from};
-use kubectl_skyhook::plan::{Plan, Saved};
+use kubectl_skyhook::plan::{Plan, SavedPlan};
 use kubectl_skyhook::rules::{Scope, diagnose};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -237,10 +237,10 @@ fn plan_files() {
                 else {
                     return Ok(());
                 };
-                let read = Saved::parse(&plan.save()).map(|saved| saved.plan);
+                let read = SavedPlan::parse(&plan.save()).map(|saved| saved.plan);
                 prop_assert_eq!(read.as_ref().ok(), Some(&plan), "{:?}", read.as_ref().err());
                 asked(&plan, &objects);
-            } else if let Ok(saved) = Saved::parse(&String::from_utf8_lossy(&spoiled(
+            } else if let Ok(saved) = SavedPlan::parse(&String::from_utf8_lossy(&spoiled(
                 which.get(&texts).as_bytes(),
                 &spoils,
             ))) {
@@ -265,15 +265,15 @@ fn journals() {
             undoes: None,
             plan: plan.clone(),
         };
-        let fates = [Fate::Applied, Fate::Gone, Fate::NotReached];
+        let fates = [StepResult::Applied, StepResult::Gone, StepResult::NotReached];
         let mut entries = vec![Entry::Begun(Box::new(begun))];
         for (stage, steps) in plan.stages.iter().enumerate() {
             for step in 0..steps.steps.len() {
                 let fate = fates[step % fates.len()].clone();
-                entries.push(Entry::Fate { stage, step, fate });
+                entries.push(Entry::StepResult { stage, step, fate });
             }
         }
-        entries.push(Entry::Ended(Ended::Finished));
+        entries.push(Entry::StopReason(StopReason::Finished));
         let lines: Vec<String> = entries
             .iter()
             .map(|e| serde_json::to_string(e).expect("JSON") + "\n")

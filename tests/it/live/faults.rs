@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kubectl_skyhook::api::Generation::{NodeWright, Skyhook};
+use kubectl_skyhook::api::ApiFlavor::{NodeWright, Skyhook};
 use kubectl_skyhook::cluster::live::{LoadError, load};
 use kubectl_skyhook::cluster::{Cluster, Read, Source};
 

@@ -1,6 +1,6 @@
 //! Which generation rules, and a cluster without either.
 
-use kubectl_skyhook::api::Generation::{NodeWright, Skyhook};
+use kubectl_skyhook::api::ApiFlavor::{NodeWright, Skyhook};
 use kubectl_skyhook::cluster::live::load;
 use kubectl_skyhook::cluster::{Read, Source};
 use serde_json::json;
@@ -27,7 +27,7 @@ async fn verdict(fake: &FakeApi) -> (String, Vec<String>, Vec<String>) {
         read.items().iter().map(|s| s.reference()).collect()
     };
     (
-        cluster.ruling.because.join("; "),
+        cluster.active_api.because.join("; "),
         names(&cluster.skyhooks),
         names(&cluster.legacy),
     )
@@ -35,19 +35,19 @@ async fn verdict(fake: &FakeApi) -> (String, Vec<String>, Vec<String>) {
 
 #[tokio::test]
 async fn one_api_rules_alone() {
-    for generation in [Skyhook, NodeWright] {
-        let cluster = read(&fleet(generation), &Source::ALL)
+    for flavor in [Skyhook, NodeWright] {
+        let cluster = read(&fleet(flavor), &Source::ALL)
             .await
             .expect("a cluster");
-        assert_eq!(cluster.generation(), generation);
+        assert_eq!(cluster.flavor(), flavor);
         let ok = |n| Read::Ok(n);
-        let jobs = match generation {
-            Skyhook => Read::NotAsked,
+        let jobs = match flavor {
+            Skyhook => Read::NotRequested,
             NodeWright => ok(1),
         };
         let expected = vec![
             (Source::Skyhooks, ok(1)),
-            (Source::Legacy, Read::NotAsked),
+            (Source::Legacy, Read::NotRequested),
             (Source::Policies, ok(1)),
             (Source::Nodes, ok(1)),
             (Source::Pods, ok(1)),
@@ -107,9 +107,9 @@ async fn the_user_decides_over_it() {
     let fake = both(Some("ghcr.io/nvidia/nodewright/operator:v0.20.0"));
     let (client, _) = polite(&fake, None);
     let cluster = load(&client, &NAMES, Some(Skyhook), None, now()).await;
-    let ruling = cluster.expect("a cluster").ruling;
+    let active_api = cluster.expect("a cluster").active_api;
     assert_eq!(
-        (ruling.generation, ruling.because),
+        (active_api.flavor, active_api.because),
         (Skyhook, vec!["--api skyhook".to_owned()])
     );
 }

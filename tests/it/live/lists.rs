@@ -1,6 +1,6 @@
 //! Lists: pages, restarts, lenient decoding.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::cluster::{Read, Source};
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::support::fake_api::{FakeApi, Reply};
 fn nodes(count: usize) -> FakeApi {
     let items: Vec<_> = (0..count).map(|n| node(&format!("node-{n:04}"))).collect();
     FakeApi::new()
-        .serving(Generation::Skyhook)
+        .serving(ApiFlavor::Skyhook)
         .with(json!({"kind": "List", "items": items}))
 }
 
@@ -50,7 +50,7 @@ fn large_nodes(count: usize) -> FakeApi {
     };
     let items: Vec<_> = (0..count).map(large).collect();
     FakeApi::new()
-        .serving(Generation::Skyhook)
+        .serving(ApiFlavor::Skyhook)
         .with(json!({"kind": "List", "items": items}))
 }
 
@@ -108,7 +108,7 @@ async fn no_items_are_an_empty_list_however_they_are_spelled() {
         r#"{"kind": "NodeList", "items": []}"#,
         r#"{"kind": "NodeList"}"#,
     ] {
-        let fake = fleet(Generation::Skyhook);
+        let fake = fleet(ApiFlavor::Skyhook);
         fake.on("LIST nodes").reply(Reply::Body(body.into()));
         let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
         assert_eq!(cluster.source(Source::Nodes), Read::Ok(0), "{body}");
@@ -117,9 +117,9 @@ async fn no_items_are_an_empty_list_however_they_are_spelled() {
 
 #[tokio::test]
 async fn an_item_of_the_wrong_shape_is_named_and_nulls_are_not_wrong() {
-    let fake = fleet(Generation::Skyhook);
+    let fake = fleet(ApiFlavor::Skyhook);
     fake.load(json!({
-        "apiVersion": Generation::Skyhook.api_version(),
+        "apiVersion": ApiFlavor::Skyhook.api_version(),
         "kind": "Skyhook",
         "metadata": {"name": "nulls", "labels": null},
         "spec": {"packages": null, "priority": null, "additionalTolerations": [null]},
@@ -128,7 +128,7 @@ async fn an_item_of_the_wrong_shape_is_named_and_nulls_are_not_wrong() {
     let cluster = read(&fake, &[Source::Skyhooks]).await.expect("a cluster");
     assert_eq!(cluster.source(Source::Skyhooks), Read::Ok(2));
     fake.load(json!({
-        "apiVersion": Generation::Skyhook.api_version(),
+        "apiVersion": ApiFlavor::Skyhook.api_version(),
         "kind": "Skyhook",
         "metadata": {"name": "odd"},
         "spec": {"packages": ["driver"]},
@@ -143,7 +143,7 @@ async fn an_item_of_the_wrong_shape_is_named_and_nulls_are_not_wrong() {
 
 #[tokio::test]
 async fn what_is_not_a_list_is_said_to_be_none() {
-    let fake = fleet(Generation::Skyhook);
+    let fake = fleet(ApiFlavor::Skyhook);
     fake.on("LIST nodes")
         .reply(Reply::Body("<html>login</html>".into()));
     let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
@@ -153,9 +153,9 @@ async fn what_is_not_a_list_is_said_to_be_none() {
 
 #[tokio::test]
 async fn only_what_is_asked_for_is_read() {
-    let fake = fleet(Generation::Skyhook);
+    let fake = fleet(ApiFlavor::Skyhook);
     read(&fake, &[Source::Policies]).await.expect("a cluster");
-    let [old, new] = Generation::ALL.map(Generation::api_version);
+    let [old, new] = ApiFlavor::ALL.map(ApiFlavor::api_version);
     let expected = [
         format!("GET /apis/{old}"),
         format!("GET /apis/{new}"),

@@ -1,6 +1,6 @@
 //! The pods that stand in the way of drains.
 
-use kubectl_skyhook::api::Generation::Skyhook;
+use kubectl_skyhook::api::ApiFlavor::Skyhook;
 use kubectl_skyhook::cluster::{Read, Source};
 use serde_json::{Value, json};
 

@@ -121,7 +121,7 @@ fn where_the_latest_log_is_gone_the_first_is_shown() {
 fn where_all_pods_are_gone_the_operators_tail_is_shown() {
     let place = on("node-1", "apply-1", "2026-11-20T11:50:00Z");
     let mut job = NEW.job(&place, given_up());
-    let key = kubectl_skyhook::api::Generation::NodeWright.key("last-logs");
+    let key = kubectl_skyhook::api::ApiFlavor::NodeWright.key("last-logs");
     job["metadata"]["annotations"][key] = "the last words\n".into();
     let fake = NEW
         .serve(driver())

@@ -10,7 +10,7 @@ use kubectl_skyhook::rules::{self, Remedy, Scope};
 
 use super::captures;
 use crate::support::marks;
-use crate::support::model::{self, carry_out, tidy};
+use crate::support::model::{self, execute, tidy};
 use crate::support::run::Run;
 
 /// Where the pause was lifted too early, the first remedy is to pause it once more: this one follows it.
@@ -142,11 +142,11 @@ fn tried(case: &Case) -> Result<(), String> {
     }
     let before = tidy(model::captured(&case.capture));
     let mut cluster = before.clone();
-    carry_out(&plan.stages, &mut cluster).map_err(|why| format!("cannot be carried out: {why}"))?;
+    execute(&plan.stages, &mut cluster).map_err(|why| format!("cannot be carried out: {why}"))?;
     model::write(&cluster, &after);
     let (stages, lost) = plan.inverse();
     if lost.is_empty() {
-        carry_out(&stages, &mut cluster).map_err(|why| format!("cannot be taken back: {why}"))?;
+        execute(&stages, &mut cluster).map_err(|why| format!("cannot be taken back: {why}"))?;
         if tidy(cluster) != before {
             return Err("undo does not lead back".to_owned());
         }

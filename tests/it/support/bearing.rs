@@ -44,7 +44,7 @@ pub const COMMANDS: [Asked; 15] = [
 /// What commands are tried on.
 pub trait Ground {
     /// Puts the captured cluster there, and leaves no journal.
-    fn anew(&mut self, cluster: &'static str);
+    fn as_new(&mut self, cluster: &'static str);
     fn proxy(&self) -> &Proxy;
     /// A folder for journals.
     fn state(&self) -> &Path;
@@ -192,7 +192,7 @@ impl Case {
     /// The command with the requests spoiled.
     fn spoil(&self, ground: &mut impl Ground) -> Ran {
         let (cluster, command) = self.asked;
-        ground.anew(cluster);
+        ground.as_new(cluster);
         let child = Child::default();
         ground.proxy().spoils(Some(Spoil {
             first: self.request,
@@ -391,7 +391,7 @@ pub fn try_all<G: Ground>(
     let mut first = ground();
     for asked in commands {
         let (cluster, command) = *asked;
-        first.anew(cluster);
+        first.as_new(cluster);
         let before = objects(&first);
         first.proxy().spoils(None);
         let ran = call(&first, &format!("{command} --confirm"), &Child::default());

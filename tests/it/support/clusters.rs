@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::fake_api::FakeApi;
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 
 /// One captured cluster: a folder with `about.txt`, `cluster.json`, `extra.json` and, where there were no webhooks, a list
 /// of none.
@@ -50,13 +50,13 @@ impl Captured {
 
     /// An API server that holds the capture.
     pub fn served(&self) -> FakeApi {
-        let generation =
+        let flavor =
             if self.name.starts_with("modelled-") || self.name.starts_with("nodewright-") {
-                Generation::NodeWright
+                ApiFlavor::NodeWright
             } else {
-                Generation::Skyhook
+                ApiFlavor::Skyhook
             };
-        let fake = FakeApi::new().serving(generation);
+        let fake = FakeApi::new().serving(flavor);
         for file in ["cluster.json", "extra.json"] {
             fake.load_file(&folder().join(&self.name).join(file));
         }

@@ -30,7 +30,7 @@ mod watch;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 pub use answer::Problem;
@@ -67,8 +67,8 @@ impl FakeApi {
     }
 
     /// Serves the custom resources of a generation, even if there are no objects of them.
-    pub fn serving(self, generation: Generation) -> FakeApi {
-        self.state().store.kinds.register_generation(generation);
+    pub fn serving(self, flavor: ApiFlavor) -> FakeApi {
+        self.state().store.kinds.register_generation(flavor);
         self
     }
 

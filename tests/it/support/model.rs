@@ -53,7 +53,7 @@ pub fn write(objects: &Objects, file: &Path) {
 }
 
 /// Carries stages out on the model, as `apply` does on a server.
-pub fn carry_out(stages: &[Stage], objects: &mut Objects) -> Result<(), String> {
+pub fn execute(stages: &[Stage], objects: &mut Objects) -> Result<(), String> {
     for step in stages.iter().flat_map(|s| &s.steps) {
         let object = objects.entry(step.target.path()).or_default();
         let mut step = step.clone();

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use http::request::Parts;
+use http::request::ClusterBuilder;
 use http::{Method, Request, Response};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -24,7 +24,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kube::Client;
 use kube::client::Body;
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -101,7 +101,7 @@ pub struct Spoil {
 /// A request that can be sent more than once.
 #[derive(Clone)]
 struct Kept {
-    head: Arc<Parts>,
+    head: Arc<ClusterBuilder>,
     body: Bytes,
 }
 
@@ -433,7 +433,7 @@ impl Shared {
 
 /// Says of each custom resource that is to be paused that it is, and of one that is to go on that it does.
 async fn see_pauses(client: &Client) {
-    let of = Generation::Skyhook;
+    let of = ApiFlavor::Skyhook;
     let collection = format!("/apis/{}/skyhooks", of.api_version());
     let list = Request::get(&collection).body(Vec::new());
     let Ok(list) = client

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -37,7 +37,7 @@ pub fn operator(replicas: u8) -> Value {
 /// A server that holds the captured cluster of that name.
 pub fn captured(cluster: &str) -> FakeApi {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
-    let fake = FakeApi::new().serving(Generation::Skyhook);
+    let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
     fake.load_file(&folder.join(cluster).join("cluster.json"));
     fake
 }

@@ -1,6 +1,6 @@
 //! Small clusters, put together by hand: a custom resource, its nodes, and what runs on them.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::api::keys;
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub const NAME: &str = "gpu";
 
 /// What there is of a generation.
 #[derive(Clone, Copy)]
-pub struct World(pub Generation);
+pub struct World(pub ApiFlavor);
 
 impl World {
     /// A server with the custom resource, which has these packages, and the operator.
@@ -44,8 +44,8 @@ impl World {
 
     pub fn operator(self) -> Value {
         let version = match self.0 {
-            Generation::Skyhook => "v0.17.1",
-            Generation::NodeWright => "v0.20.0",
+            ApiFlavor::Skyhook => "v0.17.1",
+            ApiFlavor::NodeWright => "v0.20.0",
         };
         json!({
             "apiVersion": "apps/v1",

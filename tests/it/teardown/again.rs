@@ -1,7 +1,7 @@
 //! What comes again after it was deleted, or would.
 
 use insta::assert_snapshot;
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::json;
 
 use super::{NEW, OLD, cr, driver, goes, policy, teardown, tuning};
@@ -11,7 +11,7 @@ use crate::support::stage::Stage;
 #[test]
 fn what_somebody_makes_again_is_said() {
     let fake = FakeApi::new()
-        .serving(Generation::Skyhook)
+        .serving(ApiFlavor::Skyhook)
         .with(OLD.operator())
         .with(cr(OLD, "kept", 200, tuning()));
     fake.on("DELETE skyhooks kept").after(|it| {
@@ -34,7 +34,7 @@ fn what_helm_applies_may_come_again() {
     });
     gpu["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
     let fake = FakeApi::new()
-        .serving(Generation::NodeWright)
+        .serving(ApiFlavor::NodeWright)
         .with(NEW.operator())
         .with(gpu);
     let ran = teardown(&Stage::over(fake), "--dry-run");
@@ -45,8 +45,8 @@ fn what_helm_applies_may_come_again() {
 #[test]
 fn the_older_generation_goes_before_the_newer() {
     let fake = FakeApi::new()
-        .serving(Generation::Skyhook)
-        .serving(Generation::NodeWright)
+        .serving(ApiFlavor::Skyhook)
+        .serving(ApiFlavor::NodeWright)
         .with(NEW.operator())
         .with(cr(OLD, "gpu", 200, tuning()))
         .with(cr(NEW, "gpu", 200, tuning()))
@@ -57,7 +57,7 @@ fn the_older_generation_goes_before_the_newer() {
     let stage = Stage::over(fake);
     let ran = teardown(&stage, "--confirm");
     assert_eq!(ran.code, Some(0), "{}", ran.transcript());
-    let [old, new] = Generation::ALL.map(|g| format!("DELETE /apis/{}", g.api_version()));
+    let [old, new] = ApiFlavor::ALL.map(|g| format!("DELETE /apis/{}", g.api_version()));
     assert_eq!(
         stage.writes(),
         [

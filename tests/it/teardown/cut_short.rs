@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use expectrl::process::unix::WaitStatus;
 use expectrl::{Eof, Expect, Session};
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use super::{OLD, goes, gone, two};
@@ -17,11 +17,11 @@ use crate::support::world::Place;
 /// The pod, of another custom resource.
 fn relabel(pod: &mut Value, name: &str) {
     let meta = &mut pod["metadata"];
-    meta["labels"][Generation::Skyhook.key("name")] = json!(name);
-    let note = meta["annotations"][Generation::Skyhook.key("package")].as_str();
+    meta["labels"][ApiFlavor::Skyhook.key("name")] = json!(name);
+    let note = meta["annotations"][ApiFlavor::Skyhook.key("package")].as_str();
     let mut note: Value = serde_json::from_str(note.expect("a note")).expect("JSON");
     note["skyhook"] = json!(name);
-    meta["annotations"][Generation::Skyhook.key("package")] = json!(note.to_string());
+    meta["annotations"][ApiFlavor::Skyhook.key("package")] = json!(note.to_string());
 }
 
 /// It is on its way, and a pod is at work.

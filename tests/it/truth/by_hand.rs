@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Map, Value, json};
 
 use super::fleet::{Dice, Scheme};
@@ -72,7 +72,7 @@ pub fn names(scheme: Scheme, count: usize, dice: &mut Dice) -> Vec<String> {
 
 /// The nodes carry these taints.
 pub fn cluster(
-    of: Generation,
+    of: ApiFlavor,
     crews: &[Crew],
     taints: &BTreeMap<String, Value>,
     dice: &mut Dice,
@@ -88,7 +88,7 @@ pub fn cluster(
     json!({"apiVersion": "v1", "kind": "List", "items": items})
 }
 
-fn custom(of: Generation, crew: &Crew) -> Value {
+fn custom(of: ApiFlavor, crew: &Crew) -> Value {
     let mut packages = Map::new();
     for (package, before) in crew.packages {
         let mut spec = json!({"version": "1.0.0", "image": format!("example.com/{package}")});
@@ -146,7 +146,7 @@ fn custom(of: Generation, crew: &Crew) -> Value {
 }
 
 fn node(
-    of: Generation,
+    of: ApiFlavor,
     crews: &[Crew],
     name: &str,
     taint: Option<&Value>,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
@@ -77,7 +77,7 @@ pub struct Fleet {
     pub skyhooks: Vec<String>,
 }
 
-pub fn fleet(of: Generation, scheme: Scheme, plants: &[Plant], seed: u64) -> Fleet {
+pub fn fleet(of: ApiFlavor, scheme: Scheme, plants: &[Plant], seed: u64) -> Fleet {
     let mut dice = Dice::new(seed);
     let mut made = Made {
         of,
@@ -120,7 +120,7 @@ pub fn fleet(of: Generation, scheme: Scheme, plants: &[Plant], seed: u64) -> Fle
 }
 
 struct Made {
-    of: Generation,
+    of: ApiFlavor,
     items: BTreeMap<String, Value>,
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use super::at;
@@ -11,7 +11,7 @@ use super::by_hand::{Crew, DONE, Stand, cluster, names};
 use super::fleet::{Dice, Scheme};
 use crate::support::run::run;
 
-const BOTH: [Generation; 2] = [Generation::Skyhook, Generation::NodeWright];
+const BOTH: [ApiFlavor; 2] = [ApiFlavor::Skyhook, ApiFlavor::NodeWright];
 const SCHEMES: [Scheme; 3] = [Scheme::Counted, Scheme::Addresses, Scheme::Random];
 
 /// Code, custom resource, how many findings, and how many are explained, of each cause.
@@ -227,7 +227,7 @@ fn at_fifteen_thousand_nodes_the_report_is_as_short() {
     }
     crews.push(last(&waits, &done));
     let document = diagnosed(&cluster(
-        Generation::NodeWright,
+        ApiFlavor::NodeWright,
         &crews,
         &BTreeMap::new(),
         &mut dice,

@@ -1,6 +1,6 @@
 //! What the server, or something before it, answers to a write.
 
-use kubectl_skyhook::api::{Generation, keys};
+use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
 
 use super::{Stage, expect};
@@ -87,7 +87,7 @@ fn a_pause_that_was_lifted_again_is_no_part_of_what_was_to_be_done() {
             .find("nodes", "", "node-2")
             .cloned()
             .expect("it is there");
-        let key = keys::node_state(Generation::Skyhook, CR);
+        let key = keys::node_state(ApiFlavor::Skyhook, CR);
         let text = node["metadata"]["annotations"][&key]
             .as_str()
             .expect("a state");

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::json;
 
 use super::{Stage, expect};
@@ -13,7 +13,7 @@ use crate::support::run::Ran;
 /// A cluster of the plans, whose custom resource somebody applies.
 fn stage(plan: &str) -> Stage {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
-    let fake = FakeApi::new().serving(Generation::Skyhook);
+    let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
     fake.load_file(&folder.join(plan).join("before.yaml"));
     Stage::over(fake)
 }

@@ -1,6 +1,6 @@
 //! A custom resource that a plan deletes, and its undo makes again.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::plan::{Change, Plan, Stage as PlanStage, Step, Target};
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::{CR, Stage, expect};
 /// Saves a plan that deletes the custom resource, as one was made before anybody looked at it again.
 fn saved(stage: &Stage) -> String {
     let cr = stage.cr().expect("it is there");
-    let target = Target::skyhook(Generation::Skyhook, CR, cr["metadata"]["uid"].as_str());
+    let target = Target::skyhook(ApiFlavor::Skyhook, CR, cr["metadata"]["uid"].as_str());
     let step = Step::new(target, Change::Delete { was: None }, "nobody needs it");
     let plan = Plan {
         title: format!("delete {CR}"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use super::{Stage, expect};
@@ -10,7 +10,7 @@ use crate::support::fake_api::Reply;
 use crate::support::run::{Ran, run};
 use crate::support::world::World;
 
-const WORLD: World = World(Generation::Skyhook);
+const WORLD: World = World(ApiFlavor::Skyhook);
 const NODES: usize = 1000;
 
 /// What the server does to the requests for a node, by its number: every twentieth each, once or for good.
@@ -39,7 +39,7 @@ fn hopeless(number: usize) -> bool {
 fn a_thousand_nodes_and_a_server_in_a_bad_mood() {
     let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let fake = crate::support::fake_api::FakeApi::new()
-        .serving(Generation::Skyhook)
+        .serving(ApiFlavor::Skyhook)
         .with(WORLD.skyhook("complete", driver))
         .with(WORLD.operator());
     for number in 0..NODES {

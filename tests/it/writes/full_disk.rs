@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use super::{Stage, expect};
 use crate::support::world::World;
 
-const WORLD: World = World(Generation::Skyhook);
+const WORLD: World = World(ApiFlavor::Skyhook);
 const NODES: usize = 60;
 const RESET: &str = "reset gpu --confirm --no-pause --max-parallel 1";
 

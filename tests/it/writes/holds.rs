@@ -4,7 +4,7 @@
 mod arriving;
 
 use jiff::Timestamp;
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use super::{CR, Stage, expect};
@@ -92,7 +92,7 @@ fn held_by_another(since: &Timestamp) -> Value {
     let since = since.to_string();
     let hold = json!({"by": "ann@laptop", "machine": "laptop", "process": 1, "since": since});
     json!({
-        Generation::Skyhook.key("pause"): "true",
+        ApiFlavor::Skyhook.key("pause"): "true",
         REASON: "held for: reset gpu-tune on 3 nodes",
         HOLD: hold.to_string(),
     })
@@ -109,7 +109,7 @@ fn a_pause_that_another_program_has_written_stays() {
                 .find("skyhooks", "", CR)
                 .cloned()
                 .expect("it is there");
-            let key = format!("f:{}", Generation::Skyhook.key("pause"));
+            let key = format!("f:{}", ApiFlavor::Skyhook.key("pause"));
             cr["metadata"]["managedFields"] = json!([{
                 "manager": "kubectl-annotate",
                 "operation": "Update",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use super::{Stage, answered, expect};
@@ -11,7 +11,7 @@ use crate::support::fake_api::{Reply, State};
 use crate::support::run::{Child, Ran};
 use crate::support::world::{NAME, World};
 
-const WORLD: World = World(Generation::Skyhook);
+const WORLD: World = World(ApiFlavor::Skyhook);
 const NODES: usize = 60;
 
 /// A custom resource at work on many nodes, and an operator that pauses and goes on as soon as it is asked to.
@@ -69,7 +69,7 @@ impl Wide {
 
     fn paused(&self) -> bool {
         let cr = self.0.fake.get("skyhooks", "", NAME).expect("it is there");
-        cr["metadata"]["annotations"][Generation::Skyhook.key("pause")] == "true"
+        cr["metadata"]["annotations"][ApiFlavor::Skyhook.key("pause")] == "true"
     }
 }
 

@@ -1,6 +1,6 @@
 //! Pause, resume, disable and enable.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use super::{Stage, expect};
@@ -10,7 +10,7 @@ use crate::support::run::Run;
 fn pause_and_resume_disable_and_enable() {
     let stage = Stage::of("complete");
     let value = |key: &str| {
-        stage.cr().expect("it is there")["metadata"]["annotations"][Generation::Skyhook.key(key)]
+        stage.cr().expect("it is there")["metadata"]["annotations"][ApiFlavor::Skyhook.key(key)]
             .clone()
     };
     expect(

@@ -1,6 +1,6 @@
 //! A migration that holds the operator: what would come to nothing is refused, with what to do first.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use super::{Stage, expect};
@@ -13,7 +13,7 @@ struct Held(Stage);
 impl Held {
     fn new() -> Held {
         let fake = clusters::named("modelled-migration-hold").served();
-        let fake = fake.serving(Generation::Skyhook);
+        let fake = fake.serving(ApiFlavor::Skyhook);
         Held(Stage::over(fake))
     }
 
@@ -32,7 +32,7 @@ impl Held {
             .fake
             .get("nodewrights", "", "gpu")
             .expect("it is there");
-        cr["metadata"]["annotations"][Generation::NodeWright.key(key)].clone()
+        cr["metadata"]["annotations"][ApiFlavor::NodeWright.key(key)].clone()
     }
 }
 
@@ -94,7 +94,7 @@ impl Held {
                     .find("nodes", "", name)
                     .cloned()
                     .expect("a node");
-                let [old, new] = [Generation::Skyhook, Generation::NodeWright];
+                let [old, new] = [ApiFlavor::Skyhook, ApiFlavor::NodeWright];
                 for map in ["annotations", "labels"] {
                     let Some(keys) = node["metadata"][map].as_object().cloned() else {
                         continue;
@@ -177,7 +177,7 @@ fn leftovers_go_under_a_hold_too() {
             .find("nodes", "", "node-1")
             .cloned()
             .expect("a node");
-        let key = Generation::NodeWright.key("status_gone");
+        let key = ApiFlavor::NodeWright.key("status_gone");
         node["metadata"]["annotations"][key] = json!("complete");
         state.store.load(node);
     });

@@ -1,6 +1,6 @@
 //! What a reset takes, and what it leaves.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use super::{CR, Stage, expect};
@@ -31,11 +31,11 @@ fn a_reset_forgets_everything_and_an_undo_brings_it_back() {
         })
     );
     assert_eq!(
-        cr["metadata"]["annotations"][Generation::Skyhook.key("pause")],
+        cr["metadata"]["annotations"][ApiFlavor::Skyhook.key("pause")],
         Value::Null
     );
     let mut writes = stage.writes();
-    let cr_path = format!("/apis/{}/skyhooks/{CR}", Generation::Skyhook.api_version());
+    let cr_path = format!("/apis/{}/skyhooks/{CR}", ApiFlavor::Skyhook.api_version());
     assert_eq!(writes.remove(0), format!("PATCH {cr_path}"));
     assert_eq!(writes.pop(), Some(format!("PATCH {cr_path}")));
     assert_eq!(writes.pop(), Some(format!("PATCH {cr_path}/status")));
@@ -80,7 +80,7 @@ fn a_reset_of_one_package_leaves_the_others_alone() {
     let ran = stage.run("reset gpu-tune --package driver --failed-only --confirm --no-pause");
     expect(&ran, 0);
     assert_eq!(stage.writes(), ["PATCH /api/v1/nodes/node-2"]);
-    let key = kubectl_skyhook::api::keys::node_state(Generation::Skyhook, CR);
+    let key = kubectl_skyhook::api::keys::node_state(ApiFlavor::Skyhook, CR);
     let node = stage.node("node-2");
     let text = node["metadata"]["annotations"][key]
         .as_str()

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 
 use super::{Stage, expect};
 use crate::support::fake_api::FakeApi;
@@ -10,7 +10,7 @@ use crate::support::fake_api::FakeApi;
 #[test]
 fn the_job_that_has_given_up_is_deleted_and_nothing_else() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
-    let fake = FakeApi::new().serving(Generation::NodeWright);
+    let fake = FakeApi::new().serving(ApiFlavor::NodeWright);
     fake.load_file(&folder.join("modelled-job-given-up/cluster.json"));
     let stage = Stage::over(fake);
     let before = stage.fake.objects().len();

@@ -41,7 +41,7 @@ impl InMemory {
 }
 
 impl Ground for InMemory {
-    fn anew(&mut self, cluster: &'static str) {
+    fn as_new(&mut self, cluster: &'static str) {
         *self = InMemory::of(cluster);
     }
 

@@ -1,6 +1,6 @@
 //! The journal, and the way back.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use super::{Stage, expect};
@@ -29,7 +29,7 @@ fn the_journal_tells_what_was_done() {
     expect(&stage.run(&format!("undo {id} --confirm")), 0);
     assert_eq!(
         stage.cr().expect("it is there")["metadata"]["annotations"]
-            [Generation::Skyhook.key("pause")],
+            [ApiFlavor::Skyhook.key("pause")],
         Value::Null
     );
     let list = stage.run("journal list -o json").json();

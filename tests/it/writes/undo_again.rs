@@ -1,6 +1,6 @@
 //! An undo that could take nothing back, and what the next one does.
 
-use kubectl_skyhook::api::{Generation, keys};
+use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
 
 use super::{CR, Stage, expect};
@@ -9,7 +9,7 @@ use crate::support::world::World;
 /// The operator begins again on the node that was reset.
 fn restart(stage: &Stage) {
     let mut node = stage.node("node-2");
-    let key = keys::node_state(Generation::Skyhook, CR);
+    let key = keys::node_state(ApiFlavor::Skyhook, CR);
     let entry = json!({"driver|2.0.1": {"name": "driver", "version": "2.0.1",
         "image": "example.com/driver", "stage": "apply", "state": "in_progress"}});
     node["metadata"]["annotations"][key] = json!(entry.to_string());
@@ -56,7 +56,7 @@ fn an_undo_that_came_too_late_leaves_the_command_in_force_and_says_so() {
     let stage = Stage::of("apply-erroring");
     expect(&stage.run("pause gpu-tune --confirm"), 0);
     expect(&stage.run("reset gpu-tune --node node-2 --confirm"), 0);
-    let key = keys::node_state(Generation::Skyhook, CR);
+    let key = keys::node_state(ApiFlavor::Skyhook, CR);
     stage
         .fake
         .on("PATCH nodes node-2")
@@ -133,7 +133,7 @@ fn what_was_taken_back_by_hand_is_in_force_no_more() {
     let annotations = cr["metadata"]["annotations"]
         .as_object_mut()
         .expect("annotations");
-    annotations.remove(&Generation::Skyhook.key("pause"));
+    annotations.remove(&ApiFlavor::Skyhook.key("pause"));
     stage.fake.load(cr);
     let ran = stage.run("undo --confirm");
     expect(&ran, 0);
@@ -172,7 +172,7 @@ fn ids_say_each_thing_once() {
 #[test]
 fn an_undo_asks_no_more_than_what_it_takes_back() {
     const NODES: usize = 500;
-    let world = World(Generation::Skyhook);
+    let world = World(ApiFlavor::Skyhook);
     let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let fake = world.serve(driver);
     for number in 0..NODES {
@@ -195,7 +195,7 @@ fn an_undo_asks_no_more_than_what_it_takes_back() {
     // What the operator counts for itself meanwhile is left alone, and costs nothing.
     for number in 0..NODES {
         let mut node = stage.node(&format!("node-{number:03}"));
-        node["metadata"]["annotations"][keys::status(Generation::Skyhook, "gpu")] =
+        node["metadata"]["annotations"][keys::status(ApiFlavor::Skyhook, "gpu")] =
             json!("unknown");
         stage.fake.load(node);
     }

@@ -1,6 +1,6 @@
 //! A source that cannot be read: what was there is done as ever, or nothing is.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 
 use super::{CR, Stage, expect};
 use crate::support::fake_api::{Problem, Reply};
@@ -157,7 +157,7 @@ fn a_reset_goes_without_the_custom_resource_only_where_the_server_says_that_it_i
         let stage = Stage::of("finalizer-stripped");
         stage
             .fake
-            .on(&format!("GET /apis/{}", Generation::Skyhook.api_version()))
+            .on(&format!("GET /apis/{}", ApiFlavor::Skyhook.api_version()))
             .reply(Reply::Body(body.to_owned()));
         let ran = stage.run(&format!("reset {CR} -y"));
         expect(&ran, 1);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::list::List;
 use super::super::request::Failure;
-use super::super::watch::{Id, Told};
+use super::super::watch::{Id, WatchEvent};
 use crate::api::{DeploymentPolicy, Skyhook};
 use crate::cluster::{Job, Node, Pod, Read, Unread};
 
@@ -20,7 +20,7 @@ pub enum Heard {
 }
 
 /// What is known of one source; no lists where it is not watched.
-pub struct Kept<T> {
+pub struct SourceState<T> {
     lists: Vec<Known<T>>,
     changed: bool,
 }
@@ -36,7 +36,7 @@ struct Known<T> {
 }
 
 /// What is watched.
-pub trait Watched {
+pub trait WatchedObject {
     fn id(&self) -> Id;
 
     /// Whether a list holds it that is a part of the one it was read from.
@@ -48,7 +48,7 @@ pub trait Watched {
     }
 }
 
-impl Watched for Node {
+impl WatchedObject for Node {
     fn id(&self) -> Id {
         (String::new(), self.name.clone())
     }
@@ -65,7 +65,7 @@ impl Watched for Node {
 
 macro_rules! watched_by_metadata {
     ($($kind:ty),+) => {$(
-        impl Watched for $kind {
+        impl WatchedObject for $kind {
             fn id(&self) -> Id {
                 let namespace = self.metadata.namespace.clone();
                 (namespace.unwrap_or_default(), self.metadata.name.clone())
@@ -82,15 +82,15 @@ macro_rules! watched_by_metadata {
 
 watched_by_metadata!(Skyhook, DeploymentPolicy, Pod, Job);
 
-impl<T: Watched + Clone> Kept<T> {
+impl<T: WatchedObject + Clone> SourceState<T> {
     /// Of so many lists what was loaded, where they are watched from then on.
-    pub fn of(lists: impl Iterator<Item = Option<Vec<T>>>) -> Kept<T> {
+    pub fn of(lists: impl Iterator<Item = Option<Vec<T>>>) -> SourceState<T> {
         let known = |loaded: Option<Vec<T>>| Known {
             begun: false,
             items: loaded.map(|items| Ok(by_id(items))),
             absent: 0,
         };
-        Kept {
+        SourceState {
             lists: lists.map(known).collect(),
             changed: false,
         }
@@ -102,8 +102,8 @@ impl<T: Watched + Clone> Kept<T> {
             .all(|list| list.begun && list.items.is_some())
     }
 
-    pub fn hear(&mut self, list: usize, told: Told<T>) -> Heard {
-        let heard = self.lists[list].hear(told);
+    pub fn on_event(&mut self, list: usize, told: WatchEvent<T>) -> Heard {
+        let heard = self.lists[list].on_event(told);
         self.changed |= matches!(heard, Heard::Changed);
         heard
     }
@@ -125,13 +125,13 @@ impl<T: Watched + Clone> Kept<T> {
     }
 }
 
-impl<T: Watched> Known<T> {
-    fn hear(&mut self, told: Told<T>) -> Heard {
+impl<T: WatchedObject> Known<T> {
+    fn on_event(&mut self, told: WatchEvent<T>) -> Heard {
         let absent = std::mem::take(&mut self.absent);
         match told {
-            Told::Begun => self.begun = true,
-            Told::All(items) => self.put(Ok(by_id(items))),
-            Told::Is(item) => {
+            WatchEvent::Begun => self.begun = true,
+            WatchEvent::All(items) => self.put(Ok(by_id(items))),
+            WatchEvent::Is(item) => {
                 if let Some(Ok(items)) = &mut self.items {
                     let before = items.get(&item.id());
                     let same = before.is_some_and(|before| before.same(&item));
@@ -141,12 +141,12 @@ impl<T: Watched> Known<T> {
                     }
                 }
             }
-            Told::Gone(id) => {
+            WatchEvent::Gone(id) => {
                 if let Some(Ok(items)) = &mut self.items {
                     items.remove(&id);
                 }
             }
-            Told::Failed(failure) if failure.is_absence() => {
+            WatchEvent::Failed(failure) if failure.is_absence() => {
                 self.absent = absent + 1;
                 if self.absent < ABSENT_AFTER {
                     return Heard::Failed(failure);
@@ -154,12 +154,12 @@ impl<T: Watched> Known<T> {
                 self.put(Ok(BTreeMap::new()));
             }
             // What is forbidden or makes no sense is news of the source, and not of the server.
-            Told::Failed(failure)
+            WatchEvent::Failed(failure)
                 if failure.is_forbidden() || matches!(failure, Failure::Malformed(_)) =>
             {
                 self.put(Err(failure.into()));
             }
-            Told::Failed(failure) => return Heard::Failed(failure),
+            WatchEvent::Failed(failure) => return Heard::Failed(failure),
         }
         Heard::Changed
     }
@@ -170,7 +170,7 @@ impl<T: Watched> Known<T> {
     }
 }
 
-fn by_id<T: Watched>(items: Vec<T>) -> BTreeMap<Id, T> {
+fn by_id<T: WatchedObject>(items: Vec<T>) -> BTreeMap<Id, T> {
     let items = items.into_iter().map(|item| (item.id(), item));
     items.collect()
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::outcome::{Check, Outcome};
-use crate::api::Generation;
+use super::outcome::{Check, CheckResult};
+use crate::api::ApiFlavor;
 use crate::cluster::Cluster;
 use crate::commands::shared::command::{CommandInfo, Write};
 use crate::commands::shared::rights::plan_of;
 use crate::commands::shared::shell_words::shell_words;
-use crate::ctx::Preflight;
+use crate::ctx::PermissionCheck;
 use crate::plan::{Kind, Permission, Plan};
 use crate::view::{list, plural};
 
@@ -23,14 +23,14 @@ pub fn every_change(cluster: &Cluster) -> Plan {
 /// Only for the APIs that are served, and where the operator keeps what has a namespace: there a role may do.
 fn on(cluster: &Cluster, writes: &[Write]) -> Plan {
     let mut plan = plan_of(writes);
-    let served = &cluster.ruling.served;
+    let served = &cluster.active_api.served;
     let operators = cluster.operators.items().iter();
     let mut namespaces = operators.filter_map(|d| d.metadata.namespace.clone());
     let namespace = namespaces.next();
     for stage in &mut plan.stages {
         stage.steps.retain(|step| {
             let group = step.target.kind.resource().0;
-            Generation::of_group(group).is_none_or(|g| served.contains(&g))
+            ApiFlavor::of_group(group).is_none_or(|g| served.contains(&g))
         });
         for step in &mut stage.steps {
             if matches!(step.target.kind, Kind::Pod | Kind::Job | Kind::ConfigMap) {
@@ -45,18 +45,18 @@ fn on(cluster: &Cluster, writes: &[Write]) -> Plan {
 pub fn changes(
     cluster: &Cluster,
     commands: &[&'static CommandInfo],
-    answers: Option<&Preflight>,
+    answers: Option<&PermissionCheck>,
 ) -> Check {
     let (about, title) = ("rights", "permission to change what commands change");
     let check = |outcome, says: String| Check::new(about, title, outcome, says);
     let Some(answers) = answers else {
-        return check(Outcome::NotChecked, "files are read".to_owned());
+        return check(CheckResult::NotChecked, "files are read".to_owned());
     };
     let denied: BTreeSet<&Permission> = answers.denied.iter().collect();
     if denied.is_empty() {
         return match &answers.unknown {
-            Some(why) => check(Outcome::NotChecked, why.clone()),
-            None => check(Outcome::Good, "all of it is allowed".to_owned()),
+            Some(why) => check(CheckResult::NotChecked, why.clone()),
+            None => check(CheckResult::Good, "all of it is allowed".to_owned()),
         };
     }
     let lacking = |command: &&&CommandInfo| {
@@ -70,7 +70,7 @@ pub fn changes(
         .collect();
     if denied.len() == every_change(cluster).permissions().len() {
         let says = "none of it is allowed: this user may only look".to_owned();
-        return check(Outcome::Warning, says).hint("kubectl skyhook rbac --for operator");
+        return check(CheckResult::Warning, says).hint("kubectl skyhook rbac --for operator");
     }
     let missing: Vec<String> = denied.iter().map(ToString::to_string).collect();
     let named: Vec<String> = lacking.iter().map(|words| (*words).to_owned()).collect();
@@ -83,27 +83,28 @@ pub fn changes(
     let rbac = ["kubectl", "skyhook", "rbac"].map(str::to_owned);
     let argv: Vec<String> = rbac.into_iter().chain(role).collect();
     let says = format!("missing permission: {}, for {who}", list(&missing));
-    check(Outcome::Warning, says).hint(shell_words(&argv))
+    check(CheckResult::Warning, says).hint(shell_words(&argv))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::{Parts, Read};
+    use crate::cluster::{ClusterBuilder, Read};
 
     #[test]
     fn rights_that_could_not_be_asked_are_not_called_good() {
-        let cluster = Parts::of_leftovers(Read::Ok(Vec::new()), None, jiff::Timestamp::UNIX_EPOCH);
-        let answers = |unknown: Option<&str>| Preflight {
+        let cluster =
+            ClusterBuilder::of_leftovers(Read::Ok(Vec::new()), None, jiff::Timestamp::UNIX_EPOCH);
+        let answers = |unknown: Option<&str>| PermissionCheck {
             unknown: unknown.map(str::to_owned),
-            ..Preflight::default()
+            ..PermissionCheck::default()
         };
-        let outcome = |answers: Option<&Preflight>| changes(&cluster, &[], answers).outcome;
-        assert_eq!(outcome(Some(&answers(None))), Outcome::Good);
+        let outcome = |answers: Option<&PermissionCheck>| changes(&cluster, &[], answers).outcome;
+        assert_eq!(outcome(Some(&answers(None))), CheckResult::Good);
         assert_eq!(
             outcome(Some(&answers(Some("no server")))),
-            Outcome::NotChecked
+            CheckResult::NotChecked
         );
-        assert_eq!(outcome(None), Outcome::NotChecked);
+        assert_eq!(outcome(None), CheckResult::NotChecked);
     }
 }

@@ -1,6 +1,6 @@
 //! What is looked at, in its order. Pure.
 
-use super::outcome::{Check, Outcome};
+use super::outcome::{Check, CheckResult};
 use super::versions::{certificates, image_and_chart, operator_and_api, uninstall};
 use super::{needs, rules};
 use crate::cluster::installation::{Definition, Installation};
@@ -38,11 +38,11 @@ fn server(installation: &Installation) -> Check {
         Read::Ok(version) => Check::new(
             about,
             title,
-            Outcome::Good,
+            CheckResult::Good,
             format!("it is Kubernetes {version}"),
         ),
         Read::Unreadable(why) => Check::unread(about, title, why),
-        Read::NotAsked => Check::new(about, title, Outcome::NotChecked, "files are read"),
+        Read::NotRequested => Check::new(about, title, CheckResult::NotChecked, "files are read"),
     }
 }
 
@@ -54,11 +54,11 @@ fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
     let found = match &installation.definitions {
         Read::Ok(found) => found,
         Read::Unreadable(why) => return Check::unread(about, title, why),
-        Read::NotAsked => return Check::not_asked(about, title, cluster),
+        Read::NotRequested => return Check::not_asked(about, title, cluster),
     };
-    let generation = cluster.generation();
+    let flavor = cluster.flavor();
     let mut wrong = Vec::new();
-    for name in Definition::names(generation) {
+    for name in Definition::names(flavor) {
         match found.iter().find(|d| d.metadata.name == name) {
             None => wrong.push(format!("{name} is not there")),
             Some(definition) if !definition.established() => {
@@ -71,7 +71,7 @@ fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
         }
     }
     if !wrong.is_empty() {
-        return Check::new(about, title, Outcome::Error, list(&wrong))
+        return Check::new(about, title, CheckResult::Error, list(&wrong))
             .hint("install the definitions of the chart that the operator is of");
     }
     let versions = found
@@ -80,7 +80,7 @@ fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
     Check::new(
         about,
         title,
-        Outcome::Good,
+        CheckResult::Good,
         list(&versions.collect::<Vec<_>>()),
     )
 }
@@ -90,13 +90,13 @@ fn operator(cluster: &Cluster, findings: &[Finding]) -> Vec<Check> {
     let operators = match &cluster.operators {
         Read::Ok(operators) => operators,
         Read::Unreadable(why) => return vec![Check::unread(about, title, why)],
-        Read::NotAsked => return vec![Check::not_asked(about, title, cluster)],
+        Read::NotRequested => return vec![Check::not_asked(about, title, cluster)],
     };
     if let Some(check) = Check::by(about, title, findings, &["SKY501"]) {
         return vec![check];
     }
     if operators.is_empty() {
-        let check = Check::new(about, title, Outcome::Error, "no deployment runs it");
+        let check = Check::new(about, title, CheckResult::Error, "no deployment runs it");
         return vec![check.hint("kubectl get deployments -A -l control-plane=controller-manager")];
     }
     operators
@@ -120,14 +120,14 @@ fn replicas(deployment: &Deployment, about: &str, title: &str) -> Check {
         return Check::new(
             about,
             title,
-            Outcome::NotChecked,
+            CheckResult::NotChecked,
             format!("{says}; no controller has looked at it"),
         );
     }
     match status.available_replicas {
-        0 => Check::new(about, title, Outcome::Error, says).hint(describe),
-        n if n < wanted => Check::new(about, title, Outcome::Warning, says).hint(describe),
-        _ => Check::new(about, title, Outcome::Good, says),
+        0 => Check::new(about, title, CheckResult::Error, says).hint(describe),
+        n if n < wanted => Check::new(about, title, CheckResult::Warning, says).hint(describe),
+        _ => Check::new(about, title, CheckResult::Good, says),
     }
 }
 
@@ -136,7 +136,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
     let leases = match &installation.leases {
         Read::Ok(leases) => leases,
         Read::Unreadable(why) => return Check::unread(about, title, why),
-        Read::NotAsked => return Check::not_asked(about, title, cluster),
+        Read::NotRequested => return Check::not_asked(about, title, cluster),
     };
     let Some(lease) = leases.iter().max_by_key(|l| l.spec.renew_time) else {
         let elects = cluster
@@ -145,10 +145,13 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
             .iter()
             .find_map(|d| d.env("LEADER_ELECTION"));
         return match elects {
-            Some("false") => {
-                Check::new(about, title, Outcome::Good, "it is told to elect no leader")
-            }
-            _ => Check::new(about, title, Outcome::Warning, "there is no lease")
+            Some("false") => Check::new(
+                about,
+                title,
+                CheckResult::Good,
+                "it is told to elect no leader",
+            ),
+            _ => Check::new(about, title, CheckResult::Warning, "there is no lease")
                 .hint("see the log of the operator; without leader election there is none"),
         };
     };
@@ -157,7 +160,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
         return Check::new(
             about,
             title,
-            Outcome::Warning,
+            CheckResult::Warning,
             format!("lease {name} was never renewed"),
         );
     };
@@ -167,7 +170,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
         return Check::new(
             about,
             title,
-            Outcome::NotChecked,
+            CheckResult::NotChecked,
             format!("lease {name} is renewed in the future: the clocks differ"),
         )
         .hint("set the clock of this machine, or that of the node of the operator");
@@ -176,7 +179,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
         return Check::new(
             about,
             title,
-            Outcome::Error,
+            CheckResult::Error,
             format!("lease {name} was last renewed {since} ago, by {holder:?}"),
         )
         .hint("see the log of the operator; where its replicas hang, restart them");
@@ -185,7 +188,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
         Check::new(
             about,
             title,
-            Outcome::Error,
+            CheckResult::Error,
             format!("nobody holds lease {name}"),
         )
         .hint("see the log of the operator")
@@ -193,7 +196,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
         Check::new(
             about,
             title,
-            Outcome::Good,
+            CheckResult::Good,
             format!("{holder} holds lease {name}, renewed {since} ago"),
         )
     }
@@ -208,7 +211,7 @@ fn rights(cluster: &Cluster) -> Check {
         match cluster.source(source) {
             Read::Unreadable(why) if why.is_forbidden() => refused.push(source.to_string()),
             Read::Unreadable(why) => failed.push(format!("{source}: {why}")),
-            Read::Ok(_) | Read::NotAsked => {}
+            Read::Ok(_) | Read::NotRequested => {}
         }
     }
     let withheld = !refused.is_empty() || !failed.is_empty();
@@ -216,16 +219,16 @@ fn rights(cluster: &Cluster) -> Check {
         Check::new(
             about,
             title,
-            Outcome::Warning,
+            CheckResult::Warning,
             format!("missing permission: read {}", list(&refused)),
         )
         .hint("kubectl skyhook rbac --for viewer")
     } else if !failed.is_empty() {
-        Check::new(about, title, Outcome::NotChecked, list(&failed))
+        Check::new(about, title, CheckResult::NotChecked, list(&failed))
     } else if cluster.from_files {
-        return Check::new(about, title, Outcome::NotChecked, "files are read");
+        return Check::new(about, title, CheckResult::NotChecked, "files are read");
     } else {
-        Check::new(about, title, Outcome::Good, "all of it was read")
+        Check::new(about, title, CheckResult::Good, "all of it was read")
     };
     Check { withheld, ..check }
 }
@@ -239,15 +242,15 @@ fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
         Read::Ok(0) => Check::new(
             about,
             title,
-            Outcome::Good,
+            CheckResult::Good,
             "there are none for custom resources",
         ),
-        Read::Ok(n) => Check::new(about, title, Outcome::Good, plural(n, "configuration")),
+        Read::Ok(n) => Check::new(about, title, CheckResult::Good, plural(n, "configuration")),
         Read::Unreadable(why) => Check {
             withheld: !cluster.from_files,
             ..Check::unread(about, title, &why)
         },
-        Read::NotAsked => Check::not_asked(about, title, cluster),
+        Read::NotRequested => Check::not_asked(about, title, cluster),
     }
 }
 
@@ -286,8 +289,8 @@ fn sizes(cluster: &Cluster, findings: &[Finding]) -> Check {
 
 fn of_skyhooks(cluster: &Cluster, about: &str, title: &str, says: &str) -> Check {
     match &cluster.skyhooks {
-        Read::Ok(_) => Check::new(about, title, Outcome::Good, says),
+        Read::Ok(_) => Check::new(about, title, CheckResult::Good, says),
         Read::Unreadable(why) => Check::unread(about, title, why),
-        Read::NotAsked => Check::not_asked(about, title, cluster),
+        Read::NotRequested => Check::not_asked(about, title, cluster),
     }
 }

@@ -11,7 +11,7 @@ use crate::view::plural;
 /// What came of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum Outcome {
+pub enum CheckResult {
     Good,
     /// Will bite later, or may be meant so.
     Warning,
@@ -27,7 +27,7 @@ pub struct Check {
     pub about: String,
     /// What should be so.
     pub title: String,
-    pub outcome: Outcome,
+    pub outcome: CheckResult,
     /// What was seen, or why nothing was.
     pub says: String,
     /// What to do, where it is not good.
@@ -39,7 +39,7 @@ pub struct Check {
 }
 
 impl Check {
-    pub fn new(about: &str, title: &str, outcome: Outcome, says: impl Into<String>) -> Check {
+    pub fn new(about: &str, title: &str, outcome: CheckResult, says: impl Into<String>) -> Check {
         Check {
             about: about.to_owned(),
             title: title.to_owned(),
@@ -58,7 +58,7 @@ impl Check {
     }
 
     pub fn unread(about: &str, title: &str, why: &Unread) -> Check {
-        let check = Check::new(about, title, Outcome::NotChecked, why.to_string());
+        let check = Check::new(about, title, CheckResult::NotChecked, why.to_string());
         Check {
             withheld: true,
             ..check.hint("kubectl skyhook rbac --for 'diagnose check'")
@@ -72,7 +72,7 @@ impl Check {
         } else {
             "it was not read"
         };
-        Check::new(about, title, Outcome::NotChecked, says)
+        Check::new(about, title, CheckResult::NotChecked, says)
     }
 
     /// As bad as the findings of a rule, the worst first; nothing where there are none.
@@ -81,8 +81,8 @@ impl Check {
         let of: Vec<&Finding> = of.filter(|f| f.severity > Severity::Info).collect();
         let worst = of.iter().max_by_key(|f| f.severity)?;
         let outcome = match worst.severity {
-            Severity::Error => Outcome::Error,
-            _ => Outcome::Warning,
+            Severity::Error => CheckResult::Error,
+            _ => CheckResult::Warning,
         };
         let more = match of.len() {
             1 => String::new(),

@@ -4,13 +4,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::outcome::{Check, Outcome};
+use super::outcome::{Check, CheckResult};
 use crate::cluster::Cluster;
 use crate::error::Exit;
 use crate::view::text::{self, Label, Text};
 use crate::view::{API_VERSION, View, list, plural};
 
-pub struct Page {
+pub struct CheckReport {
     checks: Vec<Check>,
     taken_at: String,
 }
@@ -29,21 +29,21 @@ pub struct Document {
     taken_at: String,
 }
 
-impl Page {
-    pub fn new(cluster: &Cluster, checks: Vec<Check>) -> Page {
-        Page {
+impl CheckReport {
+    pub fn new(cluster: &Cluster, checks: Vec<Check>) -> CheckReport {
+        CheckReport {
             checks,
             taken_at: cluster.taken_at.to_string(),
         }
     }
 
-    fn count(&self, outcome: Outcome) -> usize {
+    fn count(&self, outcome: CheckResult) -> usize {
         self.checks.iter().filter(|c| c.outcome == outcome).count()
     }
 
     /// Nothing is wrong, as far as it could be looked at.
     pub fn sound(&self) -> bool {
-        self.count(Outcome::Error) == 0
+        self.count(CheckResult::Error) == 0
     }
 
     pub fn exit(&self) -> Exit {
@@ -58,13 +58,16 @@ impl Page {
 
     fn verdict(&self) -> Text {
         let mut parts = Vec::new();
-        for (outcome, noun) in [(Outcome::Error, "error"), (Outcome::Warning, "warning")] {
+        for (outcome, noun) in [
+            (CheckResult::Error, "error"),
+            (CheckResult::Warning, "warning"),
+        ] {
             match self.count(outcome) {
                 0 => {}
                 n => parts.push(plural(n, noun)),
             }
         }
-        match self.count(Outcome::NotChecked) {
+        match self.count(CheckResult::NotChecked) {
             0 => {}
             n => parts.push(format!("{n} not checked")),
         }
@@ -73,10 +76,10 @@ impl Page {
         } else {
             format!(": {}", list(&parts))
         };
-        let verdict = match (self.sound(), self.count(Outcome::NotChecked)) {
+        let verdict = match (self.sound(), self.count(CheckResult::NotChecked)) {
             (false, _) => text::error("The installation has problems"),
             (true, 0) => text::good("The installation is healthy"),
-            (true, _) if self.count(Outcome::Warning) > 0 => {
+            (true, _) if self.count(CheckResult::Warning) > 0 => {
                 text::warning("No errors found, but some checks could not run")
             }
             (true, _) => text::warning("No problems found, but some checks could not run"),
@@ -87,7 +90,7 @@ impl Page {
     }
 }
 
-impl View for Page {
+impl View for CheckReport {
     fn blocks(&self, _wide: bool) -> Text {
         let mut text = self.verdict();
         let mut about = "";
@@ -97,10 +100,10 @@ impl View for Page {
                 text.blank().line(text::heading(about));
             }
             let (label, word) = match check.outcome {
-                Outcome::Good => (Label::Good, "ok"),
-                Outcome::Warning => (Label::Warning, "warning"),
-                Outcome::Error => (Label::Error, "error"),
-                Outcome::NotChecked => (Label::Warning, "not checked"),
+                CheckResult::Good => (Label::Good, "ok"),
+                CheckResult::Warning => (Label::Warning, "warning"),
+                CheckResult::Error => (Label::Error, "error"),
+                CheckResult::NotChecked => (Label::Warning, "not checked"),
             };
             let mut line = Text::new();
             line.item(
@@ -116,7 +119,10 @@ impl View for Page {
     }
 
     fn names(&self) -> Vec<String> {
-        let wrong = self.checks.iter().filter(|c| c.outcome == Outcome::Error);
+        let wrong = self
+            .checks
+            .iter()
+            .filter(|c| c.outcome == CheckResult::Error);
         wrong.map(|c| format!("check/{}", c.about)).collect()
     }
 

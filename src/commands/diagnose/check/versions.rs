@@ -2,8 +2,8 @@
 
 use jiff::SignedDuration;
 
-use super::outcome::{Check, Outcome};
-use crate::api::{Generation, Version};
+use super::outcome::{Check, CheckResult};
+use crate::api::{ApiFlavor, Version};
 use crate::cluster::certificate::first_end;
 use crate::cluster::installation::{Definition, Installation};
 use crate::cluster::{Cluster, Read};
@@ -17,7 +17,7 @@ pub fn certificates(cluster: &Cluster) -> Check {
     let configurations = match &cluster.admission.webhooks {
         Read::Ok(configurations) => configurations,
         Read::Unreadable(why) => return Check::unread(about, title, why),
-        Read::NotAsked => return Check::not_asked(about, title, cluster),
+        Read::NotRequested => return Check::not_asked(about, title, cluster),
     };
     let own = configurations.iter().filter(|c| c.is_operators());
     let bundles = own.flat_map(|c| {
@@ -42,23 +42,28 @@ pub fn certificates(cluster: &Cluster) -> Check {
     match (first, unknown) {
         (Some((name, end)), _) if end < now => {
             let says = format!("that of {name} has expired, {} ago", age(Some(end), now));
-            Check::new(about, title, Outcome::Error, says).hint(hint)
+            Check::new(about, title, CheckResult::Error, says).hint(hint)
         }
         (Some((name, end)), _) if end < now + SOON => {
             let says = format!("that of {name} expires on {}", end.strftime("%Y-%m-%d"));
-            Check::new(about, title, Outcome::Warning, says).hint(hint)
+            Check::new(about, title, CheckResult::Warning, says).hint(hint)
         }
         (_, Some(why)) => {
-            Check::new(about, title, Outcome::Warning, why).hint("see the log of the operator")
+            Check::new(about, title, CheckResult::Warning, why).hint("see the log of the operator")
         }
         (Some((name, end)), None) => {
             let says = format!(
                 "that of {name} is the first to expire, on {}",
                 end.strftime("%Y-%m-%d")
             );
-            Check::new(about, title, Outcome::Good, says)
+            Check::new(about, title, CheckResult::Good, says)
         }
-        (None, None) => Check::new(about, title, Outcome::Good, "the operator has no webhooks"),
+        (None, None) => Check::new(
+            about,
+            title,
+            CheckResult::Good,
+            "the operator has no webhooks",
+        ),
     }
 }
 
@@ -77,7 +82,7 @@ pub fn image_and_chart(cluster: &Cluster) -> Check {
         };
         if image != chart {
             let says = format!("the image is of {image}, the chart of {chart}");
-            return Check::new(about, title, Outcome::Warning, says)
+            return Check::new(about, title, CheckResult::Warning, says)
                 .hint("upgrade the chart rather than the image alone: the definitions and rights are its own");
         }
         let agent = deployment.env("AGENT_IMAGE");
@@ -88,39 +93,39 @@ pub fn image_and_chart(cluster: &Cluster) -> Check {
         Check::new(
             about,
             title,
-            Outcome::NotChecked,
+            CheckResult::NotChecked,
             "the deployment does not say of which chart it is",
         )
     } else {
-        Check::new(about, title, Outcome::Good, list(&seen))
+        Check::new(about, title, CheckResult::Good, list(&seen))
     }
 }
 
 pub fn operator_and_api(cluster: &Cluster) -> Check {
     let (about, title) = ("versions", "the API that is served is that of the operator");
-    let Some(version) = &cluster.ruling.operator_version else {
+    let Some(version) = &cluster.active_api.operator_version else {
         return Check::new(
             about,
             title,
-            Outcome::NotChecked,
+            CheckResult::NotChecked,
             "the version of the operator is not known",
         );
     };
     let newer = version.at_least(0, 18);
     let own = if newer {
-        Generation::NodeWright
+        ApiFlavor::NodeWright
     } else {
-        Generation::Skyhook
+        ApiFlavor::Skyhook
     };
-    let served = cluster.ruling.served.contains(&own);
+    let served = cluster.active_api.served.contains(&own);
     let says = format!("operator {version} acts on {}", own.api_version());
     if served {
-        Check::new(about, title, Outcome::Good, says)
+        Check::new(about, title, CheckResult::Good, says)
     } else {
         Check::new(
             about,
             title,
-            Outcome::Error,
+            CheckResult::Error,
             format!("{says}, which is not served"),
         )
         .hint("install the definitions of the chart that the operator is of")
@@ -132,31 +137,36 @@ pub fn uninstall(cluster: &Cluster, installation: &Installation) -> Check {
     let found = match &installation.definitions {
         Read::Ok(found) => found,
         Read::Unreadable(why) => return Check::unread(about, title, why),
-        Read::NotAsked => return Check::not_asked(about, title, cluster),
+        Read::NotRequested => return Check::not_asked(about, title, cluster),
     };
-    let Some(version) = &cluster.ruling.operator_version else {
+    let Some(version) = &cluster.active_api.operator_version else {
         return Check::new(
             about,
             title,
-            Outcome::NotChecked,
+            CheckResult::NotChecked,
             "the version of the operator is not known",
         );
     };
-    let [main, _] = Definition::names(cluster.generation());
+    let [main, _] = Definition::names(cluster.flavor());
     let definition = found.iter().find(|d| d.metadata.name == main);
     match definition.and_then(Definition::knows_uninstall) {
         Some(false) if version.at_least(0, 16) => {
             let says = format!(
                 "{main} has no packages.*.uninstall, so the server drops what is asked for there"
             );
-            Check::new(about, title, Outcome::Warning, says)
+            Check::new(about, title, CheckResult::Warning, says)
                 .hint("apply the definitions of the operator's own version")
         }
-        Some(_) => Check::new(about, title, Outcome::Good, "uninstall settings are kept"),
+        Some(_) => Check::new(
+            about,
+            title,
+            CheckResult::Good,
+            "uninstall settings are kept",
+        ),
         None => Check::new(
             about,
             title,
-            Outcome::NotChecked,
+            CheckResult::NotChecked,
             "the definition has no schema of packages",
         ),
     }

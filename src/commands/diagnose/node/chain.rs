@@ -6,16 +6,16 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::relevant::relevant;
-use super::step::{Step, Steps};
+use super::step::{NextStep, Steps};
 use crate::api::Skyhook;
-use crate::cluster::{Cluster, Executions, Node, OnNode};
+use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns};
 use crate::rules::{Finding, Report, Severity};
 use crate::view::{NodeSet, age, count, list, plural};
 
 /// How a custom resource or a node stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Standing {
+pub enum LinkState {
     Done,
     /// A stage runs, or is tried again.
     Working,
@@ -31,10 +31,10 @@ pub enum Standing {
 pub struct Link<'a> {
     pub name: &'a str,
     pub priority: Option<i64>,
-    pub standing: Standing,
+    pub standing: LinkState,
     /// Why it is not done, in a sentence.
     pub because: String,
-    pub packages: Vec<Step>,
+    pub packages: Vec<NextStep>,
 }
 
 /// All of it, with the findings that have to do with the node, causes first.
@@ -46,7 +46,7 @@ pub struct Chain<'a> {
 impl<'a> Chain<'a> {
     pub fn of(cluster: &'a Cluster, node: &'a Node, report: Report) -> Chain<'a> {
         let executions = cluster.executions();
-        let look = Look {
+        let look = Inspection {
             cluster,
             node,
             executions: &executions,
@@ -57,10 +57,10 @@ impl<'a> Chain<'a> {
             links.extend(look.link(skyhook, &links));
         }
         let known = |name: &str| cluster.skyhook(name).is_some();
-        let left = node.keys(cluster.generation()).skyhooks.iter();
+        let left = node.keys(cluster.flavor()).skyhooks.iter();
         let left = left.filter(|(name, on)| on.has_keys() && !known(name));
         links.extend(left.map(|(name, _)| look.gone(name)));
-        let open = links.iter().filter(|l| l.standing > Standing::Done);
+        let open = links.iter().filter(|l| l.standing > LinkState::Done);
         let open: BTreeSet<&str> = open.map(|l| l.name).collect();
         let waits = cluster.skyhooks.items().iter();
         let waits = waits.filter(|s| open.contains(s.name()));
@@ -76,16 +76,16 @@ impl<'a> Chain<'a> {
     }
 
     /// The worst of the custom resources; no better than an error that keeps the node from being done.
-    pub fn standing(&self, node: &Node) -> Standing {
+    pub fn standing(&self, node: &Node) -> LinkState {
         let worst = self.links.iter().map(|link| link.standing).max();
         let open = |name: &str| {
             let mut links = self.links.iter();
-            links.any(|link| link.name == name && link.standing > Standing::Done)
+            links.any(|link| link.name == name && link.standing > LinkState::Done)
         };
         let keeps = |f: &Finding| {
             let subject = &f.subject;
             f.severity == Severity::Error
-                && (f.stops_all()
+                && (f.blocks_reconcile()
                     || f.holds_up.contains(&node.name)
                     || match (&subject.node, &subject.skyhook) {
                         (Some(on), _) => *on == node.name,
@@ -94,25 +94,25 @@ impl<'a> Chain<'a> {
                     })
         };
         if self.findings.iter().any(keeps) {
-            Standing::Stuck
+            LinkState::Stuck
         } else {
-            worst.unwrap_or(Standing::Done)
+            worst.unwrap_or(LinkState::Done)
         }
     }
 }
 
-struct Look<'l, 'a> {
+struct Inspection<'l, 'a> {
     cluster: &'a Cluster,
     node: &'a Node,
-    executions: &'l Executions<'a>,
+    executions: &'l PackageRuns<'a>,
     findings: &'l [Finding],
 }
 
-impl<'a> Look<'_, 'a> {
+impl<'a> Inspection<'_, 'a> {
     fn link(&self, skyhook: &'a Skyhook, before: &[Link<'_>]) -> Option<Link<'a>> {
         let on = self.cluster.on_node(self.node, skyhook.name());
         let selected = skyhook.spec.node_selectors.matches(&self.node.labels);
-        if !selected && !on.is_some_and(OnNode::has_keys) {
+        if !selected && !on.is_some_and(NodeRecord::has_keys) {
             return None;
         }
         let packages = self.cluster.placements_on(skyhook.name(), self.node);
@@ -122,12 +122,12 @@ impl<'a> Look<'_, 'a> {
             executions: self.executions,
             findings: self.findings,
         };
-        let steps: Vec<Step> = packages.iter().map(|p| steps.step(skyhook, p)).collect();
+        let steps: Vec<NextStep> = packages.iter().map(|p| steps.step(skyhook, p)).collect();
         let (standing, because) = if selected {
             self.stands(skyhook, before)
         } else {
             (
-                Standing::Done,
+                LinkState::Done,
                 "it does not select the node any more, and has left its keys there".to_owned(),
             )
         };
@@ -145,7 +145,7 @@ impl<'a> Look<'_, 'a> {
         Link {
             name,
             priority: None,
-            standing: Standing::Done,
+            standing: LinkState::Done,
             because: match self.cluster.skyhooks.ok() {
                 Some(_) => "it is gone, and has left its keys on the node".to_owned(),
                 None => "whether it is still there could not be read".to_owned(),
@@ -155,34 +155,34 @@ impl<'a> Look<'_, 'a> {
     }
 
     /// What keeps it, in the order in which the operator looks.
-    fn stands(&self, skyhook: &'a Skyhook, before: &[Link<'_>]) -> (Standing, String) {
+    fn stands(&self, skyhook: &'a Skyhook, before: &[Link<'_>]) -> (LinkState, String) {
         let (cluster, node) = (self.cluster, self.node);
         let on = cluster.on_node(node, skyhook.name());
         if cluster.is_complete_on(skyhook, node) && !skyhook.deleting() {
-            return (Standing::Done, "all of its packages are done".to_owned());
+            return (LinkState::Done, "all of its packages are done".to_owned());
         }
         if skyhook.paused() {
-            return (Standing::Held, "it is paused".to_owned());
+            return (LinkState::Held, "it is paused".to_owned());
         }
         if skyhook.disabled() {
-            return (Standing::Held, "it is disabled".to_owned());
+            return (LinkState::Held, "it is disabled".to_owned());
         }
-        if node.ignored(cluster.generation()) {
+        if node.ignored(cluster.flavor()) {
             return (
-                Standing::Held,
+                LinkState::Held,
                 "the node is ignored, so nothing new is started on it".to_owned(),
             );
         }
-        if on.is_some_and(OnNode::is_malformed) {
-            return (Standing::Stuck, "its node state cannot be read".to_owned());
+        if on.is_some_and(NodeRecord::is_malformed) {
+            return (LinkState::Stuck, "its node state cannot be read".to_owned());
         }
         if cluster.operator_down() || cluster.operator_absent() {
-            return (Standing::Stuck, "the operator does not run".to_owned());
+            return (LinkState::Stuck, "the operator does not run".to_owned());
         }
         if cluster.policy_missing(skyhook) {
             let policy = &skyhook.spec.deployment_policy;
             return (
-                Standing::Stuck,
+                LinkState::Stuck,
                 format!("its deployment policy {policy} is not there"),
             );
         }
@@ -208,7 +208,7 @@ impl<'a> Look<'_, 'a> {
                 "it does not tolerate the taint {} of the node",
                 list(&taints)
             );
-            return (Standing::Stuck, says);
+            return (LinkState::Stuck, says);
         }
         if let Some(finding) = self.found(skyhook) {
             return (self.standing(finding), self.told(finding));
@@ -219,7 +219,7 @@ impl<'a> Look<'_, 'a> {
         self.works(skyhook)
     }
 
-    fn deletion(&self, skyhook: &Skyhook) -> (Standing, String) {
+    fn deletion(&self, skyhook: &Skyhook) -> (LinkState, String) {
         let pending = self.cluster.pending_uninstalls(skyhook);
         let (here, elsewhere): (Vec<_>, Vec<_>) =
             pending.iter().partition(|p| p.node.name == self.node.name);
@@ -227,9 +227,9 @@ impl<'a> Look<'_, 'a> {
         if !here.is_empty() {
             let here = list(&here);
             let says = format!("it is being deleted, and {here} is still to be uninstalled here");
-            return (Standing::Working, says);
+            return (LinkState::Working, says);
         }
-        let standing = self.worst(skyhook.name()).max(Standing::Waiting);
+        let standing = self.worst(skyhook.name()).max(LinkState::Waiting);
         let nodes = elsewhere.iter().map(|p| p.node.name.as_str());
         let nodes = NodeSet::of(nodes).limited(4);
         if elsewhere.is_empty() {
@@ -242,13 +242,13 @@ impl<'a> Look<'_, 'a> {
         }
     }
 
-    fn works(&self, skyhook: &'a Skyhook) -> (Standing, String) {
+    fn works(&self, skyhook: &'a Skyhook) -> (LinkState, String) {
         let mut running = self.executions.on(skyhook.name(), &self.node.name);
         if let Some(execution) = running.find(|e| e.alive()) {
             let since = age(execution.created(), self.cluster.taken_at);
             let (stage, package) = (&execution.stage, &execution.package);
             return (
-                Standing::Working,
+                LinkState::Working,
                 format!("stage {stage} of {package} runs, for {since}"),
             );
         }
@@ -277,19 +277,19 @@ impl<'a> Look<'_, 'a> {
                 n => format!("; {} are at work now", plural(n, "node")),
             };
             return (
-                Standing::Waiting,
+                LinkState::Waiting,
                 self.unless_something_is_wrong(format!("{place} {compartment}{at_once}{now}")),
             );
         }
         if self.cluster.is_taken_up(skyhook, self.node) {
             let says = "the operator has taken the node up, and goes on when it looks again";
             return (
-                Standing::Working,
+                LinkState::Working,
                 self.unless_something_is_wrong(says.to_owned()),
             );
         }
         (
-            Standing::Waiting,
+            LinkState::Waiting,
             "the operator has not begun on the node".to_owned(),
         )
     }
@@ -305,29 +305,29 @@ impl<'a> Look<'_, 'a> {
     }
 
     /// How it stands behind another one: as badly as that one does here, or anywhere if it does not select the node.
-    fn gated(&self, root: &str, before: &[Link<'_>]) -> Standing {
+    fn gated(&self, root: &str, before: &[Link<'_>]) -> LinkState {
         let link = before.iter().find(|link| link.name == root);
         let standing = link.map_or_else(|| self.worst(root), |link| link.standing);
-        standing.max(Standing::Waiting)
+        standing.max(LinkState::Waiting)
     }
 
     /// How bad what is found of a custom resource is, on whatever node.
-    fn worst(&self, name: &str) -> Standing {
+    fn worst(&self, name: &str) -> LinkState {
         let about = self.findings.iter();
         let about = about.filter(|f| f.subject.skyhook.as_deref() == Some(name));
         let grave = about.filter(|f| f.severity > Severity::Info && !f.blocks.is_empty());
         let all = grave.map(|f| self.standing(f));
-        all.max().unwrap_or(Standing::Done)
+        all.max().unwrap_or(LinkState::Done)
     }
 
     /// How a finding leaves what it is about.
-    fn standing(&self, finding: &Finding) -> Standing {
+    fn standing(&self, finding: &Finding) -> LinkState {
         let here = finding.subject.node.as_deref() == Some(&self.node.name);
         match finding.severity {
-            Severity::Error => Standing::Stuck,
-            _ if finding.blocks_for_good() => Standing::Held,
-            _ if here => Standing::Working,
-            _ => Standing::Waiting,
+            Severity::Error => LinkState::Stuck,
+            _ if finding.blocks_for_good() => LinkState::Held,
+            _ if here => LinkState::Working,
+            _ => LinkState::Waiting,
         }
     }
 
@@ -337,12 +337,12 @@ impl<'a> Look<'_, 'a> {
         let near = |f: &Finding| match f.subject.node.as_deref() {
             Some(node) if node == self.node.name => Some(2),
             Some(_) if f.holds_up.contains(&self.node.name) => Some(1),
-            Some(_) => f.stops_all().then_some(0),
+            Some(_) => f.blocks_reconcile().then_some(0),
             None if f.holds_up.is_empty() => Some(0),
             None => f.holds_up.contains(&self.node.name).then_some(1),
         };
         let own = |f: &&Finding| {
-            (f.subject.skyhook.as_deref() == Some(skyhook.name()) || f.stops_all())
+            (f.subject.skyhook.as_deref() == Some(skyhook.name()) || f.blocks_reconcile())
                 && f.severity > Severity::Info
                 && !f.blocks.is_empty()
         };
@@ -356,7 +356,7 @@ impl<'a> Look<'_, 'a> {
     /// Its message, with the node where that is another.
     fn told(&self, finding: &Finding) -> String {
         match finding.subject.node.as_deref() {
-            Some(node) if node != self.node.name && finding.stops_all() => {
+            Some(node) if node != self.node.name && finding.blocks_reconcile() => {
                 format!(
                     "the operator stops at {node} in every pass: {}",
                     finding.message

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::chain::{Chain, Link, Standing};
-use super::step::Step;
+use super::chain::{Chain, Link, LinkState};
+use super::step::NextStep;
 use crate::cluster::{Cluster, Node};
 use crate::commands::shared::shell_words::shell_words;
 use crate::error::Exit;
@@ -17,7 +17,7 @@ use crate::view::{API_VERSION, NodeSet, View};
 /// Findings that are named below a node.
 const SHOWN: usize = 8;
 
-pub struct Page<'a> {
+pub struct NodeReport<'a> {
     cluster: &'a Cluster,
     node: &'a Node,
     chain: Chain<'a>,
@@ -33,7 +33,7 @@ pub struct Document {
     kind: String,
     node: String,
     /// The worst of the custom resources.
-    standing: Standing,
+    standing: LinkState,
     /// In the order in which they run.
     skyhooks: Vec<LinkDocument>,
     /// What has to do with the node, causes first.
@@ -52,10 +52,10 @@ struct LinkDocument {
     /// Lower runs first; absent of one that is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<i64>,
-    standing: Standing,
+    standing: LinkState,
     /// Why it is not done here, or that it is.
     because: String,
-    packages: Vec<Step>,
+    packages: Vec<NextStep>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -70,14 +70,14 @@ struct FindingDocument {
     message: String,
 }
 
-impl<'a> Page<'a> {
+impl<'a> NodeReport<'a> {
     pub fn new(
         cluster: &'a Cluster,
         node: &'a Node,
         chain: Chain<'a>,
         withheld: Vec<String>,
-    ) -> Page<'a> {
-        Page {
+    ) -> NodeReport<'a> {
+        NodeReport {
             cluster,
             node,
             chain,
@@ -86,7 +86,7 @@ impl<'a> Page<'a> {
     }
 
     pub fn exit(&self) -> Exit {
-        if self.chain.standing(self.node) == Standing::Stuck {
+        if self.chain.standing(self.node) == LinkState::Stuck {
             Exit::Findings
         } else if self.withheld.is_empty() {
             Exit::Done
@@ -105,14 +105,14 @@ impl<'a> Page<'a> {
     /// something. Then that of an error which it explains, and which may stay once its cause is gone. Of what is only worth
     /// knowing, as a pause is, where nothing worse is found.
     fn next(&self) -> Vec<&Remedy> {
-        if self.chain.standing(self.node) < Standing::Held {
+        if self.chain.standing(self.node) < LinkState::Held {
             return Vec::new();
         }
         let kept = self
             .chain
             .links
             .iter()
-            .find(|l| l.standing >= Standing::Held);
+            .find(|l| l.standing >= LinkState::Held);
         let kept = kept.map(|link| link.name);
         let near = |f: &&Finding| {
             let here = f.subject.node.as_deref() == Some(&self.node.name);
@@ -156,29 +156,29 @@ impl<'a> Page<'a> {
         }
         let standing = self.chain.standing(self.node);
         let words = match standing {
-            Standing::Done if !self.withheld.is_empty() => text::warning("nothing left to do"),
-            Standing::Done => text::good("done"),
-            Standing::Working => text::good("being worked on"),
-            Standing::Waiting => text::good("waiting"),
-            Standing::Held => text::warning("blocked until somebody acts"),
-            Standing::Stuck => text::error("stuck"),
+            LinkState::Done if !self.withheld.is_empty() => text::warning("nothing left to do"),
+            LinkState::Done => text::good("done"),
+            LinkState::Working => text::good("being worked on"),
+            LinkState::Waiting => text::good("waiting"),
+            LinkState::Held => text::warning("blocked until somebody acts"),
+            LinkState::Stuck => text::error("stuck"),
         };
         name + ": " + words
     }
 
     fn link(&self, link: &Link<'_>) -> Text {
         let label = match link.standing {
-            Standing::Done | Standing::Working => Label::Good,
-            Standing::Waiting => Label::Info,
-            Standing::Held => Label::Warning,
-            Standing::Stuck => Label::Error,
+            LinkState::Done | LinkState::Working => Label::Good,
+            LinkState::Waiting => Label::Info,
+            LinkState::Held => Label::Warning,
+            LinkState::Stuck => Label::Error,
         };
         let word = match link.standing {
-            Standing::Done => "done",
-            Standing::Working => "at work",
-            Standing::Waiting => "waiting",
-            Standing::Held => "held",
-            Standing::Stuck => "stuck",
+            LinkState::Done => "done",
+            LinkState::Working => "at work",
+            LinkState::Waiting => "waiting",
+            LinkState::Held => "held",
+            LinkState::Stuck => "stuck",
         };
         let priority = link
             .priority
@@ -191,7 +191,7 @@ impl<'a> Page<'a> {
         for package in link
             .packages
             .iter()
-            .filter(|p| !p.done || link.standing == Standing::Done)
+            .filter(|p| !p.done || link.standing == LinkState::Done)
         {
             let says = match package.says.as_str() {
                 "" => package.phase.clone(),
@@ -253,8 +253,8 @@ impl<'a> Page<'a> {
         let next = self.next();
         if next.is_empty() {
             let nothing = match self.chain.standing(self.node) {
-                Standing::Done => return text,
-                Standing::Working | Standing::Waiting if self.grave().is_empty() => {
+                LinkState::Done => return text,
+                LinkState::Working | LinkState::Waiting if self.grave().is_empty() => {
                     "Nothing to do: it continues by itself."
                 }
                 _ => "See the findings with their evidence:",
@@ -276,7 +276,7 @@ impl<'a> Page<'a> {
             }
             text.indented(5, command);
         }
-        if self.chain.standing(self.node) >= Standing::Held || !self.grave().is_empty() {
+        if self.chain.standing(self.node) >= LinkState::Held || !self.grave().is_empty() {
             // What stands on other nodes is left out of a report on this one.
             let elsewhere = |f: &&Finding| {
                 let on = f.subject.node.as_deref();
@@ -293,7 +293,7 @@ impl<'a> Page<'a> {
     }
 }
 
-impl View for Page<'_> {
+impl View for NodeReport<'_> {
     fn blocks(&self, _wide: bool) -> Text {
         let mut text = Text::new();
         text.line(self.verdict());
@@ -317,7 +317,7 @@ impl View for Page<'_> {
 
     fn document(&self) -> Value {
         let links = self.chain.links.iter().map(|link| LinkDocument {
-            kind: self.cluster.generation().kind().to_owned(),
+            kind: self.cluster.flavor().kind().to_owned(),
             name: link.name.to_owned(),
             priority: link.priority,
             standing: link.standing,

@@ -22,7 +22,8 @@ pub fn relevant(
         let on = subject.node.as_deref();
         on == Some(node.name.as_str())
             || f.holds_up.contains(&node.name)
-            || f.stops_all() && (!open.is_empty() || on.is_none() && subject.skyhook.is_none())
+            || f.blocks_reconcile()
+                && (!open.is_empty() || on.is_none() && subject.skyhook.is_none())
             || subject.skyhook.as_deref().is_some_and(|name| {
                 on.is_none() && open.contains(name)
                     || f.severity > Severity::Info && anywhere.contains(name)

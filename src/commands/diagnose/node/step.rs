@@ -4,14 +4,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::{Skyhook, State};
-use crate::cluster::{Cluster, Executions, Node, Phase, Placement};
+use crate::cluster::{Cluster, Node, PackageRuns, Phase, Placement};
 use crate::commands::shared::package_row::words;
 use crate::rules::Finding;
 use crate::view::{age, list};
 
 /// One package on the node.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct Step {
+pub struct NextStep {
     pub name: String,
     pub version: String,
     /// As `package status` calls it.
@@ -25,13 +25,13 @@ pub struct Step {
 pub struct Steps<'l, 'a> {
     pub cluster: &'a Cluster,
     pub node: &'a Node,
-    pub executions: &'l Executions<'a>,
+    pub executions: &'l PackageRuns<'a>,
     pub findings: &'l [Finding],
 }
 
 impl<'a> Steps<'_, 'a> {
-    pub fn step(&self, skyhook: &Skyhook, placement: &Placement<'a>) -> Step {
-        Step {
+    pub fn step(&self, skyhook: &Skyhook, placement: &Placement<'a>) -> NextStep {
+        NextStep {
             name: placement.package.to_owned(),
             version: placement.version.to_owned(),
             phase: words(placement.phase).to_owned(),

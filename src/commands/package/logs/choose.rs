@@ -2,12 +2,12 @@
 
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::attempts::{Choice, choice};
-use crate::cluster::{Cluster, Execution, Node, Phase};
+use crate::cluster::{Cluster, Node, PackageRun, Phase};
 use crate::view::natural;
 
 /// What to choose from.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct LogSelection<'a> {
     pub skyhook: &'a str,
     pub package: &'a str,
     pub stage: Option<&'a Stage>,
@@ -16,9 +16,9 @@ pub struct Wanted<'a> {
 }
 
 /// What there is of a package, by node and then by time.
-pub fn choose(cluster: &Cluster, nodes: &[&Node], wanted: Wanted<'_>) -> Vec<Choice> {
+pub fn choose(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> Vec<Choice> {
     let executions = cluster.executions();
-    let mut found: Vec<&Execution<'_>> = nodes
+    let mut found: Vec<&PackageRun<'_>> = nodes
         .iter()
         .flat_map(|node| executions.on(wanted.skyhook, &node.name))
         .filter(|e| wanted.is_for(cluster, e))
@@ -34,15 +34,15 @@ pub fn choose(cluster: &Cluster, nodes: &[&Node], wanted: Wanted<'_>) -> Vec<Cho
         .collect()
 }
 
-impl Wanted<'_> {
-    fn is_for(&self, cluster: &Cluster, execution: &Execution<'_>) -> bool {
+impl LogSelection<'_> {
+    fn is_for(&self, cluster: &Cluster, execution: &PackageRun<'_>) -> bool {
         self.stage.is_none_or(|stage| *stage == execution.stage)
             && (execution.package == self.package || self.merged(cluster, execution))
     }
 
     /// Whether an interrupt is carried out for this package as well: a merged one names only the
     /// package that won, and the others wait at the same stage.
-    fn merged(&self, cluster: &Cluster, execution: &Execution<'_>) -> bool {
+    fn merged(&self, cluster: &Cluster, execution: &PackageRun<'_>) -> bool {
         let entries = || {
             let node = cluster.node(execution.node)?;
             Some(cluster.on_node(node, self.skyhook)?.entries())
@@ -59,7 +59,7 @@ impl Wanted<'_> {
 }
 
 /// What is still to come of a package on the nodes, in words; nothing if it is done for good.
-pub fn to_come(cluster: &Cluster, nodes: &[&Node], wanted: Wanted<'_>) -> Vec<String> {
+pub fn to_come(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> Vec<String> {
     let Some(skyhook) = cluster.skyhook(wanted.skyhook) else {
         return Vec::new();
     };
@@ -73,13 +73,13 @@ pub fn to_come(cluster: &Cluster, nodes: &[&Node], wanted: Wanted<'_>) -> Vec<St
             .filter(|e| e.package == wanted.package)
             .max_by_key(|e| e.created())
             .is_some_and(|e| e.job.is_some_and(|j| j.failed().is_some()));
-        !given_up && !node.ignored(cluster.generation()) && more(cluster, skyhook, node, wanted)
+        !given_up && !node.ignored(cluster.flavor()) && more(cluster, skyhook, node, wanted)
     };
     let waiting = nodes.iter().filter(expects);
     waiting.map(|node| node.name.clone()).collect()
 }
 
-fn more(cluster: &Cluster, skyhook: &Skyhook, node: &Node, wanted: Wanted<'_>) -> bool {
+fn more(cluster: &Cluster, skyhook: &Skyhook, node: &Node, wanted: LogSelection<'_>) -> bool {
     let mut all = cluster.placements_on(wanted.skyhook, node);
     all.retain(|p| p.package == wanted.package);
     let recorded = all.iter().filter_map(|p| Some((p, p.entry?)));

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use super::printer::Printer;
 use super::{Args, complain, left};
 use crate::cluster::KeptLogs;
-use crate::cluster::attempts::{Choice, Piece};
+use crate::cluster::attempts::{Choice, ContainerLog};
 use crate::cluster::kept_logs::timed;
-use crate::cluster::live::log::{Log, LogError, Request};
+use crate::cluster::live::log::{LogError, LogStream, Request};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 
@@ -35,7 +35,7 @@ struct Read {
 }
 
 /// Where logs are read.
-pub enum Origin<'a> {
+pub enum LogSource<'a> {
     Server(&'a kube::Client),
     Capture {
         logs: &'a KeptLogs,
@@ -46,7 +46,7 @@ pub enum Origin<'a> {
 
 pub async fn run(
     ctx: &mut Ctx,
-    origin: &Origin<'_>,
+    origin: &LogSource<'_>,
     args: &Args,
     choices: &[Choice],
 ) -> Result<Exit> {
@@ -62,7 +62,7 @@ pub async fn run(
         // Equal times keep the order of nodes.
         lines.sort_by_key(|read| read.at);
     }
-    let pieces: Vec<&Piece> = choices
+    let pieces: Vec<&ContainerLog> = choices
         .iter()
         .zip(&fetched)
         .flat_map(|(choice, f)| f.attempt.map(|at| &choice.attempts[at].pieces))
@@ -90,7 +90,7 @@ pub async fn run(
 }
 
 /// The first attempt that gives anything, else what the operator has kept.
-async fn fetch(origin: &Origin<'_>, args: &Args, choice: &Choice, timed: bool) -> Fetched {
+async fn fetch(origin: &LogSource<'_>, args: &Args, choice: &Choice, timed: bool) -> Fetched {
     let mut fetched = Fetched {
         lines: Vec::new(),
         attempt: None,
@@ -132,21 +132,21 @@ async fn fetch(origin: &Origin<'_>, args: &Args, choice: &Choice, timed: bool) -
 
 /// The lines of one container.
 async fn read(
-    origin: &Origin<'_>,
+    origin: &LogSource<'_>,
     args: &Args,
-    piece: &Piece,
+    piece: &ContainerLog,
     with_times: bool,
 ) -> std::result::Result<Vec<Read>, LogError> {
     match origin {
-        Origin::Server(client) => from_server(client, args, piece, with_times).await,
-        Origin::Capture { logs, now } => from_capture(logs, *now, args, piece),
+        LogSource::Server(client) => from_server(client, args, piece, with_times).await,
+        LogSource::Capture { logs, now } => from_capture(logs, *now, args, piece),
     }
 }
 
 async fn from_server(
     client: &kube::Client,
     args: &Args,
-    piece: &Piece,
+    piece: &ContainerLog,
     with_times: bool,
 ) -> std::result::Result<Vec<Read>, LogError> {
     let request = Request {
@@ -155,7 +155,7 @@ async fn from_server(
         since: args.since(),
         ..piece.request()
     };
-    let mut log = Log::open(client, &request).await?;
+    let mut log = LogStream::open(client, &request).await?;
     let mut lines = Vec::new();
     while let Some(line) = log.line().await? {
         if with_times {
@@ -171,7 +171,7 @@ fn from_capture(
     logs: &KeptLogs,
     now: Timestamp,
     args: &Args,
-    piece: &Piece,
+    piece: &ContainerLog,
 ) -> std::result::Result<Vec<Read>, LogError> {
     let kept = logs
         .log(piece)
@@ -191,7 +191,7 @@ fn from_capture(
 }
 
 /// A line without a time belongs to the line before it.
-fn add_timed(lines: &mut Vec<Read>, args: &Args, piece: &Piece, line: &[u8]) {
+fn add_timed(lines: &mut Vec<Read>, args: &Args, piece: &ContainerLog, line: &[u8]) {
     let (at, bare) = timed(line);
     let at = at.or_else(|| lines.last().and_then(|l| l.at));
     let shown = if args.timestamps { line } else { bare };
@@ -199,7 +199,7 @@ fn add_timed(lines: &mut Vec<Read>, args: &Args, piece: &Piece, line: &[u8]) {
 }
 
 impl Read {
-    fn of(piece: &Piece, at: Option<Timestamp>, line: Vec<u8>) -> Read {
+    fn of(piece: &ContainerLog, at: Option<Timestamp>, line: Vec<u8>) -> Read {
         Read {
             at,
             node: piece.node.clone(),

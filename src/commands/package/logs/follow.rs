@@ -10,11 +10,11 @@ use tokio::time::Instant;
 
 use super::choose;
 use super::printer::Printer;
-use super::stream::{Event, Key, Place, stream};
+use super::stream::{Key, LogEvent, LogPosition, stream};
 use super::{Args, complain, left};
-use crate::cluster::attempts::{Choice, Piece};
+use crate::cluster::attempts::{Choice, ContainerLog};
 use crate::cluster::{Cluster, Node};
-use crate::ctx::News;
+use crate::ctx::WatchUpdate;
 use crate::ctx::{self, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::view::plural;
@@ -67,10 +67,10 @@ pub async fn run(
                     return Ok(Exit::Done);
                 },
                 news = watch.news() => match news {
-                    News::Changed => break,
-                    News::Away(Some(warning)) => ctx.warn(warning),
-                    News::Away(None) => {}
-                    News::Lost(error) => return Err(Error::from(error)),
+                    WatchUpdate::Changed => break,
+                    WatchUpdate::Away(Some(warning)) => ctx.warn(warning),
+                    WatchUpdate::Away(None) => {}
+                    WatchUpdate::Lost(error) => return Err(Error::from(error)),
                 },
                 () = &mut again => break,
             }
@@ -93,9 +93,9 @@ fn concerned<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<&'a Node>> {
 struct Following<'a> {
     client: &'a kube::Client,
     args: &'a Args,
-    sender: Sender<Event>,
+    sender: Sender<LogEvent>,
     slots: Arc<Semaphore>,
-    runs: HashMap<Key, Run>,
+    runs: HashMap<Key, FollowedLog>,
     /// What was said on stderr, so as to say it once.
     said: HashSet<String>,
     printer: Printer,
@@ -106,10 +106,10 @@ struct Following<'a> {
 }
 
 /// A log that was begun.
-struct Run {
+struct FollowedLog {
     /// None while it is followed.
     ended: Option<Instant>,
-    reached: Place,
+    reached: LogPosition,
 }
 
 impl Following<'_> {
@@ -137,16 +137,16 @@ impl Following<'_> {
         self.first = false;
     }
 
-    fn follow(&mut self, piece: &Piece) {
+    fn follow(&mut self, piece: &ContainerLog) {
         let key = piece.key();
         let reached = match self.runs.get(&key) {
-            None => Place::default(),
+            None => LogPosition::default(),
             Some(run) if piece.running && run.ended.is_some_and(|at| at.elapsed() >= AGAIN) => {
                 run.reached
             }
             Some(_) => return,
         };
-        let from_start = !self.first || reached != Place::default();
+        let from_start = !self.first || reached != LogPosition::default();
         let mut request = piece.request();
         request.follow = piece.running;
         if !from_start {
@@ -155,7 +155,7 @@ impl Following<'_> {
         }
         self.runs.insert(
             key.clone(),
-            Run {
+            FollowedLog {
                 ended: None,
                 reached,
             },
@@ -176,13 +176,13 @@ impl Following<'_> {
     }
 
     /// Prints a line or notes an end; `false` when nobody reads on.
-    fn take(&mut self, ctx: &mut Ctx, event: Event) -> Result<bool> {
+    fn take(&mut self, ctx: &mut Ctx, event: LogEvent) -> Result<bool> {
         match event {
-            Event::Line { key, line } => {
+            LogEvent::Line { key, line } => {
                 self.printed = true;
                 self.printer.line(ctx, &key.node, &key.container, &line)
             }
-            Event::End {
+            LogEvent::End {
                 key,
                 reached,
                 error,
@@ -196,7 +196,7 @@ impl Following<'_> {
                 }
                 self.runs.insert(
                     key,
-                    Run {
+                    FollowedLog {
                         ended: Some(Instant::now()),
                         reached,
                     },

@@ -1,6 +1,6 @@
 //! What to say where there is no log, or beside one.
 
-use super::choose::Wanted;
+use super::choose::LogSelection;
 use crate::api::{Entry, Executor, State};
 use crate::cluster::attempts::Choice;
 use crate::cluster::{Cluster, Node};
@@ -10,12 +10,12 @@ use crate::view::text::{self, Text};
 use crate::view::{NodeSet, plural};
 
 /// Why nothing is left in the cluster, and where the hosts keep it.
-pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: Wanted<'_>) -> Text {
+pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> Text {
     let what = match wanted.stage {
         Some(stage) => format!("stage {stage} of {}", wanted.package),
         None => wanted.package.to_owned(),
     };
-    let why = match cluster.generation().executor() {
+    let why = match cluster.flavor().executor() {
         Executor::Pod => "the operator deletes a pod as soon as its stage is complete",
         Executor::Job => {
             "the operator lets finished jobs expire, by default an hour after they succeed and a day after they fail"
@@ -57,7 +57,7 @@ pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: Wanted<'_>) -> Text {
 }
 
 /// What is recorded of the package on a node.
-fn entry<'a>(cluster: &'a Cluster, node: &'a Node, wanted: Wanted<'_>) -> Option<&'a Entry> {
+fn entry<'a>(cluster: &'a Cluster, node: &'a Node, wanted: LogSelection<'_>) -> Option<&'a Entry> {
     let entries = cluster.on_node(node, wanted.skyhook)?.entries();
     entries.iter().find(|e| e.name == wanted.package)
 }

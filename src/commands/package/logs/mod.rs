@@ -7,8 +7,8 @@ mod stream;
 
 use std::time::Duration;
 
-use self::choose::Wanted;
-use self::fetch::Origin;
+use self::choose::LogSelection;
+use self::fetch::LogSource;
 use crate::api::Stage;
 use crate::args::duration::duration;
 use crate::args::selection::{OfSkyhook, OnNodes};
@@ -112,8 +112,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     scope::say_what_is_missing(ctx, &cluster, &NEEDS);
     let client = ctx.client();
     let origin = match (&client, &cluster.kept_logs) {
-        (Some(client), _) => Origin::Server(client),
-        (None, Some(logs)) => Origin::Capture {
+        (Some(client), _) => LogSource::Server(client),
+        (None, Some(logs)) => LogSource::Capture {
             logs,
             now: cluster.taken_at,
         },
@@ -155,8 +155,8 @@ impl Args {
         scope::nodes(cluster, &self.on)
     }
 
-    fn wanted(&self) -> Wanted<'_> {
-        Wanted {
+    fn wanted(&self) -> LogSelection<'_> {
+        LogSelection {
             skyhook: &self.of.skyhook,
             package: &self.package,
             // `--stage=` asks for none.

@@ -1,6 +1,6 @@
 //! Lines of logs, each behind where it comes from.
 
-use crate::cluster::attempts::Piece;
+use crate::cluster::attempts::ContainerLog;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::view::text::{self, Label, Line};
@@ -19,7 +19,7 @@ pub struct Printer {
 }
 
 impl Printer {
-    pub fn new<'a>(prefixed: bool, pieces: impl Iterator<Item = &'a Piece>) -> Printer {
+    pub fn new<'a>(prefixed: bool, pieces: impl Iterator<Item = &'a ContainerLog>) -> Printer {
         let mut printer = Printer {
             prefixed,
             nodes: Vec::new(),

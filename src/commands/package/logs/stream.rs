@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
 
-use crate::cluster::attempts::Piece;
+use crate::cluster::attempts::ContainerLog;
 use crate::cluster::kept_logs::timed;
-use crate::cluster::live::log::{Log, LogError, Request, Since};
+use crate::cluster::live::log::{LogError, LogStream, Request, Since};
 
 /// How often a connection that breaks off without a new line is made again.
 const RETRIES: u32 = 6;
@@ -28,20 +28,20 @@ pub struct Key {
 
 /// How far a log was read: the time of the last line, and how many lines are of that very time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct LogPosition {
     at: Option<Timestamp>,
     lines: usize,
 }
 
 /// What becomes of a log.
-pub enum Event {
+pub enum LogEvent {
     Line {
         key: Key,
         line: Vec<u8>,
     },
     End {
         key: Key,
-        reached: Place,
+        reached: LogPosition,
         error: Option<LogError>,
     },
 }
@@ -51,10 +51,10 @@ pub async fn stream(
     client: kube::Client,
     request: Request,
     key: Key,
-    mut reached: Place,
+    mut reached: LogPosition,
     with_times: bool,
     slots: Arc<Semaphore>,
-    events: Sender<Event>,
+    events: Sender<LogEvent>,
 ) {
     let _slot = slots.acquire().await;
     let mut failures = 0;
@@ -74,7 +74,7 @@ pub async fn stream(
     };
     // When nobody listens any more, the command is over.
     let _ = events
-        .send(Event::End {
+        .send(LogEvent::End {
             key,
             reached,
             error,
@@ -86,9 +86,9 @@ async fn once(
     client: &kube::Client,
     request: &Request,
     key: &Key,
-    reached: &mut Place,
+    reached: &mut LogPosition,
     with_times: bool,
-    events: &Sender<Event>,
+    events: &Sender<LogEvent>,
 ) -> Result<(), LogError> {
     let mut request = Request {
         timestamps: true,
@@ -98,8 +98,8 @@ async fn once(
         request.tail = None;
         request.since = Since::Time(at);
     }
-    let mut log = Log::open(client, &request).await?;
-    let mut again = Again::from(*reached);
+    let mut log = LogStream::open(client, &request).await?;
+    let mut again = RepeatFilter::from(*reached);
     while let Some(line) = log.line().await? {
         let (at, bare) = timed(&line);
         if at.is_some_and(|at| again.seen(at)) {
@@ -112,14 +112,14 @@ async fn once(
             bare.to_vec()
         };
         let key = key.clone();
-        if events.send(Event::Line { key, line }).await.is_err() {
+        if events.send(LogEvent::Line { key, line }).await.is_err() {
             return Ok(());
         }
     }
     Ok(())
 }
 
-impl Place {
+impl LogPosition {
     fn pass(&mut self, at: Option<Timestamp>) {
         match at {
             Some(at) if self.at == Some(at) => self.lines += 1,
@@ -130,18 +130,18 @@ impl Place {
 }
 
 /// Tells lines that come again from new ones.
-struct Again {
-    until: Place,
+struct RepeatFilter {
+    until: LogPosition,
     same: usize,
 }
 
-impl From<Place> for Again {
-    fn from(until: Place) -> Again {
-        Again { until, same: 0 }
+impl From<LogPosition> for RepeatFilter {
+    fn from(until: LogPosition) -> RepeatFilter {
+        RepeatFilter { until, same: 0 }
     }
 }
 
-impl Again {
+impl RepeatFilter {
     fn seen(&mut self, at: Timestamp) -> bool {
         let Some(until) = self.until.at else {
             return false;
@@ -151,7 +151,7 @@ impl Again {
     }
 }
 
-impl Piece {
+impl ContainerLog {
     pub fn key(&self) -> Key {
         Key {
             node: self.node.clone(),
@@ -175,11 +175,11 @@ mod tests {
             time("2026-11-20T12:00:00.2Z"),
             time("2026-11-20T12:00:00.3Z"),
         );
-        let mut reached = Place::default();
+        let mut reached = LogPosition::default();
         for at in [a, b, b] {
             reached.pass(Some(at));
         }
-        let mut again = Again::from(reached);
+        let mut again = RepeatFilter::from(reached);
         let seen = [a, b, b, b, c].map(|at| again.seen(at));
         assert_eq!(seen, [true, true, true, false, false]);
     }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Diagnosis;
-use super::group::Group;
+use super::group::FindingGroup;
 use crate::cluster::contrast::Contrast;
 use crate::rules::causes::Causes;
 use crate::rules::{Blocks, Counts, Evidence, Reason, Remedy, Severity, Subject, Verdict};
@@ -22,7 +22,7 @@ pub struct Document {
     taken_at: String,
     /// Where that time comes from, in words.
     taken_at_from: String,
-    ruling: RulingDocument,
+    active_api: RulingDocument,
     /// Causes first, those on which most hangs at the top; then what they explain.
     findings: Vec<FindingDocument>,
     /// The causes in the same order.
@@ -88,11 +88,11 @@ struct NotCheckedDocument {
 impl Document {
     pub(super) fn of(diagnosis: &Diagnosis<'_>) -> Document {
         let (cluster, report) = (diagnosis.cluster, &diagnosis.report);
-        let ruling = &cluster.ruling;
+        let active_api = &cluster.active_api;
         let edges = Causes::of(&report.findings);
         let ranked = edges.ranked(&report.findings);
         let causes = ranked.into_iter().map(|cause| {
-            let group = Group::of(&cause, &report.findings);
+            let group = FindingGroup::of(&cause, &report.findings);
             let first = &report.findings[cause.findings[0]];
             CauseDocument {
                 code: first.rule.code.to_owned(),
@@ -126,10 +126,13 @@ impl Document {
             verdict: report.verdict,
             taken_at: cluster.taken_at.to_string(),
             taken_at_from: cluster.clock.words().to_owned(),
-            ruling: RulingDocument {
-                api: ruling.generation.api_version(),
-                because: ruling.because.clone(),
-                operator_version: ruling.operator_version.as_ref().map(ToString::to_string),
+            active_api: RulingDocument {
+                api: active_api.flavor.api_version(),
+                because: active_api.because.clone(),
+                operator_version: active_api
+                    .operator_version
+                    .as_ref()
+                    .map(ToString::to_string),
             },
             findings: findings.collect(),
             causes: causes.collect(),

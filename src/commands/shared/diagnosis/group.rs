@@ -13,7 +13,7 @@ use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, age, list, plural};
 
 /// The same trouble on several nodes, and what hangs on it.
-pub struct Group<'a> {
+pub struct FindingGroup<'a> {
     pub(super) findings: Vec<&'a Finding>,
     effects: Vec<&'a Finding>,
 }
@@ -39,18 +39,18 @@ impl Detail {
     }
 }
 
-impl<'a> Group<'a> {
-    pub fn of(cause: &Cause, findings: &'a [Finding]) -> Group<'a> {
+impl<'a> FindingGroup<'a> {
+    pub fn of(cause: &Cause, findings: &'a [Finding]) -> FindingGroup<'a> {
         let picked = |places: &[usize]| places.iter().map(|at| &findings[*at]).collect();
-        Group {
+        FindingGroup {
             findings: picked(&cause.findings),
             effects: picked(&cause.effects),
         }
     }
 
     /// What hangs on it, as groups of their own.
-    pub fn effects(&self) -> Vec<Group<'a>> {
-        let mut groups: Vec<Group<'a>> = Vec::new();
+    pub fn effects(&self) -> Vec<FindingGroup<'a>> {
+        let mut groups: Vec<FindingGroup<'a>> = Vec::new();
         let mut places = HashMap::new();
         for finding in &self.effects {
             let subject = &finding.subject;
@@ -61,7 +61,7 @@ impl<'a> Group<'a> {
                 &subject.package,
             );
             let at = *places.entry(key).or_insert_with(|| {
-                groups.push(Group {
+                groups.push(FindingGroup {
                     findings: Vec::new(),
                     effects: Vec::new(),
                 });
@@ -207,7 +207,7 @@ impl<'a> Group<'a> {
             return text;
         }
         text.line(text::dim("holds up"));
-        let mut rules: BTreeMap<&str, Vec<&Group<'_>>> = BTreeMap::new();
+        let mut rules: BTreeMap<&str, Vec<&FindingGroup<'_>>> = BTreeMap::new();
         for effect in &effects {
             let code = effect.findings[0].rule.code;
             rules.entry(code).or_default().push(effect);

@@ -1,8 +1,8 @@
 //! The logs that a report asks for, and what became of them.
 
 use super::Diagnosis;
-use super::group::Group;
-use crate::cluster::attempts::Piece;
+use super::group::FindingGroup;
+use crate::cluster::attempts::ContainerLog;
 use crate::ctx::Tail;
 use crate::rules::Finding;
 use crate::rules::causes::Causes;
@@ -14,7 +14,7 @@ const MOST: usize = 50;
 
 impl Diagnosis<'_> {
     /// The logs to ask for: of one finding of each group, the causes first. Each is what to try, best first.
-    pub fn logs(&self) -> Vec<Vec<Piece>> {
+    pub fn logs(&self) -> Vec<Vec<ContainerLog>> {
         self.asked().into_iter().map(|(_, pieces)| pieces).collect()
     }
 
@@ -38,12 +38,16 @@ impl Diagnosis<'_> {
     }
 
     /// The findings with the logs to ask for; those with the same logs together.
-    fn asked(&self) -> Vec<(Vec<usize>, Vec<Piece>)> {
+    fn asked(&self) -> Vec<(Vec<usize>, Vec<ContainerLog>)> {
         let findings = &self.report.findings;
         let causes = Causes::of(findings).ranked(findings);
-        let groups: Vec<Group<'_>> = causes.iter().map(|c| Group::of(c, findings)).collect();
-        let effects: Vec<Group<'_>> = groups.iter().flat_map(Group::effects).collect();
-        let mut asked: Vec<(Vec<usize>, Vec<Piece>)> = Vec::new();
+        let groups: Vec<FindingGroup<'_>> = causes
+            .iter()
+            .map(|c| FindingGroup::of(c, findings))
+            .collect();
+        let effects: Vec<FindingGroup<'_>> =
+            groups.iter().flat_map(FindingGroup::effects).collect();
+        let mut asked: Vec<(Vec<usize>, Vec<ContainerLog>)> = Vec::new();
         for group in groups.iter().chain(&effects) {
             let with_logs = |f: &&&Finding| f.reason.as_ref().is_some_and(|r| !r.pieces.is_empty());
             let Some(finding) = group.findings.iter().find(with_logs) else {

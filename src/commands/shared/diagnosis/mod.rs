@@ -9,7 +9,7 @@ mod reason;
 use serde_json::Value;
 
 pub use self::document::Document;
-use self::group::{Detail, Group};
+use self::group::{Detail, FindingGroup};
 use crate::cluster::Cluster;
 use crate::ctx::Tail;
 use crate::rules::causes::Causes;
@@ -55,10 +55,13 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// The causes, each with what hangs on it; with `--all` the effects too, on their own.
-    fn groups(&self) -> Vec<Group<'_>> {
+    fn groups(&self) -> Vec<FindingGroup<'_>> {
         let findings = &self.report.findings;
         let causes = Causes::of(findings).ranked(findings);
-        let groups: Vec<Group<'_>> = causes.iter().map(|c| Group::of(c, findings)).collect();
+        let groups: Vec<FindingGroup<'_>> = causes
+            .iter()
+            .map(|c| FindingGroup::of(c, findings))
+            .collect();
         if !self.unfolded {
             return groups;
         }
@@ -157,7 +160,7 @@ impl<'a> Diagnosis<'a> {
     fn checked(&self) -> String {
         let counts = &self.report.counts;
         let mut things = vec![
-            plural(counts.skyhooks, self.cluster.generation().kind()),
+            plural(counts.skyhooks, self.cluster.flavor().kind()),
             plural(counts.nodes, "node"),
             plural(counts.pods, "package pod"),
         ];

@@ -1,11 +1,11 @@
 //! The traps that an uninstall can be walked into, and the way around each.
 
-use super::Wish;
+use super::UninstallRequest;
 use crate::api::{Package, Skyhook};
 use crate::cluster::Cluster;
 use crate::cluster::history::History;
 use crate::commands::uninstall::effects::dependants;
-use crate::commands::uninstall::survey::{Survey, first, nodes};
+use crate::commands::uninstall::placement_summary::{PlacementSummary, first, nodes};
 use crate::error::{Error, Result};
 use crate::view::list;
 
@@ -19,8 +19,8 @@ pub(super) fn refuse_traps(
     skyhook: &Skyhook,
     name: &str,
     package: &Package,
-    survey: &Survey<'_>,
-    wish: &Wish<'_>,
+    survey: &PlacementSummary<'_>,
+    wish: &UninstallRequest<'_>,
 ) -> Result<()> {
     let cr = skyhook.name();
     let force = "to ask for it all the same, add --force";
@@ -66,7 +66,11 @@ pub(super) fn refuse_traps(
 }
 
 /// Refuses where the operator would not act on the custom resource.
-pub(super) fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, wish: &Wish<'_>) -> Result<()> {
+pub(super) fn refuse_at_rest(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    wish: &UninstallRequest<'_>,
+) -> Result<()> {
     let cr = skyhook.name();
     let reference = skyhook.reference();
     if !cluster.knows_uninstall() {
@@ -100,7 +104,12 @@ pub(super) fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, wish: &Wish<'
     })
 }
 
-fn undeclared(skyhook: &Skyhook, name: &str, package: &Package, wish: &Wish<'_>) -> Result<()> {
+fn undeclared(
+    skyhook: &Skyhook,
+    name: &str,
+    package: &Package,
+    wish: &UninstallRequest<'_>,
+) -> Result<()> {
     if package.uninstall().enabled || wish.enable {
         return Ok(());
     }
@@ -129,7 +138,7 @@ fn never_installed(
     skyhook: &Skyhook,
     name: &str,
     package: &Package,
-    wish: &Wish<'_>,
+    wish: &UninstallRequest<'_>,
 ) -> Result<()> {
     let cr = skyhook.name();
     let version = &package.version;

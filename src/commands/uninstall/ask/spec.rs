@@ -9,7 +9,7 @@ use crate::plan::{Change, Field, Guard, Step, Target};
 /// The custom resource, as it was looked at.
 pub fn target(cluster: &Cluster, skyhook: &Skyhook) -> Target {
     let uid = skyhook.metadata.uid.as_deref();
-    Target::skyhook(cluster.generation(), skyhook.name(), uid)
+    Target::skyhook(cluster.flavor(), skyhook.name(), uid)
 }
 
 /// A change of it that the operator acts on.

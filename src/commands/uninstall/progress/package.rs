@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::api::{Skyhook, State};
-use crate::cluster::{Cluster, Executions, Node, Phase, Placement};
+use crate::cluster::{Cluster, Node, PackageRuns, Phase, Placement};
 use crate::view::text::{self, Text};
 use crate::view::{NodeSet, Table, age, cells, count, plural};
 
@@ -81,7 +81,7 @@ impl Package {
     fn point<'a>(
         &self,
         cluster: &'a Cluster,
-        executions: &Executions<'a>,
+        executions: &PackageRuns<'a>,
         skyhook: &'a Skyhook,
         node: &'a Node,
     ) -> (Point, Option<Timestamp>) {
@@ -104,7 +104,7 @@ impl Package {
         (point, executions.since(placement))
     }
 
-    fn words_for<'a>(&self, placement: &Placement<'a>, executions: &Executions<'a>) -> Point {
+    fn words_for<'a>(&self, placement: &Placement<'a>, executions: &PackageRuns<'a>) -> Point {
         let running = executions.uninstall_of(placement);
         let Some(entry) = placement.entry else {
             return match running {

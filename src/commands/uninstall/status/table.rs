@@ -4,11 +4,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Row, Uninstall};
+use super::{Uninstall, UninstallRow};
 use crate::view::text::{self, Line, Text};
 use crate::view::{Table, View, cells};
 
-impl Row {
+impl UninstallRow {
     /// The type of the gravest condition, where it says more than the column before.
     fn condition(&self) -> &str {
         let first = self.conditions.first().map_or("", String::as_str);
@@ -37,7 +37,7 @@ impl Uninstall {
 
 /// What `uninstall status` answers.
 pub struct UninstallStatus {
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<UninstallRow>,
 }
 
 impl View for UninstallStatus {
@@ -118,5 +118,5 @@ pub struct Document<'a> {
     api_version: &'static str,
     /// Always `UninstallStatus`.
     kind: &'static str,
-    items: &'a [Row],
+    items: &'a [UninstallRow],
 }

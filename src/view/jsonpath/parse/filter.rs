@@ -5,13 +5,13 @@ use jsonpath_rust::parser::model::{
     SingularQuerySegment, Test,
 };
 
-use super::{DEEPEST, Place, path};
+use super::{MAX_DEPTH, ParseContext, path};
 use crate::view::jsonpath::scan::{PathError, Scanner};
 
 /// A filter in parentheses, after the question mark.
 pub(super) fn filter(scanner: &mut Scanner<'_>, depth: usize) -> Result<Filter, PathError> {
     scanner.blanks();
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(scanner.error("a filter that is nested too deep"));
     }
     let start = *scanner;
@@ -94,7 +94,7 @@ fn operand(scanner: &mut Scanner<'_>, depth: usize) -> Result<Operand, PathError
     let start = *scanner;
     match scanner.peek() {
         Some('@' | '$' | '.' | '[') => {
-            let segments = path(scanner, Place::Filter(depth))?.segments();
+            let segments = path(scanner, ParseContext::Filter(depth))?.segments();
             let segments = segments.ok_or_else(|| start.error("text within a path"))?;
             Ok(Operand::Path(segments))
         }

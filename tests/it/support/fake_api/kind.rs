@@ -1,6 +1,6 @@
 //! Which kinds are served, under which names.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::Value;
 
 /// One kind of object.
@@ -111,8 +111,8 @@ impl Kinds {
         let (api_version, kind) = (text("apiVersion"), text("kind"));
         assert!(!kind.is_empty(), "an object without a kind: {object}");
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        if let Some(generation) = Generation::of_group(group) {
-            self.register_generation(generation);
+        if let Some(flavor) = ApiFlavor::of_group(group) {
+            self.register_generation(flavor);
         }
         let known = |k: &&Kind| k.group == group && k.kind == kind;
         if let Some(known) = self.0.iter().find(known) {
@@ -130,12 +130,12 @@ impl Kinds {
         new
     }
 
-    pub fn register_generation(&mut self, generation: Generation) {
+    pub fn register_generation(&mut self, flavor: ApiFlavor) {
         let policy = ("DeploymentPolicy", "deploymentpolicies");
-        for (kind, plural) in [(generation.kind(), generation.plural()), policy] {
+        for (kind, plural) in [(flavor.kind(), flavor.plural()), policy] {
             let new = Kind {
-                group: generation.group().to_owned(),
-                version: Generation::VERSION.to_owned(),
+                group: flavor.group().to_owned(),
+                version: ApiFlavor::VERSION.to_owned(),
                 kind: kind.to_owned(),
                 plural: plural.to_owned(),
                 namespaced: false,

@@ -1,6 +1,6 @@
 //! Somebody pauses between the look of `pause` and its write.
 
-use kubectl_skyhook::api::Generation;
+use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use super::super::{CR, expect};
@@ -35,7 +35,7 @@ fn a_pause_takes_the_place_of_a_hold_that_came_after_its_look() {
 #[test]
 fn a_pause_leaves_the_reason_of_somebody_who_came_first() {
     let stage = erroring();
-    let theirs = json!({Generation::Skyhook.key("pause"): "true", REASON: "theirs"});
+    let theirs = json!({ApiFlavor::Skyhook.key("pause"): "true", REASON: "theirs"});
     let planned = stage.fake.on(REVIEW).nth(1);
     planned.after(move |state: &mut State| annotate(state, &theirs));
     let ran = stage.run("pause gpu-tune --confirm --reason mine");

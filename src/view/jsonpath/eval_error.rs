@@ -11,10 +11,10 @@ use serde_json::Value;
 /// Data that a template does not fit; kubectl prints nothing then, and fails.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Misfit(String);
+pub struct EvalError(String);
 
 /// Refuses a value that the segment cannot be taken of.
-pub(super) fn check(segment: &Segment, value: &Value) -> Result<(), Misfit> {
+pub(super) fn check(segment: &Segment, value: &Value) -> Result<(), EvalError> {
     match segment {
         // Whatever is below the value is searched for what fits.
         Segment::Descendant(_) => Ok(()),
@@ -23,7 +23,7 @@ pub(super) fn check(segment: &Segment, value: &Value) -> Result<(), Misfit> {
     }
 }
 
-fn selects(selector: &Selector, value: &Value) -> Result<(), Misfit> {
+fn selects(selector: &Selector, value: &Value) -> Result<(), EvalError> {
     match selector {
         Selector::Name(_) | Selector::Wildcard => Ok(()),
         Selector::Index(index) => bounds(value, Some(*index), Some(*index), true),
@@ -31,7 +31,7 @@ fn selects(selector: &Selector, value: &Value) -> Result<(), Misfit> {
         Selector::Filter(filter) => match value {
             Value::Array(items) => items.iter().try_for_each(|item| compares(filter, item)),
             Value::Object(_) | Value::Null => Ok(()),
-            other => Err(Misfit(format!(
+            other => Err(EvalError(format!(
                 "{} is no list and cannot be filtered",
                 kind(other)
             ))),
@@ -40,11 +40,11 @@ fn selects(selector: &Selector, value: &Value) -> Result<(), Misfit> {
 }
 
 /// An index is the slice of one that begins there.
-fn bounds(value: &Value, start: Option<i64>, end: Option<i64>, one: bool) -> Result<(), Misfit> {
+fn bounds(value: &Value, start: Option<i64>, end: Option<i64>, one: bool) -> Result<(), EvalError> {
     let length = match value {
         Value::Array(items) => i64::try_from(items.len()).unwrap_or(i64::MAX),
         Value::Null => return Ok(()),
-        other => return Err(Misfit(format!("{} is no list", kind(other)))),
+        other => return Err(EvalError(format!("{} is no list", kind(other)))),
     };
     let from_end = |at: i64| if at < 0 { at + length } else { at };
     let start = from_end(start.unwrap_or(0));
@@ -54,7 +54,7 @@ fn bounds(value: &Value, start: Option<i64>, end: Option<i64>, one: bool) -> Res
         from_end(end.unwrap_or(length))
     };
     let outside = |index: i64| {
-        Err(Misfit(format!(
+        Err(EvalError(format!(
             "index {index} is out of bounds of a list of {length}"
         )))
     };
@@ -62,14 +62,14 @@ fn bounds(value: &Value, start: Option<i64>, end: Option<i64>, one: bool) -> Res
         Ordering::Equal => Ok(()),
         _ if start >= length || start < 0 => outside(start),
         _ if end > length || end < 0 => outside(end - 1),
-        Ordering::Greater => Err(Misfit(format!(
+        Ordering::Greater => Err(EvalError(format!(
             "a slice that starts at {start} cannot end at {end}"
         ))),
         Ordering::Less => Ok(()),
     }
 }
 
-fn compares(filter: &Filter, item: &Value) -> Result<(), Misfit> {
+fn compares(filter: &Filter, item: &Value) -> Result<(), EvalError> {
     match filter {
         Filter::Or(all) | Filter::And(all) => all.iter().try_for_each(|f| compares(f, item)),
         Filter::Atom(FilterAtom::Filter { expr, .. }) => compares(expr, item),
@@ -84,7 +84,7 @@ fn compares(filter: &Filter, item: &Value) -> Result<(), Misfit> {
                 | Comparison::Lte(left, right) => (left, right),
             };
             match (side(left, item), side(right, item)) {
-                (Some(left), Some(right)) if left != right => Err(Misfit(format!(
+                (Some(left), Some(right)) if left != right => Err(EvalError(format!(
                     "{left} and {right} cannot be compared: {comparison}"
                 ))),
                 _ => Ok(()),

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::pod::{Pod, Trouble};
-use super::{Absence, Cluster, Placement};
-use crate::api::{Condition, Executor, Generation, Meta, Stage};
+use super::pod::{ContainerTrouble, Pod};
+use super::{Certainty, Cluster, Placement};
+use crate::api::{ApiFlavor, Condition, Executor, Meta, Stage};
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -73,7 +73,7 @@ impl Job {
 
 /// One stage of one package on one node, at work or done.
 #[derive(Debug)]
-pub struct Execution<'a> {
+pub struct PackageRun<'a> {
     pub skyhook: String,
     pub package: String,
     pub version: String,
@@ -82,7 +82,7 @@ pub struct Execution<'a> {
     /// Whether it interrupts the node. Merged interrupts name only the package that won.
     pub interrupt: bool,
     /// The operator is already tearing it down.
-    pub condemned: bool,
+    pub invalidated: bool,
     /// The package's image as the operator asked for it, where it noted it.
     pub image: Option<String>,
     /// The Job, where there is one and it was seen.
@@ -120,7 +120,7 @@ impl PackageNote {
     }
 }
 
-impl<'a> Execution<'a> {
+impl<'a> PackageRun<'a> {
     /// `pod/NAME` or `job/NAME`.
     pub fn reference(&self) -> String {
         match (self.job, self.pods.first()) {
@@ -195,7 +195,7 @@ impl<'a> Execution<'a> {
     }
 
     /// How many attempts have failed: pods, and runs of a container that was started again in its pod.
-    pub fn failed_attempts(&self, generation: Generation) -> i64 {
+    pub fn failed_attempts(&self, flavor: ApiFlavor) -> i64 {
         let Some(job) = self.job else {
             return 0;
         };
@@ -203,7 +203,7 @@ impl<'a> Execution<'a> {
         let exceeded = job
             .metadata
             .annotations
-            .get(&generation.key("restart-limit-exceeded"));
+            .get(&flavor.key("restart-limit-exceeded"));
         let exceeded = exceeded.and_then(|n| n.parse::<i64>().ok()).unwrap_or(0);
         let restarts = |p: &&Pod| {
             let containers = p.status.init_container_statuses.iter();
@@ -221,33 +221,33 @@ impl<'a> Execution<'a> {
     }
 
     /// The newest attempt that went wrong of its own doing, with what went wrong.
-    pub fn trouble(&self) -> Option<(&'a Pod, Trouble<'a>)> {
+    pub fn trouble(&self) -> Option<(&'a Pod, ContainerTrouble<'a>)> {
         self.pods
             .iter()
             .filter(|p| !p.disrupted())
             .find_map(|p| p.trouble().map(|t| (*p, t)))
     }
 
-    fn from_pod(generation: Generation, pod: &'a Pod) -> Option<Execution<'a>> {
-        Self::from_meta(generation, &pod.metadata, &pod.spec.node_name).map(|e| Execution {
+    fn from_pod(flavor: ApiFlavor, pod: &'a Pod) -> Option<PackageRun<'a>> {
+        Self::from_meta(flavor, &pod.metadata, &pod.spec.node_name).map(|e| PackageRun {
             pods: vec![pod],
             ..e
         })
     }
 
-    fn from_job(generation: Generation, job: &'a Job) -> Option<Execution<'a>> {
+    fn from_job(flavor: ApiFlavor, job: &'a Job) -> Option<PackageRun<'a>> {
         let node = &job.spec.template.spec.node_name;
-        Self::from_meta(generation, &job.metadata, node).map(|e| Execution {
+        Self::from_meta(flavor, &job.metadata, node).map(|e| PackageRun {
             job: Some(job),
             ..e
         })
     }
 
-    fn from_meta(generation: Generation, meta: &'a Meta, node: &'a str) -> Option<Execution<'a>> {
-        let label = |name: &str| meta.labels.get(&generation.key(name));
+    fn from_meta(flavor: ApiFlavor, meta: &'a Meta, node: &'a str) -> Option<PackageRun<'a>> {
+        let label = |name: &str| meta.labels.get(&flavor.key(name));
         let skyhook = label("name")?;
         // The label joins name and version with "-", which names contain, too: the note is exact.
-        let note = meta.annotations.get(&generation.key("package"));
+        let note = meta.annotations.get(&flavor.key("package"));
         let note: Option<PackageNote> = note.and_then(|text| serde_json::from_str(text).ok());
         let interrupt = label("interrupt").is_some_and(|v| v == "True");
         let from_labels = || {
@@ -261,7 +261,7 @@ impl<'a> Execution<'a> {
             }
         };
         let note = note.unwrap_or_else(from_labels);
-        Some(Execution {
+        Some(PackageRun {
             image: note.image(),
             skyhook: if note.skyhook.is_empty() {
                 skyhook.clone()
@@ -273,7 +273,7 @@ impl<'a> Execution<'a> {
             stage: Stage::from(note.stage.as_str()),
             node,
             interrupt,
-            condemned: note.invalid,
+            invalidated: note.invalid,
             job: None,
             job_unseen: false,
             pods: Vec::new(),
@@ -283,13 +283,13 @@ impl<'a> Execution<'a> {
 
 /// All executions of a cluster, found by custom resource and node.
 #[derive(Debug)]
-pub struct Executions<'a> {
-    all: Vec<Execution<'a>>,
+pub struct PackageRuns<'a> {
+    all: Vec<PackageRun<'a>>,
     by_place: HashMap<(String, &'a str), Vec<usize>>,
 }
 
-impl<'a> Executions<'a> {
-    pub fn all(&self) -> &[Execution<'a>] {
+impl<'a> PackageRuns<'a> {
+    pub fn all(&self) -> &[PackageRun<'a>] {
         &self.all
     }
 
@@ -298,13 +298,13 @@ impl<'a> Executions<'a> {
         &'s self,
         skyhook: &str,
         node: &'a str,
-    ) -> impl Iterator<Item = &'s Execution<'a>> + use<'s, 'a> {
+    ) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
         let places = self.by_place.get(&(skyhook.to_owned(), node));
         places.into_iter().flatten().map(|&at| &self.all[at])
     }
 
     /// The uninstall of a package that is at work on the node.
-    pub fn uninstall_of(&self, placement: &Placement<'a>) -> Option<&Execution<'a>> {
+    pub fn uninstall_of(&self, placement: &Placement<'a>) -> Option<&PackageRun<'a>> {
         let mut here = self.on(placement.skyhook, &placement.node.name);
         here.find(|e| e.package == placement.package && e.stage.is_uninstall() && e.alive())
     }
@@ -313,18 +313,18 @@ impl<'a> Executions<'a> {
     pub fn since(&self, placement: &Placement<'a>) -> Option<Timestamp> {
         let entry = placement.entry?;
         let here = self.on(placement.skyhook, &placement.node.name);
-        let suspended = |e: &&Execution<'_>| e.job.is_some_and(|j| j.spec.suspend);
+        let suspended = |e: &&PackageRun<'_>| e.job.is_some_and(|j| j.spec.suspend);
         here.filter(|e| e.package == placement.package && e.stage == entry.stage && e.alive())
             .filter(|e| !suspended(e))
-            .filter_map(Execution::created)
+            .filter_map(PackageRun::created)
             .min()
     }
 }
 
 impl Cluster {
     /// Everything that carries out a stage in the generation that rules.
-    pub fn executions(&self) -> Executions<'_> {
-        let all = self.executions_of(self.ruling.generation);
+    pub fn executions(&self) -> PackageRuns<'_> {
+        let all = self.executions_of(self.active_api.flavor);
         let mut by_place: HashMap<_, Vec<_>> = HashMap::new();
         for (at, e) in all.iter().enumerate() {
             by_place
@@ -332,24 +332,24 @@ impl Cluster {
                 .or_default()
                 .push(at);
         }
-        Executions { all, by_place }
+        PackageRuns { all, by_place }
     }
 
     /// How sure we are that an execution we do not see does not exist.
-    pub fn absence_of_executions(&self) -> Absence {
-        match self.ruling.generation.executor() {
+    pub fn absence_of_executions(&self) -> Certainty {
+        match self.active_api.flavor.executor() {
             Executor::Pod => self.pods.absence(),
             Executor::Job => self.pods.absence().min(self.jobs.absence()),
         }
     }
 
     /// Everything that carries out a stage in a generation, Jobs with their pods, then bare pods.
-    pub fn executions_of(&self, generation: Generation) -> Vec<Execution<'_>> {
-        let mut executions: Vec<Execution<'_>> = self
+    pub fn executions_of(&self, flavor: ApiFlavor) -> Vec<PackageRun<'_>> {
+        let mut executions: Vec<PackageRun<'_>> = self
             .jobs
             .items()
             .iter()
-            .filter_map(|job| Execution::from_job(generation, job))
+            .filter_map(|job| PackageRun::from_job(flavor, job))
             .collect();
         let mut by_uid = HashMap::new();
         for (at, execution) in executions.iter().enumerate() {
@@ -364,7 +364,7 @@ impl Cluster {
                 executions[at].pods.push(pod);
                 continue;
             }
-            let Some(mut execution) = Execution::from_pod(generation, pod) else {
+            let Some(mut execution) = PackageRun::from_pod(flavor, pod) else {
                 continue;
             };
             match uid.filter(|_| pod.metadata.is_of_job()) {

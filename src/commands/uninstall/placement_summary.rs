@@ -6,7 +6,7 @@ use crate::view::{NodeSet, plural};
 
 /// Nodes by what an uninstall does there.
 #[derive(Debug, Default)]
-pub(super) struct Survey<'a> {
+pub(super) struct PlacementSummary<'a> {
     /// Complete: it begins at once.
     pub ready: Vec<&'a Node>,
     /// It is under way.
@@ -24,14 +24,14 @@ pub(super) struct Survey<'a> {
     pub deselected: Vec<&'a Node>,
 }
 
-impl<'a> Survey<'a> {
+impl<'a> PlacementSummary<'a> {
     pub fn of(
         cluster: &'a Cluster,
         skyhook: &'a Skyhook,
         name: &'a str,
         package: &Package,
-    ) -> Survey<'a> {
-        let mut survey = Survey::default();
+    ) -> PlacementSummary<'a> {
+        let mut survey = PlacementSummary::default();
         for node in cluster.nodes.items() {
             let here = cluster.placement(skyhook, name, node);
             if !here.selected {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Args;
 use crate::api::Executor;
-use crate::cluster::{Absence, Cluster, Node, Source};
+use crate::cluster::{Certainty, Cluster, Node, Source};
 use crate::plan::build::{hold, node};
 use crate::plan::{Consequences, Grade};
 use crate::view::{NodeSet, plural};
@@ -42,7 +42,7 @@ pub fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &m
     effects.gpus = nodes.iter().map(|n| n.gpus).sum();
     let name = args.name.as_str();
     if let Some(skyhook) = cluster.skyhook(name) {
-        let ours = cluster.generation().finalizer();
+        let ours = cluster.flavor().finalizer();
         let others = skyhook.metadata.finalizers.iter().filter(|f| **f != ours);
         let others: Vec<&str> = others.map(String::as_str).collect();
         if others.is_empty() {
@@ -61,7 +61,7 @@ pub fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &m
     hosts(cluster, args, effects);
     at_work(cluster, name, effects);
     held(cluster, name, nodes, effects);
-    if cluster.nodes.absence() == Absence::Presumed {
+    if cluster.nodes.absence() == Certainty::Presumed {
         effects.warn(format!("the input has no {}", Source::Nodes));
     }
 }
@@ -123,7 +123,7 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
         return;
     };
     let on = NodeSet::of(on).limited(SHOWN);
-    let ours = cluster.generation().finalizer();
+    let ours = cluster.flavor().finalizer();
     let mut others = skyhook.metadata.finalizers.iter().filter(|f| **f != ours);
     // Their pods are collected with the custom resource, and no sooner.
     effects.warn(match others.next() {
@@ -136,7 +136,7 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
         ),
     });
     // Where it runs bare pods, what watches them asks neither for a pause nor for the custom resource.
-    if cluster.generation().executor() == Executor::Pod && !hold::away(cluster) {
+    if cluster.flavor().executor() == Executor::Pod && !hold::away(cluster) {
         effects.warn(format!(
             "the operator may still write on {on} how far they got: once their pods are gone, look with \
              `kubectl skyhook leftovers`"
@@ -146,10 +146,10 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
 
 /// What else keeps pods off the nodes afterwards.
 fn held(cluster: &Cluster, name: &str, nodes: &[&Node], effects: &mut Consequences) {
-    let generation = cluster.generation();
+    let flavor = cluster.flavor();
     let ours = |n: &&Node| cluster.on_node(n, name).is_some_and(|on| on.cordon);
     for one in nodes.iter().copied().filter(ours) {
-        let others = cluster.other_cordons(one, &[(generation, name)]);
+        let others = cluster.other_cordons(one, &[(flavor, name)]);
         if one.unschedulable && !others.is_empty() {
             let others = others.join(", ");
             effects.warn(format!("{} stays cordoned, held by {others}", one.name));

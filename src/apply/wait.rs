@@ -4,24 +4,24 @@ use std::time::Duration;
 
 use futures::future::LocalBoxFuture;
 
-use super::{Ended, Event, Run};
-use crate::plan::Until;
+use super::{ApplyEvent, PlanRun, StopReason};
+use crate::plan::WaitFor;
 
 /// Waits in the writer's stead for what takes long, shows how it goes, and says when it cannot come about.
-pub trait Attend {
+pub trait WaitStrategy {
     /// Waits; `None` if this is none of its business.
     ///
     /// It may be dropped at any moment: the user has given the sign to stop.
-    fn attend<'a>(&'a mut self, until: &'a Until) -> LocalBoxFuture<'a, Option<Ended>>;
+    fn wait<'a>(&'a mut self, until: &'a WaitFor) -> LocalBoxFuture<'a, Option<StopReason>>;
 }
 
-impl Run<'_, '_> {
-    pub(super) async fn wait_until(&self, until: &Until) -> Ended {
-        self.tell(&Event::Waiting { until });
+impl PlanRun<'_, '_> {
+    pub(super) async fn wait_until(&self, until: &WaitFor) -> StopReason {
+        self.tell(&ApplyEvent::Waiting { until });
         let come_about = async {
-            if let Some(attendant) = self.attendant.take() {
-                let ended = attendant.attend(until).await;
-                self.attendant.set(Some(attendant));
+            if let Some(strategy) = self.wait_strategy.take() {
+                let ended = strategy.wait(until).await;
+                self.wait_strategy.set(Some(strategy));
                 if let Some(ended) = ended {
                     return ended;
                 }
@@ -29,21 +29,21 @@ impl Run<'_, '_> {
             self.look_until(until).await
         };
         let ended = self.stop.during(come_about).await;
-        ended.unwrap_or(Ended::Interrupted)
+        ended.unwrap_or(StopReason::Interrupted)
     }
 
     /// Whether it has come about, as far as can be read.
-    pub(super) async fn holds(&self, until: &Until) -> bool {
+    pub(super) async fn holds(&self, until: &WaitFor) -> bool {
         let object = self.line.read(&until.target).await;
         object.is_ok_and(|object| until.holds(&object))
     }
 
     /// Looks at the object again and again.
-    async fn look_until(&self, until: &Until) -> Ended {
+    async fn look_until(&self, until: &WaitFor) -> StopReason {
         let come_about = async {
             loop {
                 if self.holds(until).await {
-                    return Ended::Finished;
+                    return StopReason::Finished;
                 }
                 tokio::time::sleep(self.options.patience).await;
             }
@@ -54,7 +54,7 @@ impl Run<'_, '_> {
         let limit = Duration::from_secs(until.at_most);
         match tokio::time::timeout(limit, come_about).await {
             Ok(ended) => ended,
-            Err(_) => Ended::TimedOut {
+            Err(_) => StopReason::TimedOut {
                 waiting: until.describe(),
             },
         }

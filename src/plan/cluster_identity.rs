@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A cluster, as far as it can be told from others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Origin {
+pub struct ClusterIdentity {
     /// The address of the API server. One cluster may have several.
     pub server: String,
     /// The uid of its namespace kube-system, which no two clusters share. Missing where it could not be read.
@@ -24,8 +24,8 @@ pub enum Sameness {
     Other,
 }
 
-impl Origin {
-    pub fn sameness(&self, other: &Origin) -> Sameness {
+impl ClusterIdentity {
+    pub fn sameness(&self, other: &ClusterIdentity) -> Sameness {
         match (&self.uid, &other.uid) {
             (Some(a), Some(b)) if a == b => Sameness::Same,
             (Some(_), Some(_)) => Sameness::Other,
@@ -35,7 +35,7 @@ impl Origin {
     }
 
     /// Whether they are taken for one cluster without anybody being asked.
-    pub fn is_taken_for(&self, other: &Origin) -> bool {
+    pub fn is_taken_for(&self, other: &ClusterIdentity) -> bool {
         matches!(self.sameness(other), Sameness::Same | Sameness::SameAddress)
     }
 }
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn the_uid_decides_and_the_address_where_there_is_none() {
-        let origin = |server: &str, uid: &str| Origin {
+        let origin = |server: &str, uid: &str| ClusterIdentity {
             server: server.to_owned(),
             uid: (!uid.is_empty()).then(|| uid.to_owned()),
         };

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::order::{Found, Item};
+use super::order::{DoomedObject, LiveObject};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::commands::shared::shell_words::shell_words;
@@ -16,7 +16,7 @@ const SHOWN: usize = 4;
 /// Something that keeps an object from going.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Hindrance {
+pub struct Blocker {
     /// The rule that found it; nothing where it is not for a rule to find.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
@@ -29,7 +29,7 @@ pub struct Hindrance {
     pub next: Option<String>,
 }
 
-impl Hindrance {
+impl Blocker {
     /// `SKY112 uninstall-failing: driver on node-2`
     pub fn brief(&self) -> String {
         let Some(code) = &self.code else {
@@ -55,11 +55,11 @@ pub fn report(cluster: &Cluster) -> Report {
 }
 
 /// What keeps the object from going, gravest first. Whether anything does is not known where sources are not read.
-pub fn of(cluster: &Cluster, report: &Report, item: &Item) -> Vec<Hindrance> {
+pub fn of(cluster: &Cluster, report: &Report, item: &DoomedObject) -> Vec<Blocker> {
     let Some(found) = item.find(cluster) else {
         return Vec::new();
     };
-    let entry = item.generation.finalizer();
+    let entry = item.flavor.finalizer();
     let all = &found.metadata().finalizers;
     let held = all.contains(&entry) && item.priority.is_some();
     let others: Vec<&str> = all.iter().map(String::as_str).collect();
@@ -68,10 +68,10 @@ pub fn of(cluster: &Cluster, report: &Report, item: &Item) -> Vec<Hindrance> {
         .filter(|f| *f != entry || item.priority.is_none())
         .collect();
     let mut hindrances = match found {
-        Found::Skyhook(skyhook) if held && item.generation == cluster.generation() => {
+        LiveObject::Skyhook(skyhook) if held && item.flavor == cluster.flavor() => {
             own(cluster, report, skyhook)
         }
-        Found::Skyhook(skyhook) if held => elder(cluster, report, item, skyhook),
+        LiveObject::Skyhook(skyhook) if held => elder(cluster, report, item, skyhook),
         _ => Vec::new(),
     };
     // The operator may still have work to do; they hold it afterwards in any case.
@@ -82,7 +82,7 @@ pub fn of(cluster: &Cluster, report: &Report, item: &Item) -> Vec<Hindrance> {
 }
 
 /// What findings say of a custom resource that the operator works on.
-fn own(cluster: &Cluster, report: &Report, skyhook: &Skyhook) -> Vec<Hindrance> {
+fn own(cluster: &Cluster, report: &Report, skyhook: &Skyhook) -> Vec<Blocker> {
     let mut found: Vec<(&Finding, Vec<&str>)> = Vec::new();
     for finding in blockers(cluster, report, skyhook, Goal::Deletion) {
         let node = finding.subject.node.as_deref();
@@ -104,13 +104,13 @@ fn own(cluster: &Cluster, report: &Report, skyhook: &Skyhook) -> Vec<Hindrance> 
 }
 
 /// A finding, with the nodes that it is about.
-fn told(cluster: &Cluster, finding: &Finding, on: &[&str], skyhook: &Skyhook) -> Hindrance {
+fn told(cluster: &Cluster, finding: &Finding, on: &[&str], skyhook: &Skyhook) -> Blocker {
     let mut subject = finding.subject.clone();
     if on.len() > 1 {
         subject.node = Some(NodeSet::of(on.iter().copied()).limited(SHOWN));
     }
     let gone = cluster.operator_absent();
-    Hindrance {
+    Blocker {
         code: Some(finding.rule.code.to_owned()),
         name: Some(finding.rule.name.to_owned()),
         subject,
@@ -136,37 +136,43 @@ fn step<'a>(finding: &'a Finding, skyhook: &Skyhook) -> Option<&'a Remedy> {
 }
 
 /// Of one of the other API, which the operator that rules does not work on.
-fn elder(cluster: &Cluster, report: &Report, item: &Item, skyhook: &Skyhook) -> Vec<Hindrance> {
+fn elder(
+    cluster: &Cluster,
+    report: &Report,
+    item: &DoomedObject,
+    skyhook: &Skyhook,
+) -> Vec<Blocker> {
     let name = skyhook.name();
-    if cluster.ruling.migrating() {
+    if cluster.active_api.migrating() {
         // The newer operator takes the older finalizer off as soon as the deletion is asked for.
-        let stops =
-            |f: &&Finding| f.blocks_for_good() && f.stops_all() && f.subject.skyhook.is_none();
+        let stops = |f: &&Finding| {
+            f.blocks_for_good() && f.blocks_reconcile() && f.subject.skyhook.is_none()
+        };
         let down = report.findings.iter().find(stops);
         return down
             .map(|f| told(cluster, f, &[], skyhook))
             .into_iter()
             .collect();
     }
-    vec![Hindrance {
+    vec![Blocker {
         code: None,
         name: None,
         subject: Subject::skyhook(skyhook),
         message: format!(
             "no operator of the {} API is at work: its finalizer will never be removed",
-            item.generation.kind()
+            item.flavor.kind()
         ),
-        next: Some(strip(name, &format!(" --api {}", item.generation))),
+        next: Some(strip(name, &format!(" --api {}", item.flavor))),
     }]
 }
 
-fn foreign(item: &Item, others: &[&str]) -> Hindrance {
+fn foreign(item: &DoomedObject, others: &[&str]) -> Blocker {
     let resource = match item.priority {
-        Some(_) => item.generation.resource(),
-        None => format!("deploymentpolicies.{}", item.generation.group()),
+        Some(_) => item.flavor.resource(),
+        None => format!("deploymentpolicies.{}", item.flavor.group()),
     };
     let name = &item.target.name;
-    Hindrance {
+    Blocker {
         code: None,
         name: None,
         subject: Subject {

@@ -9,17 +9,17 @@ use crate::redact;
 
 /// A request that got no answer, or only part of one.
 ///
-/// Displays as one line that says what, where and what to do; [`Unanswered::short`] is for a line
+/// Displays as one line that says what, where and what to do; [`TransportError::short`] is for a line
 /// that already says where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unanswered {
+pub struct TransportError {
     /// The address of the server, without credentials.
     pub server: String,
-    pub why: Why,
+    pub why: TransportErrorKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Why {
+pub enum TransportErrorKind {
     /// It took longer than `--request-timeout`, or than a connection may take to be made.
     TimedOut(Option<Duration>),
     Refused,
@@ -38,12 +38,12 @@ pub enum Why {
     Other(String),
 }
 
-impl Unanswered {
+impl TransportError {
     /// Finds the reason in an error of the HTTP stack, which keeps it some causes deep.
-    pub fn new(server: &str, error: &(dyn Error + 'static)) -> Unanswered {
+    pub fn new(server: &str, error: &(dyn Error + 'static)) -> TransportError {
         let chain =
             || std::iter::successors(Some(error), |e: &&(dyn Error + 'static)| (*e).source());
-        if let Some(known) = chain().find_map(|e| e.downcast_ref::<Unanswered>()) {
+        if let Some(known) = chain().find_map(|e| e.downcast_ref::<TransportError>()) {
             return known.clone();
         }
         let texts: Vec<String> = chain().map(|e| redact::text(&e.to_string())).collect();
@@ -56,19 +56,19 @@ impl Unanswered {
         };
         let io = chain().find_map(|e| e.downcast_ref::<std::io::Error>().map(|e| e.kind()));
         let why = if let Some(why) = after("invalid peer certificate") {
-            Why::Certificate(why)
+            TransportErrorKind::Certificate(why)
         } else if says("received corrupt message") {
-            Why::NotTls
+            TransportErrorKind::NotTls
         } else if says("invalid HTTP version") {
-            Why::NotHttp
+            TransportErrorKind::NotHttp
         } else if let Some(why) = after("tunnel error").or_else(|| after("SOCKS error")) {
-            Why::Proxy(why)
+            TransportErrorKind::Proxy(why)
         } else if says("dns error") {
-            Why::NoSuchHost
+            TransportErrorKind::NoSuchHost
         } else if io == Some(ErrorKind::TimedOut) || says("deadline has elapsed") {
-            Why::TimedOut(None)
+            TransportErrorKind::TimedOut(None)
         } else if io == Some(ErrorKind::ConnectionRefused) {
-            Why::Refused
+            TransportErrorKind::Refused
         } else if matches!(
             io,
             Some(
@@ -80,11 +80,11 @@ impl Unanswered {
         ) || says("before message completed")
             || says("end of file before message length reached")
         {
-            Why::Cut
+            TransportErrorKind::Cut
         } else {
-            Why::Other(texts.last().cloned().unwrap_or_default())
+            TransportErrorKind::Other(texts.last().cloned().unwrap_or_default())
         };
-        Unanswered {
+        TransportError {
             server: server.to_owned(),
             why,
         }
@@ -93,51 +93,51 @@ impl Unanswered {
     /// What happened, in a few words.
     pub fn short(&self) -> String {
         match &self.why {
-            Why::TimedOut(Some(limit)) => format!("timed out after {limit:?}"),
-            Why::TimedOut(None) => "timed out".to_owned(),
-            Why::Refused => "connection refused".to_owned(),
-            Why::NoSuchHost => "no such host".to_owned(),
-            Why::Cut => "the server closed the connection".to_owned(),
-            Why::Certificate(why) => format!("certificate not trusted: {why}"),
-            Why::NotTls => "the server is not using TLS".to_owned(),
-            Why::NotHttp => "the server does not accept plain HTTP".to_owned(),
-            Why::Proxy(why) => format!("the proxy would not connect: {why}"),
-            Why::Other(why) => why.clone(),
+            TransportErrorKind::TimedOut(Some(limit)) => format!("timed out after {limit:?}"),
+            TransportErrorKind::TimedOut(None) => "timed out".to_owned(),
+            TransportErrorKind::Refused => "connection refused".to_owned(),
+            TransportErrorKind::NoSuchHost => "no such host".to_owned(),
+            TransportErrorKind::Cut => "the server closed the connection".to_owned(),
+            TransportErrorKind::Certificate(why) => format!("certificate not trusted: {why}"),
+            TransportErrorKind::NotTls => "the server is not using TLS".to_owned(),
+            TransportErrorKind::NotHttp => "the server does not accept plain HTTP".to_owned(),
+            TransportErrorKind::Proxy(why) => format!("the proxy would not connect: {why}"),
+            TransportErrorKind::Other(why) => why.clone(),
         }
     }
 }
 
-impl Error for Unanswered {}
+impl Error for TransportError {}
 
-impl fmt::Display for Unanswered {
+impl fmt::Display for TransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let server = &self.server;
         match &self.why {
-            Why::TimedOut(Some(limit)) => write!(
+            TransportErrorKind::TimedOut(Some(limit)) => write!(
                 f,
                 "the API server at {server} did not answer within {limit:?}; check the network, or \
                  give it longer with --request-timeout"
             ),
-            Why::TimedOut(None) => write!(
+            TransportErrorKind::TimedOut(None) => write!(
                 f,
                 "the API server at {server} did not answer in time; check the network, and that \
                  --context or --server names the right server"
             ),
-            Why::Refused => write!(
+            TransportErrorKind::Refused => write!(
                 f,
                 "cannot reach the API server at {server}: connection refused; check that it runs, \
                  and that --context or --server names the right server"
             ),
-            Why::NoSuchHost => write!(
+            TransportErrorKind::NoSuchHost => write!(
                 f,
                 "cannot reach the API server at {server}: no such host; check --server, the \
                  kubeconfig, and whether a VPN is needed"
             ),
-            Why::Cut => write!(
+            TransportErrorKind::Cut => write!(
                 f,
                 "the API server at {server} closed the connection before it had answered; try again"
             ),
-            Why::Certificate(why)
+            TransportErrorKind::Certificate(why)
                 if why.contains("NotValidForName") || why.contains("not valid for name") =>
             {
                 write!(
@@ -146,26 +146,28 @@ impl fmt::Display for Unanswered {
                  --server, or pass --tls-server-name"
                 )
             }
-            Why::Certificate(why) => write!(
+            TransportErrorKind::Certificate(why) => write!(
                 f,
                 "the certificate of the API server at {server} is not trusted ({why}); check the \
                  kubeconfig's certificate-authority, or pass --certificate-authority"
             ),
-            Why::NotTls => write!(
+            TransportErrorKind::NotTls => write!(
                 f,
                 "the server at {server} is not using TLS; check --server, or write http:// in it"
             ),
-            Why::NotHttp => write!(
+            TransportErrorKind::NotHttp => write!(
                 f,
                 "the server at {server} does not accept plain HTTP; check --server, or write https:// \
                  in it"
             ),
-            Why::Proxy(why) => write!(
+            TransportErrorKind::Proxy(why) => write!(
                 f,
                 "the proxy would not connect to the API server at {server}: {why}; check proxy-url \
                  in the kubeconfig, HTTPS_PROXY and NO_PROXY"
             ),
-            Why::Other(why) => write!(f, "no answer from the API server at {server}: {why}"),
+            TransportErrorKind::Other(why) => {
+                write!(f, "no answer from the API server at {server}: {why}")
+            }
         }
     }
 }
@@ -184,19 +186,25 @@ mod tests {
         let io = |kind: ErrorKind| Box::new(std::io::Error::from(kind));
         let text = |text: &str| Box::new(std::io::Error::other(text.to_owned()));
         for (cause, why) in [
-            (io(ErrorKind::ConnectionRefused), Why::Refused),
-            (io(ErrorKind::ConnectionReset), Why::Cut),
-            (io(ErrorKind::TimedOut), Why::TimedOut(None)),
-            (text("dns error"), Why::NoSuchHost),
+            (
+                io(ErrorKind::ConnectionRefused),
+                TransportErrorKind::Refused,
+            ),
+            (io(ErrorKind::ConnectionReset), TransportErrorKind::Cut),
+            (io(ErrorKind::TimedOut), TransportErrorKind::TimedOut(None)),
+            (text("dns error"), TransportErrorKind::NoSuchHost),
             (
                 text("invalid peer certificate: Expired"),
-                Why::Certificate("Expired".into()),
+                TransportErrorKind::Certificate("Expired".into()),
             ),
-            (text("something else"), Why::Other("something else".into())),
+            (
+                text("something else"),
+                TransportErrorKind::Other("something else".into()),
+            ),
         ] {
             let server = "https://host:6443".to_owned();
-            let found = Unanswered::new(&server, &Nested(cause));
-            assert_eq!(found, Unanswered { server, why });
+            let found = TransportError::new(&server, &Nested(cause));
+            assert_eq!(found, TransportError { server, why });
         }
     }
 }

@@ -32,7 +32,7 @@ fn custom() -> impl Strategy<Value = (Value, Value)> {
 proptest! {
     #[test]
     fn what_is_deleted_is_made_again_without_what_the_server_filled_in((object, made) in custom()) {
-        let target = Target::skyhook(crate::api::Generation::NodeWright, "gpu", Some("u-1"));
+        let target = Target::skyhook(crate::api::ApiFlavor::NodeWright, "gpu", Some("u-1"));
         let step = Step::new(target, Change::Delete { was: None }, "a test");
         let Rebased::Same(step) = step.rebase(&object) else {
             panic!("it means the same");
@@ -47,21 +47,21 @@ proptest! {
         back.apply_to(&mut again).expect("it fits");
         prop_assert_eq!(sorted(&again), sorted(&made));
         // The server fills in what is its own; then it is done, and not done again.
-        let mut anew = object.clone();
-        anew["metadata"]["uid"] = json!("u-2");
-        prop_assert_eq!(back.rebase(&anew), Rebased::Done);
-        anew["spec"]["packages"]["driver"]["version"] = json!("2.0.0");
-        prop_assert!(matches!(back.rebase(&anew), Rebased::Moved(_)));
+        let mut as_new = object.clone();
+        as_new["metadata"]["uid"] = json!("u-2");
+        prop_assert_eq!(back.rebase(&as_new), Rebased::Done);
+        as_new["spec"]["packages"]["driver"]["version"] = json!("2.0.0");
+        prop_assert!(matches!(back.rebase(&as_new), Rebased::Moved(_)));
         // And back once more: what was made goes again, and nothing that another one made.
         let undone = back.inverse().expect("an inverse");
         prop_assert!(matches!(undone.rebase(&object), Rebased::Same(_)));
-        prop_assert!(matches!(undone.rebase(&anew), Rebased::Moved(_)));
+        prop_assert!(matches!(undone.rebase(&as_new), Rebased::Moved(_)));
     }
 }
 
 #[test]
 fn an_object_that_is_not_gone_yet_is_not_made_again() {
-    let target = Target::skyhook(crate::api::Generation::NodeWright, "gpu", None);
+    let target = Target::skyhook(crate::api::ApiFlavor::NodeWright, "gpu", None);
     let create = Step::new(
         target,
         Change::Create(Box::new(json!({"spec": {}}))),

@@ -8,7 +8,7 @@ impl Skyhook {
     /// When the `pause` or `disable` annotation was last written, and by whom, as far as
     /// `managedFields` tell.
     pub fn annotated_by(&self, suffix: &str) -> Option<(&str, Option<Timestamp>)> {
-        let key = format!("f:{}", self.generation()?.key(suffix));
+        let key = format!("f:{}", self.flavor()?.key(suffix));
         self.metadata
             .managed_fields
             .iter()

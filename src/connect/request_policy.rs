@@ -15,7 +15,7 @@ use kube::client::Body;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tower::{BoxError, Service, ServiceExt};
 
-use super::unanswered::{Unanswered, Why};
+use super::transport_error::{TransportError, TransportErrorKind};
 use super::warnings::Warnings;
 
 /// How often a read is tried again.
@@ -29,7 +29,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(250);
 
 /// How requests are made, over whatever carries them.
 #[derive(Debug, Clone, Default)]
-pub struct Polite {
+pub struct RequestPolicy {
     /// The address of the server, for messages.
     pub server: String,
     /// The time one request may take, its body included; `None` is for ever.
@@ -37,7 +37,7 @@ pub struct Polite {
     pub warnings: Warnings,
 }
 
-impl Polite {
+impl RequestPolicy {
     /// A client whose requests all go this way.
     ///
     /// Reads that the server is too busy for (429, 503, 504) or fails at (500, 502), and those to which it closes
@@ -59,7 +59,7 @@ impl Polite {
         PoliteService { how: self, service }
     }
 
-    fn unanswered(&self, error: BoxError) -> BoxError {
+    fn transport_error(&self, error: BoxError) -> BoxError {
         // Trouble with credentials has its own, better words.
         if error.is::<super::Error>()
             || error.is::<kube::Error>()
@@ -67,21 +67,21 @@ impl Polite {
         {
             return error;
         }
-        Box::new(Unanswered::new(&self.server, &*error))
+        Box::new(TransportError::new(&self.server, &*error))
     }
 
     fn timed_out(&self) -> BoxError {
-        Box::new(Unanswered {
+        Box::new(TransportError {
             server: self.server.clone(),
-            why: Why::TimedOut(self.timeout),
+            why: TransportErrorKind::TimedOut(self.timeout),
         })
     }
 }
 
-/// What [`Polite`] makes of a service.
+/// What [`RequestPolicy`] makes of a service.
 #[derive(Clone)]
 pub struct PoliteService<S> {
-    how: Polite,
+    how: RequestPolicy,
     service: S,
 }
 
@@ -135,7 +135,7 @@ where
 
 /// One request, with its time limit on head and body.
 async fn once<S, B>(
-    how: &Polite,
+    how: &RequestPolicy,
     service: S,
     request: Request<Body>,
 ) -> Result<Response<TimedBody>, BoxError>
@@ -153,7 +153,7 @@ where
             .map_err(|_| how.timed_out())?,
         None => call.await,
     };
-    let mut response = response.map_err(|e| how.unanswered(e.into()))?;
+    let mut response = response.map_err(|e| how.transport_error(e.into()))?;
     how.warnings.note(response.headers());
     response
         .extensions_mut()
@@ -182,8 +182,8 @@ fn passes(status: StatusCode) -> bool {
 }
 
 fn was_cut(error: &(dyn std::error::Error + 'static)) -> bool {
-    let unanswered = error.downcast_ref::<Unanswered>();
-    unanswered.is_some_and(|unanswered| unanswered.why == Why::Cut)
+    let transport_error = error.downcast_ref::<TransportError>();
+    transport_error.is_some_and(|transport_error| transport_error.why == TransportErrorKind::Cut)
 }
 
 /// The wait that the server asks for.
@@ -203,7 +203,7 @@ pub fn wait(asked: Option<Duration>, retries: u32) -> Duration {
 pub struct TimedBody {
     body: http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>,
     deadline: Option<Pin<Box<Sleep>>>,
-    how: Polite,
+    how: RequestPolicy,
 }
 
 impl http_body::Body for TimedBody {
@@ -216,7 +216,7 @@ impl http_body::Body for TimedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
-            return Poll::Ready(frame.map(|f| f.map_err(|e| this.how.unanswered(e))));
+            return Poll::Ready(frame.map(|f| f.map_err(|e| this.how.transport_error(e))));
         }
         let late = this
             .deadline

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::order::items;
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::cluster::{Cluster, Node};
 use crate::view::{NodeSet, plural};
 
@@ -18,7 +18,7 @@ const NAMED: usize = 3;
 /// Something that is still there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Left {
+pub struct Remnant {
     pub what: String,
     /// Whether the operator must not go yet, or something stays held for good.
     pub blocks: bool,
@@ -28,8 +28,8 @@ pub struct Left {
 }
 
 /// Everything that is still there, what blocks first.
-pub fn of(cluster: &Cluster) -> Vec<Left> {
-    let mut left: Vec<Left> = objects(cluster).into_iter().collect();
+pub fn of(cluster: &Cluster) -> Vec<Remnant> {
+    let mut left: Vec<Remnant> = objects(cluster).into_iter().collect();
     left.extend(at_work(cluster));
     left.extend(cordons(cluster));
     left.extend(taints(cluster));
@@ -38,10 +38,10 @@ pub fn of(cluster: &Cluster) -> Vec<Left> {
 }
 
 /// Custom resources and policies that somebody made in the meantime.
-fn objects(cluster: &Cluster) -> Option<Left> {
+fn objects(cluster: &Cluster) -> Option<Remnant> {
     let items = items(cluster);
     let names: Vec<String> = items.iter().map(|i| i.target.to_string()).collect();
-    (!names.is_empty()).then(|| Left {
+    (!names.is_empty()).then(|| Remnant {
         what: names.join(", "),
         blocks: true,
         next: Some("kubectl skyhook teardown".to_owned()),
@@ -59,7 +59,7 @@ pub fn executions(cluster: &Cluster) -> Vec<String> {
     jobs.chain(pods).map(named).collect()
 }
 
-fn at_work(cluster: &Cluster) -> Option<Left> {
+fn at_work(cluster: &Cluster) -> Option<Remnant> {
     let all = executions(cluster);
     let first = all.first()?;
     let mut words = first.splitn(3, '/');
@@ -76,7 +76,7 @@ fn at_work(cluster: &Cluster) -> Option<Left> {
     if more > 0 {
         what += &format!(" and {more} more");
     }
-    Some(Left {
+    Some(Remnant {
         what: format!("{}: {what}", plural(all.len(), "package pod or job")),
         blocks: true,
         next: Some(command),
@@ -84,20 +84,20 @@ fn at_work(cluster: &Cluster) -> Option<Left> {
 }
 
 /// Nodes that stay cordoned for custom resources that are gone.
-fn cordons(cluster: &Cluster) -> Vec<Left> {
+fn cordons(cluster: &Cluster) -> Vec<Remnant> {
     let held = |n: &&Node| {
-        let by = |g: Generation| {
+        let by = |g: ApiFlavor| {
             let keys = n.keys(g);
             let mut on = keys.skyhooks.values();
             on.any(|on| on.cordon) || keys.runtime_required_cordon
         };
-        n.unschedulable && Generation::ALL.into_iter().any(by)
+        n.unschedulable && ApiFlavor::ALL.into_iter().any(by)
     };
     let nodes: Vec<&Node> = cluster.nodes.items().iter().filter(held).collect();
     if nodes.is_empty() {
         return Vec::new();
     }
-    vec![Left {
+    vec![Remnant {
         what: format!("cordons that nobody releases, on {}", folded(&nodes)),
         blocks: true,
         next: Some("kubectl skyhook cordon release".to_owned()),
@@ -105,7 +105,7 @@ fn cordons(cluster: &Cluster) -> Vec<Left> {
 }
 
 /// Nodes that stay tainted, with nobody to lift it.
-fn taints(cluster: &Cluster) -> Vec<Left> {
+fn taints(cluster: &Cluster) -> Vec<Remnant> {
     let mut left = Vec::new();
     let all = cluster.nodes.items().iter();
     let tainted: Vec<_> = all
@@ -125,7 +125,7 @@ fn taints(cluster: &Cluster) -> Vec<Left> {
             1..=NAMED => names.join(" "),
             _ => "NODE".to_owned(),
         };
-        left.push(Left {
+        left.push(Remnant {
             what: format!(
                 "the runtime-required taint, which nobody lifts, on {}",
                 folded(&nodes)
@@ -138,12 +138,12 @@ fn taints(cluster: &Cluster) -> Vec<Left> {
 }
 
 /// What says that files may still be on hosts, and what else of the operator's stays on nodes.
-fn records(cluster: &Cluster) -> Vec<Left> {
+fn records(cluster: &Cluster) -> Vec<Remnant> {
     let mut recorded: Vec<&Node> = Vec::new();
     let mut packages: BTreeSet<String> = BTreeSet::new();
     let mut marked: Vec<&Node> = Vec::new();
     for node in cluster.nodes.items() {
-        let keys = Generation::ALL.map(|g| &node.keys(g).skyhooks);
+        let keys = ApiFlavor::ALL.map(|g| &node.keys(g).skyhooks);
         let all = || keys.iter().flat_map(|k| k.values());
         let entries = all().flat_map(|on| on.entries());
         let mut any = false;
@@ -162,7 +162,7 @@ fn records(cluster: &Cluster) -> Vec<Left> {
     let mut left = Vec::new();
     if !recorded.is_empty() {
         let packages = packages.into_iter().collect::<Vec<_>>().join(", ");
-        left.push(Left {
+        left.push(Remnant {
             what: format!(
                 "the record that {packages} may still have files on the hosts of {}",
                 folded(&recorded)
@@ -172,7 +172,7 @@ fn records(cluster: &Cluster) -> Vec<Left> {
         });
     }
     if !marked.is_empty() {
-        left.push(Left {
+        left.push(Remnant {
             what: format!("keys and conditions of the operator on {}", folded(&marked)),
             blocks: false,
             next,

@@ -2,14 +2,14 @@
 
 use super::Ctx;
 use crate::apply::look::{Looked, look};
-use crate::apply::{Fate, Options, Verdict};
+use crate::apply::{Options, PlanVerdict, StepResult};
 use crate::args::safety::Safety;
 use crate::error::Result;
 use crate::plan::{Plan, Target};
 
 /// What came of a plan that a command goes on from.
 #[derive(Debug, Clone, Default)]
-pub struct Taken {
+pub struct PartOutcome {
     /// What was sent, or found to be unchanged.
     pub begun: Vec<Target>,
     /// What was not done, and why.
@@ -20,24 +20,24 @@ pub struct Taken {
 
 impl Ctx {
     /// Carries out what was asked about, or a part of it, with a journal of its own, and shows nothing.
-    pub async fn take(&mut self, plan: &Plan, safety: &Safety) -> Result<Taken> {
+    pub async fn take(&mut self, plan: &Plan, safety: &Safety) -> Result<PartOutcome> {
         let options = self.options(safety);
         let (outcome, journal) = self.send(plan, &options, safety, None, None).await?;
         let failed = outcome.of(plan).filter_map(|(step, fate)| match fate {
-            Fate::Skipped { why } | Fate::Failed { why } | Fate::Unknown { why } => {
-                Some((step.target.clone(), why.clone()))
-            }
+            StepResult::Skipped { why }
+            | StepResult::Failed { why }
+            | StepResult::Unknown { why } => Some((step.target.clone(), why.clone())),
             _ => None,
         });
-        let reached = |fate: &Fate| *fate != Fate::NotReached;
-        Ok(Taken {
+        let reached = |fate: &StepResult| *fate != StepResult::NotReached;
+        Ok(PartOutcome {
             failed: failed.collect(),
             begun: outcome
                 .of(plan)
                 .filter(|(_, fate)| reached(fate))
                 .map(|(step, _)| step.target.clone())
                 .collect(),
-            interrupted: outcome.verdict() == Verdict::Interrupted,
+            interrupted: outcome.verdict() == PlanVerdict::Interrupted,
             journal,
         })
     }

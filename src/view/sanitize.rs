@@ -9,11 +9,11 @@ use std::fmt::Write;
 /// Text for one line: every control character and everything invisible is spelled out.
 ///
 /// ESC becomes `^[` as in kubectl, a newline `\n`, a tab `\t`, other controls `^A`, the rest `<U+202E>`.
-pub fn harmless(text: &str) -> Cow<'_, str> {
+pub fn sanitize(text: &str) -> Cow<'_, str> {
     replaced(text, |_| false, spell)
 }
 
-/// Text of several lines: as [`harmless`], but newlines and tabs stay.
+/// Text of several lines: as [`sanitize`], but newlines and tabs stay.
 pub fn harmless_lines(text: &str) -> Cow<'_, str> {
     replaced(text, |c| matches!(c, '\n' | '\t'), spell)
 }
@@ -91,15 +91,15 @@ mod tests {
     #[test]
     fn spells_out_what_could_do_harm() {
         assert_eq!(
-            harmless("gpu-0001: ok, naïve 日本"),
+            sanitize("gpu-0001: ok, naïve 日本"),
             "gpu-0001: ok, naïve 日本"
         );
         assert_eq!(
-            harmless("\x1b[31mred\x1b[0m\r\n\ta\x07\x7f"),
+            sanitize("\x1b[31mred\x1b[0m\r\n\ta\x07\x7f"),
             "^[[31mred^[[0m\\r\\n\\ta^G^?"
         );
         assert_eq!(
-            harmless("a\u{9b}31m\u{202e}b\u{200b}\u{feff}\u{e0041}"),
+            sanitize("a\u{9b}31m\u{202e}b\u{200b}\u{feff}\u{e0041}"),
             "a<U+009B>31m<U+202E>b<U+200B><U+FEFF><U+E0041>"
         );
         assert_eq!(harmless_lines("a\tb\r\nc\x1b[2J"), "a\tb\\r\nc^[[2J");
@@ -121,7 +121,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_harmful_is_left(text in any::<String>()) {
-            prop_assert!(!harmless(&text).chars().any(is_harmful));
+            prop_assert!(!sanitize(&text).chars().any(is_harmful));
         }
     }
 }

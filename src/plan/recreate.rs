@@ -31,7 +31,7 @@ pub fn remade(object: &Value) -> Value {
 
 /// The object as one makes it again once it is gone: without the finalizers either, which their owners put there,
 /// and without a pause of ours, which was for the old object alone.
-pub fn anew(object: &Value) -> Value {
+pub fn as_new(object: &Value) -> Value {
     let mut object = remade(object);
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.shift_remove("finalizers");

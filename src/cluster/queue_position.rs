@@ -6,7 +6,7 @@ use crate::api::{Executor, Skyhook, Status};
 
 /// Where a node stands that nothing but the batch keeps from being worked on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Turn<'a> {
+pub struct QueuePosition<'a> {
     pub compartment: &'a str,
     /// Counted from 1; nothing where the operator chooses in no order that could be foretold.
     pub number: Option<usize>,
@@ -20,13 +20,13 @@ pub struct Turn<'a> {
 
 impl Cluster {
     /// The turn of a node; nothing where it is chosen already, or something else keeps it.
-    pub fn turn<'a>(&'a self, skyhook: &'a Skyhook, node: &Node) -> Option<Turn<'a>> {
+    pub fn turn<'a>(&'a self, skyhook: &'a Skyhook, node: &Node) -> Option<QueuePosition<'a>> {
         let batches = self.batches(skyhook);
         let batch = batches
             .into_iter()
             .find(|batch| batch.waiting().contains(&node.name.as_str()))?;
         let status = skyhook.status.compartment_statuses.get(batch.compartment);
-        Some(Turn {
+        Some(QueuePosition {
             compartment: batch.compartment,
             number: self.number_of(skyhook, node, &batch),
             waiting: batch.waiting().len(),
@@ -37,8 +37,8 @@ impl Cluster {
 
     /// With a deployment policy the newer operator takes nodes by age and name, within those of one status.
     fn number_of(&self, skyhook: &Skyhook, node: &Node, batch: &Batch<'_>) -> Option<usize> {
-        let ordered = self.generation().executor() == Executor::Job
-            && !skyhook.spec.deployment_policy.is_empty();
+        let ordered =
+            self.flavor().executor() == Executor::Job && !skyhook.spec.deployment_policy.is_empty();
         if !ordered {
             return None;
         }

@@ -5,22 +5,22 @@ use serde_json::Value;
 
 use super::Target;
 use super::pointer::lookup;
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 
 /// Something that the operator or the server brings about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Until {
+pub struct WaitFor {
     /// The object to look at.
     pub target: Target,
-    pub sign: Sign,
+    pub sign: WaitCondition,
     /// Seconds to wait at most; 0 is for ever.
     pub at_most: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Sign {
+pub enum WaitCondition {
     /// The operator has seen that the custom resource is paused.
     Paused,
     /// The operator has seen that the custom resource is not paused any more, or it is paused again.
@@ -35,28 +35,28 @@ pub enum Sign {
     Released(String),
 }
 
-impl Until {
+impl WaitFor {
     /// Whether it has come about; null is no object.
     pub fn holds(&self, object: &Value) -> bool {
         match &self.sign {
             // A custom resource that is gone is not worked on either.
-            Sign::Paused => {
+            WaitCondition::Paused => {
                 let status = lookup(object, "/status/status").and_then(Value::as_str);
                 object.is_null() || matches!(status, Some("paused" | "disabled"))
             }
-            Sign::Resumed => {
+            WaitCondition::Resumed => {
                 let stands = lookup(object, "/status/status").and_then(Value::as_str);
                 !matches!(stands, Some("paused" | "disabled")) || keeps_the_operator_away(object)
             }
-            Sign::Seen => lookup(object, "/status/status").is_some(),
-            Sign::Gone => object.is_null(),
+            WaitCondition::Seen => lookup(object, "/status/status").is_some(),
+            WaitCondition::Gone => object.is_null(),
             // The operator's mirror of all node states, which is what its webhook asks too.
-            Sign::Uninstalled { package, version } => {
+            WaitCondition::Uninstalled { package, version } => {
                 let key = format!("{package}|{version}");
                 let nodes = lookup(object, "/status/nodeState").and_then(Value::as_object);
                 nodes.is_none_or(|nodes| nodes.values().all(|state| state.get(&key).is_none()))
             }
-            Sign::Released(entry) => {
+            WaitCondition::Released(entry) => {
                 let all = lookup(object, "/metadata/finalizers").and_then(Value::as_array);
                 all.is_none_or(|all| all.iter().all(|f| f.as_str() != Some(entry)))
             }
@@ -67,9 +67,9 @@ impl Until {
     ///
     /// The status of a pause that has just ended would be taken for the operator's answer to the next one, while the
     /// operator may be at work again.
-    pub fn first(&self) -> Option<Until> {
-        (self.sign == Sign::Paused).then(|| Until {
-            sign: Sign::Resumed,
+    pub fn first(&self) -> Option<WaitFor> {
+        (self.sign == WaitCondition::Paused).then(|| WaitFor {
+            sign: WaitCondition::Resumed,
             ..self.clone()
         })
     }
@@ -78,23 +78,25 @@ impl Until {
     ///
     /// Taking an uninstall back installs the package again: it will not be gone then.
     pub fn counts_for_the_way_back(&self) -> bool {
-        !matches!(self.sign, Sign::Uninstalled { .. })
+        !matches!(self.sign, WaitCondition::Uninstalled { .. })
     }
 
     /// What is waited for, in words that follow "waiting until".
     pub fn describe(&self) -> String {
         match &self.sign {
-            Sign::Paused => format!("the operator has paused {}", self.target),
-            Sign::Resumed => format!(
+            WaitCondition::Paused => format!("the operator has paused {}", self.target),
+            WaitCondition::Resumed => format!(
                 "the operator has seen that {} is not paused any more",
                 self.target
             ),
-            Sign::Seen => format!("the operator has seen {}", self.target),
-            Sign::Gone => format!("{} is gone", self.target),
-            Sign::Uninstalled { package, version } => {
+            WaitCondition::Seen => format!("the operator has seen {}", self.target),
+            WaitCondition::Gone => format!("{} is gone", self.target),
+            WaitCondition::Uninstalled { package, version } => {
                 format!("{package} {version} is gone from all nodes")
             }
-            Sign::Released(entry) => format!("finalizer {} is removed from {}", entry, self.target),
+            WaitCondition::Released(entry) => {
+                format!("finalizer {} is removed from {}", entry, self.target)
+            }
         }
     }
 }
@@ -104,7 +106,7 @@ fn keeps_the_operator_away(object: &Value) -> bool {
     let annotations = lookup(object, "/metadata/annotations").and_then(Value::as_object);
     annotations.is_some_and(|all| {
         let says = |key: &String| all.get(key).is_some_and(|value| value == "true");
-        Generation::ALL
+        ApiFlavor::ALL
             .iter()
             .any(|g| says(&g.key("pause")) || says(&g.key("disable")))
     })
@@ -115,13 +117,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::Generation;
+    use crate::api::ApiFlavor;
     use crate::plan::{Change, Metadata, Plan, Stage, Step};
 
-    fn released() -> Until {
-        Until {
-            target: Target::skyhook(Generation::NodeWright, "gpu", None),
-            sign: Sign::Released("ours".to_owned()),
+    fn released() -> WaitFor {
+        WaitFor {
+            target: Target::skyhook(ApiFlavor::NodeWright, "gpu", None),
+            sign: WaitCondition::Released("ours".to_owned()),
             at_most: 1,
         }
     }

@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::api::keys::NodeKey;
-use crate::api::{Generation, NodeState, Skyhook};
-use crate::cluster::{Absence, Cluster, Node, Phase};
+use crate::api::{ApiFlavor, NodeState, Skyhook};
+use crate::cluster::{Certainty, Cluster, Node, Phase};
 use crate::error::{Error, Result};
 use crate::plan::build::effects::Reruns;
 use crate::plan::build::hold;
-use crate::plan::remake::anew;
+use crate::plan::recreate::as_new;
 use crate::plan::{
-    Change, Consequences, Field, Grade, Hold, Plan, Sign, Stage, Step, Target, Until,
+    Change, Consequences, Field, Grade, Hold, Plan, Stage, Step, Target, WaitCondition, WaitFor,
 };
 use crate::view::NodeSet;
 
@@ -24,9 +24,9 @@ const REASON: &str = "kubectl-skyhook/undelete-reason";
 const SHOWN: usize = 6;
 
 /// A custom resource on its way back.
-pub struct Again<'a> {
+pub struct Recreation<'a> {
     cluster: &'a Cluster,
-    generation: Generation,
+    flavor: ApiFlavor,
     /// As it will be made; its status is the one it had.
     pub skyhook: Skyhook,
     object: Value,
@@ -38,28 +38,28 @@ pub struct Again<'a> {
     pub effects: Consequences,
 }
 
-impl<'a> Again<'a> {
+impl<'a> Recreation<'a> {
     /// # Errors
     ///
     /// What was saved is no custom resource.
-    pub fn of(cluster: &'a Cluster, was: &Value, reason: Option<&str>) -> Result<Again<'a>> {
-        let generation = cluster.generation();
+    pub fn of(cluster: &'a Cluster, was: &Value, reason: Option<&str>) -> Result<Recreation<'a>> {
+        let flavor = cluster.flavor();
         let mut was = was.clone();
-        was["apiVersion"] = json!(generation.api_version());
-        was["kind"] = json!(generation.kind());
+        was["apiVersion"] = json!(flavor.api_version());
+        was["kind"] = json!(flavor.kind());
         // The new object is not being deleted.
         if let Some(metadata) = was["metadata"].as_object_mut() {
             metadata.shift_remove("deletionTimestamp");
         }
         let skyhook: Skyhook = serde_json::from_value(was.clone())
             .map_err(|e| Error::failed(format!("what was saved cannot be read: {e}")))?;
-        let mut object = anew(&was);
+        let mut object = as_new(&was);
         if let Some(reason) = reason {
             object["metadata"]["annotations"][REASON] = json!(reason);
         }
-        Ok(Again {
+        Ok(Recreation {
             cluster,
-            generation,
+            flavor,
             skyhook,
             object,
             stages: Vec::new(),
@@ -74,7 +74,7 @@ impl<'a> Again<'a> {
     }
 
     fn target(&self, uid: Option<&str>) -> Target {
-        Target::skyhook(self.generation, self.skyhook.name(), uid)
+        Target::skyhook(self.flavor, self.skyhook.name(), uid)
     }
 
     /// Puts back what was taken off the nodes. All else relies on it: the operator must not see the
@@ -102,9 +102,9 @@ impl<'a> Again<'a> {
         if !kept.is_empty() {
             self.stages.push(Stage {
                 steps: kept,
-                until: Some(Until {
+                until: Some(WaitFor {
                     target: self.target(None),
-                    sign: Sign::Gone,
+                    sign: WaitCondition::Gone,
                     at_most: AT_MOST,
                 }),
                 always: false,
@@ -119,7 +119,7 @@ impl<'a> Again<'a> {
         };
         let mut state = NodeState::default();
         for (key, edit) in &metadata.annotations {
-            let parsed = NodeKey::parse(self.generation, key);
+            let parsed = NodeKey::parse(self.flavor, key);
             if let (Some(NodeKey::NodeState { skyhook, package }), Some(text)) = (parsed, &edit.to)
                 && skyhook == self.skyhook.name()
             {
@@ -141,7 +141,7 @@ impl<'a> Again<'a> {
             self.release = hold::pair(self.cluster, old, &self.purpose()).map(|[_, end]| end);
         }
         let target = self.target(old.metadata.uid.as_deref());
-        let entry = self.generation.finalizer();
+        let entry = self.flavor.finalizer();
         let mut all = old.metadata.finalizers.iter();
         if let Some(index) = all.position(|f| *f == entry) {
             let change = Change::Finalizer {
@@ -152,9 +152,9 @@ impl<'a> Again<'a> {
             let why = "only what is gone can be made again";
             self.stages.push(Stage {
                 steps: vec![Step::new(target.clone(), change, why)],
-                until: Some(Until {
+                until: Some(WaitFor {
                     target,
-                    sign: Sign::Gone,
+                    sign: WaitCondition::Gone,
                     at_most: AT_MOST,
                 }),
                 always: false,
@@ -181,7 +181,7 @@ impl<'a> Again<'a> {
     /// Makes it, with the part of its status that the operator cannot find out again.
     pub fn make(&mut self) {
         let target = self.target(None);
-        let create = |object: Value, until: Option<Until>| Stage {
+        let create = |object: Value, until: Option<WaitFor>| Stage {
             steps: vec![Step::new(
                 target.clone(),
                 Change::Create(Box::new(object)),
@@ -214,15 +214,15 @@ impl<'a> Again<'a> {
         // The operator writes the rest of the status as soon as it sees that it is to do nothing yet.
         let mut held = self.object.clone();
         if hold::acts(self.cluster, &self.skyhook) {
-            let key = self.generation.key("pause");
+            let key = self.flavor.key("pause");
             let annotations = |key: &str| self.object["metadata"]["annotations"][key].as_str();
             let [hold, end] = Hold::around(&key, &self.purpose(), annotations, None);
             hold.mark(&mut held);
             self.release = Some(end);
         }
-        let seen = Until {
+        let seen = WaitFor {
             target: target.clone(),
-            sign: Sign::Seen,
+            sign: WaitCondition::Seen,
             at_most: SEEN_WITHIN,
         };
         let field = Field::new(["status", "configUpdates"], None, Some(updates));
@@ -265,7 +265,7 @@ impl<'a> Again<'a> {
         let policy = &skyhook.spec.deployment_policy;
         let policies = cluster.policies.items();
         if !policy.is_empty()
-            && cluster.policies.absence() == Absence::Proven
+            && cluster.policies.absence() == Certainty::Proven
             && policies.iter().all(|p| p.metadata.name != *policy)
         {
             effects.warn(format!(

@@ -8,7 +8,7 @@ use std::fmt;
 /// called `NodeWright`, lives in another group and runs Jobs. Group, kind, finalizer, key prefix
 /// and the rest follow from the generation, so no other file needs to spell them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum)]
-pub enum Generation {
+pub enum ApiFlavor {
     /// Operators up to v0.17: `Skyhook`, raw Pods
     Skyhook,
     /// Operators from v0.18 on: `NodeWright`, Jobs
@@ -25,17 +25,17 @@ pub enum Executor {
     Job,
 }
 
-impl Generation {
+impl ApiFlavor {
     /// Both, older first.
-    pub const ALL: [Generation; 2] = [Generation::Skyhook, Generation::NodeWright];
+    pub const ALL: [ApiFlavor; 2] = [ApiFlavor::Skyhook, ApiFlavor::NodeWright];
     /// The API version both groups are served at.
     pub const VERSION: &'static str = "v1alpha1";
 
     /// The API group, which is also the prefix of every annotation, label and condition key.
     pub fn group(self) -> &'static str {
         match self {
-            Generation::Skyhook => "skyhook.nvidia.com",
-            Generation::NodeWright => "nodewright.nvidia.com",
+            ApiFlavor::Skyhook => "skyhook.nvidia.com",
+            ApiFlavor::NodeWright => "nodewright.nvidia.com",
         }
     }
 
@@ -47,24 +47,24 @@ impl Generation {
     /// The kind of the main custom resource.
     pub fn kind(self) -> &'static str {
         match self {
-            Generation::Skyhook => "Skyhook",
-            Generation::NodeWright => "NodeWright",
+            ApiFlavor::Skyhook => "Skyhook",
+            ApiFlavor::NodeWright => "NodeWright",
         }
     }
 
     /// The plural of the main custom resource, as it stands in a URL.
     pub fn plural(self) -> &'static str {
         match self {
-            Generation::Skyhook => "skyhooks",
-            Generation::NodeWright => "nodewrights",
+            ApiFlavor::Skyhook => "skyhooks",
+            ApiFlavor::NodeWright => "nodewrights",
         }
     }
 
     /// The name in lower case: `skyhook` or `nodewright`.
     pub fn name(self) -> &'static str {
         match self {
-            Generation::Skyhook => "skyhook",
-            Generation::NodeWright => "nodewright",
+            ApiFlavor::Skyhook => "skyhook",
+            ApiFlavor::NodeWright => "nodewright",
         }
     }
 
@@ -96,26 +96,26 @@ impl Generation {
     /// What runs package stages.
     pub fn executor(self) -> Executor {
         match self {
-            Generation::Skyhook => Executor::Pod,
-            Generation::NodeWright => Executor::Job,
+            ApiFlavor::Skyhook => Executor::Pod,
+            ApiFlavor::NodeWright => Executor::Job,
         }
     }
 
     /// The generation whose group this is.
-    pub fn of_group(group: &str) -> Option<Generation> {
+    pub fn of_group(group: &str) -> Option<ApiFlavor> {
         Self::ALL.into_iter().find(|g| g.group() == group)
     }
 
     /// The other one.
-    pub fn other(self) -> Generation {
+    pub fn other(self) -> ApiFlavor {
         match self {
-            Generation::Skyhook => Generation::NodeWright,
-            Generation::NodeWright => Generation::Skyhook,
+            ApiFlavor::Skyhook => ApiFlavor::NodeWright,
+            ApiFlavor::NodeWright => ApiFlavor::Skyhook,
         }
     }
 }
 
-impl fmt::Display for Generation {
+impl fmt::Display for ApiFlavor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

@@ -1,29 +1,29 @@
 //! Which generation rules: whose objects the running operator acts on.
 
-use crate::api::{Generation, Version};
+use crate::api::{ApiFlavor, Version};
 
 /// The generation that rules, and what decided it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ruling {
-    pub generation: Generation,
+pub struct ActiveApi {
+    pub flavor: ApiFlavor,
     /// The evidence, strongest first, in words.
     pub because: Vec<String>,
     /// Which APIs the cluster serves, or of which the files hold traces.
-    pub served: Vec<Generation>,
+    pub served: Vec<ApiFlavor>,
     pub operator_version: Option<Version>,
 }
 
 /// What is known before the decision.
 #[derive(Debug, Clone, Default)]
-pub struct Signs {
-    pub served: Vec<Generation>,
+pub struct ApiEvidence {
+    pub served: Vec<ApiFlavor>,
     pub operator_version: Option<Version>,
     /// NodeWright objects that an operator has given a status.
     pub nodewrights_with_status: usize,
     /// Nodes on which the newer operator left its version.
     pub adopted_nodes: usize,
     /// `--api`.
-    pub asked_for: Option<Generation>,
+    pub asked_for: Option<ApiFlavor>,
     /// Files may leave a kind out; a server that serves one API has no other.
     pub from_files: bool,
 }
@@ -31,47 +31,47 @@ pub struct Signs {
 /// The first operator that rules by NodeWright objects.
 const FIRST_NODEWRIGHT: (u64, u64) = (0, 18);
 
-impl Ruling {
+impl ActiveApi {
     /// Decides; `None` if neither API is served.
     ///
     /// Both groups served does not prove that a newer operator runs: `helm rollback` keeps the
     /// newer CRDs. So the operator's version decides, then what an operator left on the objects.
-    pub fn decide(signs: Signs) -> Option<Ruling> {
-        let (generation, because) = if let Some(generation) = signs.asked_for {
-            (generation, vec![format!("--api {generation}")])
+    pub fn decide(signs: ApiEvidence) -> Option<ActiveApi> {
+        let (flavor, because) = if let Some(flavor) = signs.asked_for {
+            (flavor, vec![format!("--api {flavor}")])
         } else {
             Self::weigh(&signs)?
         };
-        Some(Ruling {
-            generation,
+        Some(ActiveApi {
+            flavor,
             because,
             served: signs.served,
             operator_version: signs.operator_version,
         })
     }
 
-    fn weigh(signs: &Signs) -> Option<(Generation, Vec<String>)> {
-        let only = |g: &Generation| format!("only {} is there", g.resource());
+    fn weigh(signs: &ApiEvidence) -> Option<(ApiFlavor, Vec<String>)> {
+        let only = |g: &ApiFlavor| format!("only {} is there", g.resource());
         let by_version = signs.operator_version.as_ref().map(|version| {
             let (major, minor) = FIRST_NODEWRIGHT;
-            let generation = if version.at_least(major, minor) {
-                Generation::NodeWright
+            let flavor = if version.at_least(major, minor) {
+                ApiFlavor::NodeWright
             } else {
-                Generation::Skyhook
+                ApiFlavor::Skyhook
             };
-            (version, generation)
+            (version, flavor)
         });
         let both = "both APIs are there";
         match (signs.served.as_slice(), by_version) {
             ([], _) => return None,
-            ([one], Some((version, generation))) if signs.from_files && generation != *one => {
+            ([one], Some((version, flavor))) if signs.from_files && flavor != *one => {
                 let because = format!("{}, but the operator is {version}", only(one));
-                return Some((generation, vec![because]));
+                return Some((flavor, vec![because]));
             }
             ([one], _) => return Some((*one, vec![only(one)])),
-            (_, Some((version, generation))) => {
+            (_, Some((version, flavor))) => {
                 let because = format!("{both}, and the operator is {version}");
-                return Some((generation, vec![because]));
+                return Some((flavor, vec![because]));
             }
             _ => {}
         }
@@ -94,33 +94,33 @@ impl Ruling {
                  back; --api decides otherwise"
             ));
         }
-        Some((Generation::NodeWright, because))
+        Some((ApiFlavor::NodeWright, because))
     }
 
     /// Whether a newer operator was rolled back and left its objects behind.
     pub fn rolled_back(&self) -> bool {
-        self.generation == Generation::Skyhook && self.served.contains(&Generation::NodeWright)
+        self.flavor == ApiFlavor::Skyhook && self.served.contains(&ApiFlavor::NodeWright)
     }
 
     /// Whether the older objects are still there beside the ones that rule.
     pub fn migrating(&self) -> bool {
-        self.generation == Generation::NodeWright && self.served.contains(&Generation::Skyhook)
+        self.flavor == ApiFlavor::NodeWright && self.served.contains(&ApiFlavor::Skyhook)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Generation::{NodeWright, Skyhook};
+    use ApiFlavor::{NodeWright, Skyhook};
 
-    fn decide(served: &[Generation], version: Option<&str>, evidence: usize) -> Option<Generation> {
-        Ruling::decide(Signs {
+    fn decide(served: &[ApiFlavor], version: Option<&str>, evidence: usize) -> Option<ApiFlavor> {
+        ActiveApi::decide(ApiEvidence {
             served: served.to_vec(),
             operator_version: version.and_then(Version::parse),
             nodewrights_with_status: evidence,
-            ..Signs::default()
+            ..ApiEvidence::default()
         })
-        .map(|r| r.generation)
+        .map(|r| r.flavor)
     }
 
     #[test]
@@ -138,13 +138,13 @@ mod tests {
     #[test]
     fn files_that_leave_a_kind_out_do_not_outweigh_the_operator() {
         let decide = |served, version| {
-            let signs = Signs {
+            let signs = ApiEvidence {
                 served: vec![served],
                 operator_version: Version::parse(version),
                 from_files: true,
-                ..Signs::default()
+                ..ApiEvidence::default()
             };
-            Ruling::decide(signs).map(|r| r.generation)
+            ActiveApi::decide(signs).map(|r| r.flavor)
         };
         assert_eq!(decide(Skyhook, "v0.20.0"), Some(NodeWright));
         assert_eq!(decide(Skyhook, "v0.17.1"), Some(Skyhook));
@@ -153,10 +153,10 @@ mod tests {
 
     #[test]
     fn the_user_decides_over_everything() {
-        let ruling = Ruling::decide(Signs {
+        let active_api = ActiveApi::decide(ApiEvidence {
             asked_for: Some(Skyhook),
-            ..Signs::default()
+            ..ApiEvidence::default()
         });
-        assert_eq!(ruling.map(|r| r.generation), Some(Skyhook));
+        assert_eq!(active_api.map(|r| r.flavor), Some(Skyhook));
     }
 }

@@ -9,10 +9,10 @@ impl Cluster {
     ///
     /// What is complete and can be uninstalled is being uninstalled then, unless the custom resource rests.
     /// Custom resources of the other generation are left out where they are deleted first.
-    pub fn foreseen(&self, gone: &BTreeSet<&str>, deleting: &BTreeSet<&str>) -> Cluster {
+    pub fn simulate_deletion(&self, gone: &BTreeSet<&str>, deleting: &BTreeSet<&str>) -> Cluster {
         let mut cluster = self.clone();
         let mut freed = !gone.is_empty();
-        if self.ruling.migrating()
+        if self.active_api.migrating()
             && let Some(legacy) = self.legacy.ok()
         {
             freed |= !legacy.is_empty();
@@ -33,14 +33,14 @@ impl Cluster {
                 *asked = Some(self.taken_at);
             }
         }
-        let generation = self.generation();
+        let flavor = self.flavor();
         let Read::Ok(nodes) = &mut cluster.nodes else {
             return cluster;
         };
         for skyhook in skyhooks.iter().filter(|s| s.deleting() && s.runs()) {
             let selects = &skyhook.spec.node_selectors;
             for node in nodes.iter_mut().filter(|n| selects.matches(&n.labels)) {
-                let state = node.on_mut(generation, skyhook.name());
+                let state = node.on_mut(flavor, skyhook.name());
                 let Some(state) = state.and_then(|on| on.state.as_mut()) else {
                     continue;
                 };

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::apply::{Ended, Fate, Outcome, Tally, Verdict};
+use crate::apply::{PlanOutcome, PlanVerdict, StepResult, StopReason, Tally};
 use crate::error::Exit;
-use crate::plan::{Grade, Plan, Sign};
+use crate::plan::{Grade, Plan, WaitCondition};
 use crate::view::text::{self, Label, Text};
 use crate::view::{API_VERSION, NodeSet, Table, View, count, plural};
 
@@ -14,9 +14,9 @@ use crate::view::{API_VERSION, NodeSet, Table, View, count, plural};
 const MOST_ROWS: usize = 30;
 
 /// What came of a plan.
-pub struct Closing<'a> {
+pub struct OutcomeView<'a> {
     pub plan: &'a Plan,
-    pub outcome: &'a Outcome,
+    pub outcome: &'a PlanOutcome,
     /// The journal that takes it back.
     pub journal: Option<String>,
     pub dry_run: bool,
@@ -26,27 +26,27 @@ pub struct Closing<'a> {
     pub reached: Option<String>,
 }
 
-impl Closing<'_> {
+impl OutcomeView<'_> {
     pub fn exit(&self) -> Exit {
         match self.outcome.verdict() {
-            Verdict::Done => Exit::Done,
+            PlanVerdict::Done => Exit::Done,
             // A pause that was lifted again is no part of what was to be done.
-            Verdict::Partly if self.did_nothing() => match self.outcome.tally().failed {
+            PlanVerdict::Partly if self.did_nothing() => match self.outcome.tally().failed {
                 0 => Exit::Refused,
                 _ => Exit::Failed,
             },
-            Verdict::Partly => Exit::Partly,
-            Verdict::Refused => Exit::Refused,
-            Verdict::Failed | Verdict::Lost => Exit::Failed,
-            Verdict::Hindered => Exit::Findings,
-            Verdict::Interrupted => Exit::Interrupted,
-            Verdict::TimedOut => Exit::TimedOut,
+            PlanVerdict::Partly => Exit::Partly,
+            PlanVerdict::Refused => Exit::Refused,
+            PlanVerdict::Failed | PlanVerdict::Lost => Exit::Failed,
+            PlanVerdict::Hindered => Exit::Findings,
+            PlanVerdict::Interrupted => Exit::Interrupted,
+            PlanVerdict::TimedOut => Exit::TimedOut,
         }
     }
 
     /// Whether it ended early, and left nothing behind: it was paused, and resumed.
     fn put_back(&self) -> bool {
-        self.outcome.verdict() != Verdict::Done && self.outcome.put_back(self.plan)
+        self.outcome.verdict() != PlanVerdict::Done && self.outcome.put_back(self.plan)
     }
 
     /// Whether that is known of all objects.
@@ -77,7 +77,7 @@ impl Closing<'_> {
             }
         }
         let label = match self.outcome.verdict() {
-            Verdict::Done => Label::Good,
+            PlanVerdict::Done => Label::Good,
             _ => Label::Error,
         };
         if parts.is_empty() {
@@ -89,10 +89,10 @@ impl Closing<'_> {
     /// Why it ended before its end.
     fn ended(&self) -> Option<String> {
         Some(match &self.outcome.ended {
-            Ended::Finished => return None,
-            Ended::Interrupted => {
+            StopReason::Finished => return None,
+            StopReason::Interrupted => {
                 let mut fates = self.outcome.fates.iter().flatten();
-                if fates.all(|fate| *fate == Fate::NotReached) {
+                if fates.all(|fate| *fate == StepResult::NotReached) {
                     "interrupted before anything was sent".to_owned()
                 } else if self.put_back() {
                     "interrupted; the pause was lifted again".to_owned()
@@ -100,34 +100,34 @@ impl Closing<'_> {
                     "interrupted; what was in flight was finished".to_owned()
                 }
             }
-            Ended::Halted => "stopped: a step that all later ones depend on failed".to_owned(),
-            Ended::Unjournalled { why } => format!(
+            StopReason::Halted => "stopped: a step that all later ones depend on failed".to_owned(),
+            StopReason::Unjournalled { why } => format!(
                 "stopped: the journal cannot be written ({why}), and what it does not hold could not be undone"
             ),
-            Ended::TooManyFailures { failed } => {
+            StopReason::TooManyFailures { failed } => {
                 format!(
                     "stopped after {} failed; --max-failures allows more",
                     count(*failed)
                 )
             }
-            Ended::NodesErroring { nodes } => format!(
+            StopReason::NodesErroring { nodes } => format!(
                 "stopped: nodes became erroring: {}",
                 NodeSet::of(nodes.iter().map(String::as_str)).limited(6)
             ),
-            Ended::Unseen { why } => {
+            StopReason::Unseen { why } => {
                 format!("stopped: cannot tell whether nodes became erroring: {why}")
             }
-            Ended::TimedOut { waiting } => {
+            StopReason::TimedOut { waiting } => {
                 let mut untils = self.plan.stages.iter().filter_map(|s| s.until.as_ref());
-                let remedy = if untils.any(|until| until.sign == Sign::Paused) {
+                let remedy = if untils.any(|until| until.sign == WaitCondition::Paused) {
                     "; `kubectl skyhook diagnose check` says whether the operator is running"
                 } else {
                     ""
                 };
                 format!("timed out waiting until {waiting}{remedy}")
             }
-            Ended::Hindered { .. } => "stopped: it cannot go on by itself".to_owned(),
-            Ended::Lost { why } => format!("stopped waiting: {why}"),
+            StopReason::Hindered { .. } => "stopped: it cannot go on by itself".to_owned(),
+            StopReason::Lost { why } => format!("stopped waiting: {why}"),
         })
     }
 
@@ -150,29 +150,29 @@ impl Closing<'_> {
         }
         let id = self.journal.as_ref()?;
         let again = match self.outcome.verdict() {
-            Verdict::Done => "",
+            PlanVerdict::Done => "",
             _ => "rerun the command to complete the rest; ",
         };
         Some(format!("{again}to undo: kubectl skyhook undo {id}"))
     }
 }
 
-impl View for Closing<'_> {
+impl View for OutcomeView<'_> {
     fn blocks(&self, wide: bool) -> Text {
         let mut table = Table::new(["object", "result", "why"]).prose();
         let mut more = 0;
         for (step, fate) in self.outcome.of(self.plan) {
             let (label, result, why) = match fate {
-                Fate::Applied | Fate::Unchanged | Fate::Gone if !wide => continue,
-                Fate::NotReached if !wide => continue,
-                Fate::Applied => (Label::Good, "changed", ""),
-                Fate::Unchanged => (Label::Good, "unchanged", ""),
-                Fate::Gone => (Label::Warning, "gone", ""),
-                Fate::NotReached => (Label::Warning, "not reached", ""),
-                Fate::Kept { why } => (Label::Warning, "left to someone else", why.as_str()),
-                Fate::Skipped { why } => (Label::Warning, "skipped", why.as_str()),
-                Fate::Failed { why } => (Label::Error, "failed", why.as_str()),
-                Fate::Unknown { why } => (Label::Error, "unknown", why.as_str()),
+                StepResult::Applied | StepResult::Unchanged | StepResult::Gone if !wide => continue,
+                StepResult::NotReached if !wide => continue,
+                StepResult::Applied => (Label::Good, "changed", ""),
+                StepResult::Unchanged => (Label::Good, "unchanged", ""),
+                StepResult::Gone => (Label::Warning, "gone", ""),
+                StepResult::NotReached => (Label::Warning, "not reached", ""),
+                StepResult::Kept { why } => (Label::Warning, "left to someone else", why.as_str()),
+                StepResult::Skipped { why } => (Label::Warning, "skipped", why.as_str()),
+                StepResult::Failed { why } => (Label::Error, "failed", why.as_str()),
+                StepResult::Unknown { why } => (Label::Error, "unknown", why.as_str()),
             };
             if table.len() >= MOST_ROWS && !wide {
                 more += 1;
@@ -210,13 +210,13 @@ impl View for Closing<'_> {
 
     fn names(&self) -> Vec<String> {
         let done = self.outcome.of(self.plan);
-        done.filter(|(_, fate)| **fate == Fate::Applied)
+        done.filter(|(_, fate)| **fate == StepResult::Applied)
             .map(|(step, _)| step.target.to_string())
             .collect()
     }
 
     fn document(&self) -> Value {
-        let steps = self.outcome.of(self.plan).map(|(step, fate)| Step {
+        let steps = self.outcome.of(self.plan).map(|(step, fate)| StepView {
             target: step.target.to_string(),
             changes: step.change.describe(),
             fate: fate.clone(),
@@ -244,7 +244,7 @@ impl View for Closing<'_> {
 #[serde(rename_all = "camelCase")]
 pub struct Document {
     api_version: &'static str,
-    /// Always `Outcome`.
+    /// Always `PlanOutcome`.
     kind: &'static str,
     title: String,
     grade: Grade,
@@ -255,9 +255,9 @@ pub struct Document {
     /// The journal that takes it back.
     journal: Option<String>,
     counts: Tally,
-    steps: Vec<Step>,
+    steps: Vec<StepView>,
     #[serde(flatten)]
-    ended: Ended,
+    ended: StopReason,
     /// What has come about of what was waited for, and what not.
     #[serde(skip_serializing_if = "Option::is_none")]
     reached: Option<String>,
@@ -268,11 +268,11 @@ pub struct Document {
 
 /// One change of one object, and what became of it.
 #[derive(Serialize, JsonSchema)]
-struct Step {
+struct StepView {
     /// `node/gpu-1`, `pod/skyhook/driver-apply`
     target: String,
     /// What changes, one line each.
     changes: Vec<String>,
     #[serde(flatten)]
-    fate: Fate,
+    fate: StepResult,
 }

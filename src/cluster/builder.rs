@@ -4,12 +4,14 @@ use jiff::Timestamp;
 
 use super::admission::Admission;
 use super::pod::DisruptionBudget;
-use super::{Cluster, ConfigMap, Deployment, Event, Job, KeptLogs, Node, Pod, Read, Ruling, Signs};
-use crate::api::{DeploymentPolicy, Generation, Skyhook, Version};
+use super::{
+    ActiveApi, ApiEvidence, Cluster, ConfigMap, Deployment, Event, Job, KeptLogs, Node, Pod, Read,
+};
+use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook, Version};
 
 /// The pieces of a [`Cluster`], as an edge collects them.
 #[derive(Debug, Default)]
-pub struct Parts {
+pub struct ClusterBuilder {
     pub taken_at: Timestamp,
     pub clock: super::Clock,
     pub from_files: bool,
@@ -19,11 +21,11 @@ pub struct Parts {
     /// See [`Cluster::only_namespace`].
     pub only_namespace: Option<String>,
     /// The APIs that are served, or of which files hold traces.
-    pub served: Vec<Generation>,
+    pub served: Vec<ApiFlavor>,
     /// See [`Cluster::named_only`].
     pub named_only: bool,
     /// `--api`.
-    pub asked_for: Option<Generation>,
+    pub asked_for: Option<ApiFlavor>,
     /// Custom resources by generation.
     pub skyhooks: [Read<Vec<Skyhook>>; 2],
     pub policies: [Read<Vec<DeploymentPolicy>>; 2],
@@ -39,15 +41,15 @@ pub struct Parts {
     pub admission: Admission,
 }
 
-impl Parts {
+impl ClusterBuilder {
     /// Decides which generation rules; `None` if there is no trace of either.
-    pub fn ruling(&self) -> Option<Ruling> {
-        let nodewrights = self.skyhooks[Generation::NodeWright as usize].items();
+    pub fn active_api(&self) -> Option<ActiveApi> {
+        let nodewrights = self.skyhooks[ApiFlavor::NodeWright as usize].items();
         let adopted = |n: &&Node| {
-            let keys = n.keys(Generation::NodeWright);
+            let keys = n.keys(ApiFlavor::NodeWright);
             keys.skyhooks.values().any(|on| on.version.is_some())
         };
-        Ruling::decide(Signs {
+        ActiveApi::decide(ApiEvidence {
             served: self.served.clone(),
             operator_version: self.operator_version(),
             nodewrights_with_status: nodewrights
@@ -79,12 +81,9 @@ impl Parts {
             .and_then(|d| d.metadata.namespace.as_ref());
         let ours = operator == Some(&only)
             || !self.pods.items().is_empty()
-            || (operator.is_none()
-                && Generation::ALL
-                    .iter()
-                    .any(|g| g.default_namespace() == only));
+            || (operator.is_none() && ApiFlavor::ALL.iter().any(|g| g.default_namespace() == only));
         if !ours && self.pods.was_asked() {
-            self.pods = Read::NotAsked;
+            self.pods = Read::NotRequested;
         }
         self.only_namespace = Some(only);
     }
@@ -103,23 +102,23 @@ impl Parts {
     /// which generation it was.
     pub fn of_leftovers(
         nodes: Read<Vec<Node>>,
-        asked_for: Option<Generation>,
+        asked_for: Option<ApiFlavor>,
         now: Timestamp,
     ) -> Cluster {
-        let newer = |n: &Node| !n.keys(Generation::NodeWright).skyhooks.is_empty();
-        let generation = asked_for.unwrap_or(if nodes.items().iter().any(newer) {
-            Generation::NodeWright
+        let newer = |n: &Node| !n.keys(ApiFlavor::NodeWright).skyhooks.is_empty();
+        let flavor = asked_for.unwrap_or(if nodes.items().iter().any(newer) {
+            ApiFlavor::NodeWright
         } else {
-            Generation::Skyhook
+            ApiFlavor::Skyhook
         });
-        let parts = Parts {
+        let parts = ClusterBuilder {
             taken_at: now,
             skyhooks: [Read::Ok(Vec::new()), Read::Ok(Vec::new())],
             nodes,
-            ..Parts::default()
+            ..ClusterBuilder::default()
         };
-        parts.assemble(Ruling {
-            generation,
+        parts.assemble(ActiveApi {
+            flavor,
             because: vec!["neither API is served, and the nodes carry its keys".to_owned()],
             served: Vec::new(),
             operator_version: None,
@@ -127,12 +126,12 @@ impl Parts {
     }
 
     /// The cluster, seen from the generation that rules.
-    pub fn assemble(self, ruling: Ruling) -> Cluster {
+    pub fn assemble(self, active_api: ActiveApi) -> Cluster {
         let [old, new] = self.skyhooks;
         let [old_policies, new_policies] = self.policies;
-        let (skyhooks, legacy, policies, legacy_policies) = match ruling.generation {
-            Generation::Skyhook => (old, new, old_policies, new_policies),
-            Generation::NodeWright => (new, old, new_policies, old_policies),
+        let (skyhooks, legacy, policies, legacy_policies) = match active_api.flavor {
+            ApiFlavor::Skyhook => (old, new, old_policies, new_policies),
+            ApiFlavor::NodeWright => (new, old, new_policies, old_policies),
         };
         let sorted = |read: Read<Vec<Skyhook>>| {
             read.map(|mut items| {
@@ -143,7 +142,7 @@ impl Parts {
         Cluster {
             taken_at: self.taken_at,
             clock: self.clock,
-            ruling,
+            active_api,
             skyhooks: sorted(skyhooks),
             legacy: sorted(legacy),
             policies,

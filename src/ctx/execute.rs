@@ -4,25 +4,25 @@ use std::cell::RefCell;
 
 use super::aftermath;
 use super::ask::Unconfirmed;
-use super::closing::Closing;
 use super::external_diff::External;
 use super::limits::within;
+use super::outcome_view::OutcomeView;
 use super::preview::Preview;
 use super::progress::Progress;
 use super::wait::Attendant;
-use super::{Ctx, PlannedAim, Waiting, edges, sight};
+use super::{Ctx, PlanWait, PlannedAim, process, sight};
 use crate::apply::file as apply_file;
 use crate::apply::journal::{Circumstances, Store};
-use crate::apply::{Attend, Ended, Event, Journal, Options, Outcome, Stopper};
+use crate::apply::{ApplyEvent, Journal, Options, PlanOutcome, StopReason, Stopper, WaitStrategy};
 use crate::apply::{attended, owner, preflight};
 use crate::args::safety::{DryRun, Safety};
 use crate::error::{Error, Exit, Result};
-use crate::plan::{Origin, Plan, Saved};
+use crate::plan::{ClusterIdentity, Plan, SavedPlan};
 use crate::view::View;
 
 /// What is peculiar to one command.
 #[derive(Debug, Clone, Default)]
-pub struct Manner {
+pub struct CommandOptions {
     /// Is no error where nobody confirms it and there is no terminal to ask on, as scripts of old expect.
     pub aborts: bool,
     /// The journal that the plan takes back.
@@ -33,22 +33,22 @@ pub struct Manner {
 
 impl Ctx {
     /// Shows a plan, asks, and carries it out. What came of it is shown, and is the exit code.
-    pub async fn carry_out(
+    pub async fn execute(
         &mut self,
         plan: &Plan,
         safety: &Safety,
-        manner: Manner,
+        manner: CommandOptions,
     ) -> Result<Exit> {
-        self.carry_out_and_wait(plan, safety, manner, None).await
+        self.execute_and_wait(plan, safety, manner, None).await
     }
 
-    /// [`Ctx::carry_out`], and what its stages wait for is shown from watches.
-    pub async fn carry_out_and_wait(
+    /// [`Ctx::execute`], and what its stages wait for is shown from watches.
+    pub async fn execute_and_wait(
         &mut self,
         plan: &Plan,
         safety: &Safety,
-        manner: Manner,
-        mut waiting: Option<Waiting<'_>>,
+        manner: CommandOptions,
+        mut waiting: Option<PlanWait<'_>>,
     ) -> Result<Exit> {
         let plan = &plan.sparing_cordons(&safety.force_uncordon);
         let shown = manner.shown.as_ref();
@@ -60,7 +60,7 @@ impl Ctx {
             return Err(Error::usage(why));
         }
         self.say_what_was_not_read(plan, safety.dry_run);
-        let external = External::of(edges::variable).filter(|_| safety.diff);
+        let external = External::of(process::variable).filter(|_| safety.diff);
         let changes = shown.as_ref().unwrap_or(plan);
         let preview = Preview {
             plan: changes,
@@ -73,7 +73,7 @@ impl Ctx {
             } else {
                 Some(self.here().await?.origin)
             };
-            apply_file::write(&Saved::of(plan, cluster), file)?;
+            apply_file::write(&SavedPlan::of(plan, cluster), file)?;
             self.show(&preview)?;
             self.show_diff(plan, external.as_ref())?;
             self.note(format!("plan {} is in {}", plan.digest(), file.display()));
@@ -89,7 +89,7 @@ impl Ctx {
                 }
                 return Ok(Exit::Done);
             }
-            return self.close(plan, &Outcome::nothing_done(plan), None, safety, None);
+            return self.close(plan, &PlanOutcome::nothing_done(plan), None, safety, None);
         }
         within(changes, safety)?;
         if safety.dry_run == DryRun::Client || from_files {
@@ -112,7 +112,7 @@ impl Ctx {
         }
         if !options.dry_run && !changes.is_empty() && !safety.confirm {
             match self.question(changes).await {
-                Err(Unconfirmed::Unanswered) if manner.aborts => return self.abort(&preview),
+                Err(Unconfirmed::TransportError) if manner.aborts => return self.abort(&preview),
                 answer => answer?,
             }
         }
@@ -138,10 +138,10 @@ impl Ctx {
         options: &Options,
         safety: &Safety,
         undoes: Option<String>,
-        waiting: Option<&mut Waiting<'_>>,
-    ) -> Result<(Outcome, Option<String>)> {
+        waiting: Option<&mut PlanWait<'_>>,
+    ) -> Result<(PlanOutcome, Option<String>)> {
         // Heard from here on: what comes while the server is asked must not be followed by writes.
-        let mut interrupt = std::pin::pin!(edges::interrupt());
+        let mut interrupt = std::pin::pin!(process::interrupt());
         let journalled = !(options.dry_run || safety.no_journal || plan.is_empty());
         let asked = async {
             self.may(plan, options).await?;
@@ -154,7 +154,7 @@ impl Ctx {
         };
         let here = tokio::select! {
             biased;
-            () = &mut interrupt => return Ok((Outcome::not_begun(plan), None)),
+            () = &mut interrupt => return Ok((PlanOutcome::not_begun(plan), None)),
             here = asked => here?,
         };
         let mut journal = match here {
@@ -216,24 +216,24 @@ impl Ctx {
     fn close(
         &mut self,
         plan: &Plan,
-        outcome: &Outcome,
+        outcome: &PlanOutcome,
         journal: Option<String>,
         safety: &Safety,
         aim: Option<&dyn PlannedAim>,
     ) -> Result<Exit> {
         let found = aim.and_then(PlannedAim::found);
-        let closing = Closing {
+        let outcome_view = OutcomeView {
             plan,
             outcome,
             journal,
             found: found.as_deref(),
-            reached: aim.and_then(|aim| aim.summary(outcome.ended == Ended::Finished)),
+            reached: aim.and_then(|aim| aim.summary(outcome.ended == StopReason::Finished)),
             dry_run: safety.dry_run == DryRun::Server,
         };
         if aim.is_some() || !plan.is_empty() || self.global.output.format.is_data() {
-            self.show(&closing)?;
+            self.show(&outcome_view)?;
         }
-        let exit = closing.exit();
+        let exit = outcome_view.exit();
         if safety.dry_run == DryRun::None
             && let Some(target) = outcome.left_paused(plan)
         {
@@ -268,25 +268,25 @@ impl Ctx {
         plan: &Plan,
         options: &Options,
         journal: Option<&mut Journal>,
-        waiting: Option<&mut Waiting<'_>>,
+        waiting: Option<&mut PlanWait<'_>>,
         interrupt: impl Future<Output = ()>,
-    ) -> Result<Outcome> {
+    ) -> Result<PlanOutcome> {
         let client = self.writer().await?;
         let namespace = self.connected.as_ref().and_then(|c| c.namespace.clone());
         let (stopper, stop) = Stopper::new();
         // An attendant draws by itself.
         let mut progress = Progress::of(plan, self.screen.err.terminal && waiting.is_none());
-        let mut attendant =
+        let mut wait_strategy =
             waiting.map(|waiting| Attendant::new(waiting, &mut self.screen, &client, namespace));
-        let attendant = attendant.as_mut().map(|a| a as &mut dyn Attend);
+        let wait_strategy = wait_strategy.as_mut().map(|a| a as &mut dyn WaitStrategy);
         let held = RefCell::new(None);
-        let mut hear = |event: &Event<'_>| {
+        let mut on_event = |event: &ApplyEvent<'_>| {
             aftermath::note_hold(&held, event);
-            progress.hear(event);
+            progress.on_event(event);
         };
         let outcome = tokio::select! {
             biased;
-            () = edges::interrupted_twice(interrupt, &stopper) => {
+            () = process::interrupted_twice(interrupt, &stopper) => {
                 let error = Error {
                     exit: Exit::Interrupted,
                     ..Error::failed("interrupted twice; what was in flight may or may not have been done")
@@ -298,7 +298,7 @@ impl Ctx {
                     None => error,
                 })
             }
-            outcome = attended(&client, plan, options, journal, &stop, &mut hear, attendant) => {
+            outcome = attended(&client, plan, options, journal, &stop, &mut on_event, wait_strategy) => {
                 Ok(outcome)
             }
         };
@@ -316,11 +316,11 @@ impl Ctx {
     }
 }
 
-fn begin_journal(plan: &Plan, origin: Origin, undoes: Option<String>) -> Result<Journal> {
-    let store = Store::of(edges::variable)?;
+fn begin_journal(plan: &Plan, origin: ClusterIdentity, undoes: Option<String>) -> Result<Journal> {
+    let store = Store::of(process::variable)?;
     let circumstances = Circumstances {
         at: super::now(),
-        command: edges::command_line(),
+        command: process::command_line(),
         origin,
         undoes,
     };

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 
 /// By list, in a server's own words.
 #[derive(Debug, Clone, Default)]
-pub struct Versions(BTreeMap<String, String>);
+pub struct ResourceVersions(BTreeMap<String, String>);
 
-impl Versions {
+impl ResourceVersions {
     pub fn note(&mut self, list: String, version: String) {
         // A server that names none cannot be asked what came after it.
         if !version.is_empty() {
@@ -21,9 +21,9 @@ impl Versions {
     }
 
     /// Without those of custom resources, which were written to since.
-    pub fn without_custom(mut self) -> Versions {
+    pub fn without_custom(mut self) -> ResourceVersions {
         let custom = |list: &str| {
-            Generation::ALL
+            ApiFlavor::ALL
                 .iter()
                 .any(|g| list.contains(&g.api_version()))
         };

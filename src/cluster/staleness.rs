@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::{Cluster, Execution, Node};
-use crate::api::Generation;
+use super::{Cluster, Node, PackageRun};
+use crate::api::ApiFlavor;
 
 /// How long a thing may take before its age says something, in seconds: the operator looks at
 /// everything at least this often.
@@ -14,33 +14,33 @@ impl Cluster {
     ///
     /// The older generation ended with v0.17, so it alone says that an operator is older than v0.18.
     pub fn operator_before(&self, major: u64, minor: u64) -> bool {
-        match &self.ruling.operator_version {
+        match &self.active_api.operator_version {
             Some(version) => !version.at_least(major, minor),
-            None => self.generation() == Generation::Skyhook && (major, minor) >= (0, 18),
+            None => self.flavor() == ApiFlavor::Skyhook && (major, minor) >= (0, 18),
         }
     }
 
     /// Whether the operator is known to be at least `major.minor`.
     pub fn operator_since(&self, major: u64, minor: u64) -> bool {
-        let version = self.ruling.operator_version.as_ref();
+        let version = self.active_api.operator_version.as_ref();
         version.is_some_and(|v| v.at_least(major, minor))
     }
 
     /// Whether something was so long ago that it should be over, seen from when all was read.
-    pub fn long_ago(&self, at: Option<Timestamp>) -> bool {
+    pub fn is_stale(&self, at: Option<Timestamp>) -> bool {
         at.is_some_and(|at| self.taken_at.as_second() - at.as_second() >= PATIENCE)
     }
 
     /// Since when a node has not been ready, where that is too long for a reboot.
-    pub fn silent_since(&self, node: &Node) -> Option<Timestamp> {
+    pub fn not_ready_since(&self, node: &Node) -> Option<Timestamp> {
         let ready = node.conditions.iter().find(|c| c.kind == "Ready")?;
         let since = ready.last_transition_time.filter(|_| !ready.is_true());
-        since.filter(|at| self.long_ago(Some(*at)))
+        since.filter(|at| self.is_stale(Some(*at)))
     }
 
     /// Whether an execution may get on: what is alive on a node that is not ready for long may not.
-    pub fn at_work(&self, execution: &Execution<'_>) -> bool {
+    pub fn at_work(&self, execution: &PackageRun<'_>) -> bool {
         let node = self.node(execution.node);
-        execution.alive() && node.is_none_or(|n| self.silent_since(n).is_none())
+        execution.alive() && node.is_none_or(|n| self.not_ready_since(n).is_none())
     }
 }

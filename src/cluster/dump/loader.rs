@@ -10,15 +10,15 @@ use super::body::Body;
 use super::collected;
 use super::kinds::resource_of;
 use super::layout::Namespaces;
-use crate::api::Generation;
+use crate::api::ApiFlavor;
 use crate::cluster::admission::CONFIGURATIONS;
 use crate::cluster::capture::{Index, index};
-use crate::cluster::{Cluster, Node, Parts, Pod, Read, Ruling, clock, kept_logs};
+use crate::cluster::{ActiveApi, Cluster, ClusterBuilder, Node, Pod, Read, clock, kept_logs};
 
 /// Collects objects, each once, and remembers what was asked for.
 #[derive(Debug, Default)]
-pub struct Gatherer {
-    parts: Parts,
+pub struct ManifestLoader {
+    parts: ClusterBuilder,
     seen: HashSet<(String, String, String, String)>,
     newest: Option<Timestamp>,
     /// When the files were written, and what the capture says of its own time.
@@ -33,7 +33,7 @@ pub struct Gatherer {
     pub namespaces: Namespaces,
 }
 
-impl Gatherer {
+impl ManifestLoader {
     /// Takes a document: an object, a `List`, or a list of one kind such as `PodList`.
     ///
     /// # Errors
@@ -159,7 +159,7 @@ impl Gatherer {
     }
 
     /// The cluster; `None` if nothing in the files could be about the operator.
-    pub fn finish(mut self, asked_for: Option<Generation>) -> Option<Cluster> {
+    pub fn finish(mut self, asked_for: Option<ApiFlavor>) -> Option<Cluster> {
         self.parts.from_files = true;
         self.parts.asked_for = asked_for;
         if let Some(index) = self.index {
@@ -182,18 +182,18 @@ impl Gatherer {
         if !known {
             return None;
         }
-        let ruling = self.parts.ruling().unwrap_or_else(|| Ruling {
-            generation: Generation::NodeWright,
+        let active_api = self.parts.active_api().unwrap_or_else(|| ActiveApi {
+            flavor: ApiFlavor::NodeWright,
             because: vec!["nothing in the files says which".to_owned()],
             served: Vec::new(),
             operator_version: None,
         });
-        Some(self.parts.assemble(ruling))
+        Some(self.parts.assemble(active_api))
     }
 
     /// The generations of which the files hold objects or keys.
-    fn traces(&self) -> Vec<Generation> {
-        let of = |g: &Generation| {
+    fn traces(&self) -> Vec<ApiFlavor> {
+        let of = |g: &ApiFlavor| {
             let labelled = |m: &crate::api::Meta| m.labels.contains_key(&g.key("name"));
             self.parts.skyhooks[*g as usize].was_asked()
                 || self
@@ -215,7 +215,7 @@ impl Gatherer {
                     .iter()
                     .any(|j| labelled(&j.metadata))
         };
-        Generation::ALL.into_iter().filter(of).collect()
+        ApiFlavor::ALL.into_iter().filter(of).collect()
     }
 
     fn object(&mut self, path: &str, api_version: &str, kind: &str, body: Body<'_>) {
@@ -230,7 +230,7 @@ impl Gatherer {
         }
         let newest = body.summary.newest;
         // Other objects may tell of the future: a certificate says when it is to be renewed.
-        if self.sort_in(api_version, kind, Some(Item { path, kind, body })) {
+        if self.sort_in(api_version, kind, Some(LoadedObject { path, kind, body })) {
             self.newest = self.newest.max(newest);
         }
     }
@@ -243,7 +243,7 @@ impl Gatherer {
     /// Puts an item where its kind belongs, or just notes that the kind was asked for.
     ///
     /// Returns whether the kind is one that we know.
-    fn sort_in(&mut self, api_version: &str, kind: &str, item: Option<Item<'_>>) -> bool {
+    fn sort_in(&mut self, api_version: &str, kind: &str, item: Option<LoadedObject<'_>>) -> bool {
         let parts = &mut self.parts;
         match (group(api_version), kind) {
             ("", "Node") => take_node(&mut parts.nodes, item),
@@ -283,12 +283,12 @@ impl Gatherer {
             {
                 take(&mut parts.admission.webhooks, item);
             }
-            (group, kind) => match Generation::of_group(group) {
-                Some(generation) if kind == generation.kind() => {
-                    take(&mut parts.skyhooks[generation as usize], item);
+            (group, kind) => match ApiFlavor::of_group(group) {
+                Some(flavor) if kind == flavor.kind() => {
+                    take(&mut parts.skyhooks[flavor as usize], item);
                 }
-                Some(generation) if kind == "DeploymentPolicy" => {
-                    take(&mut parts.policies[generation as usize], item);
+                Some(flavor) if kind == "DeploymentPolicy" => {
+                    take(&mut parts.policies[flavor as usize], item);
                 }
                 _ => return false,
             },
@@ -298,7 +298,7 @@ impl Gatherer {
 }
 
 /// An object on its way to its source.
-struct Item<'a> {
+struct LoadedObject<'a> {
     path: &'a str,
     kind: &'a str,
     body: Body<'a>,
@@ -309,14 +309,14 @@ fn group(api_version: &str) -> &str {
 }
 
 /// [`take`], of what may be decoded already.
-fn take_node(read: &mut Read<Vec<Node>>, item: Option<Item<'_>>) {
-    let Some(Item { path, kind, body }) = item else {
+fn take_node(read: &mut Read<Vec<Node>>, item: Option<LoadedObject<'_>>) {
+    let Some(LoadedObject { path, kind, body }) = item else {
         return take(read, None);
     };
     match body.node() {
         Err(body) => {
             let body = *body;
-            take(read, Some(Item { path, kind, body }));
+            take(read, Some(LoadedObject { path, kind, body }));
         }
         Ok(node) => {
             take(read, None);
@@ -328,11 +328,11 @@ fn take_node(read: &mut Read<Vec<Node>>, item: Option<Item<'_>>) {
 }
 
 /// Adds an item to its source; one that does not decode makes the source unreadable.
-fn take<T: DeserializeOwned>(read: &mut Read<Vec<T>>, item: Option<Item<'_>>) {
+fn take<T: DeserializeOwned>(read: &mut Read<Vec<T>>, item: Option<LoadedObject<'_>>) {
     if !read.was_asked() {
         *read = Read::Ok(Vec::new());
     }
-    let Some(Item { path, kind, body }) = item else {
+    let Some(LoadedObject { path, kind, body }) = item else {
         return;
     };
     let name = body.summary.name.clone();

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::hindrance::Hindrance;
-use super::order::{Found, Item};
+use super::blocker::Blocker;
+use super::order::{DoomedObject, LiveObject};
 use crate::cluster::Cluster;
 use crate::view::plural;
 
 /// How far the removal of an object has got.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Standing {
+pub enum RemovalState {
     /// Its turn has not come: these have to be gone first.
     NotBegun(Vec<String>),
     /// It is on its way, and what is left to do.
     Going(String),
     /// It cannot go on by itself, gravest reason first.
-    Stalled(Vec<Hindrance>),
+    Stalled(Vec<Blocker>),
     /// Its deletion was turned down.
     Failed(String),
     Gone,
@@ -23,29 +23,29 @@ pub enum Standing {
     MadeAgain,
 }
 
-impl Standing {
+impl RemovalState {
     pub fn word(&self) -> &'static str {
         match self {
-            Standing::NotBegun(_) => "not begun",
-            Standing::Going(_) => "going",
-            Standing::Stalled(_) => "stalled",
-            Standing::Failed(_) => "not deleted",
-            Standing::Gone => "gone",
-            Standing::MadeAgain => "made again",
+            RemovalState::NotBegun(_) => "not begun",
+            RemovalState::Going(_) => "going",
+            RemovalState::Stalled(_) => "stalled",
+            RemovalState::Failed(_) => "not deleted",
+            RemovalState::Gone => "gone",
+            RemovalState::MadeAgain => "made again",
         }
     }
 }
 
 /// Where each object stands, once some deletions were asked for.
-pub struct Course {
-    pub items: Vec<Item>,
+pub struct TeardownState {
+    pub items: Vec<DoomedObject>,
     pub begun: Vec<bool>,
     pub failed: BTreeMap<usize, String>,
 }
 
-impl Course {
-    pub fn new(items: Vec<Item>) -> Course {
-        Course {
+impl TeardownState {
+    pub fn new(items: Vec<DoomedObject>) -> TeardownState {
+        TeardownState {
             begun: vec![false; items.len()],
             failed: BTreeMap::new(),
             items,
@@ -76,8 +76,8 @@ impl Course {
     pub fn standings(
         &self,
         cluster: &Cluster,
-        stalled: &BTreeMap<usize, Vec<Hindrance>>,
-    ) -> Vec<Standing> {
+        stalled: &BTreeMap<usize, Vec<Blocker>>,
+    ) -> Vec<RemovalState> {
         (0..self.items.len())
             .map(|at| self.standing(cluster, stalled, at))
             .collect()
@@ -86,38 +86,38 @@ impl Course {
     fn standing(
         &self,
         cluster: &Cluster,
-        stalled: &BTreeMap<usize, Vec<Hindrance>>,
+        stalled: &BTreeMap<usize, Vec<Blocker>>,
         at: usize,
-    ) -> Standing {
+    ) -> RemovalState {
         let item = &self.items[at];
         let found = item.find(cluster);
         if self.gone(cluster, at) {
             return match found {
-                Some(_) => Standing::MadeAgain,
-                None => Standing::Gone,
+                Some(_) => RemovalState::MadeAgain,
+                None => RemovalState::Gone,
             };
         }
         if let Some(why) = self.failed.get(&at) {
-            return Standing::Failed(why.clone());
+            return RemovalState::Failed(why.clone());
         }
         if !self.begun[at] {
             let first = item.after.iter().filter(|&&o| !self.gone(cluster, o));
             let first = first.map(|&o| self.items[o].target.to_string());
-            return Standing::NotBegun(first.collect());
+            return RemovalState::NotBegun(first.collect());
         }
         match (stalled.get(&at), found) {
-            (Some(why), _) => Standing::Stalled(why.clone()),
-            (None, Some(found)) => Standing::Going(so_far(cluster, item, found)),
-            (None, None) => Standing::Gone,
+            (Some(why), _) => RemovalState::Stalled(why.clone()),
+            (None, Some(found)) => RemovalState::Going(so_far(cluster, item, found)),
+            (None, None) => RemovalState::Gone,
         }
     }
 }
 
-fn so_far(cluster: &Cluster, item: &Item, found: Found<'_>) -> String {
-    let Found::Skyhook(skyhook) = found else {
+fn so_far(cluster: &Cluster, item: &DoomedObject, found: LiveObject<'_>) -> String {
+    let LiveObject::Skyhook(skyhook) = found else {
         return "its finalizers are not removed yet".to_owned();
     };
-    let ours = item.generation == cluster.generation();
+    let ours = item.flavor == cluster.flavor();
     let pending = if ours {
         cluster.pending_uninstalls(skyhook)
     } else {
