@@ -3,14 +3,14 @@
 //! Kube's own inference is not used: it lets variables of the environment redirect a tool that
 //! writes to clusters, and it retries for minutes.
 
+mod client;
+mod compression;
 mod environment;
 mod error;
 mod kubeconfig;
 mod names;
-mod pace;
 mod plugin;
 mod request_policy;
-mod stack;
 mod target;
 mod trace;
 mod transport;
@@ -83,5 +83,5 @@ async fn connect_traced(
         (None, None) => return Err(Error::NoKubeconfig(kubeconfig::looked_at(environment))),
     };
     let target = target.with_flags(connection)?;
-    stack::client(target, environment, connection, verb, trace).await
+    client::client(target, environment, connection, verb, trace).await
 }

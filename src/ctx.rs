@@ -1,6 +1,6 @@
 //! What a command may do to the world: load a cluster, and show a view.
 
-mod aftermath;
+mod after_apply;
 mod ask;
 mod collect;
 mod diff;
@@ -9,13 +9,13 @@ mod execute_part;
 mod external_diff;
 mod installation;
 mod limits;
+mod log_tails;
 mod origin;
 mod outcome_view;
 mod preview;
 mod process;
 mod progress;
-mod sight;
-mod tails;
+mod unreadable;
 mod wait;
 mod watch;
 
@@ -23,11 +23,11 @@ pub use execute::CommandOptions;
 pub use execute_part::PartOutcome;
 pub use installation::PermissionCheck;
 pub use limits::within;
+pub use log_tails::Tail;
 pub use origin::{Destination, Here};
 pub use outcome_view::Document as OutcomeDocument;
 pub use preview::Document as PlanDocument;
 pub use process::{interrupt, variable};
-pub use tails::Tail;
 pub use wait::{Aim, AimProgress, AimState, Awaited, Blocked, PlanWait, PlannedAim};
 pub use watch::{Watch, WatchUpdate, pause_after};
 
@@ -104,7 +104,7 @@ impl Ctx {
         let cluster = self.load_or(needs, false).await?;
         // A program that reads documents is told source by source.
         if !self.global.output.format.is_data() {
-            sight::any(&cluster, needs)?;
+            unreadable::any(&cluster, needs)?;
         }
         Ok(cluster)
     }
@@ -121,7 +121,7 @@ impl Ctx {
         required: &[Source],
     ) -> Result<Cluster> {
         let cluster = self.deciding().load_or(needs, false).await?;
-        self.unread = sight::without(&cluster, needs, required)?;
+        self.unread = unreadable::without(&cluster, needs, required)?;
         Ok(cluster)
     }
 
@@ -133,7 +133,7 @@ impl Ctx {
         required: &[Source],
     ) -> Result<Cluster> {
         let cluster = self.deciding().load_or(needs, true).await?;
-        self.unread = sight::without(&cluster, needs, required)?;
+        self.unread = unreadable::without(&cluster, needs, required)?;
         Ok(cluster)
     }
 
@@ -188,13 +188,13 @@ impl Ctx {
         if !cluster.from_files {
             owner::look(&mut cluster);
         }
-        self.refused |= sight::unread(&cluster, needs).any(|(_, why)| why.is_forbidden());
+        self.refused |= unreadable::unread(&cluster, needs).any(|(_, why)| why.is_forbidden());
         if self.global.reading.verbose.talks() {
             let active_api = &cluster.active_api;
             self.screen.note(format!(
                 "acting on {}: {}",
                 active_api.flavor.resource(),
-                active_api.because.join("; ")
+                active_api.reasons.join("; ")
             ));
         }
         Ok(cluster)

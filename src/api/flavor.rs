@@ -1,4 +1,4 @@
-//! The two generations of the operator's API, as data.
+//! The operator's two API groups, as data.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use std::fmt;
 ///
 /// Operators up to v0.17 know `Skyhook` objects and run raw Pods; from v0.18 on the same thing is
 /// called `NodeWright`, lives in another group and runs Jobs. Group, kind, finalizer, key prefix
-/// and the rest follow from the generation, so no other file needs to spell them.
+/// and the rest follow from the API, so no other file needs to spell them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum)]
 pub enum ApiFlavor {
     /// Operators up to v0.17: `Skyhook`, raw Pods
@@ -78,12 +78,12 @@ impl ApiFlavor {
         format!("{}/{}", self.group(), self.name())
     }
 
-    /// A key under this generation's prefix.
+    /// A key under this API's prefix.
     pub fn key(self, suffix: &str) -> String {
         format!("{}/{suffix}", self.group())
     }
 
-    /// The namespace that the chart of this generation installs into.
+    /// The namespace that the chart of this API installs into.
     pub fn default_namespace(self) -> &'static str {
         self.name()
     }
@@ -101,7 +101,7 @@ impl ApiFlavor {
         }
     }
 
-    /// The generation whose group this is.
+    /// The API whose group this is.
     pub fn of_group(group: &str) -> Option<ApiFlavor> {
         Self::ALL.into_iter().find(|g| g.group() == group)
     }

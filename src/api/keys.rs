@@ -35,14 +35,14 @@ pub enum NodeKey<'a> {
 }
 
 impl<'a> NodeKey<'a> {
-    /// Whether a key is the operator's, of either generation: it tells how a node stands, not what it is.
+    /// Whether a key is the operator's, of either API: it tells how a node stands, not what it is.
     pub fn is_ours(key: &str) -> bool {
         ApiFlavor::ALL
             .iter()
             .any(|flavor| NodeKey::parse(*flavor, key).is_some())
     }
 
-    /// Reads a key; `None` if it is not under this generation's prefix.
+    /// Reads a key; `None` if it is not under this API's prefix.
     ///
     /// Names of custom resources and packages cannot contain `_` or `/`, so the first one after
     /// the kind of key ends the name.

@@ -1,4 +1,4 @@
-//! The main custom resource, `Skyhook` or `NodeWright`: one shape in both generations.
+//! The main custom resource, `Skyhook` or `NodeWright`: one shape in both APIs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -67,7 +67,7 @@ pub struct SkyhookSpec {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Package {
-    /// Optional in the newer generation, where the map key alone counts; see [`Skyhook::packages`].
+    /// Optional in the newer API, where the map key alone counts; see [`Skyhook::packages`].
     pub name: String,
     pub version: String,
     pub image: String,
@@ -217,7 +217,7 @@ impl Skyhook {
         &self.metadata.name
     }
 
-    /// The generation that the object belongs to, from its `apiVersion`.
+    /// The API that the object belongs to, from its `apiVersion`.
     pub fn flavor(&self) -> Option<ApiFlavor> {
         ApiFlavor::of_group(self.api_version.split('/').next()?)
     }

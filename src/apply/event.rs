@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Change, Plan, Stage, Step, Target, WaitFor};
+use crate::plan::{Change, Plan, PlanStage, Step, Target, WaitFor};
 
 /// Something that happens while a plan is carried out.
 #[derive(Debug)]
@@ -169,7 +169,7 @@ impl StepResult {
 impl PlanOutcome {
     /// Interrupted before anything was sent.
     pub fn not_begun(plan: &Plan) -> PlanOutcome {
-        let unreached = |stage: &Stage| vec![StepResult::NotReached; stage.steps.len()];
+        let unreached = |stage: &PlanStage| vec![StepResult::NotReached; stage.steps.len()];
         PlanOutcome {
             ended: StopReason::Interrupted,
             fates: plan.stages.iter().map(unreached).collect(),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Options;
 use super::send::ApiWriter;
-use crate::plan::{Plan, Rebased, Stage, Step, Target};
+use crate::plan::{Plan, PlanStage, Rebased, Step, Target};
 
 /// Objects of one kind that are read one by one; more are looked for in the list.
 const FEW: usize = 8;
@@ -34,7 +34,7 @@ pub struct Looked {
 
 impl Looked {
     /// A pause for nothing is none: where nothing else is left to do, one that stands is ended at most.
-    pub fn without_needless_pause(mut self, end: Option<Stage>) -> Looked {
+    pub fn without_needless_pause(mut self, end: Option<PlanStage>) -> Looked {
         let work = |step: &Step| !step.change.is_hold();
         if self.changes.steps().any(work) {
             return self;

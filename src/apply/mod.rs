@@ -23,7 +23,7 @@ use futures::StreamExt;
 
 use crate::args::connection::Connection;
 use crate::args::safety::{DryRun, Safety};
-use crate::plan::{Kind, Plan, Stage, Step, WaitFor};
+use crate::plan::{Kind, Plan, PlanStage, Step, WaitFor};
 pub use event::{ApplyEvent, PlanOutcome, PlanVerdict, StepResult, StopReason, Tally};
 pub use journal::Journal;
 pub use preflight::{PermissionCheck, preflight};
@@ -185,7 +185,7 @@ impl PlanRun<'_, '_> {
         trouble.map(str::to_owned)
     }
 
-    async fn stage(&self, number: usize, stage: &Stage) -> StopReason {
+    async fn stage(&self, number: usize, stage: &PlanStage) -> StopReason {
         let on_nodes = stage.steps.iter().all(|s| s.target.kind == Kind::Node);
         let waves = match &self.options.canary {
             Some(canary) if on_nodes => canary.waves(stage.steps.len()),

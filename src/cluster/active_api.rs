@@ -1,13 +1,13 @@
-//! Which generation rules: whose objects the running operator acts on.
+//! Which API is active: whose objects the running operator acts on.
 
 use crate::api::{ApiFlavor, Version};
 
-/// The generation that rules, and what decided it.
+/// The active API, and what decided it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActiveApi {
     pub flavor: ApiFlavor,
     /// The evidence, strongest first, in words.
-    pub because: Vec<String>,
+    pub reasons: Vec<String>,
     /// Which APIs the cluster serves, or of which the files hold traces.
     pub served: Vec<ApiFlavor>,
     pub operator_version: Option<Version>,
@@ -37,14 +37,14 @@ impl ActiveApi {
     /// Both groups served does not prove that a newer operator runs: `helm rollback` keeps the
     /// newer CRDs. So the operator's version decides, then what an operator left on the objects.
     pub fn decide(signs: ApiEvidence) -> Option<ActiveApi> {
-        let (flavor, because) = if let Some(flavor) = signs.asked_for {
+        let (flavor, reasons) = if let Some(flavor) = signs.asked_for {
             (flavor, vec![format!("--api {flavor}")])
         } else {
             Self::weigh(&signs)?
         };
         Some(ActiveApi {
             flavor,
-            because,
+            reasons,
             served: signs.served,
             operator_version: signs.operator_version,
         })
@@ -65,36 +65,36 @@ impl ActiveApi {
         match (signs.served.as_slice(), by_version) {
             ([], _) => return None,
             ([one], Some((version, flavor))) if signs.from_files && flavor != *one => {
-                let because = format!("{}, but the operator is {version}", only(one));
-                return Some((flavor, vec![because]));
+                let reason = format!("{}, but the operator is {version}", only(one));
+                return Some((flavor, vec![reason]));
             }
             ([one], _) => return Some((*one, vec![only(one)])),
             (_, Some((version, flavor))) => {
-                let because = format!("{both}, and the operator is {version}");
-                return Some((flavor, vec![because]));
+                let reason = format!("{both}, and the operator is {version}");
+                return Some((flavor, vec![reason]));
             }
             _ => {}
         }
-        let mut because = Vec::new();
+        let mut reasons = Vec::new();
         if signs.nodewrights_with_status > 0 {
-            because.push(format!(
+            reasons.push(format!(
                 "{} NodeWright objects have a status",
                 signs.nodewrights_with_status
             ));
         }
         if signs.adopted_nodes > 0 {
-            because.push(format!(
+            reasons.push(format!(
                 "{} nodes carry the newer operator's version",
                 signs.adopted_nodes
             ));
         }
-        if because.is_empty() {
-            because.push(format!(
+        if reasons.is_empty() {
+            reasons.push(format!(
                 "{both}, the operator's version is not known, and nothing says that it was rolled \
                  back; --api decides otherwise"
             ));
         }
-        Some((ApiFlavor::NodeWright, because))
+        Some((ApiFlavor::NodeWright, reasons))
     }
 
     /// Whether a newer operator was rolled back and left its objects behind.

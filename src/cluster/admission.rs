@@ -155,7 +155,7 @@ impl WebhookConfiguration {
             })
     }
 
-    /// Whether it sees changes of the custom resources of any generation.
+    /// Whether it sees changes of the custom resources of any API.
     pub fn concerns_us(&self) -> bool {
         let rules = self.webhooks.iter().flat_map(|w| &w.rules);
         let ours = |r: &AdmissionRule| ApiFlavor::ALL.iter().any(|g| r.is_about(*g));

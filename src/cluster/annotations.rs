@@ -12,7 +12,7 @@ use crate::api::keys::NodeKey;
 /// The annotations of a node by key; it carries many that tell us nothing.
 #[derive(Default)]
 pub struct Annotations {
-    /// Of the operator, of whichever generation.
+    /// Of the operator, of whichever API.
     pub ours: BTreeMap<String, String>,
     /// Those that may say who else holds its cordon.
     pub of_others: BTreeMap<String, String>,

@@ -49,17 +49,21 @@ pub struct ContainerLog {
 }
 
 /// What can be shown of an execution; with `previous`, of the attempt or the run before.
-pub fn choice(cluster: &Cluster, execution: &PackageRun<'_>, previous: bool) -> Choice {
-    let names = containers(&execution.package, &execution.stage, execution.interrupt);
-    let mut pods = execution.pods.clone();
+pub fn choice(cluster: &Cluster, package_run: &PackageRun<'_>, previous: bool) -> Choice {
+    let names = containers(
+        &package_run.package,
+        &package_run.stage,
+        package_run.interrupt,
+    );
+    let mut pods = package_run.pods.clone();
     pods.sort_by_key(|pod| rank(pod));
-    if previous && !execution.bare() && !pods.is_empty() {
+    if previous && !package_run.bare() && !pods.is_empty() {
         pods.remove(0);
     }
-    let of_before = previous && execution.bare();
+    let of_before = previous && package_run.bare();
     let attempts = pods.iter().map(|pod| Attempt {
         pod: pod.name().to_owned(),
-        pieces: pieces(execution.node, pod, &names, of_before),
+        pieces: pieces(package_run.node, pod, &names, of_before),
         failure: pod
             .trouble()
             .filter(|t| t.kind == TroubleKind::Failed)
@@ -72,15 +76,15 @@ pub fn choice(cluster: &Cluster, execution: &PackageRun<'_>, previous: bool) -> 
     });
     let key = cluster.flavor().key("last-logs");
     Choice {
-        node: execution.node.to_owned(),
-        stage: execution.stage.to_string(),
-        reference: execution.reference(),
+        node: package_run.node.to_owned(),
+        stage: package_run.stage.to_string(),
+        reference: package_run.reference(),
         attempts: attempts.collect(),
-        last_logs: execution
+        last_logs: package_run
             .job
             .and_then(|j| j.metadata.annotations.get(&key).cloned()),
-        says: says(execution),
-        alive: execution.alive(),
+        says: says(package_run),
+        alive: package_run.alive(),
     }
 }
 
@@ -154,13 +158,13 @@ fn pieces(node: &str, pod: &Pod, names: &[String], of_before: bool) -> Vec<Conta
 }
 
 /// Why nothing runs, or how it ended, as far as the objects tell.
-fn says(execution: &PackageRun<'_>) -> Vec<String> {
+fn says(package_run: &PackageRun<'_>) -> Vec<String> {
     let mut says = Vec::new();
     let said = |reason: &str, message: &str| match message {
         "" => reason.to_owned(),
         message => format!("{reason}: {message}"),
     };
-    if let Some(job) = execution.job {
+    if let Some(job) = package_run.job {
         if let Some(failed) = job.failed() {
             says.push(format!(
                 "the job has failed: {}",
@@ -168,11 +172,11 @@ fn says(execution: &PackageRun<'_>) -> Vec<String> {
             ));
         } else if job.spec.suspend {
             says.push("the job is suspended".to_owned());
-        } else if execution.pods.is_empty() && job.finished().is_none() {
+        } else if package_run.pods.is_empty() && job.finished().is_none() {
             says.push("the job has no pod yet".to_owned());
         }
     }
-    if let Some(pod) = execution.pods.first() {
+    if let Some(pod) = package_run.pods.first() {
         if !pod.status.reason.is_empty() {
             says.push(said(&pod.status.reason, &pod.status.message));
         }

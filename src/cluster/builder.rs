@@ -1,4 +1,4 @@
-//! What an edge has read, before it is known which generation rules.
+//! What an edge has read, before it is known which API is active.
 
 use jiff::Timestamp;
 
@@ -26,7 +26,7 @@ pub struct ClusterBuilder {
     pub named_only: bool,
     /// `--api`.
     pub asked_for: Option<ApiFlavor>,
-    /// Custom resources by generation.
+    /// Custom resources by API.
     pub skyhooks: [Read<Vec<Skyhook>>; 2],
     pub policies: [Read<Vec<DeploymentPolicy>>; 2],
     pub nodes: Read<Vec<Node>>,
@@ -42,7 +42,7 @@ pub struct ClusterBuilder {
 }
 
 impl ClusterBuilder {
-    /// Decides which generation rules; `None` if there is no trace of either.
+    /// Decides which API is active; `None` if there is no trace of either.
     pub fn active_api(&self) -> Option<ActiveApi> {
         let nodewrights = self.skyhooks[ApiFlavor::NodeWright as usize].items();
         let adopted = |n: &&Node| {
@@ -99,7 +99,7 @@ impl ClusterBuilder {
     }
 
     /// The cluster without either API, of which only the nodes tell: there are no custom resources, and the keys say
-    /// which generation it was.
+    /// which API it was.
     pub fn of_leftovers(
         nodes: Read<Vec<Node>>,
         asked_for: Option<ApiFlavor>,
@@ -119,13 +119,13 @@ impl ClusterBuilder {
         };
         parts.assemble(ActiveApi {
             flavor,
-            because: vec!["neither API is served, and the nodes carry its keys".to_owned()],
+            reasons: vec!["neither API is served, and the nodes carry its keys".to_owned()],
             served: Vec::new(),
             operator_version: None,
         })
     }
 
-    /// The cluster, seen from the generation that rules.
+    /// The cluster, seen from the active API.
     pub fn assemble(self, active_api: ActiveApi) -> Cluster {
         let [old, new] = self.skyhooks;
         let [old_policies, new_policies] = self.policies;

@@ -15,12 +15,12 @@ pub struct ConfigMap {
 
 /// The labels by which the operator finds its ConfigMaps; each names the custom resource.
 pub fn labels(flavor: ApiFlavor) -> [String; 2] {
-    // The newer generation kept the old word in the second.
+    // The newer API kept the old word in the second.
     ["name", "skyhook-node-meta"].map(|suffix| flavor.key(suffix))
 }
 
 impl ConfigMap {
-    /// The generation whose operator made it, and the custom resource that it is for.
+    /// The API whose operator made it, and the custom resource that it is for.
     pub fn owner(&self) -> Option<(ApiFlavor, &str)> {
         ApiFlavor::ALL.into_iter().find_map(|flavor| {
             let mut keys = labels(flavor).into_iter();

@@ -26,7 +26,7 @@ impl Cluster {
     /// The operator cordons, waits for protected workloads and drains before it runs a package
     /// with an interrupt, and again for each stage up to `config`.
     pub fn drains(&self) -> Vec<Drain<'_>> {
-        let executions = self.executions();
+        let package_runs = self.package_runs();
         let mut drains = Vec::new();
         for skyhook in self.skyhooks.items() {
             let interrupts: Vec<&str> = skyhook
@@ -38,14 +38,14 @@ impl Cluster {
                 continue;
             }
             let idle = self.is_idle(skyhook)
-                && !executions
+                && !package_runs
                     .all()
                     .iter()
                     .any(|e| e.skyhook == skyhook.name() && e.alive());
             for node in self.open_but_for_ignore(skyhook) {
                 let ignored = node.ignored(self.flavor());
                 for package in interrupts.iter().copied() {
-                    let runs = executions
+                    let runs = package_runs
                         .on(skyhook.name(), &node.name)
                         .any(|e| e.alive() && (e.package == package || e.interrupt));
                     if !runs && self.needs_drain(skyhook, node, package) {

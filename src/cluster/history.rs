@@ -90,15 +90,15 @@ impl Cluster {
         let mut traces = self.traces_in_events(skyhook, package);
         traces.extend(traces_in_status(skyhook, package));
         traces.extend(traces_in_last_applied(skyhook, package));
-        for execution in self.executions().all() {
-            if execution.skyhook == skyhook.name() && execution.package == package {
+        for package_run in self.package_runs().all() {
+            if package_run.skyhook == skyhook.name() && package_run.package == package {
                 traces.push(StageTrace {
-                    version: execution.version.clone(),
-                    uninstalled: execution.stage.is_uninstall(),
+                    version: package_run.version.clone(),
+                    uninstalled: package_run.stage.is_uninstall(),
                     just_before: false,
-                    object: execution.reference(),
+                    object: package_run.reference(),
                     field: "stage",
-                    says: execution.stage.to_string(),
+                    says: package_run.stage.to_string(),
                 });
             }
         }

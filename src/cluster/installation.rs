@@ -11,7 +11,7 @@ use crate::api::{ApiFlavor, Condition, Meta};
 #[derive(Debug, Clone, Default)]
 pub struct Installation {
     pub server: Read<String>,
-    /// Of both generations, as far as they are there.
+    /// Of both APIs, as far as they are there.
     pub definitions: Read<Vec<Definition>>,
     /// Those in the operator's namespaces.
     pub leases: Read<Vec<Lease>>,
@@ -64,7 +64,7 @@ pub struct LeaseSpec {
 }
 
 impl Definition {
-    /// The names of the definitions of a generation: the main kind, and its deployment policies.
+    /// The names of the definitions of an API: the main kind, and its deployment policies.
     pub fn names(flavor: ApiFlavor) -> [String; 2] {
         [flavor.plural(), "deploymentpolicies"].map(|plural| format!("{plural}.{}", flavor.group()))
     }

@@ -1,4 +1,4 @@
-//! What custom resources that are gone left behind, and what the older generation left after the
+//! What custom resources that are gone left behind, and what the older API left after the
 //! migration.
 
 use super::{Certainty, Cluster, ConfigMap, Job, Node, NodeRecord, Pod, Source};
@@ -142,7 +142,7 @@ impl Cluster {
         found
     }
 
-    /// Whether no custom resource of that name is there, in the generation that rules or in the one
+    /// Whether no custom resource of that name is there, in the active API or in the one
     /// that the thing is of.
     fn is_gone(&self, owner: &str, flavor: ApiFlavor) -> bool {
         if self.skyhook(owner).is_some() {
@@ -154,7 +154,7 @@ impl Cluster {
         flavor == self.flavor() || (!in_other && other_known)
     }
 
-    /// Why the operator will not remove the keys of the older generation, where that is certain.
+    /// Why the operator will not remove the keys of the older API, where that is certain.
     ///
     /// It prunes them a day after the migration, and only on nodes that are still selected then.
     pub fn old_keys_left(

@@ -5,20 +5,20 @@ mod collect;
 mod decode;
 mod discovery;
 mod error;
+mod finished_node;
 mod follow;
 pub mod installation;
 mod list;
 pub mod log;
 mod logs;
 mod names;
-mod one;
 pub mod origin;
 mod protobuf;
 mod record;
 mod request;
+mod resource_type;
 mod sources;
 pub mod tail;
-mod things;
 mod watch;
 
 use std::sync::PoisonError;
@@ -35,10 +35,10 @@ pub use follow::{Follow, FollowEvent, WATCHED};
 pub use names::{Named, names};
 use sources::Reader;
 
-/// What is read whatever is asked for: the operator's version decides which generation rules.
+/// What is read whatever is asked for: the operator's version decides which API is active.
 pub const ALWAYS: [Source; 1] = [Source::Operator];
 
-/// Reads the sources asked for, side by side, and decides which generation rules.
+/// Reads the sources asked for, side by side, and decides which API is active.
 ///
 /// `asked_for` is `--api` and overrides that decision; `namespace` is where the user says the
 /// operator runs (`--namespace`, never a context's default), for when it cannot be looked for; `now` becomes the time at which the cluster was read. A
@@ -48,7 +48,7 @@ pub const ALWAYS: [Source; 1] = [Source::Operator];
 /// # Errors
 ///
 /// A server that does not answer or does not accept the credentials, and one that serves neither
-/// generation's API.
+/// API.
 pub async fn load(
     client: &kube::Client,
     needs: &[Source],
@@ -98,7 +98,8 @@ async fn read<'a>(
     };
     let explained = only.filter(|only| only.explained);
     if let Some(only) = explained
-        && let Some(cluster) = one::read(&mut reader, needs, &only.nodes, &mut parts).await
+        && let Some(cluster) =
+            finished_node::read(&mut reader, needs, &only.nodes, &mut parts).await
     {
         return Ok((cluster, Vec::new()));
     }
@@ -139,9 +140,9 @@ async fn read<'a>(
     Ok((cluster, outcomes))
 }
 
-/// Reads what an operator left on the nodes of a cluster that serves neither generation's API.
+/// Reads what an operator left on the nodes of a cluster that serves neither API.
 ///
-/// There are no custom resources then, and nothing runs for them; the keys say which generation it was.
+/// There are no custom resources then, and nothing runs for them; the keys say which API it was.
 pub async fn leftovers(
     client: &kube::Client,
     asked_for: Option<ApiFlavor>,
@@ -160,7 +161,7 @@ pub async fn leftovers(
 
 /// The sources to read: those asked for, and those needed to make sense of them.
 struct Needs {
-    /// All nodes are read, whoever asks for a few: what is on them decides which generation rules.
+    /// All nodes are read, whoever asks for a few: what is on them decides which API is active.
     undecided: bool,
     skyhooks: [bool; 2],
     policies: [bool; 2],

@@ -1,17 +1,17 @@
-//! What is unfinished between the generations of the API.
+//! What is unfinished between the two APIs.
 
 use super::Cluster;
 use crate::api::{ApiFlavor, Skyhook, Status};
 
 impl Cluster {
-    /// Whether the operator is known to be one that looks at the objects of the older generation.
+    /// Whether the operator is known to be one that looks at the objects of the older API.
     pub fn operator_migrates(&self) -> bool {
         self.flavor() == ApiFlavor::NodeWright
             && self.operator_since(0, 18)
             && self.operator_before(0, 21)
     }
 
-    /// The objects of the older generation that stop the operator of the newer one.
+    /// The objects of the older API that stop the operator of the newer one.
     ///
     /// It does nothing for any NodeWright while a Skyhook says that it is still rolled out (operators
     /// v0.18.0 to v0.20.x).

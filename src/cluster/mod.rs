@@ -33,12 +33,11 @@ pub mod leftover;
 pub mod live;
 mod managed;
 pub mod migration;
+mod named_nodes;
 pub mod node;
 mod nulls;
-mod only;
 pub mod operator;
 pub mod order;
-pub mod overtime;
 pub mod package_run;
 pub mod parked;
 pub mod placement;
@@ -50,6 +49,7 @@ mod resource_versions;
 pub mod rollout;
 mod selections;
 pub mod simulate_deletion;
+pub mod stage_duration;
 pub mod staleness;
 pub mod taints;
 
@@ -63,8 +63,8 @@ pub use clock::Clock;
 pub use config_map::ConfigMap;
 pub use event::Event;
 pub use kept_logs::KeptLogs;
+pub use named_nodes::Only;
 pub use node::{Node, NodeRecord};
-pub use only::Only;
 pub use operator::Deployment;
 pub use package_run::{Job, PackageRun, PackageRuns};
 pub use placement::{AskedBy, Desired, Phase, Placement};
@@ -80,12 +80,12 @@ pub struct Cluster {
     pub taken_at: Timestamp,
     pub clock: Clock,
     pub active_api: ActiveApi,
-    /// The custom resources of the generation that rules.
+    /// The custom resources of the active API.
     pub skyhooks: Read<Vec<Skyhook>>,
-    /// Those of the other generation, where its API is served too.
+    /// Those of the other API, where its API is served too.
     pub legacy: Read<Vec<Skyhook>>,
     pub policies: Read<Vec<DeploymentPolicy>>,
-    /// Those of the other generation, read along with them where its API is served too.
+    /// Those of the other API, read along with them where its API is served too.
     pub legacy_policies: Read<Vec<DeploymentPolicy>>,
     /// Sorted by name.
     pub nodes: Read<Vec<Node>>,
@@ -122,7 +122,7 @@ impl Cluster {
         self.active_api.flavor
     }
 
-    /// The custom resource of that name, in the generation that rules.
+    /// The custom resource of that name, in the active API.
     pub fn skyhook(&self, name: &str) -> Option<&Skyhook> {
         self.skyhooks.items().iter().find(|s| s.name() == name)
     }
@@ -167,7 +167,7 @@ impl Cluster {
         self.from_files && !self.collected
     }
 
-    /// Whether the generation that rules has such a thing at all.
+    /// Whether the active API has such a thing at all.
     ///
     /// The older operator runs no Jobs, and a cluster that serves one API has no legacy objects;
     /// files that hold none may just leave them out, and then the operator's version tells.

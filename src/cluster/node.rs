@@ -13,7 +13,7 @@ use crate::api::keys::NodeKey;
 use crate::api::skyhook::Toleration;
 use crate::api::{ApiFlavor, Condition, Labels, Name, NodeState, Status};
 
-/// A node: what Kubernetes says of it, and what the operator of each generation wrote on it.
+/// A node: what Kubernetes says of it, and what the operator of each API wrote on it.
 #[derive(Debug, Clone, Deserialize, PartialEq)]
 #[serde(from = "NodeObject")]
 pub struct Node {
@@ -73,7 +73,7 @@ pub struct Taint {
     pub time_added: Option<String>,
 }
 
-/// What the operator of one generation wrote on a node.
+/// What the operator of one API wrote on a node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeKeys {
     /// By the name of the custom resource.
@@ -161,7 +161,7 @@ impl NodeRecord {
 }
 
 impl Node {
-    /// What the operator of a generation wrote here.
+    /// What the operator of an API wrote here.
     pub fn keys(&self, flavor: ApiFlavor) -> &NodeKeys {
         &self.keys[flavor as usize]
     }

@@ -322,9 +322,9 @@ impl<'a> PackageRuns<'a> {
 }
 
 impl Cluster {
-    /// Everything that carries out a stage in the generation that rules.
-    pub fn executions(&self) -> PackageRuns<'_> {
-        let all = self.executions_of(self.active_api.flavor);
+    /// Everything that carries out a stage in the active API.
+    pub fn package_runs(&self) -> PackageRuns<'_> {
+        let all = self.package_runs_of(self.active_api.flavor);
         let mut by_place: HashMap<_, Vec<_>> = HashMap::new();
         for (at, e) in all.iter().enumerate() {
             by_place
@@ -336,24 +336,24 @@ impl Cluster {
     }
 
     /// How sure we are that an execution we do not see does not exist.
-    pub fn absence_of_executions(&self) -> Certainty {
+    pub fn certainty_of_no_package_run(&self) -> Certainty {
         match self.active_api.flavor.executor() {
             Executor::Pod => self.pods.absence(),
             Executor::Job => self.pods.absence().min(self.jobs.absence()),
         }
     }
 
-    /// Everything that carries out a stage in a generation, Jobs with their pods, then bare pods.
-    pub fn executions_of(&self, flavor: ApiFlavor) -> Vec<PackageRun<'_>> {
-        let mut executions: Vec<PackageRun<'_>> = self
+    /// Everything that carries out a stage in an API, Jobs with their pods, then bare pods.
+    pub fn package_runs_of(&self, flavor: ApiFlavor) -> Vec<PackageRun<'_>> {
+        let mut package_runs: Vec<PackageRun<'_>> = self
             .jobs
             .items()
             .iter()
             .filter_map(|job| PackageRun::from_job(flavor, job))
             .collect();
         let mut by_uid = HashMap::new();
-        for (at, execution) in executions.iter().enumerate() {
-            if let Some(uid) = execution.job.and_then(|j| j.metadata.uid.as_deref()) {
+        for (at, package_run) in package_runs.iter().enumerate() {
+            if let Some(uid) = package_run.job.and_then(|j| j.metadata.uid.as_deref()) {
                 by_uid.insert(uid, at);
             }
         }
@@ -361,27 +361,27 @@ impl Cluster {
         for pod in self.pods.items() {
             let uid = pod.metadata.controller_uid();
             if let Some(&at) = uid.and_then(|uid| by_uid.get(uid)) {
-                executions[at].pods.push(pod);
+                package_runs[at].pods.push(pod);
                 continue;
             }
-            let Some(mut execution) = PackageRun::from_pod(flavor, pod) else {
+            let Some(mut package_run) = PackageRun::from_pod(flavor, pod) else {
                 continue;
             };
             match uid.filter(|_| pod.metadata.is_of_job()) {
                 Some(uid) => {
-                    by_uid.insert(uid, executions.len());
-                    execution.job_unseen = true;
-                    executions.push(execution);
+                    by_uid.insert(uid, package_runs.len());
+                    package_run.job_unseen = true;
+                    package_runs.push(package_run);
                 }
-                None => bare.push(execution),
+                None => bare.push(package_run),
             }
         }
-        for execution in &mut executions {
-            execution
+        for package_run in &mut package_runs {
+            package_run
                 .pods
                 .sort_by_key(|p| std::cmp::Reverse(p.metadata.creation_timestamp));
         }
-        executions.extend(bare);
-        executions
+        package_runs.extend(bare);
+        package_runs
     }
 }

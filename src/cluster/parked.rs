@@ -34,7 +34,7 @@ impl Cluster {
     /// They stay so when the node's status changes, be it by a pause or by hand: only their Job's end is counted.
     pub fn parked<'c, 's, 'a>(
         &'c self,
-        executions: &'s PackageRuns<'a>,
+        package_runs: &'s PackageRuns<'a>,
         skyhook: &'c Skyhook,
         node: &'a Node,
     ) -> Vec<(&'c Entry, &'s PackageRun<'a>)>
@@ -50,9 +50,9 @@ impl Cluster {
             e.state == State::Erroring && package.is_some_and(|p| p.version == e.version)
         });
         let parked = failed.filter_map(|entry| {
-            let execution = executions.newest(skyhook.name(), &node.name, entry)?;
-            let job = execution.job?;
-            (job.failed().is_some() && !job.metadata.deleting()).then_some((entry, execution))
+            let package_run = package_runs.newest(skyhook.name(), &node.name, entry)?;
+            let job = package_run.job?;
+            (job.failed().is_some() && !job.metadata.deleting()).then_some((entry, package_run))
         });
         parked.collect()
     }

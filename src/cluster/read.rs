@@ -7,11 +7,11 @@ use crate::api::ApiFlavor;
 /// One kind of thing that is read from a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
-    /// The custom resources of the generation that rules.
+    /// The custom resources of the active API.
     Skyhooks,
-    /// The custom resources of the other generation.
+    /// The custom resources of the other API.
     Legacy,
-    /// DeploymentPolicies of the generation that rules.
+    /// DeploymentPolicies of the active API.
     Policies,
     Nodes,
     /// Pods that run package stages.
@@ -62,7 +62,7 @@ impl Source {
 }
 
 impl Source {
-    /// The resources that are listed to read it, in both generations: API group and plural.
+    /// The resources that are listed to read it, in both APIs: API group and plural.
     pub fn resources(self) -> Vec<(&'static str, &'static str)> {
         let custom = || ApiFlavor::ALL.map(|g| (g.group(), g.plural()));
         match self {
@@ -100,7 +100,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Source::Skyhooks => "custom resources",
-            Source::Legacy => "custom resources of the other generation",
+            Source::Legacy => "custom resources of the other API",
             Source::Policies => "deployment policies",
             Source::Nodes => "nodes",
             Source::Pods => "package pods",

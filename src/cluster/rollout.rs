@@ -5,7 +5,7 @@ use super::node::{Node, NodeRecord};
 use crate::api::{Skyhook, Status};
 
 impl Cluster {
-    /// What a custom resource left on a node, in the generation that rules.
+    /// What a custom resource left on a node, in the active API.
     ///
     /// Until the newer operator has adopted a node, what the older one wrote there counts: it is copied as it stands.
     pub fn on_node<'a>(&self, node: &'a Node, skyhook: &str) -> Option<&'a NodeRecord> {

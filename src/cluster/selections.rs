@@ -17,7 +17,7 @@ struct Known {
     found: Vec<(LabelSelector, Arc<[usize]>)>,
     /// By key and value of a label, once a selector asked for the key: the nodes that have it.
     labelled: HashMap<String, HashMap<String, Vec<usize>>>,
-    /// By the names of custom resources, once somebody asked, the nodes that carry keys of either generation for them.
+    /// By the names of custom resources, once somebody asked, the nodes that carry keys of either API for them.
     tracked: Option<HashMap<String, Arc<[usize]>>>,
 }
 
@@ -36,7 +36,7 @@ impl Selections {
         known
     }
 
-    /// Where the nodes stand in the list that carry keys for a custom resource of that name, whatever generation wrote them.
+    /// Where the nodes stand in the list that carry keys for a custom resource of that name, whatever API wrote them.
     pub fn tracked(&self, skyhook: &str, nodes: &[Node]) -> Arc<[usize]> {
         let mut known = self.known(nodes);
         let tracked = known.tracked.get_or_insert_with(|| by_name(nodes));

@@ -8,7 +8,7 @@ impl Cluster {
     /// The cluster just after the deletion of these custom resources was asked for, with those gone that went before.
     ///
     /// What is complete and can be uninstalled is being uninstalled then, unless the custom resource rests.
-    /// Custom resources of the other generation are left out where they are deleted first.
+    /// Custom resources of the other API are left out where they are deleted first.
     pub fn simulate_deletion(&self, gone: &BTreeSet<&str>, deleting: &BTreeSet<&str>) -> Cluster {
         let mut cluster = self.clone();
         let mut freed = !gone.is_empty();

@@ -12,7 +12,7 @@ const PATIENCE: i64 = 600;
 impl Cluster {
     /// Whether the operator is known to be older than `major.minor`.
     ///
-    /// The older generation ended with v0.17, so it alone says that an operator is older than v0.18.
+    /// The older API ended with v0.17, so it alone says that an operator is older than v0.18.
     pub fn operator_before(&self, major: u64, minor: u64) -> bool {
         match &self.active_api.operator_version {
             Some(version) => !version.at_least(major, minor),
@@ -39,8 +39,8 @@ impl Cluster {
     }
 
     /// Whether an execution may get on: what is alive on a node that is not ready for long may not.
-    pub fn at_work(&self, execution: &PackageRun<'_>) -> bool {
-        let node = self.node(execution.node);
-        execution.alive() && node.is_none_or(|n| self.not_ready_since(n).is_none())
+    pub fn at_work(&self, package_run: &PackageRun<'_>) -> bool {
+        let node = self.node(package_run.node);
+        package_run.alive() && node.is_none_or(|n| self.not_ready_since(n).is_none())
     }
 }

@@ -11,7 +11,7 @@ use crate::commands::shared::selection;
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::node;
-use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, Stage, Step, Target};
+use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, PlanStage, Step, Target};
 use crate::view::{NodeSet, plural};
 
 group! {
@@ -130,7 +130,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         plan.consequences.at_least(Grade::B1);
         plan.consequences.nodes = steps.len();
         plan.consequences.gpus = released.iter().map(|n| n.gpus).sum();
-        plan.stages.push(Stage::of(steps));
+        plan.stages.push(PlanStage::of(steps));
     }
     for (by, nodes) in held {
         let names = NodeSet::of(nodes.iter().copied()).limited(SHOWN);
@@ -186,9 +186,9 @@ fn warn(cluster: &Cluster, released: &[&Node], plan: &mut Plan) {
         "pods are scheduled on the nodes again; make sure that a half-done interrupt left them in \
          order",
     );
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let busy = released.iter().filter(|n| {
-        let mut all = executions.all().iter();
+        let mut all = package_runs.all().iter();
         all.any(|e| e.node == n.name && e.interrupt && e.alive())
     });
     let busy: Vec<&str> = busy.map(|n| n.name.as_str()).collect();

@@ -10,7 +10,7 @@ use crate::commands::shared::selection;
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{batches, node};
-use crate::plan::{Change, Grade, Plan, Stage, Step, Target};
+use crate::plan::{Change, Grade, Plan, PlanStage, Step, Target};
 
 group! {
     /// Reset the batch state of rollouts
@@ -90,7 +90,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             own == Some(wanted)
         })
     };
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let mut parked = 0;
     let flavor = cluster.flavor();
     let mut steps = Vec::new();
@@ -101,7 +101,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         if on.status != Some(Status::Erroring) {
             continue;
         }
-        if !cluster.parked(&executions, skyhook, one).is_empty() {
+        if !cluster.parked(&package_runs, skyhook, one).is_empty() {
             parked += 1;
             continue;
         }
@@ -123,7 +123,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     // A rollout that had stopped goes on.
     plan.consequences.at_least(Grade::B2);
     if !steps.is_empty() {
-        plan.stages.push(Stage::of(steps));
+        plan.stages.push(PlanStage::of(steps));
         plan.consequences.warn(
             "nodes that are erroring wait and may be chosen again; what fails there will fail again",
         );
@@ -151,7 +151,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             Change::Status(fields),
             "the rollout's batches start again from the first",
         );
-        plan.stages.push(Stage::of(vec![step]));
+        plan.stages.push(PlanStage::of(vec![step]));
     }
     if cluster.operator_before(0, 8) {
         let says = "the operator is older than v0.8.0, which knows no deployment policies: it may ignore this";

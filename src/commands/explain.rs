@@ -67,7 +67,7 @@ impl Topic {
                     text.line(text::dim(blocks(rule)));
                 }
                 text.blank();
-                text.indented(2, Text::manual(rule.docs));
+                text.indented(2, Text::markdown(rule.docs));
             }
             Topic::Grade(grade) => {
                 text.line(text::name(grade) + " (grade): " + grade.meaning());

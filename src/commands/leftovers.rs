@@ -13,16 +13,16 @@ use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::node::{self, Owner};
 use crate::plan::recreate::as_new;
-use crate::plan::{Change, Consequences, Grade, Kind, Plan, Stage, Step, Target};
+use crate::plan::{Change, Consequences, Grade, Kind, Plan, PlanStage, Step, Target};
 use crate::view::{NodeSet, plural};
-use page::Leftovers;
+use report::Leftovers;
 
-pub mod page;
+pub mod report;
 
 /// Find what custom resources left behind, and clean it up
 ///
 /// Shows annotations, labels, conditions and cordons on nodes, and pods, Jobs and config maps, of custom resources
-/// that no longer exist, and what the older generation left after the migration; each with its former owner.
+/// that no longer exist, and what the older API left after the migration; each with its former owner.
 ///
 /// With --clean it is removed. What has a living owner is never touched. Nor is what is recorded of packages, unless
 /// --purge-state is given: it says that their files may still be on the host.
@@ -78,7 +78,7 @@ command! {
         Write::DeleteConfigMaps,
     ],
     looks: true,
-    prints: { "LeftoverList": page::Document },
+    prints: { "LeftoverList": report::Document },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -139,7 +139,7 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool)
     for (source, why) in unread(cluster) {
         effects.warn(format!("{source} could not be read, and stay: {why}"));
     }
-    let (mut executions, mut rest) = (Vec::new(), Vec::new());
+    let (mut package_runs, mut rest) = (Vec::new(), Vec::new());
     let mut nodes: BTreeMap<&str, (&Node, Vec<Owner<'_>>)> = BTreeMap::new();
     for one in left {
         match one.place {
@@ -149,8 +149,8 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool)
                     .or_insert_with(|| (node, Vec::new()));
                 owners.push((one.flavor, one.owner));
             }
-            LeftoverObject::Pod(pod) => executions.push(deleted(Kind::Pod, &pod.metadata, None)),
-            LeftoverObject::Job(job) => executions.push(deleted(Kind::Job, &job.metadata, None)),
+            LeftoverObject::Pod(pod) => package_runs.push(deleted(Kind::Pod, &pod.metadata, None)),
+            LeftoverObject::Job(job) => package_runs.push(deleted(Kind::Job, &job.metadata, None)),
             LeftoverObject::ConfigMap(map) => {
                 let was = Some(Box::new(as_new(&map.whole)));
                 rest.push(deleted(Kind::ConfigMap, &map.metadata, was));
@@ -163,16 +163,16 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool)
     }
     effects.nodes = nodes.len();
     steps.append(&mut rest);
-    if !executions.is_empty() {
+    if !package_runs.is_empty() {
         effects.at_least(Grade::B2);
         effects.cannot_be_undone.push(format!(
             "{} of custom resources that are gone: what still runs is cut off, and leaves the host \
              half done",
-            plural(executions.len(), "pod or job")
+            plural(package_runs.len(), "pod or job")
         ));
     }
     recorded(left, purge, &mut effects);
-    let stages = [executions, steps].into_iter().map(Stage::of);
+    let stages = [package_runs, steps].into_iter().map(PlanStage::of);
     Plan {
         title: "clean up what custom resources left behind".to_owned(),
         subject: match names {

@@ -11,7 +11,7 @@ use crate::commands::shared::{held, migration};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
 use crate::plan::build::effects;
-use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, Stage, Step, Target};
+use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, PlanStage, Step, Target};
 
 /// Pause a custom resource
 ///
@@ -273,7 +273,7 @@ fn plan(
         } else {
             "the operator works on it again"
         };
-        plan.stages = vec![Stage::of(vec![Step::new(
+        plan.stages = vec![PlanStage::of(vec![Step::new(
             target,
             Change::Metadata(change),
             why,
@@ -311,7 +311,7 @@ fn unseen(flavor: ApiFlavor, verb: Verb, name: &str, reason: Option<&str>, why: 
     let mut plan = Plan {
         title: format!("{} {name}", verb.word()),
         subject: name.to_owned(),
-        stages: vec![Stage::of(vec![step])],
+        stages: vec![PlanStage::of(vec![step])],
         ..Plan::default()
     };
     plan.consequences.warn(format!(

@@ -14,7 +14,7 @@ use crate::commands::shared::{admission, held, migration};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::applied;
-use crate::plan::{Change, Field, Plan, Stage, Step, Target};
+use crate::plan::{Change, Field, Plan, PlanStage, Step, Target};
 
 mod recreation;
 mod saved;
@@ -192,7 +192,7 @@ fn plan_held(
         let change = Change::Status(vec![field.whatever_it_is()]);
         let why = "or packages would be interrupted that were only configured anew";
         plan.stages
-            .push(Stage::of(vec![Step::new(target, change, why)]));
+            .push(PlanStage::of(vec![Step::new(target, change, why)]));
     }
     held::end_what_is_left(cluster, plan, skyhook)
 }

@@ -9,8 +9,8 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{held, migration, node_filter, reset, selection};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::{effects, hold, node};
-use crate::plan::{Change, Grade, Plan, Stage as PlanStage, Step, Target};
+use crate::plan::build::{effects, node, pause_guard};
+use crate::plan::{Change, Grade, Plan, PlanStage, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// Set the state of one package by hand
@@ -152,7 +152,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     plan.consequences.at_least(Grade::B2);
     plan.stages.push(PlanStage::of(steps));
     migration::refuse_held(cluster, &mut plan, args.force)?;
-    if !args.no_pause && hold::is_needed(cluster, skyhook, &nodes) {
+    if !args.no_pause && pause_guard::is_needed(cluster, skyhook, &nodes) {
         held::around(cluster, plan, skyhook)
     } else {
         Ok(plan)

@@ -73,7 +73,7 @@ impl RequestPolicy {
     fn timed_out(&self) -> BoxError {
         Box::new(TransportError {
             server: self.server.clone(),
-            why: TransportErrorKind::TimedOut(self.timeout),
+            kind: TransportErrorKind::TimedOut(self.timeout),
         })
     }
 }
@@ -183,7 +183,7 @@ fn passes(status: StatusCode) -> bool {
 
 fn was_cut(error: &(dyn std::error::Error + 'static)) -> bool {
     let transport_error = error.downcast_ref::<TransportError>();
-    transport_error.is_some_and(|transport_error| transport_error.why == TransportErrorKind::Cut)
+    transport_error.is_some_and(|transport_error| transport_error.kind == TransportErrorKind::Cut)
 }
 
 /// The wait that the server asks for.

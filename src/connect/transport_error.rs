@@ -15,7 +15,7 @@ use crate::redact;
 pub struct TransportError {
     /// The address of the server, without credentials.
     pub server: String,
-    pub why: TransportErrorKind,
+    pub kind: TransportErrorKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl TransportError {
                 .map(|(_, tail)| tail.trim_start_matches([':', ' ']).to_owned())
         };
         let io = chain().find_map(|e| e.downcast_ref::<std::io::Error>().map(|e| e.kind()));
-        let why = if let Some(why) = after("invalid peer certificate") {
+        let kind = if let Some(why) = after("invalid peer certificate") {
             TransportErrorKind::Certificate(why)
         } else if says("received corrupt message") {
             TransportErrorKind::NotTls
@@ -86,13 +86,13 @@ impl TransportError {
         };
         TransportError {
             server: server.to_owned(),
-            why,
+            kind,
         }
     }
 
     /// What happened, in a few words.
     pub fn short(&self) -> String {
-        match &self.why {
+        match &self.kind {
             TransportErrorKind::TimedOut(Some(limit)) => format!("timed out after {limit:?}"),
             TransportErrorKind::TimedOut(None) => "timed out".to_owned(),
             TransportErrorKind::Refused => "connection refused".to_owned(),
@@ -112,7 +112,7 @@ impl Error for TransportError {}
 impl fmt::Display for TransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let server = &self.server;
-        match &self.why {
+        match &self.kind {
             TransportErrorKind::TimedOut(Some(limit)) => write!(
                 f,
                 "the API server at {server} did not answer within {limit:?}; check the network, or \
@@ -185,7 +185,7 @@ mod tests {
     fn the_reason_is_found_under_its_wrappers() {
         let io = |kind: ErrorKind| Box::new(std::io::Error::from(kind));
         let text = |text: &str| Box::new(std::io::Error::other(text.to_owned()));
-        for (cause, why) in [
+        for (cause, kind) in [
             (
                 io(ErrorKind::ConnectionRefused),
                 TransportErrorKind::Refused,
@@ -204,7 +204,7 @@ mod tests {
         ] {
             let server = "https://host:6443".to_owned();
             let found = TransportError::new(&server, &Nested(cause));
-            assert_eq!(found, TransportError { server, why });
+            assert_eq!(found, TransportError { server, kind });
         }
     }
 }

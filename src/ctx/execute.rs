@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::aftermath;
+use super::after_apply;
 use super::ask::Unconfirmed;
 use super::external_diff::External;
 use super::limits::within;
@@ -10,7 +10,7 @@ use super::outcome_view::OutcomeView;
 use super::preview::Preview;
 use super::progress::Progress;
 use super::wait::Attendant;
-use super::{Ctx, PlanWait, PlannedAim, process, sight};
+use super::{Ctx, PlanWait, PlannedAim, process, unreadable};
 use crate::apply::file as apply_file;
 use crate::apply::journal::{Circumstances, Store};
 use crate::apply::{ApplyEvent, Journal, Options, PlanOutcome, StopReason, Stopper, WaitStrategy};
@@ -168,7 +168,7 @@ impl Ctx {
         if let Some(why) = journal.as_ref().and_then(Journal::trouble) {
             self.warn(format!("the journal is incomplete: {why}"));
         }
-        for beside in aftermath::beside(plan, &outcome) {
+        for beside in after_apply::beside(plan, &outcome) {
             self.warn(beside);
         }
         if options.dry_run {
@@ -208,7 +208,7 @@ impl Ctx {
             !(shown && warnings.iter().any(says))
         });
         if !unread.is_empty() {
-            let says = sight::told(&unread);
+            let says = unreadable::told(&unread);
             self.warn(format!("{says}; the plan was made without"));
         }
     }
@@ -237,7 +237,7 @@ impl Ctx {
         if safety.dry_run == DryRun::None
             && let Some(target) = outcome.left_paused(plan)
         {
-            self.warn(aftermath::left_paused(target));
+            self.warn(after_apply::left_paused(target));
         }
         Ok(exit)
     }
@@ -281,7 +281,7 @@ impl Ctx {
         let wait_strategy = wait_strategy.as_mut().map(|a| a as &mut dyn WaitStrategy);
         let held = RefCell::new(None);
         let mut on_event = |event: &ApplyEvent<'_>| {
-            aftermath::note_hold(&held, event);
+            after_apply::note_hold(&held, event);
             progress.on_event(event);
         };
         let outcome = tokio::select! {
@@ -294,7 +294,7 @@ impl Ctx {
                 .hint("kubectl skyhook journal show")
                 .hint("kubectl skyhook undo");
                 Err(match held.borrow().as_ref() {
-                    Some(target) => error.hint(aftermath::left_paused(target)),
+                    Some(target) => error.hint(after_apply::left_paused(target)),
                     None => error,
                 })
             }

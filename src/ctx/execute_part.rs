@@ -20,7 +20,7 @@ pub struct PartOutcome {
 
 impl Ctx {
     /// Carries out what was asked about, or a part of it, with a journal of its own, and shows nothing.
-    pub async fn take(&mut self, plan: &Plan, safety: &Safety) -> Result<PartOutcome> {
+    pub async fn execute_part(&mut self, plan: &Plan, safety: &Safety) -> Result<PartOutcome> {
         let options = self.options(safety);
         let (outcome, journal) = self.send(plan, &options, safety, None, None).await?;
         let failed = outcome.of(plan).filter_map(|(step, fate)| match fate {

@@ -6,8 +6,8 @@
 pub mod build;
 mod change;
 mod cluster_identity;
+mod conflict;
 mod consequences;
-mod contradiction;
 mod edit;
 mod fields;
 mod grade;
@@ -58,7 +58,7 @@ pub struct Plan {
     pub title: String,
     /// The name that a user types to confirm what cannot easily be made good.
     pub subject: String,
-    pub stages: Vec<Stage>,
+    pub stages: Vec<PlanStage>,
     #[serde(default)]
     pub consequences: Consequences,
     /// The label selector of nodes on which it goes wrong.
@@ -68,7 +68,7 @@ pub struct Plan {
 
 /// Steps that may be taken side by side.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Stage {
+pub struct PlanStage {
     pub steps: Vec<Step>,
     /// What to wait for before the next stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,7 +157,7 @@ impl Plan {
     }
 
     /// The plan that takes this one back, last step first, and what it cannot take back.
-    pub fn inverse(&self) -> (Vec<Stage>, Vec<&Step>) {
+    pub fn inverse(&self) -> (Vec<PlanStage>, Vec<&Step>) {
         let mut lost = Vec::new();
         let mut stages = Vec::new();
         // A plan that pauses, acts and resumes is taken back the same way round: what the mirrored
@@ -172,7 +172,7 @@ impl Plan {
             }
             // What cannot be taken back is not done again either, and nothing comes of it to wait for.
             let repeats = mirrored.steps.iter().any(|s| s.inverse().is_some());
-            stages.push(Stage {
+            stages.push(PlanStage {
                 steps,
                 until: mirrored
                     .until
@@ -186,11 +186,11 @@ impl Plan {
     }
 }
 
-impl Stage {
-    pub fn of(steps: Vec<Step>) -> Stage {
-        Stage {
+impl PlanStage {
+    pub fn of(steps: Vec<Step>) -> PlanStage {
+        PlanStage {
             steps,
-            ..Stage::default()
+            ..PlanStage::default()
         }
     }
 }

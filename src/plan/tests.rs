@@ -305,7 +305,7 @@ fn plan() -> Plan {
     Plan {
         title: "set labels".into(),
         subject: "gpu".into(),
-        stages: vec![Stage::of(vec![step(label("1")), step(label("2"))])],
+        stages: vec![PlanStage::of(vec![step(label("1")), step(label("2"))])],
         ..Plan::default()
     }
 }
@@ -343,7 +343,7 @@ fn a_plan_asks_for_just_what_it_needs() {
     let status = Change::Status(vec![Field::new(["status", "a"], None, Some(json!(0)))]);
     let target = Target::skyhook(crate::api::ApiFlavor::NodeWright, "gpu", None);
     plan.stages
-        .push(Stage::of(vec![Step::new(target, status, "a test")]));
+        .push(PlanStage::of(vec![Step::new(target, status, "a test")]));
     let spelled: Vec<String> = plan
         .permissions()
         .iter()

@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
     use crate::api::ApiFlavor;
-    use crate::plan::{Change, Metadata, Plan, Stage, Step};
+    use crate::plan::{Change, Metadata, Plan, PlanStage, Step};
 
     fn released() -> WaitFor {
         WaitFor {
@@ -153,11 +153,11 @@ mod tests {
             unschedulable: Some(false),
             ..Metadata::default()
         });
-        let mut first = Stage::of(vec![Step::new(released().target, strip, "a test")]);
+        let mut first = PlanStage::of(vec![Step::new(released().target, strip, "a test")]);
         first.until = Some(released());
         let node = Target::node("gpu-1", None);
         let plan = Plan {
-            stages: vec![first, Stage::of(vec![Step::new(node, clean, "a test")])],
+            stages: vec![first, PlanStage::of(vec![Step::new(node, clean, "a test")])],
             ..Plan::default()
         };
         let (back, lost) = plan.inverse();

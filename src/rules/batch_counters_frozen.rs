@@ -32,11 +32,11 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let absence = cluster.absence_of_executions();
+    let absence = cluster.certainty_of_no_package_run();
     if !cluster.operator_before(0, 20) || absence == Certainty::Unknown {
         return;
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     for skyhook in cluster
         .skyhooks
         .items()
@@ -50,7 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let at_work = cluster
             .selected(skyhook)
             .any(|n| status(n) == Status::InProgress)
-            || executions
+            || package_runs
                 .all()
                 .iter()
                 .any(|e| e.skyhook == skyhook.name() && e.alive());

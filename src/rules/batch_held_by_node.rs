@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.operator_before(0, 15) {
         return;
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     // A deletion works on all nodes at once.
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|s| s.has_batches() && !s.deleting()) {
@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             }
             let troubles = findings.troubles(cluster);
-            if !stands_still(cluster, &troubles, &executions, skyhook, &batch) {
+            if !stands_still(cluster, &troubles, &package_runs, skyhook, &batch) {
                 continue;
             }
             for node in batch.chosen() {

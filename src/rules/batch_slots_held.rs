@@ -38,7 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.operator_before(0, 15) {
         return;
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let mut standstill = None;
     let mut ordered: Vec<_> = cluster.skyhooks.items().iter().collect();
     ordered.sort_by_key(|s| s.order());
@@ -61,7 +61,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let standstill = standstill.get_or_insert_with(|| {
                 Standstill::of(cluster, findings, &[&super::batch_held_by_node::RULE])
             });
-            if !stands_still(cluster, standstill.troubles(), &executions, skyhook, &batch) {
+            if !stands_still(
+                cluster,
+                standstill.troubles(),
+                &package_runs,
+                skyhook,
+                &batch,
+            ) {
                 continue;
             }
             let troubles = gates.iter().map(|g| {

@@ -257,8 +257,8 @@ fn to_uninstall<'a>(
         }
     }
     if let Some(package) = package {
-        let executions = cluster.executions();
-        let of_it = executions.all().iter();
+        let package_runs = cluster.package_runs();
+        let of_it = package_runs.all().iter();
         let of_it = of_it.filter(|e| e.skyhook == name && e.package == package);
         left.extend(of_it.map(|e| (e.node, package)));
     }

@@ -38,11 +38,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.flavor().executor() == Executor::Job {
         return;
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         for node in cluster.nodes.items() {
             let on = cluster.on_node(node, skyhook.name());
-            let here: Vec<&PackageRun> = executions.on(skyhook.name(), &node.name).collect();
+            let here: Vec<&PackageRun> = package_runs.on(skyhook.name(), &node.name).collect();
             if on.is_none() && here.is_empty() {
                 continue;
             }
@@ -51,18 +51,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let entry = on
                     .and_then(|on| on.entry(&package.entry_key(name)))
                     .filter(|e| e.stage.is_uninstall());
-                let execution = here.iter().copied().find(|e| {
+                let package_run = here.iter().copied().find(|e| {
                     let same = e.package == name && e.version == package.version;
                     same && e.stage.is_uninstall() && !e.finished()
                 });
-                let Some(stage) = entry.map(|e| &e.stage).or(execution.map(|e| &e.stage)) else {
+                let Some(stage) = entry.map(|e| &e.stage).or(package_run.map(|e| &e.stage)) else {
                     continue;
                 };
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(name),
                     format!(
                         "uninstall of package {name} was cancelled and is still under way: {}",
-                        outcome(stage, execution)
+                        outcome(stage, package_run)
                     ),
                 );
                 let field = format!("spec.packages.{name}.uninstall.apply");
@@ -70,15 +70,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if let Some(entry) = entry {
                     finding.entry(&node.name, entry);
                 }
-                if let Some(execution) = execution {
-                    let going = if execution.alive() {
+                if let Some(package_run) = package_run {
+                    let going = if package_run.alive() {
                         "at work"
                     } else {
                         "terminating"
                     };
-                    finding.since(execution.created()).evidence(
-                        execution.reference(),
-                        format!("stage {}", execution.stage),
+                    finding.since(package_run.created()).evidence(
+                        package_run.reference(),
+                        format!("stage {}", package_run.stage),
                         going,
                     );
                 }
@@ -92,12 +92,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-fn outcome(stage: &Stage, execution: Option<&PackageRun<'_>>) -> &'static str {
-    match execution {
+fn outcome(stage: &Stage, package_run: Option<&PackageRun<'_>>) -> &'static str {
+    match package_run {
         _ if *stage == Stage::UninstallInterrupt => {
             "its interrupt cannot be cancelled any more, and the package is installed again afterwards"
         }
-        Some(execution) if !execution.alive() => {
+        Some(package_run) if !package_run.alive() => {
             "nothing else happens until its pod has terminated"
         }
         Some(_) => "if it finishes first, the package is installed again from the start",

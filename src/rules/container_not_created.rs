@@ -39,12 +39,12 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let executions = cluster.executions();
-    for execution in executions.all().iter().filter(|e| e.alive()) {
-        let Some((pod, trouble)) = execution.trouble() else {
-            let mut pods = execution.pods.iter();
-            if let Some(pod) = pods.find(|p| has_nothing_started(cluster, p, execution.node)) {
-                not_set_up(cluster, findings, execution, pod);
+    let package_runs = cluster.package_runs();
+    for package_run in package_runs.all().iter().filter(|e| e.alive()) {
+        let Some((pod, trouble)) = package_run.trouble() else {
+            let mut pods = package_run.pods.iter();
+            if let Some(pod) = pods.find(|p| has_nothing_started(cluster, p, package_run.node)) {
+                not_set_up(cluster, findings, package_run, pod);
             }
             continue;
         };
@@ -52,10 +52,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let finding = findings.report(
-            Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
+            Subject::node(package_run.node, Some(&package_run.skyhook))
+                .package(&package_run.package),
             format!(
                 "container {} of package {} cannot be created ({}), so stage {} does not go on",
-                trouble.container, execution.package, trouble.reason, execution.stage
+                trouble.container, package_run.package, trouble.reason, package_run.stage
             ),
         );
         warn_while_young(finding, cluster, pod);
@@ -71,7 +72,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if !trouble.message.is_empty() {
             finding.evidence(&pod_reference, "message", trouble.message);
         }
-        remedies(finding, cluster, execution, pod);
+        remedies(finding, cluster, package_run, pod);
     }
 }
 
@@ -101,13 +102,13 @@ fn has_nothing_started(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
 }
 
 /// Its volumes cannot be mounted, or its sandbox cannot be made: only events tell which.
-fn not_set_up(cluster: &Cluster, findings: &mut Findings, execution: &PackageRun<'_>, pod: &Pod) {
+fn not_set_up(cluster: &Cluster, findings: &mut Findings, package_run: &PackageRun<'_>, pod: &Pod) {
     let finding = findings.report(
-        Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
+        Subject::node(package_run.node, Some(&package_run.skyhook)).package(&package_run.package),
         format!(
             "the pod of package {} does not get past its volumes, its sandbox or its first image, so stage {} does not \
              start",
-            execution.package, execution.stage
+            package_run.package, package_run.stage
         ),
     );
     let reference = format!("pod/{}", pod.name());
@@ -127,7 +128,7 @@ fn not_set_up(cluster: &Cluster, findings: &mut Findings, execution: &PackageRun
     if !old && !fails_now {
         finding.severity(Severity::Warning);
     }
-    remedies(finding, cluster, execution, pod);
+    remedies(finding, cluster, package_run, pod);
 }
 
 /// What went wrong last, as the kubelet tells it.
@@ -140,17 +141,17 @@ fn newest_failure<'a>(cluster: &'a Cluster, pod: &Pod) -> Option<&'a Event> {
     events.max_by_key(|e| e.last)
 }
 
-fn remedies(finding: &mut Finding, cluster: &Cluster, execution: &PackageRun<'_>, pod: &Pod) {
+fn remedies(finding: &mut Finding, cluster: &Cluster, package_run: &PackageRun<'_>, pod: &Pod) {
     finding
         .kubectl(
             Grade::B0,
             "See what is missing or fails, and correct it",
-            ["describe", "pod", "-n", execution.namespace(), pod.name()],
+            ["describe", "pod", "-n", package_run.namespace(), pod.name()],
         )
         .kubectl(
             Grade::B2,
             "Or correct the package in the spec",
-            ["edit", &cluster.flavor().resource(), &execution.skyhook],
+            ["edit", &cluster.flavor().resource(), &package_run.skyhook],
         )
         .caveat("the operator then replaces the pod on every node");
 }

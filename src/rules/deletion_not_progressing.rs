@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 
-use super::evidence::{no_execution, operator_log, pending_deletion};
+use super::evidence::{no_package_run, operator_log, pending_deletion};
 use super::last_sign::last_sign;
 use super::{ALL, Finding, Findings, Goal, Grade, Severity, Subject, blockers};
 use crate::api::{Skyhook, Stage, State};
@@ -47,18 +47,18 @@ rule! {
 const QUIET: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.absence_of_executions() == Certainty::Unknown {
+    if cluster.certainty_of_no_package_run() == Certainty::Unknown {
         return;
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let mut others: Option<Vec<Finding>> = None;
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
     for skyhook in deleting.filter(|s| cluster.is_stale(s.metadata.deletion_timestamp)) {
-        let at_work = executions
+        let at_work = package_runs
             .all()
             .iter()
             .filter(|e| e.skyhook == skyhook.name() && cluster.at_work(e))
-            .any(|e| cluster.overtime(e, executions.all()).is_none());
+            .any(|e| cluster.overtime(e, package_runs.all()).is_none());
         // Without the operator's finalizer nothing is uninstalled any more, whatever is recorded.
         let pending = if skyhook.has_finalizer() {
             cluster.pending_uninstalls(skyhook)
@@ -76,7 +76,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let finalizers = skyhook.metadata.finalizers.join(", ");
-        let hangs = executions
+        let hangs = package_runs
             .all()
             .iter()
             .any(|e| e.skyhook == skyhook.name() && cluster.at_work(e));
@@ -118,7 +118,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // Files as kubectl writes them do not say who wrote what and when.
             None => {
                 let nodes: Vec<&Node> = pending.iter().map(|p| p.node).collect();
-                let last = last_sign(cluster, &executions, skyhook, &nodes);
+                let last = last_sign(cluster, &package_runs, skyhook, &nodes);
                 let asked = skyhook.metadata.deletion_timestamp;
                 let last = last.max(asked);
                 if let Some(at) = last {
@@ -131,12 +131,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if fresh {
             finding.severity(Severity::Warning);
         }
-        if !executions
+        if !package_runs
             .all()
             .iter()
             .any(|e| e.skyhook == skyhook.name() && e.alive())
         {
-            no_execution(finding, cluster, "package pods and jobs");
+            no_package_run(finding, cluster, "package pods and jobs");
         }
         operator_log(finding, cluster, "Read what the operator says of it");
         if !skyhook.has_finalizer() {

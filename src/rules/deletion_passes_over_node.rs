@@ -1,4 +1,4 @@
-use super::evidence::{forget, no_execution, some_of};
+use super::evidence::{forget, no_package_run, some_of};
 use super::retry::take_up;
 use super::{Findings, Grade, Subject};
 use crate::api::{Executor, Skyhook, State, Status};
@@ -39,16 +39,16 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     // What the newer operator does is not known.
     if cluster.flavor().executor() != Executor::Pod
-        || cluster.absence_of_executions() == Certainty::Unknown
+        || cluster.certainty_of_no_package_run() == Certainty::Unknown
     {
         return;
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
     for skyhook in deleting.filter(|s| s.runs() && !cluster.policy_missing(s)) {
         let pending = cluster.pending_uninstalls(skyhook);
         let busy = done_and_in_progress(cluster, skyhook, &pending);
-        let mut all = executions.all().iter();
+        let mut all = package_runs.all().iter();
         let at_work = all.any(|e| e.skyhook == skyhook.name() && e.alive());
         if busy.is_empty() || at_work {
             continue;
@@ -72,7 +72,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     p.on.operator_status().as_str(),
                 )
                 .evidence("nodes", "in progress, and uninstalled", some_of(&busy));
-            no_execution(finding, cluster, "package pods");
+            no_package_run(finding, cluster, "package pods");
             take_up(
                 finding,
                 skyhook.name(),

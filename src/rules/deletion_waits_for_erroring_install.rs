@@ -1,5 +1,5 @@
 use super::evidence::{
-    failing_execution, failing_since, forget, newest_execution, other_finalizers, read_logs,
+    failing_package_run, failing_since, forget, newest_package_run, other_finalizers, read_logs,
 };
 use super::retry::{retry_given_up, take_up};
 use super::tried_again::{operator_retries, tried_once};
@@ -48,7 +48,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     for skyhook in cluster
         .skyhooks
         .items()
@@ -78,15 +78,17 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .failing_since(failing_since(cluster, skyhook, pending.node))
                 .evidence(skyhook.reference(), "deletionTimestamp", "set")
                 .entry(node, entry);
-            let execution = newest_execution(&executions, skyhook.name(), node, entry);
-            if tried_once(cluster, execution) || operator_retries(cluster, execution, pending.on) {
+            let package_run = newest_package_run(&package_runs, skyhook.name(), node, entry);
+            if tried_once(cluster, package_run)
+                || operator_retries(cluster, package_run, pending.on)
+            {
                 finding.severity(Severity::Warning);
             }
-            failing_execution(finding, &executions, skyhook.name(), node, entry);
+            failing_package_run(finding, &package_runs, skyhook.name(), node, entry);
             other_finalizers(finding, skyhook);
             read_logs(finding, skyhook.name(), node, pending.name, &entry.stage);
             finding.caveat("once the installation completes, the deletion goes on");
-            if !retry_given_up(finding, execution, skyhook, node, entry) {
+            if !retry_given_up(finding, package_run, skyhook, node, entry) {
                 take_up(
                     finding,
                     skyhook.name(),

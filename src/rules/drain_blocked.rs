@@ -54,7 +54,7 @@ const HERE: &[Blocks] = &[Blocks::Install, Blocks::Uninstall];
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let known = cluster.workloads.ok().is_some()
         && cluster.disruption_budgets.ok().is_some()
-        && cluster.absence_of_executions() != Certainty::Unknown;
+        && cluster.certainty_of_no_package_run() != Certainty::Unknown;
     let workloads = cluster.workloads_by_node();
     let overdue = cluster.overdue_by_node();
     let waits_for_end = !cluster.operator_before(0, 19);

@@ -42,7 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.flavor().executor() == Executor::Job {
         return;
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     for skyhook in cluster.skyhooks.items() {
         let all = &skyhook.spec.additional_tolerations;
         let Some(package) = interrupts(skyhook).filter(|_| all.iter().any(is_wildcard)) else {
@@ -53,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if open.all(|n| cluster.is_complete_on(skyhook, n)) {
             continue;
         }
-        let of_it = executions
+        let of_it = package_runs
             .all()
             .iter()
             .filter(|e| e.skyhook == skyhook.name());

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use super::evidence::{execution_trouble, operator_log};
+use super::evidence::{operator_log, package_run_trouble};
 use super::retry::{grade_of_stage, retry};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Executor, Stage, State};
@@ -47,16 +47,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.flavor().executor() == Executor::Job {
         return of_jobs(cluster, findings);
     }
-    let executions = cluster.executions();
-    for execution in executions.all() {
-        let [pod] = execution.pods.as_slice() else {
+    let package_runs = cluster.package_runs();
+    for package_run in package_runs.all() {
+        let [pod] = package_run.pods.as_slice() else {
             continue;
         };
-        let ended = pod.ended() && !pod.metadata.deleting() && !execution.invalidated;
-        if !ended || !is_due(cluster, execution) {
+        let ended = pod.ended() && !pod.metadata.deleting() && !package_run.invalidated;
+        if !ended || !is_due(cluster, package_run) {
             continue;
         }
-        let Some(skyhook) = cluster.skyhook(&execution.skyhook) else {
+        let Some(skyhook) = cluster.skyhook(&package_run.skyhook) else {
             continue;
         };
         let reason = match pod.status.reason.as_str() {
@@ -64,81 +64,88 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             reason => format!("{}, {reason}", pod.status.phase),
         };
         let finding = findings.report(
-            Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
+            Subject::node(package_run.node, Some(&package_run.skyhook))
+                .package(&package_run.package),
             format!(
                 "the pod for stage {} of package {} has ended ({reason}) and blocks a new one",
-                execution.stage, execution.package
+                package_run.stage, package_run.package
             ),
         );
         if !skyhook.runs() {
             finding.severity(Severity::Warning);
         }
-        finding
-            .since(execution.created())
-            .evidence(execution.reference(), "status.phase", reason);
+        finding.since(package_run.created()).evidence(
+            package_run.reference(),
+            "status.phase",
+            reason,
+        );
         if !pod.status.message.is_empty() {
-            finding.evidence(execution.reference(), "status.message", &pod.status.message);
+            finding.evidence(
+                package_run.reference(),
+                "status.message",
+                &pod.status.message,
+            );
         }
         finding.kubectl(
             Grade::B0,
             "See why it ended, and remove the cause",
-            ["describe", "pod", "-n", execution.namespace(), pod.name()],
+            ["describe", "pod", "-n", package_run.namespace(), pod.name()],
         );
-        start_again(cluster, finding, execution);
-        if execution.stage == Stage::PostInterrupt {
+        start_again(cluster, finding, package_run);
+        if package_run.stage == Stage::PostInterrupt {
             finding.caveat("the package starts over from apply, its interrupt included");
         }
     }
 }
 
 fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let remade = remade_jobs(cluster);
-    between_two_jobs(cluster, findings, &executions, &remade);
-    for execution in executions.all() {
-        let Some(job) = execution.job else {
+    between_two_jobs(cluster, findings, &package_runs, &remade);
+    for package_run in package_runs.all() {
+        let Some(job) = package_run.job else {
             continue;
         };
-        let resting = job.metadata.deleting() || job.spec.suspend || execution.invalidated;
-        let Some(entry) = due_entry(cluster, execution).filter(|_| !resting) else {
+        let resting = job.metadata.deleting() || job.spec.suspend || package_run.invalidated;
+        let Some(entry) = due_entry(cluster, package_run).filter(|_| !resting) else {
             continue;
         };
         if remade.contains_key(job.metadata.name.as_str()) && entry.state != State::Erroring {
-            again_and_again(cluster, findings, execution, entry);
+            again_and_again(cluster, findings, package_run, entry);
         } else if let Some(failed) = job.failed() {
             // The operator may just not have looked yet. A Job without a time is as old as its pods.
-            let at = failed.last_transition_time.or(execution.created());
-            let again = executions
-                .on(&execution.skyhook, execution.node)
-                .any(|e| e.package == execution.package && e.alive());
+            let at = failed.last_transition_time.or(package_run.created());
+            let again = package_runs
+                .on(&package_run.skyhook, package_run.node)
+                .any(|e| e.package == package_run.package && e.alive());
             if entry.state != State::Erroring && cluster.is_stale(at) && !again {
-                let finding = report(cluster, findings, execution, given_up(execution));
-                finding.since(at).entry(execution.node, entry);
-                execution_trouble(finding, execution);
-                if let Some(pod) = rejected(execution) {
+                let finding = report(cluster, findings, package_run, given_up(package_run));
+                finding.since(at).entry(package_run.node, entry);
+                package_run_trouble(finding, package_run);
+                if let Some(pod) = rejected(package_run) {
                     rejection(finding, pod);
                 }
-                inspect(finding, execution, "job", &job.metadata.name);
+                inspect(finding, package_run, "job", &job.metadata.name);
                 operator_log(finding, cluster, "See why the operator has not noted it");
-                start_again(cluster, finding, execution);
+                start_again(cluster, finding, package_run);
             }
-        } else if let Some(pod) = rejected(execution) {
+        } else if let Some(pod) = rejected(package_run) {
             let message = format!(
                 "the kubelet rejects the pods for stage {} of package {} ({})",
-                execution.stage, execution.package, pod.status.reason
+                package_run.stage, package_run.package, pod.status.reason
             );
-            let finding = report(cluster, findings, execution, message);
+            let finding = report(cluster, findings, package_run, message);
             // A single one may be bad luck: the Job tries again.
-            let again = execution.pods.iter().filter(|p| is_rejected(p)).count() > 1;
+            let again = package_run.pods.iter().filter(|p| is_rejected(p)).count() > 1;
             if !again && !cluster.is_stale(pod.metadata.creation_timestamp) {
                 finding.severity(Severity::Warning);
             }
             finding
-                .since(execution.created())
-                .entry(execution.node, entry);
+                .since(package_run.created())
+                .entry(package_run.node, entry);
             rejection(finding, pod);
-            inspect(finding, execution, "pod", pod.name());
-            let words = ["describe", "node", execution.node];
+            inspect(finding, package_run, "pod", pod.name());
+            let words = ["describe", "node", package_run.node];
             finding.kubectl(
                 Grade::B0,
                 "See what takes up the node; once the cause is gone, the Job continues by itself",
@@ -168,7 +175,7 @@ fn remade_jobs(cluster: &Cluster) -> BTreeMap<&str, i64> {
 fn between_two_jobs(
     cluster: &Cluster,
     findings: &mut Findings,
-    executions: &PackageRuns<'_>,
+    package_runs: &PackageRuns<'_>,
     remade: &BTreeMap<&str, i64>,
 ) {
     for skyhook in cluster
@@ -187,7 +194,7 @@ fn between_two_jobs(
                     entry.stage,
                     node.name
                 );
-                let there = executions
+                let there = package_runs
                     .newest(skyhook.name(), &node.name, entry)
                     .is_some_and(|e| e.stage == entry.stage && e.job.is_some());
                 if there || !remade.keys().any(|job| job.starts_with(&name)) {
@@ -207,15 +214,15 @@ fn between_two_jobs(
 fn again_and_again(
     cluster: &Cluster,
     findings: &mut Findings,
-    execution: &PackageRun<'_>,
+    package_run: &PackageRun<'_>,
     entry: &Entry,
 ) {
-    let message = rejects(&execution.stage, &execution.package);
-    let finding = report(cluster, findings, execution, message);
-    if let Some(pod) = rejected(execution) {
+    let message = rejects(&package_run.stage, &package_run.package);
+    let finding = report(cluster, findings, package_run, message);
+    if let Some(pod) = rejected(package_run) {
         rejection(finding, pod);
     }
-    close_again(finding, execution.node, entry);
+    close_again(finding, package_run.node, entry);
 }
 
 fn rejects(stage: &Stage, package: &str) -> String {
@@ -238,15 +245,15 @@ fn close_again(finding: &mut Finding, node: &str, entry: &Entry) {
 fn report<'f>(
     cluster: &Cluster,
     findings: &'f mut Findings,
-    execution: &PackageRun<'_>,
+    package_run: &PackageRun<'_>,
     message: String,
 ) -> &'f mut Finding {
     let finding = findings.report(
-        Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
+        Subject::node(package_run.node, Some(&package_run.skyhook)).package(&package_run.package),
         message,
     );
     let runs = cluster
-        .skyhook(&execution.skyhook)
+        .skyhook(&package_run.skyhook)
         .is_some_and(crate::api::Skyhook::runs);
     if !runs {
         finding.severity(Severity::Warning);
@@ -254,11 +261,11 @@ fn report<'f>(
     finding
 }
 
-fn given_up(execution: &PackageRun<'_>) -> String {
+fn given_up(package_run: &PackageRun<'_>) -> String {
     format!(
         "the Job for stage {} of package {} has given up and the operator has not noted it, so \
          nothing runs",
-        execution.stage, execution.package
+        package_run.stage, package_run.package
     )
 }
 
@@ -270,32 +277,32 @@ fn rejection(finding: &mut Finding, pod: &Pod) {
     }
 }
 
-fn inspect(finding: &mut Finding, execution: &PackageRun<'_>, kind: &str, name: &str) {
+fn inspect(finding: &mut Finding, package_run: &PackageRun<'_>, kind: &str, name: &str) {
     finding.kubectl(
         Grade::B0,
         "See why it ended, and remove the cause",
-        ["describe", kind, "-n", execution.namespace(), name],
+        ["describe", kind, "-n", package_run.namespace(), name],
     );
 }
 
 /// Adds the command that deletes what has ended: the operator makes it again.
-fn start_again(cluster: &Cluster, finding: &mut Finding, execution: &PackageRun<'_>) {
+fn start_again(cluster: &Cluster, finding: &mut Finding, package_run: &PackageRun<'_>) {
     let grade = cluster
-        .skyhook(&execution.skyhook)
-        .map_or(Grade::B2, |s| grade_of_stage(s, &execution.package));
+        .skyhook(&package_run.skyhook)
+        .map_or(Grade::B2, |s| grade_of_stage(s, &package_run.package));
     retry(
         finding,
         grade,
         "Retry the stage",
-        &execution.skyhook,
-        execution.node,
-        &execution.package,
+        &package_run.skyhook,
+        package_run.node,
+        &package_run.package,
     );
 }
 
 /// The newest attempt, if the kubelet turned it away before it made a container.
-fn rejected<'a>(execution: &PackageRun<'a>) -> Option<&'a Pod> {
-    execution.pods.first().copied().filter(|p| is_rejected(p))
+fn rejected<'a>(package_run: &PackageRun<'a>) -> Option<&'a Pod> {
+    package_run.pods.first().copied().filter(|p| is_rejected(p))
 }
 
 fn is_rejected(pod: &Pod) -> bool {
@@ -309,16 +316,16 @@ fn is_rejected(pod: &Pod) -> bool {
 }
 
 /// Whether the node state says that the stage of this pod is yet to be done.
-fn is_due(cluster: &Cluster, execution: &PackageRun<'_>) -> bool {
-    due_entry(cluster, execution).is_some()
+fn is_due(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
+    due_entry(cluster, package_run).is_some()
 }
 
 /// The entry of the package, if the stage is yet to be done.
-fn due_entry<'a>(cluster: &'a Cluster, execution: &PackageRun<'_>) -> Option<&'a Entry> {
-    let node = cluster.node(execution.node)?;
-    let key = format!("{}|{}", execution.package, execution.version);
+fn due_entry<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>) -> Option<&'a Entry> {
+    let node = cluster.node(package_run.node)?;
+    let key = format!("{}|{}", package_run.package, package_run.version);
     cluster
-        .on_node(node, &execution.skyhook)
+        .on_node(node, &package_run.skyhook)
         .and_then(|on| on.entry(&key))
-        .filter(|e| e.stage == execution.stage && e.state != State::Complete)
+        .filter(|e| e.stage == package_run.stage && e.state != State::Complete)
 }

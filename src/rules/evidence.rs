@@ -12,26 +12,26 @@ use crate::plan::Consequences;
 use crate::plan::build::effects;
 
 /// Adds what went wrong in the newest execution of a package on a node, if it is still there.
-pub fn failing_execution<'a>(
+pub fn failing_package_run<'a>(
     finding: &mut Finding,
-    executions: &PackageRuns<'a>,
+    package_runs: &PackageRuns<'a>,
     skyhook: &str,
     node: &'a str,
     entry: &Entry,
 ) {
-    if let Some(execution) = newest_execution(executions, skyhook, node, entry) {
-        execution_trouble(finding, execution);
+    if let Some(package_run) = newest_package_run(package_runs, skyhook, node, entry) {
+        package_run_trouble(finding, package_run);
     }
 }
 
 /// The newest execution of what an entry of a node state stands for.
-pub fn newest_execution<'s, 'a>(
-    executions: &'s PackageRuns<'a>,
+pub fn newest_package_run<'s, 'a>(
+    package_runs: &'s PackageRuns<'a>,
     skyhook: &str,
     node: &'a str,
     entry: &Entry,
 ) -> Option<&'s PackageRun<'a>> {
-    executions.newest(skyhook, node, entry)
+    package_runs.newest(skyhook, node, entry)
 }
 
 /// Since when the operator calls the node erroring for a custom resource.
@@ -75,15 +75,15 @@ pub fn warn_while_young(finding: &mut Finding, cluster: &Cluster, pod: &Pod) {
 }
 
 /// Adds why a Job gave up and what went wrong in the newest attempt.
-pub fn execution_trouble(finding: &mut Finding, execution: &PackageRun<'_>) {
-    if let Some(failed) = execution.job.and_then(|j| j.failed()) {
-        finding.evidence(execution.reference(), "condition Failed", reason(failed));
+pub fn package_run_trouble(finding: &mut Finding, package_run: &PackageRun<'_>) {
+    if let Some(failed) = package_run.job.and_then(|j| j.failed()) {
+        finding.evidence(package_run.reference(), "condition Failed", reason(failed));
     }
-    if let Some(pod) = execution.timed_out() {
+    if let Some(pod) = package_run.timed_out() {
         let reason = format!("{}: {}", pod.status.reason, pod.status.message);
         finding.evidence(format!("pod/{}", pod.name()), "status.reason", reason);
     }
-    if let Some((pod, trouble)) = execution.trouble() {
+    if let Some((pod, trouble)) = package_run.trouble() {
         let field = format!("container {}", trouble.container);
         finding.evidence(format!("pod/{}", pod.name()), field, describe(&trouble));
     }
@@ -180,8 +180,8 @@ pub fn pods_on_node(finding: &mut Finding, title: &str, node: &str) {
 }
 
 /// Adds that an execution is missing, and what the absence is worth.
-pub fn no_execution(finding: &mut Finding, cluster: &Cluster, what: &str) {
-    let (field, value) = match cluster.absence_of_executions() {
+pub fn no_package_run(finding: &mut Finding, cluster: &Cluster, what: &str) {
+    let (field, value) = match cluster.certainty_of_no_package_run() {
         Certainty::Proven => (what, "none"),
         Certainty::Presumed => (
             what,

@@ -37,15 +37,15 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             if on.is_none_or(|on| on.operator_status() != Status::Waiting) {
                 continue;
             }
-            let parked = cluster.parked(&executions, skyhook, node);
-            let Some((entry, execution)) = parked.first().copied() else {
+            let parked = cluster.parked(&package_runs, skyhook, node);
+            let Some((entry, package_run)) = parked.first().copied() else {
                 continue;
             };
             let finding = findings.report(
@@ -60,7 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if cluster.gate_on(skyhook, node).is_some() {
                 finding.severity(Severity::Warning);
             }
-            report(cluster, finding, skyhook, node, entry, execution);
+            report(cluster, finding, skyhook, node, entry, package_run);
         }
     }
 }
@@ -71,22 +71,22 @@ fn report(
     skyhook: &Skyhook,
     node: &Node,
     entry: &Entry,
-    execution: &PackageRun<'_>,
+    package_run: &PackageRun<'_>,
 ) {
     let name = skyhook.name();
     let status = keys::status(cluster.flavor(), name);
-    let failed = execution.job.and_then(|j| j.failed());
+    let failed = package_run.job.and_then(|j| j.failed());
     finding
         .since(failed.and_then(|c| c.last_transition_time))
         .evidence(format!("node/{}", node.name), status, "waiting")
         .entry(&node.name, entry)
         .evidence(
-            execution.reference(),
+            package_run.reference(),
             "condition Failed",
             failed.map_or_else(String::new, |c| c.reason.to_string()),
         );
     finding.effect_of(&["SKY112", "SKY201"]);
-    retry_given_up(finding, Some(execution), skyhook, &node.name, entry);
+    retry_given_up(finding, Some(package_run), skyhook, &node.name, entry);
     if entry.stage.is_uninstall() {
         // A rerun would make the package count as uninstalled.
         return;

@@ -37,19 +37,20 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let executions = cluster.executions();
-    for execution in executions.all().iter().filter(|e| e.alive()) {
-        let Some((pod, trouble)) = execution.trouble() else {
+    let package_runs = cluster.package_runs();
+    for package_run in package_runs.all().iter().filter(|e| e.alive()) {
+        let Some((pod, trouble)) = package_run.trouble() else {
             continue;
         };
         if trouble.kind != TroubleKind::Image || pod.ended() || pod.metadata.deleting() {
             continue;
         }
         let finding = findings.report(
-            Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
+            Subject::node(package_run.node, Some(&package_run.skyhook))
+                .package(&package_run.package),
             format!(
                 "image {} of package {} cannot be pulled, so stage {} does not start",
-                trouble.image, execution.package, execution.stage
+                trouble.image, package_run.package, package_run.stage
             ),
         );
         if may_come(cluster, pod, &trouble) {
@@ -70,12 +71,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .kubectl(
                 Grade::B0,
                 "See what the registry answers",
-                ["describe", "pod", "-n", execution.namespace(), pod.name()],
+                ["describe", "pod", "-n", package_run.namespace(), pod.name()],
             )
             .kubectl(
                 Grade::B2,
                 "Correct the image or the version",
-                ["edit", &cluster.flavor().resource(), &execution.skyhook],
+                ["edit", &cluster.flavor().resource(), &package_run.skyhook],
             )
             .caveat("the operator then replaces the pod on every node");
     }

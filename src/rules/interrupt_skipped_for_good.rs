@@ -34,17 +34,17 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let absence = cluster.absence_of_executions();
+    let absence = cluster.certainty_of_no_package_run();
     if !cluster.operator_before(0, 17) || absence == Certainty::Unknown {
         return;
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     for skyhook in cluster.skyhooks.items() {
         for node in cluster.open_nodes(skyhook) {
             let Some(on) = cluster.on_node(node, skyhook.name()) else {
                 continue;
             };
-            let interrupts = executions
+            let interrupts = package_runs
                 .on(skyhook.name(), &node.name)
                 .any(|e| e.interrupt || e.stage.is_interrupt());
             let unsure = absence != Certainty::Proven && on.operator_status() == Status::InProgress;

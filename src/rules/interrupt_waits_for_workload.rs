@@ -33,7 +33,9 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.workloads.ok().is_none() || cluster.absence_of_executions() == Certainty::Unknown {
+    if cluster.workloads.ok().is_none()
+        || cluster.certainty_of_no_package_run() == Certainty::Unknown
+    {
         return;
     }
     let workloads = cluster.workloads_by_node();

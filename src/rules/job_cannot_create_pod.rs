@@ -42,13 +42,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.pods.ok().is_none() {
         return;
     }
-    for execution in cluster.executions().all() {
-        let Some(job) = execution.job.filter(|j| lacks_a_pod(execution, j)) else {
+    for package_run in cluster.package_runs().all() {
+        let Some(job) = package_run.job.filter(|j| lacks_a_pod(package_run, j)) else {
             continue;
         };
-        let event = newest_refusal(cluster, execution, job);
+        let event = newest_refusal(cluster, package_run, job);
         // Between two attempts there is no pod for a while.
-        let since = last_attempt(execution).or(execution.created());
+        let since = last_attempt(package_run).or(package_run.created());
         let waits = since.map(|at| cluster.taken_at.duration_since(at));
         let tried = job.status.failed > 0;
         let patience = if tried {
@@ -74,19 +74,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             ""
         };
         let finding = findings.report(
-            Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
+            Subject::node(package_run.node, Some(&package_run.skyhook))
+                .package(&package_run.package),
             format!(
                 "the job for stage {} of package {} has no pod{again}{why}",
-                execution.stage, execution.package
+                package_run.stage, package_run.package
             ),
         );
         // Where the pods of attempts are not in the input, nobody says when the last one failed.
-        let unsure = tried && execution.pods.is_empty() && event.is_none();
+        let unsure = tried && package_run.pods.is_empty() && event.is_none();
         if unsure || waits.is_some_and(|waits| waits < YOUNG) {
             finding.severity(Severity::Warning);
         }
         finding.since(since).evidence(
-            execution.reference(),
+            package_run.reference(),
             "pods",
             if tried {
                 "none that has not ended"
@@ -95,7 +96,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             },
         );
         if let Some(event) = event {
-            finding.evidence(execution.reference(), "event FailedCreate", &event.message);
+            finding.evidence(
+                package_run.reference(),
+                "event FailedCreate",
+                &event.message,
+            );
         }
         finding.kubectl(
             Grade::B0,
@@ -104,7 +109,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "describe",
                 "job",
                 "-n",
-                execution.namespace(),
+                package_run.namespace(),
                 &job.metadata.name,
             ],
         );
@@ -112,8 +117,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 /// Whether the Job should have a pod at work, and has none.
-fn lacks_a_pod(execution: &PackageRun<'_>, job: &Job) -> bool {
-    let (status, pods) = (&job.status, &execution.pods);
+fn lacks_a_pod(package_run: &PackageRun<'_>, job: &Job) -> bool {
+    let (status, pods) = (&job.status, &package_run.pods);
     // It is about to end.
     let ending = ["FailureTarget", "SuccessCriteriaMet"];
     let mut conditions = status.conditions.iter();
@@ -123,26 +128,26 @@ fn lacks_a_pod(execution: &PackageRun<'_>, job: &Job) -> bool {
         0 => pods.is_empty(),
         _ => pods.iter().all(|p| p.status.phase == "Failed"),
     };
-    idle && counted && execution.alive()
+    idle && counted && package_run.alive()
 }
 
 /// What the controller last said of a pod that it could not create; not of one before the last attempt.
 fn newest_refusal<'a>(
     cluster: &'a Cluster,
-    execution: &PackageRun<'_>,
+    package_run: &PackageRun<'_>,
     job: &Job,
 ) -> Option<&'a Event> {
     let of_it =
         |e: &&Event| e.kind == "Job" && e.name == job.metadata.name && e.reason == "FailedCreate";
     let events = cluster.events.items().iter().filter(of_it);
     let newest = events.max_by_key(|e| e.last)?;
-    let last = last_attempt(execution);
+    let last = last_attempt(package_run);
     (last.is_none() || newest.last.is_none() || newest.last >= last).then_some(newest)
 }
 
 /// When the newest attempt ended, or else began.
-fn last_attempt(execution: &PackageRun<'_>) -> Option<Timestamp> {
-    let ends = execution.pods.iter().flat_map(|pod| {
+fn last_attempt(package_run: &PackageRun<'_>) -> Option<Timestamp> {
+    let ends = package_run.pods.iter().flat_map(|pod| {
         let status = &pod.status;
         let all = status
             .init_container_statuses

@@ -31,12 +31,12 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let executions = cluster.executions();
-    for execution in executions.all().iter().filter(|e| e.alive()) {
-        let Some(job) = execution.job.filter(|j| j.spec.suspend) else {
+    let package_runs = cluster.package_runs();
+    for package_run in package_runs.all().iter().filter(|e| e.alive()) {
+        let Some(job) = package_run.job.filter(|j| j.spec.suspend) else {
             continue;
         };
-        let Some(skyhook) = cluster.skyhook(&execution.skyhook) else {
+        let Some(skyhook) = cluster.skyhook(&package_run.skyhook) else {
             continue;
         };
         // Until the operator has noticed, its own status still says that it is paused.
@@ -48,27 +48,27 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let disabled = skyhook.disabled();
         let finding = findings.report(
-            Subject::node(execution.node, Some(skyhook.name())).package(&execution.package),
+            Subject::node(package_run.node, Some(skyhook.name())).package(&package_run.package),
             if disabled {
                 format!(
                     "the job for stage {} of package {} stays suspended: {} is disabled, which \
                      keeps it from being resumed",
-                    execution.stage,
-                    execution.package,
+                    package_run.stage,
+                    package_run.package,
                     skyhook.reference()
                 )
             } else {
                 format!(
                     "the job for stage {} of package {} is still suspended, although {} is not paused",
-                    execution.stage,
-                    execution.package,
+                    package_run.stage,
+                    package_run.package,
                     skyhook.reference()
                 )
             },
         );
         finding
             .since(since)
-            .evidence(execution.reference(), "spec.suspend", "true")
+            .evidence(package_run.reference(), "spec.suspend", "true")
             .evidence(skyhook.reference(), "paused", "no");
         if disabled {
             finding

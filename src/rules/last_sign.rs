@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, Node, PackageRuns};
 /// among others.
 pub fn last_sign(
     cluster: &Cluster,
-    executions: &PackageRuns<'_>,
+    package_runs: &PackageRuns<'_>,
     skyhook: &Skyhook,
     open: &[&Node],
 ) -> Option<Timestamp> {
@@ -28,7 +28,7 @@ pub fn last_sign(
         ours.chain(node.annotated).chain(node.selectable)
     });
     let new = open.iter().filter_map(|n| n.created);
-    let of_it = executions.all().iter().filter(|e| e.skyhook == name);
+    let of_it = package_runs.all().iter().filter(|e| e.skyhook == name);
     let worked = of_it.flat_map(|e| {
         let ended = e.job.and_then(|j| j.status.completion_time);
         let failed = e.job.and_then(|j| j.failed()?.last_transition_time);

@@ -38,7 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if absence == Certainty::Unknown {
         return;
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     for name in cluster.names_on_nodes() {
         if cluster.skyhook(name).is_some() {
             continue;
@@ -47,7 +47,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let cordons = cluster
             .tracked(name)
             .any(|(node, on)| on.cordon && node.unschedulable);
-        let runs = executions
+        let runs = package_runs
             .all()
             .iter()
             .any(|e| e.skyhook == name && e.alive());

@@ -36,7 +36,7 @@ pub struct Rule {
     /// What has to be read for the rule to say that all is well.
     pub needs: &'static [Source],
     /// What makes its findings surer or better explained.
-    pub also: &'static [Source],
+    pub optional_sources: &'static [Source],
     /// What does not come about as long as a finding of it stands.
     pub blocks: &'static [Blocks],
     /// The executor or the kubelet tries again by itself, so that it may pass.
@@ -64,7 +64,7 @@ macro_rules! rule {
             name: $name,
             severity: $crate::rules::Severity::$severity,
             needs: &[$($crate::cluster::Source::$need),+],
-            also: &[$($($crate::cluster::Source::$also),+)?],
+            optional_sources: &[$($($crate::cluster::Source::$also),+)?],
             blocks: &[$($($crate::rules::Blocks::$blocks),+)?],
             retried: false $(|| $retried)?,
             docs: concat!($($doc, "\n"),+),
@@ -105,8 +105,7 @@ mod ended_pod_blocks_stage;
 mod failed_node_counted_as_waiting;
 mod foreign_cordon;
 mod image_not_pulled;
-mod image_reference_mangled;
-mod independent_package_never_offered;
+mod image_reference_truncated;
 mod interrupt_skipped_for_good;
 mod interrupt_waits_for_workload;
 mod job_cannot_create_pod;
@@ -119,24 +118,25 @@ mod name_too_long;
 mod no_node_selected;
 mod node_erroring_without_cause;
 mod node_ignored;
-mod node_silent;
+mod node_not_ready;
 mod node_state_malformed;
 mod not_migrated_yet;
 mod nothing_at_work;
 mod old_pods_under_paused_nodewright;
 mod operator_not_running;
 mod operator_undersized;
-mod orphaned_executions;
+mod orphaned_pods_and_jobs;
 mod orphaned_uninstall_complete;
 mod package_erroring;
 mod package_left_the_spec;
+mod package_never_scheduled;
 mod pause_left_behind;
 mod paused;
 mod persistent_runtime_required_cordon;
 mod pod_changed_by_admission;
-mod pod_not_acknowledged;
+mod pod_missing_package_annotation;
+mod pod_not_started;
 mod pod_stuck_terminating;
-mod pod_without_package_note;
 mod pods_of_older_operator;
 mod reboots_not_counted_together;
 mod rollout_stopped;
@@ -182,15 +182,15 @@ pub static ALL: &[&Rule] = &[
     &image_not_pulled::RULE,
     &container_not_created::RULE,
     &ended_pod_blocks_stage::RULE,
-    &pod_not_acknowledged::RULE,
+    &pod_not_started::RULE,
     &node_state_malformed::RULE,
     &dependency_cycle::RULE,
     &job_suspended_after_pause::RULE,
-    &independent_package_never_offered::RULE,
+    &package_never_scheduled::RULE,
     &interrupt_skipped_for_good::RULE,
     &pod_stuck_terminating::RULE,
     &spec_rejected_by_operator::RULE,
-    &image_reference_mangled::RULE,
+    &image_reference_truncated::RULE,
     &serial_loses_state::RULE,
     &pod_changed_by_admission::RULE,
     &node_erroring_without_cause::RULE,
@@ -221,14 +221,14 @@ pub static ALL: &[&Rule] = &[
     &foreign_cordon::RULE,
     &runtime_required_deadlock::RULE,
     &persistent_runtime_required_cordon::RULE,
-    &node_silent::RULE,
+    &node_not_ready::RULE,
     &drain_timed_out::RULE,
     &runtime_required_not_in_force::RULE,
     &drain_evicts_package_pods::RULE,
     &operator_not_running::RULE,
     &name_too_long::RULE,
     &auto_taint_key_invalid::RULE,
-    &pod_without_package_note::RULE,
+    &pod_missing_package_annotation::RULE,
     &webhook_unreachable::RULE,
     &status_too_large::RULE,
     &operator_undersized::RULE,
@@ -240,7 +240,7 @@ pub static ALL: &[&Rule] = &[
     &legacy_keys_left::RULE,
     &uninstall_unknown_to_operator::RULE,
     &leftovers_of_deleted_skyhook::RULE,
-    &orphaned_executions::RULE,
+    &orphaned_pods_and_jobs::RULE,
     &pods_of_older_operator::RULE,
 ];
 

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 
 use super::evidence::{
-    execution_trouble, failing_since, newest_execution, operator_log, read_logs, rerun,
+    failing_since, newest_package_run, operator_log, package_run_trouble, read_logs, rerun,
 };
 use super::reset::reset_node;
 use super::{Findings, Grade, Severity, Subject};
@@ -41,12 +41,12 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             let Some(on) =
-                on.filter(|on| is_without_cause(cluster, &executions, skyhook, node, on))
+                on.filter(|on| is_without_cause(cluster, &package_runs, skyhook, node, on))
             else {
                 continue;
             };
@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .on(skyhook.name(), &node.name)
                 .is_some_and(|f| f.severity == Severity::Error);
             if !told {
-                report(cluster, findings, &executions, skyhook, node, on);
+                report(cluster, findings, &package_runs, skyhook, node, on);
             }
         }
     }
@@ -64,7 +64,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// Whether the operator calls the node failed for a reason that does not stand in its packages.
 fn is_without_cause<'a>(
     cluster: &Cluster,
-    executions: &PackageRuns<'a>,
+    package_runs: &PackageRuns<'a>,
     skyhook: &Skyhook,
     node: &'a Node,
     on: &NodeRecord,
@@ -74,7 +74,7 @@ fn is_without_cause<'a>(
     if !stands || on.drain_timed_out() || cluster.is_complete_on(skyhook, node) {
         return false;
     }
-    if has_given_up(executions, skyhook, node, on) {
+    if has_given_up(package_runs, skyhook, node, on) {
         return true;
     }
     // The operator may be about to clear the mark. In a stopped rollout it never does, until the rollout goes on.
@@ -84,7 +84,9 @@ fn is_without_cause<'a>(
     }
     // The operator clears the mark when it comes to the next stage: what runs is such a stage, and after a reboot one
     // follows.
-    let at_work = executions.on(skyhook.name(), &node.name).any(|e| e.alive());
+    let at_work = package_runs
+        .on(skyhook.name(), &node.name)
+        .any(|e| e.alive());
     let mut ready = node.conditions.iter().filter(|c| c.kind == "Ready");
     let settled = ready.any(|c| c.is_true() && cluster.is_stale(c.last_transition_time));
     let back = |e: &Entry| {
@@ -92,7 +94,7 @@ fn is_without_cause<'a>(
         past && e.state == State::Complete
     };
     let rebooted = !settled && on.entries().iter().any(back);
-    !at_work && !rebooted && cluster.absence_of_executions() != Certainty::Unknown
+    !at_work && !rebooted && cluster.certainty_of_no_package_run() != Certainty::Unknown
 }
 
 /// Seconds after which the operator, had it anything to do about a node, would have written to it again.
@@ -104,14 +106,14 @@ fn settled(cluster: &Cluster, at: Timestamp) -> bool {
 
 /// Whether a Job for what is due on the node gave up.
 fn has_given_up<'a>(
-    executions: &PackageRuns<'a>,
+    package_runs: &PackageRuns<'a>,
     skyhook: &Skyhook,
     node: &'a Node,
     on: &NodeRecord,
 ) -> bool {
     let mut open = on.entries().iter().filter(|e| e.state != State::Complete);
     open.any(|entry| {
-        let newest = newest_execution(executions, skyhook.name(), &node.name, entry);
+        let newest = newest_package_run(package_runs, skyhook.name(), &node.name, entry);
         newest.is_some_and(|e| e.job.is_some_and(|j| j.failed().is_some()))
     })
 }
@@ -119,7 +121,7 @@ fn has_given_up<'a>(
 fn report<'a>(
     cluster: &Cluster,
     findings: &mut Findings,
-    executions: &PackageRuns<'a>,
+    package_runs: &PackageRuns<'a>,
     skyhook: &Skyhook,
     node: &'a Node,
     on: &NodeRecord,
@@ -131,13 +133,13 @@ fn report<'a>(
     let object = format!("node/{}", node.name);
     let key = keys::status(cluster.flavor(), name);
     finding.evidence(&object, key, "erroring");
-    let given_up = has_given_up(executions, skyhook, node, on);
+    let given_up = has_given_up(package_runs, skyhook, node, on);
     let settled = match node.annotated {
         Some(at) => settled(cluster, at),
         None => cluster.is_stale(failing_since(cluster, skyhook, node)),
     };
     let sure = given_up || settled;
-    if !sure || cluster.absence_of_executions() == Certainty::Presumed {
+    if !sure || cluster.certainty_of_no_package_run() == Certainty::Presumed {
         finding.severity(Severity::Warning);
     }
     let open: Vec<&Entry> = on
@@ -150,10 +152,10 @@ fn report<'a>(
     }
     operator_log(finding, cluster, "Read what the operator says of the node");
     for entry in &open {
-        let Some(execution) = newest_execution(executions, name, &node.name, entry) else {
+        let Some(package_run) = newest_package_run(package_runs, name, &node.name, entry) else {
             continue;
         };
-        execution_trouble(finding, execution);
+        package_run_trouble(finding, package_run);
         read_logs(finding, name, &node.name, &entry.name, &entry.stage);
         if entry.stage.is_uninstall() {
             continue;

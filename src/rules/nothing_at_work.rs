@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 
-use super::evidence::{no_execution, operator_log};
+use super::evidence::{no_package_run, operator_log};
 use super::last_sign::last_sign;
 use super::{ALL, Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
@@ -43,14 +43,14 @@ const QUIET: SignedDuration = SignedDuration::from_mins(30);
 const HOPELESS: SignedDuration = SignedDuration::from_hours(2);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.absence_of_executions() == Certainty::Unknown {
+    if cluster.certainty_of_no_package_run() == Certainty::Unknown {
         return;
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let mut others: Option<Vec<Finding>> = None;
     let running = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
     for skyhook in running {
-        let mut own = executions.all().iter();
+        let mut own = package_runs.all().iter();
         if own.any(|e| e.skyhook == skyhook.name() && e.alive()) {
             continue;
         }
@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if open.is_empty() {
             continue;
         }
-        let Some(last) = last_sign(cluster, &executions, skyhook, &open) else {
+        let Some(last) = last_sign(cluster, &package_runs, skyhook, &open) else {
             continue;
         };
         let quiet = cluster.taken_at.duration_since(last);
@@ -100,7 +100,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence("nodes", "with work left", super::evidence::some_of(&names))
             .evidence(skyhook.reference(), "newest sign of work", last.to_string());
         // On a node that was left out nothing runs, seen or unseen.
-        let unseen = cluster.absence_of_executions() == Certainty::Presumed && !complete;
+        let unseen = cluster.certainty_of_no_package_run() == Certainty::Presumed && !complete;
         let unnoticed = may_be_unnoticed(skyhook);
         if quiet < HOPELESS || unseen || unnoticed {
             let sure = quiet >= HOPELESS || !unseen;
@@ -112,7 +112,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 })
                 .passes();
         }
-        no_execution(finding, cluster, "package pods and jobs");
+        no_package_run(finding, cluster, "package pods and jobs");
         operator_log(finding, cluster, "Read what the operator says of it");
     }
 }

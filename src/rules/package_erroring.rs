@@ -1,7 +1,7 @@
 use jiff::SignedDuration;
 
 use super::evidence::{
-    execution_trouble, failing_since, newest_execution, no_longer_selected, read_logs, rerun,
+    failing_since, newest_package_run, no_longer_selected, package_run_trouble, read_logs, rerun,
     restarted_by_its_own_reboot,
 };
 use super::retry::retry_given_up;
@@ -44,14 +44,15 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     for skyhook in cluster.skyhooks.items() {
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| fails(skyhook, e)) {
-                let execution = newest_execution(&executions, skyhook.name(), &node.name, entry);
-                let once = tried_once(cluster, execution);
-                let meanwhile = execution.is_some_and(|e| made_meanwhile(cluster, e));
-                let retries = meanwhile || operator_retries(cluster, execution, on);
+                let package_run =
+                    newest_package_run(&package_runs, skyhook.name(), &node.name, entry);
+                let once = tried_once(cluster, package_run);
+                let meanwhile = package_run.is_some_and(|e| made_meanwhile(cluster, e));
+                let retries = meanwhile || operator_retries(cluster, package_run, on);
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
                     if once && !meanwhile {
@@ -60,19 +61,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                             alike(entry)
                         )
                     } else {
-                        message(cluster, entry, execution, retries)
+                        message(cluster, entry, package_run, retries)
                     },
                 );
                 finding.alike(alike(entry));
-                if once || retries && !fails_on(cluster, execution) {
+                if once || retries && !fails_on(cluster, package_run) {
                     finding.severity(Severity::Warning);
                 }
                 finding.failing_since(failing_since(cluster, skyhook, node));
                 finding.entry(&node.name, entry);
                 no_longer_selected(finding, skyhook, node);
-                if let Some(execution) = execution {
-                    finding.since(execution.created());
-                    execution_trouble(finding, execution);
+                if let Some(package_run) = package_run {
+                    finding.since(package_run.created());
+                    package_run_trouble(finding, package_run);
                 }
                 read_logs(
                     finding,
@@ -84,10 +85,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let interrupt = skyhook
                     .package(&entry.name)
                     .and_then(|p| skyhook.pending_interrupt(&entry.name, p));
-                let retried = retry_given_up(finding, execution, skyhook, &node.name, entry);
+                let retried = retry_given_up(finding, package_run, skyhook, &node.name, entry);
                 // It succeeds by itself once the cause is gone, without one more interrupt.
                 if retries
-                    && execution
+                    && package_run
                         .and_then(|e| e.job)
                         .is_some_and(Job::restarts_in_place)
                 {
@@ -135,11 +136,11 @@ fn alike(entry: &Entry) -> String {
 fn message(
     cluster: &Cluster,
     entry: &Entry,
-    execution: Option<&PackageRun<'_>>,
+    package_run: Option<&PackageRun<'_>>,
     retries: bool,
 ) -> String {
     let what = alike(entry);
-    let Some((execution, job)) = execution.and_then(|e| e.job.map(|job| (e, job))) else {
+    let Some((package_run, job)) = package_run.and_then(|e| e.job.map(|job| (e, job))) else {
         return if retries {
             format!("{what}; the operator does not give it up yet")
         } else {
@@ -150,14 +151,14 @@ fn message(
         let seconds = job.timeout().map(SignedDuration::from_secs);
         seconds.map_or_else(String::new, |s| format!(" of {s:#}"))
     };
-    let over = execution.timed_out().is_some()
+    let over = package_run.timed_out().is_some()
         || job.failed().is_some_and(|c| c.reason == "DeadlineExceeded");
     let what = if over {
         format!("{what}: it runs longer than its timeout{}", timeout())
     } else {
         what
     };
-    let failed = execution.failed_attempts(cluster.flavor());
+    let failed = package_run.failed_attempts(cluster.flavor());
     let attempts = match failed {
         1 => "1 failed attempt".to_owned(),
         n => format!("{n} failed attempts"),
@@ -181,9 +182,9 @@ fn message(
 }
 
 /// Whether a container that is started again in place has failed more often than a Job would have let it.
-fn fails_on(cluster: &Cluster, execution: Option<&PackageRun<'_>>) -> bool {
+fn fails_on(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> bool {
     const ATTEMPTS: i64 = 4;
-    execution.is_some_and(|e| {
+    package_run.is_some_and(|e| {
         e.job.is_some_and(Job::restarts_in_place) && e.failed_attempts(cluster.flavor()) > ATTEMPTS
     })
 }

@@ -42,28 +42,28 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     // A pod that is being deleted for it says the same as one that is yet to be.
-    for execution in cluster.executions().all().iter().filter(|e| !e.interrupt) {
-        let skyhook = cluster.skyhook(&execution.skyhook);
+    for package_run in cluster.package_runs().all().iter().filter(|e| !e.interrupt) {
+        let skyhook = cluster.skyhook(&package_run.skyhook);
         let Some(skyhook) = skyhook.filter(|s| !s.paused() && !s.disabled()) else {
             continue;
         };
-        let pods = execution.pods.iter().filter(|pod| !pod.ended());
+        let pods = package_run.pods.iter().filter(|pod| !pod.ended());
         let Some(change) = pods
-            .filter_map(|pod| change(skyhook, execution, pod))
+            .filter_map(|pod| change(skyhook, package_run, pod))
             .next()
         else {
             continue;
         };
         findings
             .report(
-                Subject::node(execution.node, Some(skyhook.name())).package(&execution.package),
+                Subject::node(package_run.node, Some(skyhook.name())).package(&package_run.package),
                 format!(
                     "the pod for stage {} of package {} is replaced again and again: {} of it was \
                      changed as it was created",
-                    execution.stage, execution.package, change.what
+                    package_run.stage, package_run.package, change.what
                 ),
             )
-            .evidence(execution.reference(), change.field, change.is)
+            .evidence(package_run.reference(), change.field, change.is)
             .evidence("operator", "asked for", change.asked)
             .kubectl(
                 Grade::B0,
@@ -87,10 +87,10 @@ struct Change {
     asked: String,
 }
 
-fn change(skyhook: &Skyhook, execution: &PackageRun<'_>, pod: &Pod) -> Option<Change> {
-    let image = execution.image.as_ref()?;
+fn change(skyhook: &Skyhook, package_run: &PackageRun<'_>, pod: &Pod) -> Option<Change> {
+    let image = package_run.image.as_ref()?;
     let first = pod.spec.init_containers.first()?;
-    let own = format!("{}-init", execution.package);
+    let own = format!("{}-init", package_run.package);
     if first.name != own {
         return Some(Change {
             what: "the list of containers",
@@ -107,7 +107,7 @@ fn change(skyhook: &Skyhook, execution: &PackageRun<'_>, pod: &Pod) -> Option<Ch
             asked: image.clone(),
         });
     }
-    let package = skyhook.package(&execution.package)?;
+    let package = skyhook.package(&package_run.package)?;
     let ours = package.resources.is_none()
         && !pod
             .metadata

@@ -37,17 +37,17 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.nodes.absence() == Certainty::Unknown {
         return;
     }
-    for execution in cluster.executions().all() {
+    for package_run in cluster.package_runs().all() {
         // What its pods do is said with the deleted Job that waits for them.
-        if execution.job.is_some_and(|j| j.metadata.deleting()) {
+        if package_run.job.is_some_and(|j| j.metadata.deleting()) {
             continue;
         }
         let overdue =
             |pod: &&&crate::cluster::Pod| cluster.is_stale(pod.metadata.deletion_timestamp);
-        let Some(pod) = execution.pods.iter().find(overdue) else {
+        let Some(pod) = package_run.pods.iter().find(overdue) else {
             continue;
         };
-        let node = cluster.node(execution.node);
+        let node = cluster.node(package_run.node);
         let why = match node {
             Some(node) if node.ready() => None,
             Some(_) => Some("is not ready"),
@@ -55,16 +55,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             None => None,
         };
         let finding = findings.report(
-            Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
+            Subject::node(package_run.node, Some(&package_run.skyhook)).package(&package_run.package),
             match why {
                 Some(why) => format!(
                     "the pod for stage {} of package {} cannot end, as its node {why}; its name \
                      stays taken",
-                    execution.stage, execution.package
+                    package_run.stage, package_run.package
                 ),
                 None => format!(
                     "the pod for stage {} of package {} is stuck terminating; its name cannot be reused",
-                    execution.stage, execution.package
+                    package_run.stage, package_run.package
                 ),
             },
         );
@@ -85,7 +85,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .unwrap_or_default(),
         );
         if let Some(why) = why {
-            finding.evidence(format!("node/{}", execution.node), "node", why);
+            finding.evidence(format!("node/{}", package_run.node), "node", why);
         }
         if !pod.metadata.finalizers.is_empty() {
             finding.evidence(&reference, "finalizers", pod.metadata.finalizers.join(", "));
@@ -94,7 +94,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .kubectl(
                 Grade::B0,
                 "See what holds it",
-                ["describe", "pod", "-n", execution.namespace(), pod.name()],
+                ["describe", "pod", "-n", package_run.namespace(), pod.name()],
             )
             .kubectl(
                 Grade::B2,
@@ -103,7 +103,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "delete",
                     "pod",
                     "-n",
-                    execution.namespace(),
+                    package_run.namespace(),
                     pod.name(),
                     "--force",
                     "--grace-period=0",

@@ -42,41 +42,41 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.holding().next().is_some() {
         return;
     }
-    let executions = cluster.executions();
-    let bare = cluster.executions_of(old);
-    for execution in bare.iter().filter(|e| e.bare() && e.alive()) {
-        let name = execution.skyhook.as_str();
+    let package_runs = cluster.package_runs();
+    let bare = cluster.package_runs_of(old);
+    for package_run in bare.iter().filter(|e| e.bare() && e.alive()) {
+        let name = package_run.skyhook.as_str();
         let skyhook = cluster.skyhook(name);
         if skyhook.is_some_and(|s| !s.runs())
             || (skyhook.is_none() && absence == Certainty::Presumed)
         {
             continue;
         }
-        let beside = executions.on(name, execution.node).find(|e| e.alive());
+        let beside = package_runs.on(name, package_run.node).find(|e| e.alive());
         let what = format!(
             "the older operator's pod for stage {} of package {} still runs",
-            execution.stage, execution.package
+            package_run.stage, package_run.package
         );
         let message = match (skyhook, beside) {
             (None, _) => format!("{what}, and {name} is gone"),
             (Some(_), Some(_)) => format!("{what} beside a job of the newer one"),
             (Some(_), None) => format!("{what}; a job may be started beside it"),
         };
-        let subject = Subject::node(execution.node, Some(name)).package(&execution.package);
+        let subject = Subject::node(package_run.node, Some(name)).package(&package_run.package);
         let finding = findings.report(subject, message);
         if beside.is_none() {
             finding.severity(Severity::Warning);
         }
-        finding.since(execution.created()).evidence(
-            execution.reference(),
+        finding.since(package_run.created()).evidence(
+            package_run.reference(),
             "label",
             format!("{}={name}", old.key("name")),
         );
         if let Some(beside) = beside {
             finding.evidence(beside.reference(), "state", State::InProgress.to_string());
         }
-        if let Some(pod) = execution.pods.first() {
-            let namespace = execution.namespace();
+        if let Some(pod) = package_run.pods.first() {
+            let namespace = package_run.namespace();
             finding
                 .kubectl(
                     Grade::B0,

@@ -22,7 +22,7 @@ use crate::redact;
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
     /// What carries out the stage: `job/NAME` or `pod/NAME`.
-    pub execution: String,
+    pub package_run: String,
     pub stage: String,
     /// The attempt; absent where its pods are gone.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ pub struct Reason {
 pub fn add(cluster: &Cluster, findings: &mut [Finding]) {
     let reasons = Reasons {
         cluster,
-        executions: cluster.executions(),
+        package_runs: cluster.package_runs(),
         events: events::by_object(cluster),
     };
     for finding in findings {
@@ -70,7 +70,7 @@ pub fn add(cluster: &Cluster, findings: &mut [Finding]) {
 
 struct Reasons<'a> {
     cluster: &'a Cluster,
-    executions: PackageRuns<'a>,
+    package_runs: PackageRuns<'a>,
     events: HashMap<(&'a str, &'a str), Vec<&'a Event>>,
 }
 
@@ -78,15 +78,15 @@ impl<'a> Reasons<'a> {
     fn of(&self, finding: &Finding) -> Option<Reason> {
         let subject = &finding.subject;
         let (skyhook, package) = (subject.skyhook.as_deref()?, subject.package.as_deref()?);
-        let (execution, failing) = self.attempt(skyhook, package, subject.node.as_deref()?)?;
-        let succeeded = execution
+        let (package_run, failing) = self.attempt(skyhook, package, subject.node.as_deref()?)?;
+        let succeeded = package_run
             .job
             .and_then(|j| j.finished())
             .is_some_and(|c| c.kind == "Complete");
         if succeeded {
             return None;
         }
-        let reason = self.told_by(execution, failing);
+        let reason = self.told_by(package_run, failing);
         let tells = reason.state.is_some() || reason.log.is_some() || !reason.events.is_empty();
         tells.then_some(reason)
     }
@@ -103,7 +103,7 @@ impl<'a> Reasons<'a> {
             Some((of_it.max_by_key(|e| e.created())?, false))
         };
         let Some(node) = self.cluster.node(node) else {
-            let mut all = self.executions.all().iter();
+            let mut all = self.package_runs.all().iter();
             return newest(
                 &mut all
                     .by_ref()
@@ -116,26 +116,26 @@ impl<'a> Reasons<'a> {
             .iter()
             .filter(|e| e.name == package && e.state != State::Complete);
         let Some(entry) = open.next() else {
-            return newest(&mut self.executions.on(skyhook, &node.name));
+            return newest(&mut self.package_runs.on(skyhook, &node.name));
         };
-        let newest = self.executions.newest(skyhook, &node.name, entry);
+        let newest = self.package_runs.newest(skyhook, &node.name, entry);
         let at_it = newest.filter(|e| e.stage == entry.stage || e.interrupt);
         Some((at_it?, entry.state == State::Erroring))
     }
 
-    fn told_by(&self, execution: &PackageRun<'a>, failing: bool) -> Reason {
-        let choice = choice(self.cluster, execution, false);
+    fn told_by(&self, package_run: &PackageRun<'a>, failing: bool) -> Reason {
+        let choice = choice(self.cluster, package_run, false);
         let mut reason = Reason {
-            execution: execution.reference(),
-            stage: execution.stage.to_string(),
-            events: events::of(&self.events, execution),
+            package_run: package_run.reference(),
+            stage: package_run.stage.to_string(),
+            events: events::of(&self.events, package_run),
             ..Reason::default()
         };
-        let running = execution
+        let running = package_run
             .pods
             .iter()
             .find_map(|p| p.running().map(|r| (*p, r.0)));
-        let failed = execution
+        let failed = package_run
             .pods
             .iter()
             .filter(|p| !p.disrupted())
@@ -148,9 +148,9 @@ impl<'a> Reasons<'a> {
                 reason.container = Some(container.to_owned());
                 reason.state = Some("Running".to_owned());
             }
-            (None, None) => reason.waits(execution),
+            (None, None) => reason.waits(package_run),
         }
-        reason.timed_out(execution);
+        reason.timed_out(package_run);
         reason.pieces(&choice);
         if let Some(kept) = &choice.last_logs {
             let from = format!("{}, where the operator keeps them", choice.reference);
@@ -225,30 +225,34 @@ impl Reason {
     }
 
     /// What keeps a container from starting, or what ended the pod or the Job as a whole.
-    fn waits(&mut self, execution: &PackageRun<'_>) {
-        let troubled = execution.trouble();
+    fn waits(&mut self, package_run: &PackageRun<'_>) {
+        let troubled = package_run.trouble();
         if let Some((pod, trouble)) = troubled {
             self.pod = Some(pod.name().to_owned());
             self.container = Some(trouble.container.to_owned());
             self.state = Some(trouble.reason.to_owned());
             self.message = said(trouble.message);
             self.restarts = trouble.restarts;
-        } else if let Some(pod) = execution.pods.iter().find(|p| !p.status.reason.is_empty()) {
+        } else if let Some(pod) = package_run
+            .pods
+            .iter()
+            .find(|p| !p.status.reason.is_empty())
+        {
             self.pod = Some(pod.name().to_owned());
             self.state = Some(pod.status.reason.clone());
             self.message = said(&pod.status.message);
             self.meaning = exit::meaning(None, &pod.status.reason).map(str::to_owned);
-        } else if let Some(failed) = execution.job.and_then(|j| j.failed()) {
+        } else if let Some(failed) = package_run.job.and_then(|j| j.failed()) {
             self.state = Some(failed.reason.to_string());
             self.message = said(&failed.message);
         }
     }
 
     /// A deadline says more than how the container took its end.
-    fn timed_out(&mut self, execution: &PackageRun<'_>) {
+    fn timed_out(&mut self, package_run: &PackageRun<'_>) {
         const OVER: &str = "DeadlineExceeded";
-        let pod = execution.timed_out();
-        let job = execution.job.and_then(|j| j.failed());
+        let pod = package_run.timed_out();
+        let job = package_run.job.and_then(|j| j.failed());
         let job = job.filter(|c| c.reason == OVER);
         let message = pod.map(|p| p.status.message.as_str());
         let message = message.or(job.map(|c| c.message.as_str()));

@@ -177,7 +177,7 @@ fn unread(cluster: &Cluster, rule: &Rule, depends_on: &[Source]) -> Option<Strin
     let why: Vec<String> = rule
         .needs
         .iter()
-        .chain(rule.also.iter().filter(counts))
+        .chain(rule.optional_sources.iter().filter(counts))
         .filter(|source| cluster.has(**source))
         .filter_map(|source| match cluster.source(*source) {
             Read::Ok(_) => None,
@@ -279,7 +279,7 @@ impl Scope {
         };
         let mut needs: Vec<Source> = rules
             .iter()
-            .flat_map(|r| r.needs.iter().chain(r.also))
+            .flat_map(|r| r.needs.iter().chain(r.optional_sources))
             .copied()
             .collect();
         needs.sort_unstable();

@@ -74,13 +74,13 @@ pub fn grade_of_stage(skyhook: &Skyhook, package: &str) -> Grade {
 /// Adds the command that retries a stage, if it was given up; says whether it did.
 pub fn retry_given_up(
     finding: &mut Finding,
-    execution: Option<&PackageRun<'_>>,
+    package_run: Option<&PackageRun<'_>>,
     skyhook: &Skyhook,
     node: &str,
     entry: &Entry,
 ) -> bool {
     let at_this_stage = |e: &&PackageRun<'_>| e.stage == entry.stage || e.interrupt;
-    let given_up = execution
+    let given_up = package_run
         .filter(at_this_stage)
         .is_some_and(PackageRun::given_up);
     if given_up {

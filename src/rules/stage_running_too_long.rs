@@ -35,22 +35,23 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let executions = cluster.executions();
-    for execution in executions.all().iter().filter(|e| e.alive()) {
-        let Some(overtime) = cluster.overtime(execution, executions.all()) else {
+    let package_runs = cluster.package_runs();
+    for package_run in package_runs.all().iter().filter(|e| e.alive()) {
+        let Some(overtime) = cluster.overtime(package_run, package_runs.all()) else {
             continue;
         };
         // What is wrong with a node that is away is said of the node.
-        if !cluster.at_work(execution) {
+        if !cluster.at_work(package_run) {
             findings.depends_on(Source::Nodes);
             continue;
         }
         let finding = findings.report(
-            Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
+            Subject::node(package_run.node, Some(&package_run.skyhook))
+                .package(&package_run.package),
             format!(
                 "stage {} of package {} runs for longer than {}",
-                execution.stage,
-                execution.package,
+                package_run.stage,
+                package_run.package,
                 overtime.limit()
             ),
         );
@@ -59,20 +60,26 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let started = overtime.since.to_string();
         finding.since(Some(overtime.since)).evidence(
-            execution.reference(),
+            package_run.reference(),
             "running since",
             started,
         );
         read_logs(
             finding,
-            &execution.skyhook,
-            execution.node,
-            &execution.package,
-            &execution.stage,
+            &package_run.skyhook,
+            package_run.node,
+            &package_run.package,
+            &package_run.stage,
         );
-        if let Some(pod) = execution.pods.first() {
+        if let Some(pod) = package_run.pods.first() {
             // The operator makes it again under the same name, which kubectl may go on waiting for.
-            let delete = ["delete", "pod", "--wait=false", "-n", execution.namespace()];
+            let delete = [
+                "delete",
+                "pod",
+                "--wait=false",
+                "-n",
+                package_run.namespace(),
+            ];
             finding
                 .kubectl(
                     Grade::B2,

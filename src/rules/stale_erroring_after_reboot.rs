@@ -36,10 +36,10 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.absence_of_executions() == Certainty::Unknown {
+    if cluster.certainty_of_no_package_run() == Certainty::Unknown {
         return;
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         for node in cluster.selected(skyhook).filter(|n| n.ready()) {
             let Some(on) = cluster.on_node(node, skyhook.name()) else {
@@ -54,7 +54,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 && on.drain_start.is_none()
                 && !on.is_malformed()
                 && !cluster.is_complete_on(skyhook, node);
-            let at_work = executions.on(skyhook.name(), &node.name).any(|e| e.alive());
+            let at_work = package_runs
+                .on(skyhook.name(), &node.name)
+                .any(|e| e.alive());
             // Elsewhere the operator clears the mark itself when it comes to the next stage.
             let stopped = cluster.compartment_stopped(skyhook, node);
             if !stale || at_work || !stopped {

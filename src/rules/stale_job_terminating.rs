@@ -43,12 +43,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.flavor().executor() != Executor::Job {
         return;
     }
-    for execution in cluster.executions().all() {
-        let job = execution.job.filter(|j| j.metadata.deleting());
+    for package_run in cluster.package_runs().all() {
+        let job = package_run.job.filter(|j| j.metadata.deleting());
         let Some((job, deleted)) = job.zip(job.and_then(|j| j.metadata.deletion_timestamp)) else {
             continue;
         };
-        let left: Vec<&Pod> = execution
+        let left: Vec<&Pod> = package_run
             .pods
             .iter()
             .copied()
@@ -60,27 +60,28 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let finding = findings.report(
-            Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
-            message(execution, overdue),
+            Subject::node(package_run.node, Some(&package_run.skyhook))
+                .package(&package_run.package),
+            message(package_run, overdue),
         );
         if !overdue {
             finding.severity(Severity::Warning);
         }
         finding.since(Some(deleted)).evidence(
-            execution.reference(),
+            package_run.reference(),
             "deletionTimestamp",
             deleted.to_string(),
         );
         if !job.metadata.finalizers.is_empty() {
             let finalizers = job.metadata.finalizers.join(", ");
-            finding.evidence(execution.reference(), "finalizers", finalizers);
+            finding.evidence(package_run.reference(), "finalizers", finalizers);
         }
         for pod in &left {
             let at = pod.metadata.deletion_timestamp;
             let at = at.map_or("none".to_owned(), |at| at.to_string());
             finding.evidence(format!("pod/{}", pod.name()), "deletionTimestamp", at);
         }
-        let namespace = execution.namespace();
+        let namespace = package_run.namespace();
         let Some(pod) = left.first() else {
             finding.kubectl(
                 Grade::B0,
@@ -116,10 +117,10 @@ fn due(deleted: Timestamp, left: &[&Pod]) -> Result<Timestamp, jiff::Error> {
     }
 }
 
-fn message(execution: &PackageRun<'_>, overdue: bool) -> String {
+fn message(package_run: &PackageRun<'_>, overdue: bool) -> String {
     let what = format!(
         "the deleted job for stage {} of package {}",
-        execution.stage, execution.package
+        package_run.stage, package_run.package
     );
     if overdue {
         format!(

@@ -36,9 +36,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let newer = cluster.flavor().other();
     let resource = newer.resource();
-    let executions = cluster.executions_of(newer);
+    let package_runs = cluster.package_runs_of(newer);
     for stale in cluster.legacy.items() {
-        let jobs = executions.iter().filter(|e| e.skyhook == stale.name());
+        let jobs = package_runs.iter().filter(|e| e.skyhook == stale.name());
         let at_work = jobs.filter(|e| !e.bare() && e.alive());
         let at_work: Vec<String> = at_work.map(|e| e.reference()).collect();
         let finding = findings.report(

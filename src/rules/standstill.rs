@@ -78,14 +78,16 @@ pub fn stuck_in_batch(
 pub fn stands_still<'a>(
     cluster: &'a Cluster,
     troubles: &NodeTroubles,
-    executions: &PackageRuns<'a>,
+    package_runs: &PackageRuns<'a>,
     skyhook: &'a Skyhook,
     batch: &Batch<'a>,
 ) -> bool {
     let moves = |node: &'a Node| {
         let on = cluster.on_node(node, skyhook.name());
         let work = on.is_some_and(|on| on.operator_status() == Status::InProgress)
-            || executions.on(skyhook.name(), &node.name).any(|e| e.alive());
+            || package_runs
+                .on(skyhook.name(), &node.name)
+                .any(|e| e.alive());
         let next = batch.contains(node) && cluster.gate_on(skyhook, node).is_none();
         (work || next) && stuck_in_batch(cluster, troubles, skyhook, node).is_none()
     };

@@ -7,27 +7,30 @@ use crate::cluster::pod::{Pod, Terminated};
 use crate::cluster::{Certainty, Cluster, NodeRecord, PackageRun};
 
 /// Whether a script has failed for the very first time, not long ago, and is tried again.
-pub fn tried_once(cluster: &Cluster, execution: Option<&PackageRun<'_>>) -> bool {
-    let Some(execution) = execution else {
+pub fn tried_once(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> bool {
+    let Some(package_run) = package_run else {
         return false;
     };
-    if execution.job_unseen {
-        return made_meanwhile(cluster, execution);
+    if package_run.job_unseen {
+        return made_meanwhile(cluster, package_run);
     }
-    let [pod] = execution.pods.as_slice() else {
+    let [pod] = package_run.pods.as_slice() else {
         return false;
     };
     let created = pod.metadata.creation_timestamp;
     let young = created.is_some() && !cluster.is_stale(created);
-    young && execution.bare() && execution.alive() && started_again(pod)
+    young && package_run.bare() && package_run.alive() && started_again(pod)
 }
 
 /// Whether all Jobs were read, and not the one of these pods: it was made since, and what an earlier one left on the node
 /// says nothing of it.
-pub fn made_meanwhile(cluster: &Cluster, execution: &PackageRun<'_>) -> bool {
-    let mut created = execution.pods.iter().map(|p| p.metadata.creation_timestamp);
+pub fn made_meanwhile(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
+    let mut created = package_run
+        .pods
+        .iter()
+        .map(|p| p.metadata.creation_timestamp);
     let young = |at: Option<Timestamp>| at.is_some() && !cluster.is_stale(at);
-    execution.job_unseen && cluster.jobs.absence() == Certainty::Proven && created.all(young)
+    package_run.job_unseen && cluster.jobs.absence() == Certainty::Proven && created.all(young)
 }
 
 /// Whether the newer operator itself does not call the node erroring yet: then its Job tries again.
@@ -36,7 +39,7 @@ pub fn made_meanwhile(cluster: &Cluster, execution: &PackageRun<'_>) -> bool {
 /// waiting is one that it has passed over.
 pub fn operator_retries(
     cluster: &Cluster,
-    execution: Option<&PackageRun<'_>>,
+    package_run: Option<&PackageRun<'_>>,
     on: &NodeRecord,
 ) -> bool {
     let may_come = |e: &PackageRun<'_>| {
@@ -50,7 +53,7 @@ pub fn operator_retries(
     };
     cluster.flavor().executor() == Executor::Job
         && on.status != Some(Status::Erroring)
-        && execution.is_none_or(|e| e.alive() || may_come(e))
+        && package_run.is_none_or(|e| e.alive() || may_come(e))
 }
 
 /// Whether the kubelet has only just started a bare pod's script again, or is about to, after the very first failure:

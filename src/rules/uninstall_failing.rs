@@ -1,5 +1,5 @@
 use super::evidence::{
-    failing_execution, failing_since, forget, newest_execution, no_longer_selected, read_logs,
+    failing_package_run, failing_since, forget, newest_package_run, no_longer_selected, read_logs,
 };
 use super::retry::retry_given_up;
 use super::tried_again::{operator_retries, tried_once};
@@ -42,7 +42,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     for skyhook in cluster.skyhooks.items() {
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries() {
@@ -65,14 +65,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
                 // Whether there will be one more attempt makes no other trouble of it.
                 finding.alike(message);
-                let execution = newest_execution(&executions, skyhook.name(), &node.name, entry);
-                if tried_once(cluster, execution) || operator_retries(cluster, execution, on) {
+                let package_run =
+                    newest_package_run(&package_runs, skyhook.name(), &node.name, entry);
+                if tried_once(cluster, package_run) || operator_retries(cluster, package_run, on) {
                     finding.severity(Severity::Warning);
                 }
                 finding.failing_since(failing_since(cluster, skyhook, node));
                 finding.entry(&node.name, entry);
                 no_longer_selected(finding, skyhook, node);
-                failing_execution(finding, &executions, skyhook.name(), &node.name, entry);
+                failing_package_run(finding, &package_runs, skyhook.name(), &node.name, entry);
                 read_logs(
                     finding,
                     skyhook.name(),
@@ -80,7 +81,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     &entry.name,
                     &entry.stage,
                 );
-                retry_given_up(finding, execution, skyhook, &node.name, entry);
+                retry_given_up(finding, package_run, skyhook, &node.name, entry);
                 forget(finding, Grade::B4, skyhook.name(), &node.name, entry).caveat(
                     "the package then counts as uninstalled, though its files stay on the host",
                 );

@@ -1,4 +1,4 @@
-use super::evidence::{forget, no_execution};
+use super::evidence::{forget, no_package_run};
 use super::{Findings, Grade, Subject};
 use crate::api::{Stage, State};
 use crate::cluster::{Certainty, Cluster};
@@ -35,10 +35,10 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.absence_of_executions() == Certainty::Unknown {
+    if cluster.certainty_of_no_package_run() == Certainty::Unknown {
         return;
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     for skyhook in cluster.skyhooks.items() {
         for node in cluster.selected(skyhook) {
             let entries = cluster
@@ -51,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         .package(&entry.name)
                         .is_none_or(|p| skyhook.pending_interrupt(&entry.name, p).is_none());
                 // Interrupts of several packages are merged into one, which names the winner only.
-                let interrupted = executions
+                let interrupted = package_runs
                     .on(skyhook.name(), &node.name)
                     .any(|e| e.stage == Stage::UninstallInterrupt && e.alive());
                 if !stranded || interrupted {
@@ -70,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     format!("spec.packages.{}.interrupt", entry.name),
                     "absent",
                 );
-                no_execution(finding, cluster, "interrupt pods and jobs");
+                no_package_run(finding, cluster, "interrupt pods and jobs");
                 finding
                     .kubectl(Grade::B3, "Put the interrupt back into the spec", ["edit", &resource, skyhook.name()])
                     .caveat("the interrupt runs: services restart or the node reboots, as its type says");

@@ -35,7 +35,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let runtime_keys = cluster.runtime_required_taints();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         for node in cluster.selected(skyhook) {
@@ -56,7 +56,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let blocked = on.is_some_and(|on| on.operator_status() == Status::Blocked)
                 && !node.ignored(cluster.flavor());
             let passing = taints.iter().all(|t| t.of_lifecycle());
-            let at_work = executions.on(skyhook.name(), &node.name).any(|e| e.alive());
+            let at_work = package_runs
+                .on(skyhook.name(), &node.name)
+                .any(|e| e.alive());
             // A node that reboots for its interrupt is not ready for a while.
             if passing && (at_work || !blocked) {
                 continue;

@@ -6,7 +6,7 @@ impl Text {
     /// The few marks of Markdown that doc comments use: headings, lists, indented or fenced code, `code`.
     ///
     /// Lines that belong together are joined, and wrapped again to the width of the terminal.
-    pub fn manual(markdown: &str) -> Text {
+    pub fn markdown(markdown: &str) -> Text {
         let mut text = Text::new();
         let mut open: Option<(String, String)> = None;
         let mut fenced = false;
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn prints_what_a_doc_comment_says() {
-        let text = Text::manual(
+        let text = Text::markdown(
             "A package of the resource
              errors.
 
@@ -126,10 +126,13 @@ kubectl  logs x
 
     #[test]
     fn odd_marks_are_text() {
-        assert_eq!(Text::manual("a ` b\n1.x -y\n#\n").plain(), "a ` b 1.x -y\n");
-        assert_eq!(Text::manual("").plain(), "");
         assert_eq!(
-            Text::manual(" # A\n\n b\n\n     c\n").plain(),
+            Text::markdown("a ` b\n1.x -y\n#\n").plain(),
+            "a ` b 1.x -y\n"
+        );
+        assert_eq!(Text::markdown("").plain(), "");
+        assert_eq!(
+            Text::markdown(" # A\n\n b\n\n     c\n").plain(),
             "A\n\nb\n\n    c\n"
         );
     }

@@ -14,7 +14,7 @@ use crate::{
     api::{Api, Refused},
     capture,
     control_plane::ControlPlane,
-    kubelet::{StepResult, Kubelet, Target},
+    kubelet::{Kubelet, StepResult, Target},
     manifest::Skyhook,
     model, operator, ours,
     proxy::Proxy,

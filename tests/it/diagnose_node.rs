@@ -88,7 +88,7 @@ fn nothing_is_wrong_with_a_node_in_the_queue() {
         .go();
     let json = ran.json();
     assert_eq!((&json["standing"], ran.code), (&json!("waiting"), Some(0)));
-    let because = json["skyhooks"][0]["because"].as_str().expect("a sentence");
+    let because = json["skyhooks"][0]["reason"].as_str().expect("a sentence");
     assert!(because.contains("number 7 of 8 in the queue"), "{because}");
 }
 

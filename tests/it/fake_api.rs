@@ -32,11 +32,7 @@ fn node() -> FakeApi {
 
 fn skyhook_path() -> String {
     let flavor = ApiFlavor::Skyhook;
-    format!(
-        "/apis/{}/{}/gpu",
-        flavor.api_version(),
-        flavor.plural()
-    )
+    format!("/apis/{}/{}/gpu", flavor.api_version(), flavor.plural())
 }
 
 fn skyhook(finalizers: &[&str]) -> FakeApi {

@@ -236,7 +236,7 @@ fn a_deletion_is_blocked_though_pods_cannot_be_read() {
         stage.fake.on("LIST pods").reply(403);
         let said = said();
         assert_eq!(said["standing"], json!("blocked"), "{cluster}");
-        let because = said["because"].as_str().expect("a reason");
+        let because = said["reason"].as_str().expect("a reason");
         assert!(because.contains(unread), "{because}");
     }
 }
@@ -436,7 +436,10 @@ fn an_orphaned_cordon_is_released_and_taken_back() {
 
 #[test]
 fn a_node_that_does_not_come_back_blocks_it_though_its_pod_is_said_to_run() {
-    let from = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rules/node_silent.yaml");
+    let from = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/rules/node_not_ready.yaml"
+    );
     let ran = run(&format!("finalizer status old --from {from}")).go();
     assert!(
         ran.stdout.contains("the deletion is blocked")

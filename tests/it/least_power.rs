@@ -12,7 +12,7 @@ use crate::rbac::{rights, taken, typed};
 use crate::support::fake_api::{Logged, kubeconfig};
 use crate::support::run::run;
 use crate::support::stage::Stage;
-use crate::writes::unconfirmed::COMMANDS;
+use crate::writes::ambiguous_responses::COMMANDS;
 
 /// Every command that only reads, a cluster, and what is typed there.
 #[rustfmt::skip]
@@ -54,7 +54,7 @@ fn every_command_is_looked_at() {
     assert_eq!(
         known,
         typed(),
-        "say in READS, or in unconfirmed::COMMANDS, what it does"
+        "say in READS, or in ambiguous_responses::COMMANDS, what it does"
     );
 }
 

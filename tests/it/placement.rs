@@ -74,7 +74,7 @@ fn every_uninstall_that_was_taken_back_and_still_runs_is_told() {
     for (row, node) in rows["items"].as_array().expect("rows").iter().zip(nodes) {
         let because = format!("cancelled, but pod/pod-{node} still runs");
         assert_eq!(
-            (&row["because"], &row["nodeName"]),
+            (&row["reason"], &row["nodeName"]),
             (&json!(because), &json!(node))
         );
     }
@@ -123,8 +123,5 @@ fn nodes_that_are_not_selected_do_not_hold_up_an_uninstall() {
     let status = said(&fake, "uninstall status gpu driver -o json").json();
     let left = &status["items"][0];
     assert_eq!(left["nodeName"], "node-1", "{status}");
-    assert_eq!(
-        left["because"], "the node is no longer selected",
-        "{status}"
-    );
+    assert_eq!(left["reason"], "the node is no longer selected", "{status}");
 }

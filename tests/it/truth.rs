@@ -318,10 +318,7 @@ fn what_tells_nodes_apart_is_named_though_others_have_it() {
         let (of, plants) = if seed % 2 == 0 {
             (ApiFlavor::Skyhook, [APPLY, UNINSTALL, IMAGE])
         } else {
-            (
-                ApiFlavor::NodeWright,
-                [NEW_APPLY, NEW_UNINSTALL, NEW_IMAGE],
-            )
+            (ApiFlavor::NodeWright, [NEW_APPLY, NEW_UNINSTALL, NEW_IMAGE])
         };
         let plants = plants.map(|plant| Plant {
             failing: 6 + dice.roll(8),

@@ -119,7 +119,7 @@ fn deletions(path: &Path) -> Vec<String> {
             Some(2) => codes(&waited.json()["findings"]),
             _ => BTreeSet::new(),
         };
-        let because = status["because"].as_str().expect("a reason");
+        let because = status["reason"].as_str().expect("a reason");
         let said = waited.json()["findings"].as_array().is_some_and(|all| {
             let mut messages = all.iter().filter_map(|f| f["message"].as_str());
             messages.any(|m| because.contains(m))

@@ -1,5 +1,6 @@
 //! The commands that write, as a user runs them, against a server over a socket.
 
+pub mod ambiguous_responses;
 mod answers;
 mod applied;
 mod deletion;
@@ -16,7 +17,6 @@ mod reset;
 mod retry;
 mod safety;
 mod spoiled;
-pub mod unconfirmed;
 mod undo;
 mod undo_again;
 mod unread;

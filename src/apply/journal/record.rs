@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::apply::{StepResult, StopReason};
 use crate::args::redacted::redacted;
-use crate::plan::{Change, ClusterIdentity, Consequences, Kind, Plan, Stage, Step};
+use crate::plan::{Change, ClusterIdentity, Consequences, Kind, Plan, PlanStage, Step};
 use crate::redact;
 
 /// The format of the lines. A later one that readers of this one cannot take gets another number.
@@ -282,7 +282,7 @@ impl Record {
     }
 
     /// The end of a pause of this journal that may stand.
-    pub fn standing_hold(&self) -> Option<Stage> {
+    pub fn standing_hold(&self) -> Option<PlanStage> {
         let mut all = self.begun.plan.steps().zip(self.fates.iter().flatten());
         let (step, _) = all.find(|(step, fate)| {
             step.change.holds() && fate.as_ref().is_none_or(StepResult::may_have_changed)
@@ -296,9 +296,9 @@ impl Record {
         }
         let end = step.change.end()?;
         let step = Step::new(step.target.clone(), end, "as it was before").may_be_gone();
-        Some(Stage {
+        Some(PlanStage {
             always: true,
-            ..Stage::of(vec![step])
+            ..PlanStage::of(vec![step])
         })
     }
 }

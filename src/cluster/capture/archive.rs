@@ -6,7 +6,7 @@ use std::io::{Result, Write};
 use jiff::Timestamp;
 
 use super::index::{self, Index};
-use super::tape::{Packed, Reel};
+use super::recording::{Packed, Reel};
 
 /// The folder that everything is in.
 pub const FOLDER: &str = "skyhook-capture";

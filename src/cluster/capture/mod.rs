@@ -5,8 +5,8 @@ pub mod archive;
 pub mod index;
 pub mod mask;
 pub mod pieces;
+pub mod recording;
 pub mod slim;
-pub mod tape;
 
 pub use index::{Index, ReadOutcome};
-pub use tape::{CaptureLimits, Keep, Tape};
+pub use recording::{CaptureLimits, Keep, Tape};

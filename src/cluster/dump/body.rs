@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::beside;
+use super::summarized;
 use super::summary::Summary;
 use crate::cluster::{Node, nulls};
 
@@ -35,7 +35,7 @@ impl<'a> Body<'a> {
 
     /// A node from JSON, where that is what it decodes to.
     pub fn read_node(text: &'a [u8], list: Option<(&str, &str)>) -> Option<Body<'a>> {
-        let (summary, node) = beside::decode(text).ok()?;
+        let (summary, node) = summarized::decode(text).ok()?;
         let (kind, version) = list.unwrap_or_default();
         let is = |said: &Option<String>, or: &str, word| said.as_deref().unwrap_or(or) == word;
         let known = is(&summary.kind, kind, "Node") && is(&summary.api_version, version, "v1");

@@ -184,14 +184,14 @@ impl ManifestLoader {
         }
         let active_api = self.parts.active_api().unwrap_or_else(|| ActiveApi {
             flavor: ApiFlavor::NodeWright,
-            because: vec!["nothing in the files says which".to_owned()],
+            reasons: vec!["nothing in the files says which".to_owned()],
             served: Vec::new(),
             operator_version: None,
         });
         Some(self.parts.assemble(active_api))
     }
 
-    /// The generations of which the files hold objects or keys.
+    /// The APIs of which the files hold objects or keys.
     fn traces(&self) -> Vec<ApiFlavor> {
         let of = |g: &ApiFlavor| {
             let labelled = |m: &crate::api::Meta| m.labels.contains_key(&g.key("name"));

@@ -1,7 +1,6 @@
 //! (edge) A cluster from files: what `collect`, `kubectl get -o json|yaml`, `oc adm must-gather` or `kubectl cluster-info
 //! dump` wrote, alone, in a directory tree or in a `.tar.gz` of one.
 
-mod beside;
 mod body;
 mod collected;
 mod documents;
@@ -10,6 +9,7 @@ mod kinds;
 mod layout;
 mod loader;
 mod pieces;
+mod summarized;
 mod summary;
 
 use std::io::Read as _;

@@ -11,7 +11,7 @@ use super::sources::Reader;
 use super::{LoadError, logs, read};
 use crate::api::ApiFlavor;
 use crate::bounded;
-use crate::cluster::attempts::ContainerLog as LogPiece;
+use crate::cluster::attempts::ContainerLog;
 use crate::cluster::capture::index::{API_VERSION, KIND, Source as Noted, ToolVersions};
 use crate::cluster::capture::pieces::SourceContent;
 use crate::cluster::capture::{CaptureLimits, Index, Keep, Tape};
@@ -30,7 +30,7 @@ pub struct CollectRequest {
     /// The last lines of each log.
     pub lines: u64,
     /// The logs that a report on the cluster asks for.
-    pub asked: fn(&Cluster) -> Vec<LogPiece>,
+    pub asked: fn(&Cluster) -> Vec<ContainerLog>,
     pub api: Option<ApiFlavor>,
     /// Where the user says the operator runs.
     pub namespace: Option<String>,

@@ -20,7 +20,7 @@ struct Resource {
     name: String,
 }
 
-/// The generations whose main resource is served, older first.
+/// The APIs whose main resource is served, older first.
 ///
 /// A group without the resource does not count: it may hold nothing but a leftover policy CRD.
 pub(super) async fn served(client: &kube::Client) -> Result<Vec<ApiFlavor>, LoadError> {

@@ -48,7 +48,7 @@ impl LoadError {
                 server: server.clone(),
                 why: failure.short(),
             },
-            Failure::TransportError(unanswered) => LoadError::TransportError(unanswered),
+            Failure::TransportError(error) => LoadError::TransportError(error),
             Failure::Credentials(why) => LoadError::Credentials(why),
             Failure::Malformed(why) => LoadError::Discovery { server: None, why },
         }

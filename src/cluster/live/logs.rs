@@ -12,7 +12,7 @@ use super::request::Failure;
 use super::sources::Reader;
 use crate::cluster::attempts::ContainerLog;
 use crate::cluster::capture::ReadOutcome;
-use crate::cluster::capture::index::{LOG, LOGS, LogEntry as Noted, Source};
+use crate::cluster::capture::index::{LOG, LOGS, LogEntry, Source};
 use crate::cluster::operator::MANAGER_LABEL;
 use crate::cluster::pod::ContainerStatus;
 use crate::cluster::read::Read;
@@ -40,7 +40,7 @@ pub(super) async fn read(
     cluster: &Cluster,
     lines: u64,
     asked: Vec<ContainerLog>,
-) -> (Vec<Noted>, Vec<Source>) {
+) -> (Vec<LogEntry>, Vec<Source>) {
     let operators = operators(reader, recorder, cluster).await;
     let mut wanted: Vec<Request> = Vec::new();
     for piece in asked {
@@ -64,7 +64,7 @@ pub(super) async fn read(
         let more: Vec<Request> = of_package.filter(|r| !wanted.contains(r)).collect();
         wanted.extend(more);
     }
-    let mut logs: Vec<Noted> = futures::stream::iter(wanted.into_iter().enumerate())
+    let mut logs: Vec<LogEntry> = futures::stream::iter(wanted.into_iter().enumerate())
         .map(|(number, request)| one(reader.client, recorder, number, request))
         .buffered(AT_ONCE)
         .collect()
@@ -170,7 +170,7 @@ async fn one(
     recorder: Recorder<'_>,
     number: usize,
     request: Request,
-) -> Noted {
+) -> LogEntry {
     let share = recorder.patience / SHARE;
     let log = tokio::time::timeout(share, text(client, &request));
     let log = tokio::time::timeout_at(recorder.deadline, log).await;
@@ -179,7 +179,7 @@ async fn one(
         why: format!("nothing came within {} s", share.as_secs_f32()),
     };
     let log = log.map(|log| log.map_err(late).flatten());
-    let mut noted = Noted {
+    let mut noted = LogEntry {
         outcome: ReadOutcome::Read,
         message: None,
         file: None,
@@ -229,7 +229,7 @@ async fn text(client: &kube::Client, request: &Request) -> Result<String, LogErr
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn file(number: usize, log: &Noted) -> String {
+fn file(number: usize, log: &LogEntry) -> String {
     let cut = |name: &str| name.chars().take(NAME).collect::<String>();
     let previous = if log.previous { ".previous" } else { "" };
     format!(

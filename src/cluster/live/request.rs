@@ -51,7 +51,7 @@ impl Failure {
 
     /// Whether the connection was closed before the answer was whole.
     fn was_cut(&self) -> bool {
-        matches!(self, Failure::TransportError(unanswered) if unanswered.why == TransportErrorKind::Cut)
+        matches!(self, Failure::TransportError(error) if error.kind == TransportErrorKind::Cut)
     }
 
     /// The reason in a few words, for a list of what could not be read.
@@ -67,7 +67,7 @@ impl Failure {
                 429 => format!("the server is too busy: {message}"),
                 _ => format!("the server failed with {code}: {message}"),
             },
-            Failure::TransportError(unanswered) => unanswered.short(),
+            Failure::TransportError(error) => error.short(),
             Failure::Credentials(why) => format!("no credentials: {why}"),
             Failure::Malformed(why) => why.clone(),
         }

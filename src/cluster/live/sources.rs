@@ -10,7 +10,7 @@ use super::LoadError;
 use super::list::List;
 use super::record::Recorder;
 use super::request::Failure;
-use super::things::Things;
+use super::resource_type::ResourceType;
 use crate::api::{ApiFlavor, DeploymentPolicy, Meta, Skyhook};
 use crate::cluster::operator::MANAGER_LABEL;
 use crate::cluster::{
@@ -112,21 +112,23 @@ impl Reader<'_> {
         self.read(&list).await
     }
 
-    /// The pods of packages, of every generation that is served; on the one node, where one is named.
+    /// The pods of packages, of every API that is served; on the one node, where one is named.
     pub async fn pods(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Pod>> {
         let labels = self.package_labels(&self.served);
         let pods = match self.only {
-            [node] => Things::new(CORE, "pods", "pod").with_fields(format!("spec.nodeName={node}")),
-            _ => Things::new(CORE, "pods", "pod"),
+            [node] => {
+                ResourceType::new(CORE, "pods", "pod").with_fields(format!("spec.nodeName={node}"))
+            }
+            _ => ResourceType::new(CORE, "pods", "pod"),
         };
         self.of_packages(pods, &labels, operators, |p: &Pod| &p.metadata)
             .await
     }
 
-    /// The Jobs of packages; only the newer generation has them.
+    /// The Jobs of packages; only the newer API has them.
     pub async fn jobs(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Job>> {
         let labels = self.package_labels(&[ApiFlavor::NodeWright]);
-        let jobs = Things::new(BATCH, "jobs", "job");
+        let jobs = ResourceType::new(BATCH, "jobs", "job");
         self.of_packages(jobs, &labels, operators, |j: &Job| &j.metadata)
             .await
     }
@@ -169,13 +171,13 @@ impl Reader<'_> {
         lists.iter().flat_map(labelled).collect()
     }
 
-    /// What the operator keeps for packages and nodes, of every generation that is served.
+    /// What the operator keeps for packages and nodes, of every API that is served.
     pub async fn config_maps(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<ConfigMap>> {
         let labels: Vec<String> = ApiFlavor::ALL
             .into_iter()
             .flat_map(config_map::labels)
             .collect();
-        let config_maps = Things::new(CORE, "configmaps", "config map");
+        let config_maps = ResourceType::new(CORE, "configmaps", "config map");
         self.of_packages(config_maps, &labels, operators, |c: &ConfigMap| &c.metadata)
             .await
     }
@@ -259,7 +261,7 @@ impl Reader<'_> {
     /// found in it proves nothing.
     async fn of_packages<T: DeserializeOwned + Send + 'static>(
         &self,
-        things: Things,
+        things: ResourceType,
         labels: &[String],
         operators: &Read<Vec<Deployment>>,
         meta: fn(&T) -> &Meta,
@@ -366,7 +368,7 @@ fn unreadable<T>(read: &Read<T>) -> Option<&Unread> {
     }
 }
 
-/// Without what came twice because it carries the labels of both generations.
+/// Without what came twice because it carries the labels of both APIs.
 fn unique<T>(items: Vec<T>, meta: fn(&T) -> &Meta) -> Vec<T> {
     let mut seen = HashSet::new();
     let mut unique = Vec::with_capacity(items.len());

@@ -1,14 +1,14 @@
 mod changes;
 mod checks;
 mod outcome;
-mod page;
+mod report;
 mod versions;
 
 use std::time::Duration;
 
 use self::changes::{changes, every_change};
 use self::checks::checks;
-use self::page::CheckReport;
+use self::report::CheckReport;
 use crate::args::duration::duration;
 use crate::cluster::{Cluster, Source};
 use crate::commands;
@@ -51,7 +51,7 @@ command! {
     needs: needs(),
     gets: &[("apiextensions.k8s.io", "customresourcedefinitions")],
     lists: &[("coordination.k8s.io", "leases")],
-    prints: { "Check": page::Document },
+    prints: { "Check": report::Document },
 }
 
 /// The rules that are about the installation, and those about what stops it for every custom resource.

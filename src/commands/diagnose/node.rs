@@ -1,12 +1,12 @@
 mod chain;
-mod page;
 mod relevant;
+mod report;
 mod step;
 
 use std::collections::BTreeSet;
 
 use self::chain::Chain;
-use self::page::NodeReport;
+use self::report::NodeReport;
 use crate::args::named;
 use crate::cluster::{Cluster, Only, Read, Source};
 use crate::commands::shared::command::command;
@@ -37,7 +37,7 @@ pub struct Args {
 command! {
     "diagnose node": Args => run,
     needs: Scope::default().needs(),
-    prints: { "NodeDiagnosis": page::Document },
+    prints: { "NodeDiagnosis": report::Document },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {

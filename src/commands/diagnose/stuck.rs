@@ -117,7 +117,7 @@ impl FailOn {
         let unchecked = report
             .not_checked
             .iter()
-            .flat_map(|n| n.rule.needs.iter().chain(n.rule.also));
+            .flat_map(|n| n.rule.needs.iter().chain(n.rule.optional_sources));
         if report.findings.iter().any(|f| f.severity >= threshold) {
             Exit::Findings
         } else if unchecked.into_iter().any(|s| withheld(&s)) {

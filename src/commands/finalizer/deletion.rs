@@ -46,7 +46,7 @@ pub struct Deletion<'a> {
     pub skyhook: &'a Skyhook,
     pub standing: DeletionState,
     /// Why it is said to stand so.
-    pub because: String,
+    pub reason: String,
     pub pending: Vec<Pending<'a>>,
     /// All that the rules find about the custom resource, the worst first.
     pub findings: Vec<Finding>,
@@ -67,7 +67,7 @@ impl<'a> Deletion<'a> {
             cluster,
             skyhook,
             standing: DeletionState::NotDeleting,
-            because: "no deletion was requested".to_owned(),
+            reason: "no deletion was requested".to_owned(),
             // Once the operator's finalizer is gone, the deletion waits for no uninstall.
             pending: if skyhook.deleting() && !skyhook.has_finalizer() {
                 Vec::new()
@@ -81,7 +81,7 @@ impl<'a> Deletion<'a> {
         if skyhook.deleting() {
             let blockers = blockers(cluster, &report, skyhook, Goal::Deletion);
             let delays = delays(cluster, &report, skyhook);
-            (deletion.standing, deletion.because) = deletion.stands(&blockers, &delays);
+            (deletion.standing, deletion.reason) = deletion.stands(&blockers, &delays);
             let held_by = blockers.into_iter().chain(delays);
             deletion.held_by = held_by.cloned().collect();
         }
@@ -91,11 +91,11 @@ impl<'a> Deletion<'a> {
 
     fn stands(&self, blockers: &[&Finding], delays: &[&Finding]) -> (DeletionState, String) {
         let cluster = self.cluster;
-        let executions = cluster.executions();
+        let package_runs = cluster.package_runs();
         let name = self.skyhook.name();
-        let mut all = executions.all().iter();
+        let mut all = package_runs.all().iter();
         let alive = all.any(|e| e.skyhook == name && cluster.at_work(e));
-        let mut all = executions.all().iter();
+        let mut all = package_runs.all().iter();
         let going = all.any(|e| e.skyhook == name && cluster.at_work(e) && e.trouble().is_none());
         let silent = |p: &Pending<'_>| cluster.not_ready_since(p.node).is_some();
         let mut pending = self.pending.iter();
@@ -104,26 +104,26 @@ impl<'a> Deletion<'a> {
         let left = plural(self.pending.len(), "uninstall");
         if !self.skyhook.has_finalizer() {
             let others = self.others().join(", ");
-            let because = format!("only finalizers of others are left: {others}");
-            (DeletionState::HeldByOthers, because)
+            let reason = format!("only finalizers of others are left: {others}");
+            (DeletionState::HeldByOthers, reason)
         } else if let Some(blocker) = blockers.first() {
-            let at_work = if cluster.absence_of_executions() == Certainty::Unknown {
+            let at_work = if cluster.certainty_of_no_package_run() == Certainty::Unknown {
                 "; package pods or jobs could not be read: they may be at work"
             } else if going {
                 "; pods are still at work"
             } else {
                 ""
             };
-            let because = format!("{}{at_work}", with_node(blocker));
-            (DeletionState::Blocked, because)
-        } else if cluster.absence_of_executions() == Certainty::Unknown {
-            let because = "package pods or jobs could not be read: they may be at work";
-            (DeletionState::Unknown, because.to_owned())
+            let reason = format!("{}{at_work}", with_node(blocker));
+            (DeletionState::Blocked, reason)
+        } else if cluster.certainty_of_no_package_run() == Certainty::Unknown {
+            let reason = "package pods or jobs could not be read: they may be at work";
+            (DeletionState::Unknown, reason.to_owned())
         } else if let Some(delay) = delays.first() {
             (DeletionState::Slow, with_node(delay))
         } else if self.pending.is_empty() {
-            let because = "nothing is left to uninstall; the operator removes its finalizer next";
-            (DeletionState::Progressing, because.to_owned())
+            let reason = "nothing is left to uninstall; the operator removes its finalizer next";
+            (DeletionState::Progressing, reason.to_owned())
         } else if old && !alive && !moving {
             (
                 DeletionState::Slow,
@@ -209,7 +209,7 @@ impl<'a> Deletion<'a> {
             });
         }
         self.waits().then(|| Objection {
-            why: format!("it may end by itself: {}", self.because),
+            why: format!("it may end by itself: {}", self.reason),
             instead: self.wait().argv,
         })
     }

@@ -19,7 +19,7 @@ pub struct Document {
     name: String,
     standing: DeletionState,
     /// Why it is said to stand so.
-    because: String,
+    reason: String,
     /// Null where the deletion was not requested.
     deleting_since: Option<String>,
     finalizers: Vec<String>,
@@ -68,7 +68,7 @@ impl Document {
             kind: "FinalizerStatus",
             name: skyhook.name().to_owned(),
             standing: deletion.standing,
-            because: deletion.because.clone(),
+            reason: deletion.reason.clone(),
             deleting_since: skyhook.metadata.deletion_timestamp.map(|t| t.to_string()),
             finalizers: skyhook.metadata.finalizers.clone(),
             finalizer: cluster.flavor().finalizer().to_string(),

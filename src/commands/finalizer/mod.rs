@@ -2,7 +2,7 @@
 
 mod deletion;
 pub mod document;
-mod page;
+mod report;
 pub mod status;
 pub mod strip;
 

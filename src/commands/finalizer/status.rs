@@ -1,5 +1,5 @@
 use super::deletion::{Deletion, needs};
-use super::page::FinalizerStatus;
+use super::report::FinalizerStatus;
 use crate::args::named;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;

@@ -15,7 +15,8 @@ use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{applied, node};
 use crate::plan::{
-    Change, Consequences, Edit, Kind, Metadata, Plan, Stage, Step, Target, WaitCondition, WaitFor,
+    Change, Consequences, Edit, Kind, Metadata, Plan, PlanStage, Step, Target, WaitCondition,
+    WaitFor,
 };
 
 mod strip_cleanup;
@@ -140,7 +141,7 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
         .extend(skyhook.and_then(|s| release(cluster, s)));
     let steps = steps(cluster, &nodes, args);
     if !steps.is_empty() {
-        plan.stages.push(Stage::of(steps));
+        plan.stages.push(PlanStage::of(steps));
     }
     if !plan.is_empty() {
         strip_cleanup::consequences(cluster, args, &nodes, &mut plan.consequences);
@@ -197,7 +198,7 @@ fn refuse(
 }
 
 /// Pauses what goes on to exist, held by finalizers of others: the operator would start over on it within seconds.
-fn hold_off(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Option<Stage> {
+fn hold_off(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Option<PlanStage> {
     let flavor = cluster.flavor();
     let stays = skyhook
         .metadata
@@ -224,7 +225,7 @@ fn hold_off(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) ->
         skyhook.reference()
     ));
     let why = "the operator would work on it again";
-    Some(Stage {
+    Some(PlanStage {
         steps: vec![Step::new(target, Change::Metadata(change), why)],
         // The operator does not say of one that is being deleted that it is paused.
         until: None,
@@ -233,7 +234,7 @@ fn hold_off(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) ->
 }
 
 /// Our finalizer, off the custom resource; all that follows relies on it.
-fn release(cluster: &Cluster, skyhook: &Skyhook) -> Option<Stage> {
+fn release(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
     let flavor = cluster.flavor();
     let entry = flavor.finalizer();
     let mut all = skyhook.metadata.finalizers.iter();
@@ -246,7 +247,7 @@ fn release(cluster: &Cluster, skyhook: &Skyhook) -> Option<Stage> {
         was: None,
     };
     let why = "the operator's hold on the deletion";
-    Some(Stage {
+    Some(PlanStage {
         steps: vec![Step::new(target.clone(), change, why)],
         until: Some(WaitFor {
             target,

@@ -6,8 +6,8 @@ use super::choose::Part;
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
-use crate::plan::build::hold;
-use crate::plan::{Change, Consequences, Plan, Stage, Step};
+use crate::plan::build::pause_guard;
+use crate::plan::{Change, Consequences, Plan, PlanStage, Step};
 use crate::view::list;
 
 /// One plan of all, with one pause of each custom resource around it.
@@ -40,11 +40,12 @@ pub fn merged(cluster: &Cluster, mut parts: Vec<Part>) -> Result<Plan> {
     for stage in parts.into_iter().flat_map(|part| part.plan.stages) {
         plan.stages.extend(without(stage, &held, &mut taken));
     }
-    let ends: Vec<[Stage; 2]> = held
+    let ends: Vec<[PlanStage; 2]> = held
         .values()
-        .filter_map(|skyhook| hold::ends(cluster, skyhook, &plan.title))
+        .filter_map(|skyhook| pause_guard::ends(cluster, skyhook, &plan.title))
         .collect();
-    let (first, last): (Vec<Stage>, Vec<Stage>) = ends.into_iter().map(|[a, b]| (a, b)).unzip();
+    let (first, last): (Vec<PlanStage>, Vec<PlanStage>) =
+        ends.into_iter().map(|[a, b]| (a, b)).unzip();
     plan.stages.splice(0..0, first);
     plan.stages.extend(last);
     Ok(plan)
@@ -114,10 +115,10 @@ fn consequences(cluster: &Cluster, parts: &[Part]) -> Consequences {
 
 /// A stage without the pauses that stand around the whole, and without what was done before.
 fn without(
-    mut stage: Stage,
+    mut stage: PlanStage,
     held: &BTreeMap<String, &Skyhook>,
     taken: &mut HashMap<String, Vec<Step>>,
-) -> Option<Stage> {
+) -> Option<PlanStage> {
     let waits_only = stage.steps.is_empty();
     let around = |step: &Step| step.change.is_hold() && held.contains_key(&step.target.name);
     stage.steps.retain(|step| {
@@ -186,7 +187,7 @@ mod tests {
             subject: "gpu on gpu-1".to_owned(),
             command: String::new(),
             plan: Plan {
-                stages: vec![Stage::of(vec![step])],
+                stages: vec![PlanStage::of(vec![step])],
                 ..Plan::default()
             },
         }

@@ -9,7 +9,7 @@ use crate::commands::shared::selection;
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
 use crate::plan::build::effects;
-use crate::plan::{Change, Edit, Metadata, Plan, Stage, Step, Target};
+use crate::plan::{Change, Edit, Metadata, Plan, PlanStage, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// Make the operator ignore nodes
@@ -26,7 +26,7 @@ pub struct Ignore {
 
 /// Make the operator work on ignored nodes again
 ///
-/// Also removes the label of the older generation, which the operator might adopt again, and values that
+/// Also removes the label of the older API, which the operator might adopt again, and values that
 /// mean nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -125,7 +125,7 @@ fn plan(cluster: &Cluster, nodes: &[&Node], ignore: bool) -> Plan {
         effects::begins(cluster, skyhook, &freed, false, &mut plan.consequences);
     }
     if !steps.is_empty() {
-        plan.stages.push(Stage::of(steps));
+        plan.stages.push(PlanStage::of(steps));
     }
     plan
 }

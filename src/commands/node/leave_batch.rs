@@ -10,7 +10,7 @@ use crate::commands::shared::selection;
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
 use crate::plan::build::batches;
-use crate::plan::{Change, Plan, Stage, Step, Target};
+use crate::plan::{Change, Plan, PlanStage, Step, Target};
 use crate::view::plural;
 
 /// Remove nodes from the current batch
@@ -86,7 +86,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         skyhook.metadata.uid.as_deref(),
     );
     let why = "the next batch forms without them";
-    plan.stages.push(Stage::of(vec![Step::new(
+    plan.stages.push(PlanStage::of(vec![Step::new(
         target,
         Change::Status(fields),
         why,

@@ -10,7 +10,7 @@ use crate::commands::shared::selection;
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::node_state::{self, CannotRepair};
-use crate::plan::{Change, Grade, Plan, Stage, Step, Target};
+use crate::plan::{Change, Grade, Plan, PlanStage, Step, Target};
 use crate::view::plural;
 
 /// Restore node states that cannot be read
@@ -94,7 +94,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         plan.consequences.at_least(Grade::B1);
         plan.consequences
             .warn("the operator goes on, for every custom resource");
-        plan.stages.push(Stage::of(steps));
+        plan.stages.push(PlanStage::of(steps));
     }
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
     Ok(plan)

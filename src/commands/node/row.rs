@@ -87,7 +87,7 @@ pub struct PackageRow {
 impl NodeRow {
     pub fn new<'a>(
         cluster: &'a Cluster,
-        executions: &PackageRuns<'a>,
+        package_runs: &PackageRuns<'a>,
         node: &'a Node,
         name: &'a str,
     ) -> NodeRow {
@@ -108,7 +108,7 @@ impl NodeRow {
             packages_total,
             packages: placements
                 .iter()
-                .filter_map(|p| package(cluster, executions, p))
+                .filter_map(|p| package(cluster, package_runs, p))
                 .collect(),
             cordoned: node.unschedulable,
             runtime_required_cordon: keys.runtime_required_cordon,
@@ -182,7 +182,7 @@ fn labels(node: &Node) -> String {
 /// The pairs of node and custom resource to show: where it selects the node, or left keys there.
 pub struct Rows<'a> {
     cluster: &'a Cluster,
-    executions: PackageRuns<'a>,
+    package_runs: PackageRuns<'a>,
     pub pairs: Vec<(&'a Node, &'a str)>,
     labels: bool,
 }
@@ -215,7 +215,7 @@ impl<'a> Rows<'a> {
         }
         Rows {
             cluster,
-            executions: cluster.executions(),
+            package_runs: cluster.package_runs(),
             pairs,
             labels,
         }
@@ -227,7 +227,7 @@ impl<'a> Rows<'a> {
     }
 
     fn row(&self, (node, name): &(&'a Node, &'a str)) -> NodeRow {
-        let mut row = NodeRow::new(self.cluster, &self.executions, node, name);
+        let mut row = NodeRow::new(self.cluster, &self.package_runs, node, name);
         if self.labels {
             row.labels = labels(node);
         }
@@ -262,11 +262,11 @@ fn progress(cluster: &Cluster, node: &Node, name: &str) -> (usize, usize) {
 
 fn package<'a>(
     cluster: &'a Cluster,
-    executions: &PackageRuns<'a>,
+    package_runs: &PackageRuns<'a>,
     placement: &Placement<'a>,
 ) -> Option<PackageRow> {
     let entry = placement.entry?;
-    let since = executions.since(placement);
+    let since = package_runs.since(placement);
     Some(PackageRow {
         name: placement.package.to_owned(),
         version: placement.version.to_owned(),

@@ -12,8 +12,8 @@ use crate::commands::shared::which_nodes::WhichNodes;
 use crate::commands::shared::{held, reset, selection, stranding};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::{effects, hold, node};
-use crate::plan::{Change, Grade, Plan, Stage as PlanStage, Step, Target};
+use crate::plan::build::{effects, node, pause_guard};
+use crate::plan::{Change, Grade, Plan, PlanStage, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// Rerun a package
@@ -150,9 +150,9 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         &mut plan,
     );
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
-    hold::end_failing(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
-    hold::warn_of_halt(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
-    if !args.no_pause && hold::is_needed(cluster, skyhook, &nodes) {
+    pause_guard::end_failing(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
+    pause_guard::warn_of_halt(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
+    if !args.no_pause && pause_guard::is_needed(cluster, skyhook, &nodes) {
         held::around(cluster, plan, skyhook)
     } else {
         Ok(plan)
@@ -249,13 +249,14 @@ fn warn_of_running(
     nodes: &[&Node],
     plan: &mut Plan,
 ) {
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let mut running = Vec::new();
     for node in nodes {
-        for execution in executions.on(skyhook.name(), &node.name) {
-            let same = execution.package == package && stage.is_none_or(|s| *s == execution.stage);
-            if same && execution.alive() {
-                running.push(format!("{} on {}", execution.reference(), node.name));
+        for package_run in package_runs.on(skyhook.name(), &node.name) {
+            let same =
+                package_run.package == package && stage.is_none_or(|s| *s == package_run.stage);
+            if same && package_run.alive() {
+                running.push(format!("{} on {}", package_run.reference(), node.name));
             }
         }
     }

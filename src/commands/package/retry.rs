@@ -12,7 +12,7 @@ use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::effects::{self, Uninstalls};
 use crate::plan::build::node;
-use crate::plan::{Change, Grade, Kind, Plan, Stage as PlanStage, Step, Target};
+use crate::plan::{Change, Grade, Kind, Plan, PlanStage, Step, Target};
 use crate::view::{NodeSet, list, plural};
 
 /// Retry a package stage that was given up
@@ -63,15 +63,15 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let skyhook = selection::existing(cluster, &args.of.skyhook)?;
     let nodes = args.on.nodes(cluster)?;
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let stalled: Vec<Stalled<'_>> = nodes
         .iter()
-        .filter_map(|node| Stalled::on(cluster, &executions, skyhook, node, &args.package))
+        .filter_map(|node| Stalled::on(cluster, &package_runs, skyhook, node, &args.package))
         .collect();
     if stalled.is_empty() {
         return Err(nothing_given_up(
             cluster,
-            &executions,
+            &package_runs,
             skyhook,
             &nodes,
             &args.package,
@@ -113,14 +113,14 @@ struct Stalled<'a> {
 impl<'a> Stalled<'a> {
     fn on(
         cluster: &'a Cluster,
-        executions: &PackageRuns<'a>,
+        package_runs: &PackageRuns<'a>,
         skyhook: &Skyhook,
         node: &'a Node,
         package: &str,
     ) -> Option<Stalled<'a>> {
         let on = cluster.on_node(node, skyhook.name())?;
         let entry = on.entries().iter().find(|e| e.name == package)?;
-        let here: Vec<&PackageRun<'_>> = executions
+        let here: Vec<&PackageRun<'_>> = package_runs
             .on(skyhook.name(), &node.name)
             .filter(|e| is_of(e, entry))
             .collect();
@@ -166,25 +166,25 @@ impl<'a> Stalled<'a> {
 }
 
 /// Whether an execution is of the stage at which the entry stands. An interrupt may be of several packages.
-fn is_of(execution: &PackageRun<'_>, entry: &Entry) -> bool {
-    let interrupts = execution.interrupt && entry.stage.is_interrupt();
+fn is_of(package_run: &PackageRun<'_>, entry: &Entry) -> bool {
+    let interrupts = package_run.interrupt && entry.stage.is_interrupt();
     interrupts
-        || (execution.package == entry.name
-            && execution.version == entry.version
-            && execution.stage == entry.stage)
+        || (package_run.package == entry.name
+            && package_run.version == entry.version
+            && package_run.stage == entry.stage)
 }
 
 /// The Job, or the bare pods, of an execution.
-fn objects(execution: &PackageRun<'_>) -> Vec<Target> {
+fn objects(package_run: &PackageRun<'_>) -> Vec<Target> {
     let target = |kind, meta: &crate::api::Meta| Target {
         kind,
         namespace: meta.namespace.clone(),
         name: meta.name.clone(),
         uid: meta.uid.clone(),
     };
-    match execution.job {
+    match package_run.job {
         Some(job) => vec![target(Kind::Job, &job.metadata)],
-        None => execution
+        None => package_run
             .pods
             .iter()
             .map(|p| target(Kind::Pod, &p.metadata))
@@ -238,7 +238,7 @@ fn consequences(
 /// Why there is nothing to retry on any of the nodes.
 fn nothing_given_up(
     cluster: &Cluster,
-    executions: &PackageRuns<'_>,
+    package_runs: &PackageRuns<'_>,
     skyhook: &Skyhook,
     nodes: &[&Node],
     package: &str,
@@ -259,7 +259,7 @@ fn nothing_given_up(
     }
     let mut running = Vec::new();
     for node in &recorded {
-        let all = executions.on(skyhook.name(), &node.name);
+        let all = package_runs.on(skyhook.name(), &node.name);
         running.extend(
             all.filter(|e| e.package == package && e.alive())
                 .map(|e| e.reference()),

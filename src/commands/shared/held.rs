@@ -5,7 +5,7 @@ use crate::cluster::Cluster;
 use crate::cluster::hold::{Hold, HolderState};
 use crate::commands::shared::shell_words::shell_words;
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::hold;
+use crate::plan::build::pause_guard;
 use crate::plan::{Consequences, Plan};
 use crate::view::{NodeSet, age};
 
@@ -23,9 +23,9 @@ const SHOWN: usize = 6;
 /// the nodes of the plan would write its entries again.
 pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Plan> {
     refuse(cluster, skyhook)?;
-    let others = hold::failed_elsewhere(cluster, skyhook, &plan.stages);
+    let others = pause_guard::failed_elsewhere(cluster, skyhook, &plan.stages);
     if others.is_empty() {
-        return Ok(hold::around(cluster, plan, skyhook));
+        return Ok(pause_guard::around(cluster, plan, skyhook));
     }
     let set = NodeSet::of(others.iter().copied());
     let given_up = format!(
@@ -42,7 +42,7 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
             "the nodes"
         },
     );
-    if hold::at_work(cluster, skyhook, &plan.stages) {
+    if pause_guard::at_work(cluster, skyhook, &plan.stages) {
         let error = Error::failed(format!("{given_up}; nothing was changed"));
         let words = shell_words(&["--node".to_owned(), set.to_string()]);
         return Err(Error {
@@ -60,7 +60,7 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
 
 /// A plan that needs no pause of its own ends the one that an earlier try has left behind.
 pub fn end_what_is_left(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Plan {
-    if let Some(end) = hold::left_behind(cluster, skyhook) {
+    if let Some(end) = pause_guard::left_behind(cluster, skyhook) {
         plan.stages.push(end);
         plan.consequences.warn(format!(
             "an earlier try has left {} paused: that pause ends, and the operator goes on",

@@ -1,4 +1,4 @@
-//! What must wait while one generation of the API takes over from the other.
+//! What must wait while one API takes over from the other.
 
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Read, Source};
@@ -18,7 +18,7 @@ pub struct Force {
 ///
 /// # Errors
 ///
-/// The name is one of an object of the older generation alone.
+/// The name is one of an object of the older API alone.
 pub fn refuse_unmigrated(cluster: &Cluster, name: &str) -> Result<()> {
     let old = cluster.legacy.items().iter().any(|s| s.name() == name);
     if cluster.skyhook(name).is_some() || !old || !cluster.active_api.migrating() {
@@ -34,7 +34,7 @@ pub fn refuse_unmigrated(cluster: &Cluster, name: &str) -> Result<()> {
     .hint("kubectl skyhook diagnose stuck"))
 }
 
-/// Refuses a plan that the operator would not act on, as unfinished objects of the older generation hold it; forced,
+/// Refuses a plan that the operator would not act on, as unfinished objects of the older API hold it; forced,
 /// it warns.
 ///
 /// # Errors
@@ -60,7 +60,7 @@ pub fn refuse_held(cluster: &Cluster, plan: &mut Plan, force: bool) -> Result<()
         None => "kubectl skyhook diagnose stuck".to_owned(),
     };
     Err(refused(format!(
-        "the operator does nothing until {} of the older generation {} finished or gone: {}; nothing was changed",
+        "the operator does nothing until {} of the older API {} finished or gone: {}; nothing was changed",
         plural(names.len(), &format!("{kind} object")),
         if names.len() == 1 { "is" } else { "are" },
         names.join(", ")
@@ -75,7 +75,7 @@ pub fn warn_of_hold(cluster: &Cluster, effects: &mut Consequences) {
     let rolling: Vec<&str> = cluster.holding().map(Skyhook::name).collect();
     if !rolling.is_empty() {
         effects.warn(format!(
-            "the operator does nothing while Skyhook objects of the older generation roll out: {}; see `kubectl \
+            "the operator does nothing while Skyhook objects of the older API roll out: {}; see `kubectl \
              skyhook explain SKY601`",
             rolling.join(", ")
         ));
@@ -99,7 +99,7 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
         ))
         .hint("--force goes ahead all the same"));
     }
-    let older = cluster.executions_of(cluster.flavor().other());
+    let older = cluster.package_runs_of(cluster.flavor().other());
     let alive: Vec<String> = older
         .iter()
         .filter(|e| e.skyhook == name && e.bare() && e.alive())

@@ -59,10 +59,10 @@ fn is_zero(number: &i64) -> bool {
 impl PackageRow {
     fn of<'a>(
         cluster: &'a Cluster,
-        executions: &PackageRuns<'a>,
+        package_runs: &PackageRuns<'a>,
         placement: &Placement<'a>,
     ) -> PackageRow {
-        let since = executions.since(placement);
+        let since = package_runs.since(placement);
         let on = cluster.on_node(placement.node, placement.skyhook);
         let entry = placement.entry;
         let spec = cluster.skyhook(placement.skyhook);
@@ -123,8 +123,8 @@ pub fn rows(
     let wanted = placements.filter(|p| {
         p.phase == Phase::Malformed || package.is_none_or(|package| p.package == package)
     });
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     wanted
-        .map(|p| PackageRow::of(cluster, &executions, &p))
+        .map(|p| PackageRow::of(cluster, &package_runs, &p))
         .collect()
 }

@@ -7,8 +7,8 @@ use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::commands::shared::command::Write;
 use crate::commands::shared::{held, migration, node_filter, stranding};
 use crate::error::Result;
-use crate::plan::build::{batches, effects, hold, node};
-use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, Stage, Step, Target};
+use crate::plan::build::{batches, effects, node, pause_guard};
+use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, PlanStage, Step, Target};
 use crate::view::plural;
 
 /// What is read: pods and jobs say whether the operator is at work on a node.
@@ -253,19 +253,19 @@ impl<'a> ResetPlanner<'a> {
             stages: Vec::new(),
         };
         let batches = self.batches();
-        let waits = self
-            .skyhook
-            .filter(|s| !self.wish.no_pause && hold::is_needed(self.cluster, s, &self.touched));
+        let waits = self.skyhook.filter(|s| {
+            !self.wish.no_pause && pause_guard::is_needed(self.cluster, s, &self.touched)
+        });
         if !self.steps.is_empty() {
-            plan.stages.push(Stage::of(self.steps));
+            plan.stages.push(PlanStage::of(self.steps));
         }
         plan.stages.extend(batches);
         if let Some(skyhook) = self.skyhook
             && !plan.stages.is_empty()
         {
             let package = self.wish.package.map(|(name, _)| name);
-            hold::end_failing(self.cluster, skyhook, &self.touched, package, &mut plan);
-            hold::warn_of_halt(self.cluster, skyhook, &self.touched, package, &mut plan);
+            pause_guard::end_failing(self.cluster, skyhook, &self.touched, package, &mut plan);
+            pause_guard::warn_of_halt(self.cluster, skyhook, &self.touched, package, &mut plan);
         }
         match waits {
             Some(skyhook) if !plan.stages.is_empty() => held::around(self.cluster, plan, skyhook),
@@ -277,7 +277,7 @@ impl<'a> ResetPlanner<'a> {
     }
 
     /// The batches of the rollout.
-    fn batches(&self) -> Option<Stage> {
+    fn batches(&self) -> Option<PlanStage> {
         let skyhook = self.skyhook?;
         let idle = self.steps.is_empty() && !batches::begun(skyhook);
         if !self.wish.batches || idle {
@@ -294,7 +294,7 @@ impl<'a> ResetPlanner<'a> {
             change,
             "the rollout's batches start again from the first",
         );
-        Some(Stage::of(vec![step.may_be_gone()]))
+        Some(PlanStage::of(vec![step.may_be_gone()]))
     }
 
     fn consequences(&self) -> crate::plan::Consequences {

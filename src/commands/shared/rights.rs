@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::command::{CommandInfo, Write};
 use crate::api::ApiFlavor;
 use crate::cluster::{Source, live};
-use crate::plan::{Change, Kind, Metadata, Plan, Stage, Step, Target};
+use crate::plan::{Change, Kind, Metadata, Plan, PlanStage, Step, Target};
 
 /// One thing that one may do.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,7 +86,7 @@ fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
 pub fn plan_of(writes: &[Write]) -> Plan {
     let steps = writes.iter().flat_map(|write| steps(*write)).collect();
     Plan {
-        stages: vec![Stage::of(steps)],
+        stages: vec![PlanStage::of(steps)],
         ..Plan::default()
     }
 }

@@ -39,6 +39,7 @@ pub fn severity(severity: Severity) -> text::Span {
 
 /// A rule, and its manual.
 #[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Document {
     code: String,
     name: String,
@@ -47,7 +48,7 @@ pub struct Document {
     /// What has to be read for the rule to say that all is well.
     needs: Vec<String>,
     /// What makes its findings surer or better explained.
-    also: Vec<String>,
+    optional_sources: Vec<String>,
     /// What does not come about as long as a finding of it stands.
     blocks: Vec<Blocks>,
     /// Whether what fails is tried again by itself.
@@ -67,10 +68,10 @@ impl Document {
             severity: rule.severity,
             summary: rule.summary().to_owned(),
             needs: sources(rule.needs),
-            also: sources(rule.also),
+            optional_sources: sources(rule.optional_sources),
             blocks: rule.blocks.to_vec(),
             retried: rule.retried,
-            explanation: Text::manual(rule.docs).plain(),
+            explanation: Text::markdown(rule.docs).plain(),
         }
     }
 }

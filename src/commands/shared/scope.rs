@@ -77,9 +77,9 @@ pub fn packages(cluster: &Cluster, skyhook: &str) -> BTreeSet<String> {
     for (_, on) in cluster.tracked(skyhook) {
         names.extend(on.entries().iter().map(|e| e.identity().0.to_owned()));
     }
-    for execution in cluster.executions().all() {
-        if execution.skyhook == skyhook && !execution.package.is_empty() {
-            names.insert(execution.package.clone());
+    for package_run in cluster.package_runs().all() {
+        if package_run.skyhook == skyhook && !package_run.package.is_empty() {
+            names.insert(package_run.package.clone());
         }
     }
     names

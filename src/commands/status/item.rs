@@ -222,7 +222,7 @@ impl Nodes {
 /// Sums up by package and version; what the spec asks for comes first.
 fn packages(cluster: &Cluster, name: &str) -> Vec<Package> {
     let mut packages: BTreeMap<(bool, &str, &str), Package> = BTreeMap::new();
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let readable = cluster.placements(name);
     for placement in readable.filter(|p| p.phase != Phase::Malformed) {
         let in_spec = placement.in_spec() == Some(true);
@@ -234,7 +234,7 @@ fn packages(cluster: &Cluster, name: &str) -> Vec<Package> {
             uninstalling: placement.leaves(),
             ..Package::default()
         });
-        let since = executions.since(&placement).map(|at| at.to_string());
+        let since = package_runs.since(&placement).map(|at| at.to_string());
         package.count(&placement, since);
     }
     let mut packages: Vec<Package> = packages.into_values().collect();

@@ -1,7 +1,7 @@
 mod item;
-pub mod page;
+pub mod report;
 
-use self::page::StatusReport;
+use self::report::StatusReport;
 use crate::args::listing::Sorting;
 use crate::args::named;
 use crate::cluster::{Cluster, Source};
@@ -33,7 +33,7 @@ pub struct Args {
 command! {
     "status": Args => run,
     needs: needs(),
-    prints: { "Status": page::Document },
+    prints: { "Status": report::Document },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {

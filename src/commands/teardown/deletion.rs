@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::blocker::{self, Blocker};
-use super::page::TeardownEnd;
 use super::preflight::{TeardownPreview, step};
+use super::report::TeardownEnd;
 use super::state::{RemovalState, TeardownState};
 use super::{Args, remnant};
 use crate::cluster::Cluster;
 use crate::ctx::{Ctx, Watch, WatchUpdate, pause_after};
 use crate::error::Result;
-use crate::plan::{Plan, Stage};
+use crate::plan::{Plan, PlanStage};
 use crate::view::{Text, count, list};
 
 /// What is not watched is read again so much later, and what keeps objects from going is looked for.
@@ -97,7 +97,7 @@ impl<'a> Deletion<'a> {
                 let going = standings.iter().all(|s| *s == RemovalState::Gone);
                 let since = *all_gone_at.get_or_insert_with(Instant::now);
                 // Pods go after their owners.
-                let waits = going && !remnant::executions(cluster).is_empty();
+                let waits = going && !remnant::package_runs(cluster).is_empty();
                 if !waits || since.elapsed() > PODS_GRACE {
                     let failed = standings
                         .iter()
@@ -152,11 +152,11 @@ impl<'a> Deletion<'a> {
         let plan = Plan {
             title: format!("teardown: delete {}", list(&names)),
             subject: whole.subject,
-            stages: vec![Stage::of(steps)],
+            stages: vec![PlanStage::of(steps)],
             consequences: whole.consequences,
             ..Plan::default()
         };
-        let taken = ctx.take(&plan, &self.args.safety).await?;
+        let taken = ctx.execute_part(&plan, &self.args.safety).await?;
         self.journals.extend(taken.journal);
         for at in ready {
             let target = &self.course.items[at].target;

@@ -1,17 +1,17 @@
 mod blocker;
 mod deletion;
 mod order;
-pub mod page;
 mod preflight;
 mod remnant;
+pub mod report;
 mod state;
 
 use std::pin::pin;
 use std::time::Duration;
 
 use self::deletion::{Deletion, TeardownResult};
-use self::page::{TeardownEnd, TeardownReport};
 use self::preflight::TeardownPreview;
+use self::report::{TeardownEnd, TeardownReport};
 use self::state::RemovalState;
 use crate::args::duration::duration;
 use crate::args::safety::{DryRun, Safety};
@@ -55,7 +55,7 @@ command! {
     needs: needs(),
     watches: &WATCHED,
     writes: &[Write::DeleteSkyhooks, Write::DeletePolicies],
-    prints: { "Teardown": page::Document },
+    prints: { "Teardown": report::Document },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {

@@ -9,7 +9,7 @@ use super::blocker::{self, Blocker};
 use super::order::{DoomedObject, LiveObject, items};
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Read, Source};
-use crate::plan::{Change, Consequences, Grade, Guard, Plan, Stage, Step};
+use crate::plan::{Change, Consequences, Grade, Guard, Plan, PlanStage, Step};
 use crate::view::{NodeSet, plural};
 
 /// Runs of node names before the rest is only counted.
@@ -159,7 +159,7 @@ pub fn unread(cluster: &Cluster) -> Vec<String> {
         .collect();
     if let Read::Unreadable(why) = &cluster.legacy_policies {
         unread.push(format!(
-            "cannot read {} of the other generation: {why}",
+            "cannot read {} of the other API: {why}",
             Source::Policies
         ));
     }
@@ -177,7 +177,7 @@ impl TeardownPreview {
         let waves = self.items.iter().map(|p| p.item.wave).max().unwrap_or(0);
         let stages = (1..=waves).map(|wave| {
             let of = self.items.iter().filter(|p| p.item.wave == wave);
-            Stage::of(of.filter(|p| !p.deleting).map(step).collect())
+            PlanStage::of(of.filter(|p| !p.deleting).map(step).collect())
         });
         Plan {
             title: format!("teardown of {}", self.what()),

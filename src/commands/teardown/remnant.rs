@@ -49,7 +49,7 @@ fn objects(cluster: &Cluster) -> Option<Remnant> {
 }
 
 /// The package pods and jobs that are still there, whether they run or not.
-pub fn executions(cluster: &Cluster) -> Vec<String> {
+pub fn package_runs(cluster: &Cluster) -> Vec<String> {
     let jobs = cluster.jobs.items().iter().map(|j| ("job", &j.metadata));
     let pods = cluster.pods.items().iter().map(|p| ("pod", &p.metadata));
     let named = |(kind, meta): (&str, &crate::api::Meta)| {
@@ -60,7 +60,7 @@ pub fn executions(cluster: &Cluster) -> Vec<String> {
 }
 
 fn at_work(cluster: &Cluster) -> Option<Remnant> {
-    let all = executions(cluster);
+    let all = package_runs(cluster);
     let first = all.first()?;
     let mut words = first.splitn(3, '/');
     let mut next = || words.next().unwrap_or_default();

@@ -7,10 +7,10 @@ use crate::api::{ApiFlavor, NodeState, Skyhook};
 use crate::cluster::{Certainty, Cluster, Node, Phase};
 use crate::error::{Error, Result};
 use crate::plan::build::effects::Reruns;
-use crate::plan::build::hold;
+use crate::plan::build::pause_guard;
 use crate::plan::recreate::as_new;
 use crate::plan::{
-    Change, Consequences, Field, Grade, Hold, Plan, Stage, Step, Target, WaitCondition, WaitFor,
+    Change, Consequences, Field, Grade, Hold, Plan, PlanStage, Step, Target, WaitCondition, WaitFor,
 };
 use crate::view::NodeSet;
 
@@ -30,7 +30,7 @@ pub struct Recreation<'a> {
     /// As it will be made; its status is the one it had.
     pub skyhook: Skyhook,
     object: Value,
-    stages: Vec<Stage>,
+    stages: Vec<PlanStage>,
     /// What will stand on nodes that are restored.
     states: Vec<(&'a str, NodeState)>,
     /// The end of a pause of ours, be it of the old object or of the new one.
@@ -100,7 +100,7 @@ impl<'a> Recreation<'a> {
             ));
         }
         if !kept.is_empty() {
-            self.stages.push(Stage {
+            self.stages.push(PlanStage {
                 steps: kept,
                 until: Some(WaitFor {
                     target: self.target(None),
@@ -134,11 +134,12 @@ impl<'a> Recreation<'a> {
     /// Holds the old object, takes our finalizer off it, and waits until it is gone.
     pub fn let_go(&mut self, old: &Skyhook, no_pause: bool) {
         if !no_pause
-            && hold::acts(self.cluster, old)
-            && let Some([first, _]) = hold::ends(self.cluster, old, &self.purpose())
+            && pause_guard::acts(self.cluster, old)
+            && let Some([first, _]) = pause_guard::ends(self.cluster, old, &self.purpose())
         {
             self.stages.push(first);
-            self.release = hold::pair(self.cluster, old, &self.purpose()).map(|[_, end]| end);
+            self.release =
+                pause_guard::pair(self.cluster, old, &self.purpose()).map(|[_, end]| end);
         }
         let target = self.target(old.metadata.uid.as_deref());
         let entry = self.flavor.finalizer();
@@ -150,7 +151,7 @@ impl<'a> Recreation<'a> {
                 was: Some(Box::new(old.whole.clone())),
             };
             let why = "only what is gone can be made again";
-            self.stages.push(Stage {
+            self.stages.push(PlanStage {
                 steps: vec![Step::new(target.clone(), change, why)],
                 until: Some(WaitFor {
                     target,
@@ -165,8 +166,8 @@ impl<'a> Recreation<'a> {
             "Kubernetes cannot take a deletion back: {} is let go and made again at once",
             old.reference()
         ));
-        let executions = self.cluster.executions();
-        let at_work = executions.all().iter();
+        let package_runs = self.cluster.package_runs();
+        let at_work = package_runs.all().iter();
         let at_work = at_work.filter(|e| e.skyhook == old.name() && e.alive());
         let on = NodeSet::of(at_work.map(|e| e.node));
         if !on.is_empty() {
@@ -181,7 +182,7 @@ impl<'a> Recreation<'a> {
     /// Makes it, with the part of its status that the operator cannot find out again.
     pub fn make(&mut self) {
         let target = self.target(None);
-        let create = |object: Value, until: Option<WaitFor>| Stage {
+        let create = |object: Value, until: Option<WaitFor>| PlanStage {
             steps: vec![Step::new(
                 target.clone(),
                 Change::Create(Box::new(object)),
@@ -198,13 +199,13 @@ impl<'a> Recreation<'a> {
         }
         let status = |field: Field| {
             let why = "or packages would be interrupted that were only configured anew";
-            Stage::of(vec![Step::new(
+            PlanStage::of(vec![Step::new(
                 target.clone(),
                 Change::Status(vec![field]),
                 why,
             )])
         };
-        if hold::away(self.cluster) {
+        if pause_guard::away(self.cluster) {
             let status_alone = json!({"configUpdates": updates});
             let field = Field::new(["status"], None, Some(status_alone));
             self.stages.push(create(self.object.clone(), None));
@@ -213,7 +214,7 @@ impl<'a> Recreation<'a> {
         }
         // The operator writes the rest of the status as soon as it sees that it is to do nothing yet.
         let mut held = self.object.clone();
-        if hold::acts(self.cluster, &self.skyhook) {
+        if pause_guard::acts(self.cluster, &self.skyhook) {
             let key = self.flavor.key("pause");
             let annotations = |key: &str| self.object["metadata"]["annotations"][key].as_str();
             let [hold, end] = Hold::around(&key, &self.purpose(), annotations, None);
@@ -233,7 +234,7 @@ impl<'a> Recreation<'a> {
     /// The plan, with what runs again in spite of it all.
     pub fn plan(mut self, title: String) -> Plan {
         if let Some(end) = self.release.take() {
-            let end = hold::end(self.target(None), end);
+            let end = pause_guard::end(self.target(None), end);
             self.stages.push(end);
         }
         let (cluster, skyhook) = (self.cluster, &self.skyhook);

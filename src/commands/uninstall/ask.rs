@@ -9,9 +9,9 @@ use serde_json::json;
 
 use super::effects::ImpactNotes;
 use super::order::removal_order;
-use super::patience::Patience;
 use super::placement_summary::PlacementSummary;
 use super::progress::Progress;
+use super::timeout::Patience;
 use crate::api::{Package, Skyhook};
 use crate::args::named;
 use crate::args::safety::{DryRun, Safety};
@@ -21,7 +21,7 @@ use crate::commands::shared::selection;
 use crate::ctx::{CommandOptions, Ctx, PlanWait};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::applied;
-use crate::plan::{Change, Field, Plan, Stage, WaitCondition, WaitFor};
+use crate::plan::{Change, Field, Plan, PlanStage, WaitCondition, WaitFor};
 use crate::rules::Scope;
 use crate::view::list;
 use spec::{out_of_the_spec, path, request, same, step, target};
@@ -230,7 +230,7 @@ fn plan(
         if !fields.is_empty() || wish.waits() {
             told.uninstall(enables, &gone, &mut plan.consequences);
         }
-        let mut stage = Stage::default();
+        let mut stage = PlanStage::default();
         if !fields.is_empty() {
             let step = step(cluster, skyhook, Change::Spec(fields));
             // Another version would be another uninstall.
@@ -254,7 +254,7 @@ fn plan(
             ));
         } else if wish.remove {
             let out = out_of_the_spec(cluster, skyhook, name, package, &gone);
-            plan.stages.push(Stage::of(vec![out]));
+            plan.stages.push(PlanStage::of(vec![out]));
         }
         gone.push(name);
     }
@@ -303,7 +303,7 @@ fn cancel(
     let field = Field::new(path, Some(json!(true)), Some(json!(false)));
     let step = step(cluster, skyhook, Change::Spec(vec![field]));
     plan.stages
-        .push(Stage::of(vec![step.guard(same(name, package))]));
+        .push(PlanStage::of(vec![step.guard(same(name, package))]));
     let survey = PlacementSummary::of(cluster, skyhook, name, package);
     let told = ImpactNotes {
         cluster,

@@ -192,11 +192,11 @@ impl ImpactNotes<'_> {
                 if survey.is_absent() { "" } else { " again" }
             ));
         }
-        let executions = cluster.executions();
+        let package_runs = cluster.package_runs();
         let running = reset.iter().filter_map(|node| {
             let placement = cluster.placement(self.skyhook, name, node);
-            let execution = executions.uninstall_of(&placement)?;
-            Some(format!("{} on {}", execution.reference(), node.name))
+            let package_run = package_runs.uninstall_of(&placement)?;
+            Some(format!("{} on {}", package_run.reference(), node.name))
         });
         let running: Vec<String> = running.collect();
         if !running.is_empty() {

@@ -3,10 +3,10 @@
 pub mod ask;
 mod effects;
 mod order;
-mod patience;
 mod placement_summary;
 mod progress;
 pub mod status;
+mod timeout;
 
 use crate::cluster::live::WATCHED;
 use crate::commands::shared::command::{CommandInfo, Run, Write, command};

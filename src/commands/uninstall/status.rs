@@ -73,7 +73,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
             scope::known_package(cluster, name, package)?;
         }
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let mut rows = Vec::new();
     for name in names(cluster, args.skyhook.as_deref()) {
         let mut all: BTreeMap<&str, Vec<Placement<'_>>> = BTreeMap::new();
@@ -90,7 +90,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
         for package in &packages {
             let of = Of {
                 cluster,
-                executions: &executions,
+                package_runs: &package_runs,
                 skyhook: cluster.skyhook(name),
                 name,
                 package,
@@ -165,7 +165,7 @@ pub(super) struct UninstallRow {
     pub uninstall: Uninstall,
     /// Why it is said to stand so.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub because: String,
+    pub reason: String,
     /// `uninstall.apply`, `deletion`, or empty if nobody asks for it.
     pub asked_by: &'static str,
     /// The conditions of the custom resource that bear on it.
@@ -175,7 +175,7 @@ pub(super) struct UninstallRow {
 /// A package of a custom resource, on all nodes.
 struct Of<'a> {
     cluster: &'a Cluster,
-    executions: &'a PackageRuns<'a>,
+    package_runs: &'a PackageRuns<'a>,
     skyhook: Option<&'a Skyhook>,
     name: &'a str,
     package: &'a str,
@@ -195,7 +195,7 @@ impl<'a> Of<'a> {
         };
         !self.asked_by().is_empty()
             || self.placements.iter().any(uninstalled)
-            || self.executions.all().iter().any(runs)
+            || self.package_runs.all().iter().any(runs)
     }
 
     fn asked_by(&self) -> &'static str {
@@ -241,9 +241,9 @@ impl<'a> Of<'a> {
             _ if self.asked_by().is_empty() => Uninstall::Installed,
             _ => Uninstall::NotBegun,
         };
-        let cancelled =
-            (self.executions.uninstall_of(placement)).filter(|_| uninstall == Uninstall::Installed);
-        let because = match (cancelled, uninstall) {
+        let cancelled = (self.package_runs.uninstall_of(placement))
+            .filter(|_| uninstall == Uninstall::Installed);
+        let reason = match (cancelled, uninstall) {
             (None, Uninstall::NotBegun) if !placement.selected => {
                 "the node is no longer selected".to_owned()
             }
@@ -253,7 +253,7 @@ impl<'a> Of<'a> {
             }
             _ => String::new(),
         };
-        let since = self.executions.since(placement);
+        let since = self.package_runs.since(placement);
         UninstallRow {
             version: placement.version.to_owned(),
             stage: entry.stage.to_string(),
@@ -261,7 +261,7 @@ impl<'a> Of<'a> {
             restarts: entry.restarts,
             since: since.map(|t| t.to_string()),
             runs_for: since.map_or_else(String::new, |at| age(Some(at), self.cluster.taken_at)),
-            ..self.row(placement.node, uninstall, because)
+            ..self.row(placement.node, uninstall, reason)
         }
     }
 
@@ -272,17 +272,17 @@ impl<'a> Of<'a> {
             return self.row(node, Uninstall::Malformed, why.to_owned());
         }
         let ran = self
-            .executions
+            .package_runs
             .on(self.name, &node.name)
             .find(|e| e.package == self.package && e.stage.is_uninstall() && e.finished());
-        let (uninstall, because) = match ran {
+        let (uninstall, reason) = match ran {
             Some(ran) => (Uninstall::Gone, format!("{} is done", ran.reference())),
             None => past.on(&node.name),
         };
-        self.row(node, uninstall, because)
+        self.row(node, uninstall, reason)
     }
 
-    fn row(&self, node: &Node, uninstall: Uninstall, because: String) -> UninstallRow {
+    fn row(&self, node: &Node, uninstall: Uninstall, reason: String) -> UninstallRow {
         let package = self.skyhook.and_then(|s| s.package(self.package));
         UninstallRow {
             skyhook_name: self.name.to_owned(),
@@ -295,7 +295,7 @@ impl<'a> Of<'a> {
             since: None,
             runs_for: String::new(),
             uninstall,
-            because,
+            reason,
             asked_by: self.asked_by(),
             conditions: match uninstall {
                 Uninstall::Installed => Vec::new(),

@@ -1,6 +1,6 @@
 //! What is waited for, look by look.
 
-use super::condition::ConditionState as Far;
+use super::condition::ConditionState;
 use super::waited::Waited;
 use crate::cluster::Cluster;
 use crate::commands::shared::blockers::Blockers;
@@ -19,7 +19,7 @@ impl ctx::Aim for Aim {
         self.waited.judge(cluster);
         let mut items = self.waited.items.iter();
         let never = items.find_map(|(_, far)| match far {
-            Far::Never(why, _) => Some(why.clone()),
+            ConditionState::Never(why, _) => Some(why.clone()),
             _ => None,
         });
         let standing = match never {

@@ -188,8 +188,8 @@ fn uninstalled(
             left.insert(&placement.node.name);
         }
     }
-    let executions = cluster.executions();
-    let running = executions.all().iter().filter(|e| {
+    let package_runs = cluster.package_runs();
+    let running = package_runs.all().iter().filter(|e| {
         e.skyhook == name
             && e.stage.is_uninstall()
             && e.alive()

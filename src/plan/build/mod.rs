@@ -3,6 +3,6 @@
 pub mod applied;
 pub mod batches;
 pub mod effects;
-pub mod hold;
 pub mod node;
 pub mod node_state;
+pub mod pause_guard;

@@ -50,17 +50,17 @@ pub fn by_object(cluster: &Cluster) -> HashMap<(&str, &str), Vec<&Event>> {
 /// What is told of an execution, the latest first.
 pub fn of(
     events: &HashMap<(&str, &str), Vec<&Event>>,
-    execution: &PackageRun<'_>,
+    package_run: &PackageRun<'_>,
 ) -> Vec<Recurring> {
     let mut keys: Vec<(&str, &str)> = Vec::new();
-    if let Some(job) = execution.job {
+    if let Some(job) = package_run.job {
         keys.extend([
             ("Job", job.metadata.name.as_str()),
             ("PodOf", &job.metadata.name),
         ]);
     }
-    let pods = execution.pods.iter().map(|pod| pod.name());
-    match execution.job {
+    let pods = package_run.pods.iter().map(|pod| pod.name());
+    match package_run.job {
         Some(job) => {
             let own = |name: &&str| {
                 let rest = name.strip_prefix(job.metadata.name.as_str());
@@ -71,7 +71,7 @@ pub fn of(
         None => keys.extend(pods.map(|name| ("Pod", name))),
     }
     // Names come again, and what was said of an earlier bearer is of no use.
-    let current = |event: &&&Event| event.last.is_none() || event.last >= execution.created();
+    let current = |event: &&&Event| event.last.is_none() || event.last >= package_run.created();
     let mut alike: BTreeMap<(&str, &str), Vec<&Event>> = BTreeMap::new();
     for event in keys
         .iter()

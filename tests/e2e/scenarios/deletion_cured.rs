@@ -5,7 +5,7 @@ use std::{cell::RefCell, time::Duration};
 use serde_json::{Value, json};
 
 use super::{
-    cures::{execute, cure},
+    cures::{cure, execute},
     setting::{POLICIES, careful_policy, guarded_workload, stopped},
     teardown::{ignore, of, rows, silent, stranded, taint, teardown, uninstallable},
 };
@@ -89,7 +89,10 @@ pub fn stranded_is_forgotten(cluster: &Cluster) {
 pub fn failing_uninstall_is_forgotten(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall").on("node-2"), StepResult::Exit(3));
+    cluster.fate(
+        pods("driver", "uninstall").on("node-2"),
+        StepResult::Exit(3),
+    );
     deleted_and_cured(&gpu, "SKY112", json!({"node": "node-2"}), &["reset"]);
 }
 

@@ -111,7 +111,10 @@ fn reset_batch(cluster: &Cluster) -> Value {
 
 /// A post-interrupt pod that is lost sends the package back to apply.
 pub fn lost_post_interrupt_restarts_at_apply(cluster: &Cluster) {
-    cluster.fate(pods("driver", "post-interrupt").on("node-1"), StepResult::Hang);
+    cluster.fate(
+        pods("driver", "post-interrupt").on("node-1"),
+        StepResult::Hang,
+    );
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")));
     gpu.until(entry(
         "node-1",
@@ -203,7 +206,10 @@ pub fn dependency_cycle(cluster: &Cluster) {
 /// A reboot whose violent end the kubelet reports makes the node erroring for a moment, though every package is well.
 /// Without a policy that stops at the first failure, the node has its turn again, and no error is found at the end.
 pub fn rough_reboot_heals_itself(cluster: &Cluster) {
-    cluster.fate(pods("kernel", "interrupt").on("node-1"), StepResult::RoughReboot);
+    cluster.fate(
+        pods("kernel", "interrupt").on("node-1"),
+        StepResult::RoughReboot,
+    );
     let gpu = cluster.apply(&skyhook("gpu").with(package("kernel", "1.0.0").interrupts("reboot")));
     gpu.until(entry(
         "node-2",

@@ -124,7 +124,10 @@ pub fn first_attempt_fails(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     // SKY310: what was complete is upgraded, and this operator does not count anew.
     sampled(cluster, &["SKY201", "SKY216", "SKY310"], |round| {
-        cluster.fate(pods("driver", "config").on("node-2"), StepResult::ExitOnce(1));
+        cluster.fate(
+            pods("driver", "config").on("node-2"),
+            StepResult::ExitOnce(1),
+        );
         heals(cluster, round, |_| {});
         cluster.heal();
     });
@@ -198,7 +201,11 @@ pub fn attempt_of_a_job_fails(cluster: &Cluster) {
         let mut gpu = Played::new(cluster, &name, &spec, &json!({})).begun();
         gpu.installs("node-1", "driver|2.0.1");
         let late = round % 2 == 0;
-        let fate = if late { StepResult::PullsLate } else { StepResult::Exit(1) };
+        let fate = if late {
+            StepResult::PullsLate
+        } else {
+            StepResult::Exit(1)
+        };
         cluster.fate(pods("driver", "apply").on("node-2"), fate);
         gpu.on(
             "node-2",

@@ -266,7 +266,7 @@ pub fn name_too_long(cluster: &Cluster) {
 }
 
 /// A pod that only looks like a package's crashes every pass of the operator.
-pub fn pod_without_package_note(cluster: &Cluster) {
+pub fn pod_missing_package_annotation(cluster: &Cluster) {
     cluster.fate(pods("driver", "apply").on("node-1"), StepResult::Hang);
     let gpu = cluster.apply(&driver());
     gpu.until(entry("node-2", DRIVER, "config", "complete"));
@@ -287,7 +287,7 @@ pub fn pod_without_package_note(cluster: &Cluster) {
         LONG_ENOUGH,
     )
     .diagnosed("SKY504", json!({"node": "node-2"}))
-    .captured("old-pod-without-package-note");
+    .captured("old-pod-missing-package-annotation");
     cluster
         .api
         .delete("/api/v1/namespaces/default/pods/look-alike", &json!({}))

@@ -149,8 +149,8 @@ const HELD_UP: Group = &[
     ),
     ("name_too_long", held_up::name_too_long),
     (
-        "pod_without_package_note",
-        held_up::pod_without_package_note,
+        "pod_missing_package_annotation",
+        held_up::pod_missing_package_annotation,
     ),
     ("operator_not_running", held_up::operator_not_running),
     ("malformed_state", held_up::malformed_state),
@@ -461,11 +461,7 @@ const GENERATIONS: &[(&str, Start, Scenario)] = &[
         Cluster::old,
         flavors::with_one_right_missing,
     ),
-    (
-        "asked_too_early",
-        Cluster::old,
-        flavors::asked_too_early,
-    ),
+    ("asked_too_early", Cluster::old, flavors::asked_too_early),
 ];
 
 /// From the real old generation to the played new one.

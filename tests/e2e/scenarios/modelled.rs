@@ -150,7 +150,10 @@ pub fn uninstall(cluster: &Cluster) {
     gpu.runs("node-1", DRIVER, "uninstall", "in_progress");
     gpu.on("node-1", DRIVER, None, "complete");
     cluster.fate(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
-    cluster.fate(pods("driver", "uninstall").on("node-3"), StepResult::Exit(3));
+    cluster.fate(
+        pods("driver", "uninstall").on("node-3"),
+        StepResult::Exit(3),
+    );
     let jobs = ["node-2", "node-3"].map(|node| {
         gpu.on(
             node,

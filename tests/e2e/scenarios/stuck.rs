@@ -135,7 +135,10 @@ pub fn cancelled_uninstall_still_running(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
     cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
-    cluster.fate(pods("driver", "uninstall").on("node-2"), StepResult::Undying);
+    cluster.fate(
+        pods("driver", "uninstall").on("node-2"),
+        StepResult::Undying,
+    );
     gpu.uninstall("driver", true)
         .until(that("the scripts run", |view| {
             let running = view.pods_of("driver", "uninstall");
@@ -183,7 +186,10 @@ pub fn dependency_uninstalled(cluster: &Cluster) {
 pub fn uninstall_failing(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall").on("node-2"), StepResult::Exit(3));
+    cluster.fate(
+        pods("driver", "uninstall").on("node-2"),
+        StepResult::Exit(3),
+    );
     gpu.uninstall("driver", true)
         .until(entry("node-2", "driver|2.0.1", "uninstall", "erroring"))
         .until(condition("UninstallFailed", "UninstallPodFailing"))
@@ -194,7 +200,10 @@ pub fn uninstall_failing(cluster: &Cluster) {
 }
 
 pub fn package_out_of_memory(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply").on("node-1"), StepResult::OutOfMemory);
+    cluster.fate(
+        pods("driver", "apply").on("node-1"),
+        StepResult::OutOfMemory,
+    );
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(entry("node-1", "driver|2.0.1", "apply", "erroring"))
         .diagnosed("SKY201", json!({"node": "node-1", "package": "driver"}))

@@ -135,7 +135,10 @@ pub fn with_an_interrupt(cluster: &Cluster) {
 /// Exit code 2 with the finding; repaired, the same command goes on waiting and ends well.
 pub fn failing_and_repaired(cluster: &Cluster) {
     let gpu = installed(cluster, &driver());
-    cluster.fate(pods("driver", "uninstall").on("node-2"), StepResult::Exit(1));
+    cluster.fate(
+        pods("driver", "uninstall").on("node-2"),
+        StepResult::Exit(1),
+    );
     let stuck = ends(cluster, "uninstall gpu driver --wait --confirm", 2);
     tells(
         &stuck.stdout,
@@ -250,7 +253,10 @@ pub fn all_packages(cluster: &Cluster) {
                     .after("driver", "2.0.1"),
             ),
     );
-    cluster.fate(pods("driver", "uninstall").on("node-3"), StepResult::Exit(1));
+    cluster.fate(
+        pods("driver", "uninstall").on("node-3"),
+        StepResult::Exit(1),
+    );
     let all = "uninstall gpu --all-packages --wait --remove --confirm";
     let stuck = ends(cluster, all, 2);
     tells(&stuck.stderr, "tuning, then driver, then base");
@@ -393,7 +399,10 @@ pub fn read_from_jobs(cluster: &Cluster) {
         gpu.installs(node, DRIVER);
     }
     gpu.status("complete", &[]);
-    cluster.fate(pods("driver", "uninstall").on("node-2"), StepResult::Exit(3));
+    cluster.fate(
+        pods("driver", "uninstall").on("node-2"),
+        StepResult::Exit(3),
+    );
     let child = begun(cluster, "uninstall gpu driver --wait --confirm");
     cluster.await_that("it is asked for", || {
         gpu.object()["spec"]["packages"]["driver"]["uninstall"]["apply"] == true

@@ -1,7 +1,7 @@
 //! Answers that do not say what was done.
 
 use http::Method;
-use kubectl_skyhook::apply::{StepResult, PlanVerdict};
+use kubectl_skyhook::apply::{PlanVerdict, StepResult};
 use kubectl_skyhook::plan::Kind;
 use tokio::time::Instant;
 
@@ -143,7 +143,7 @@ async fn a_deletion_is_done_where_the_server_says_so() {
         let target = Target::inside(Kind::Pod, "x", "gpu-0000", Some("uid-pod"));
         let step = Step::new(target, Change::Delete { was: None }, "a test");
         let plan = Plan {
-            stages: vec![Stage::of(vec![step])],
+            stages: vec![PlanStage::of(vec![step])],
             ..plan_of(&[])
         };
         let (outcome, _) = execute(&server, &plan, &options()).await;

@@ -1,7 +1,7 @@
 //! What may go wrong on the way, and what must not come of it.
 
 use http::Method;
-use kubectl_skyhook::apply::{Canary, StopReason, StepResult, Options, Stopper, preflight};
+use kubectl_skyhook::apply::{Canary, Options, StepResult, StopReason, Stopper, preflight};
 use kubectl_skyhook::plan::Step;
 use serde_json::json;
 
@@ -23,7 +23,11 @@ async fn each_node_gets_one_patch() {
     .await;
     assert_eq!(
         outcome.fates,
-        [[StepResult::Applied, StepResult::Applied, StepResult::Applied]]
+        [[
+            StepResult::Applied,
+            StepResult::Applied,
+            StepResult::Applied
+        ]]
     );
     assert_eq!(
         heard,

@@ -315,7 +315,7 @@ fn plan() -> Plan {
     plan.erroring = None;
     plan.stages.insert(
         0,
-        Stage {
+        PlanStage {
             steps: vec![step(Change::Hold(hold))],
             until: Some(WaitFor {
                 target: target.clone(),
@@ -325,7 +325,7 @@ fn plan() -> Plan {
             always: false,
         },
     );
-    plan.stages.push(Stage {
+    plan.stages.push(PlanStage {
         steps: vec![step(Change::Release(end))],
         until: None,
         always: true,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use http::Method;
 use kubectl_skyhook::apply::journal::{Circumstances, Store};
-use kubectl_skyhook::apply::{StopReason, StepResult};
+use kubectl_skyhook::apply::{StepResult, StopReason};
 use kubectl_skyhook::plan::ClusterIdentity;
 
 use super::server::Fault;
@@ -111,7 +111,11 @@ async fn undo_leaves_alone_what_the_operator_did_since() {
     let why = "a|1.0.0 went from absent to apply/in_progress".to_owned();
     assert_eq!(
         outcome.fates,
-        [[StepResult::Skipped { why }, StepResult::Applied, StepResult::Applied]]
+        [[
+            StepResult::Skipped { why },
+            StepResult::Applied,
+            StepResult::Applied
+        ]]
     );
     let second = server.object(&path(&names[1]));
     assert_eq!(
@@ -258,7 +262,10 @@ async fn a_crash_with_requests_in_flight_can_be_taken_back() {
 
     let record = store.read("20261120").expect("a journal");
     assert_eq!(record.ended, None);
-    assert_eq!(record.fates, [[Some(StepResult::Applied), None, None, None]]);
+    assert_eq!(
+        record.fates,
+        [[Some(StepResult::Applied), None, None, None]]
+    );
     let well = server.clone().on_request(|_, _| None);
     let (undo, _) = record.undo();
     let (outcome, _) = execute(&well, &undo, &options()).await;

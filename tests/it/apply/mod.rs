@@ -9,9 +9,11 @@ mod server;
 
 use std::time::Duration;
 
-use kubectl_skyhook::api::{ApiFlavor, NodeState, Stage as PackageStage, State, keys};
+use kubectl_skyhook::api::{ApiFlavor, NodeState, Stage, State, keys};
 use kubectl_skyhook::apply::{ApplyEvent, Journal, Options, PlanOutcome, Stop, Stopper, apply};
-use kubectl_skyhook::plan::{At, Change, Edit, Metadata, Move, OnConflict, Plan, Stage, Step, Target};
+use kubectl_skyhook::plan::{
+    At, Change, Edit, Metadata, Move, OnConflict, Plan, PlanStage, Step, Target,
+};
 use serde_json::{Value, json};
 use server::Server;
 
@@ -77,7 +79,7 @@ fn rerun(name: &str) -> Step {
     state.add(&state_key(), None, &text);
     let (_, left) = state.without("a|1.0.0").expect("it is there");
     let at = At {
-        stage: PackageStage::Apply,
+        stage: Stage::Apply,
         state: State::Erroring,
         text: state.entry_text("a|1.0.0").expect("it is there").to_owned(),
     };
@@ -101,7 +103,7 @@ fn plan_of(names: &[String]) -> Plan {
     Plan {
         title: "reset gpu".into(),
         subject: "gpu".into(),
-        stages: vec![Stage::of(names.iter().map(|n| rerun(n)).collect())],
+        stages: vec![PlanStage::of(names.iter().map(|n| rerun(n)).collect())],
         erroring: Some(format!("{}=erroring", status_key())),
         ..Plan::default()
     }
@@ -142,6 +144,14 @@ async fn carry_out_until(
             ApplyEvent::Done { .. } => "done".to_owned(),
         });
     };
-    let outcome = apply(&server.client(), plan, options, journal, stop, &mut on_event).await;
+    let outcome = apply(
+        &server.client(),
+        plan,
+        options,
+        journal,
+        stop,
+        &mut on_event,
+    )
+    .await;
     (outcome, heard)
 }

@@ -1,7 +1,7 @@
 //! Pause, act, resume: with the operator answering, not answering, and the user interrupting.
 
 use http::Method;
-use kubectl_skyhook::apply::{StopReason, StepResult};
+use kubectl_skyhook::apply::{StepResult, StopReason};
 use kubectl_skyhook::plan::{WaitCondition, WaitFor};
 
 use super::server::Fault;
@@ -38,7 +38,7 @@ fn saga(names: &[String], at_most: u64) -> Plan {
     let mut plan = plan_of(names);
     let acting = plan.stages.remove(0);
     plan.stages = vec![
-        Stage {
+        PlanStage {
             steps: vec![pause(None, Some("true"))],
             until: Some(WaitFor {
                 target: target.clone(),
@@ -48,7 +48,7 @@ fn saga(names: &[String], at_most: u64) -> Plan {
             always: false,
         },
         acting,
-        Stage {
+        PlanStage {
             steps: vec![pause(Some("true"), None)],
             until: None,
             always: true,

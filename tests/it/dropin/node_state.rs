@@ -75,7 +75,11 @@ fn r5_what_cannot_be_read_and_what_is_left_over_go_too() {
     annotations
         .expect("a map")
         .remove(&OLD.0.key("nodeState_gpu"));
-    let both = || idle(driver()).with(broken.clone()).with(strip_cleanup.clone());
+    let both = || {
+        idle(driver())
+            .with(broken.clone())
+            .with(strip_cleanup.clone())
+    };
     for command in ["reset gpu -y", "node reset node-1 node-2 --skyhook gpu -y"] {
         let site = Site::of(both());
         site.done(command);

@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use kubectl_skyhook::apply::journal::Record;
 use kubectl_skyhook::apply::journal::record::{Begun, Entry, FORMAT};
-use kubectl_skyhook::apply::{StopReason, StepResult};
+use kubectl_skyhook::apply::{StepResult, StopReason};
 use kubectl_skyhook::args::connection::Connection;
 use kubectl_skyhook::cluster::dump;
 use kubectl_skyhook::connect::{Environment, connect_from};
@@ -265,7 +265,11 @@ fn journals() {
             undoes: None,
             plan: plan.clone(),
         };
-        let fates = [StepResult::Applied, StepResult::Gone, StepResult::NotReached];
+        let fates = [
+            StepResult::Applied,
+            StepResult::Gone,
+            StepResult::NotReached,
+        ];
         let mut entries = vec![Entry::Begun(Box::new(begun))];
         for (stage, steps) in plan.stages.iter().enumerate() {
             for step in 0..steps.steps.len() {

@@ -50,12 +50,11 @@ impl Captured {
 
     /// An API server that holds the capture.
     pub fn served(&self) -> FakeApi {
-        let flavor =
-            if self.name.starts_with("modelled-") || self.name.starts_with("nodewright-") {
-                ApiFlavor::NodeWright
-            } else {
-                ApiFlavor::Skyhook
-            };
+        let flavor = if self.name.starts_with("modelled-") || self.name.starts_with("nodewright-") {
+            ApiFlavor::NodeWright
+        } else {
+            ApiFlavor::Skyhook
+        };
         let fake = FakeApi::new().serving(flavor);
         for file in ["cluster.json", "extra.json"] {
             fake.load_file(&folder().join(&self.name).join(file));

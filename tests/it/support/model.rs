@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kubectl_skyhook::plan::{Rebased, Stage};
+use kubectl_skyhook::plan::{PlanStage, Rebased};
 use serde_json::Value;
 
 /// Objects by the URL path that plans know them by.
@@ -53,7 +53,7 @@ pub fn write(objects: &Objects, file: &Path) {
 }
 
 /// Carries stages out on the model, as `apply` does on a server.
-pub fn execute(stages: &[Stage], objects: &mut Objects) -> Result<(), String> {
+pub fn execute(stages: &[PlanStage], objects: &mut Objects) -> Result<(), String> {
     for step in stages.iter().flat_map(|s| &s.steps) {
         let object = objects.entry(step.target.path()).or_default();
         let mut step = step.clone();

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use http::request::ClusterBuilder;
+use http::request::Parts;
 use http::{Method, Request, Response};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -101,7 +101,7 @@ pub struct Spoil {
 /// A request that can be sent more than once.
 #[derive(Clone)]
 struct Kept {
-    head: Arc<ClusterBuilder>,
+    head: Arc<Parts>,
     body: Bytes,
 }
 

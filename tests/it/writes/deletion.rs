@@ -1,7 +1,7 @@
 //! A custom resource that a plan deletes, and its undo makes again.
 
 use kubectl_skyhook::api::ApiFlavor;
-use kubectl_skyhook::plan::{Change, Plan, Stage as PlanStage, Step, Target};
+use kubectl_skyhook::plan::{Change, Plan, PlanStage, Step, Target};
 use serde_json::{Value, json};
 
 use super::{CR, Stage, expect};

@@ -195,8 +195,7 @@ fn an_undo_asks_no_more_than_what_it_takes_back() {
     // What the operator counts for itself meanwhile is left alone, and costs nothing.
     for number in 0..NODES {
         let mut node = stage.node(&format!("node-{number:03}"));
-        node["metadata"]["annotations"][keys::status(ApiFlavor::Skyhook, "gpu")] =
-            json!("unknown");
+        node["metadata"]["annotations"][keys::status(ApiFlavor::Skyhook, "gpu")] = json!("unknown");
         stage.fake.load(node);
     }
     let back = requests("undo --confirm");

@@ -117,7 +117,7 @@ impl<T: WatchedObject + Clone> SourceState<T> {
         for list in &self.lists {
             match list.items.as_ref()? {
                 Err(why) => return Some(Read::Unreadable(why.clone())),
-                // What carries the labels of both generations comes twice.
+                // What carries the labels of both APIs comes twice.
                 Ok(items) => all.extend(items),
             }
         }

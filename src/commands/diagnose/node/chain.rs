@@ -33,7 +33,7 @@ pub struct Link<'a> {
     pub priority: Option<i64>,
     pub standing: LinkState,
     /// Why it is not done, in a sentence.
-    pub because: String,
+    pub reason: String,
     pub packages: Vec<NextStep>,
 }
 
@@ -45,11 +45,11 @@ pub struct Chain<'a> {
 
 impl<'a> Chain<'a> {
     pub fn of(cluster: &'a Cluster, node: &'a Node, report: Report) -> Chain<'a> {
-        let executions = cluster.executions();
+        let package_runs = cluster.package_runs();
         let look = Inspection {
             cluster,
             node,
-            executions: &executions,
+            package_runs: &package_runs,
             findings: &report.findings,
         };
         let mut links: Vec<Link<'a>> = Vec::new();
@@ -104,7 +104,7 @@ impl<'a> Chain<'a> {
 struct Inspection<'l, 'a> {
     cluster: &'a Cluster,
     node: &'a Node,
-    executions: &'l PackageRuns<'a>,
+    package_runs: &'l PackageRuns<'a>,
     findings: &'l [Finding],
 }
 
@@ -119,11 +119,11 @@ impl<'a> Inspection<'_, 'a> {
         let steps = Steps {
             cluster: self.cluster,
             node: self.node,
-            executions: self.executions,
+            package_runs: self.package_runs,
             findings: self.findings,
         };
         let steps: Vec<NextStep> = packages.iter().map(|p| steps.step(skyhook, p)).collect();
-        let (standing, because) = if selected {
+        let (standing, reason) = if selected {
             self.stands(skyhook, before)
         } else {
             (
@@ -135,7 +135,7 @@ impl<'a> Inspection<'_, 'a> {
             name: skyhook.name(),
             priority: Some(skyhook.order().0),
             standing,
-            because,
+            reason,
             packages: steps,
         })
     }
@@ -146,7 +146,7 @@ impl<'a> Inspection<'_, 'a> {
             name,
             priority: None,
             standing: LinkState::Done,
-            because: match self.cluster.skyhooks.ok() {
+            reason: match self.cluster.skyhooks.ok() {
                 Some(_) => "it is gone, and has left its keys on the node".to_owned(),
                 None => "whether it is still there could not be read".to_owned(),
             },
@@ -243,10 +243,10 @@ impl<'a> Inspection<'_, 'a> {
     }
 
     fn works(&self, skyhook: &'a Skyhook) -> (LinkState, String) {
-        let mut running = self.executions.on(skyhook.name(), &self.node.name);
-        if let Some(execution) = running.find(|e| e.alive()) {
-            let since = age(execution.created(), self.cluster.taken_at);
-            let (stage, package) = (&execution.stage, &execution.package);
+        let mut running = self.package_runs.on(skyhook.name(), &self.node.name);
+        if let Some(package_run) = running.find(|e| e.alive()) {
+            let since = age(package_run.created(), self.cluster.taken_at);
+            let (stage, package) = (&package_run.stage, &package_run.package);
             return (
                 LinkState::Working,
                 format!("stage {stage} of {package} runs, for {since}"),

@@ -25,7 +25,7 @@ pub struct NextStep {
 pub struct Steps<'l, 'a> {
     pub cluster: &'a Cluster,
     pub node: &'a Node,
-    pub executions: &'l PackageRuns<'a>,
+    pub package_runs: &'l PackageRuns<'a>,
     pub findings: &'l [Finding],
 }
 
@@ -50,7 +50,7 @@ impl<'a> Steps<'_, 'a> {
                     Some(_) => format!("stage {stage} is done, the next has not begun"),
                     None => format!("at stage {stage}"),
                 };
-                let since = self.executions.since(placement);
+                let since = self.package_runs.since(placement);
                 let since =
                     since.map(|at| format!(" for {}", age(Some(at), self.cluster.taken_at)));
                 let outcome = self.outcome(placement).map(|o| format!(", {o}"));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Args;
 use crate::api::Executor;
 use crate::cluster::{Certainty, Cluster, Node, Source};
-use crate::plan::build::{hold, node};
+use crate::plan::build::{node, pause_guard};
 use crate::plan::{Consequences, Grade};
 use crate::view::{NodeSet, plural};
 
@@ -113,8 +113,8 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
 
 /// What becomes of what runs now.
 fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
-    let executions = cluster.executions();
-    let alive = executions
+    let package_runs = cluster.package_runs();
+    let alive = package_runs
         .all()
         .iter()
         .filter(|e| e.skyhook == name && e.alive());
@@ -136,7 +136,7 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
         ),
     });
     // Where it runs bare pods, what watches them asks neither for a pause nor for the custom resource.
-    if cluster.flavor().executor() == Executor::Pod && !hold::away(cluster) {
+    if cluster.flavor().executor() == Executor::Pod && !pause_guard::away(cluster) {
         effects.warn(format!(
             "the operator may still write on {on} how far they got: once their pods are gone, look with \
              `kubectl skyhook leftovers`"

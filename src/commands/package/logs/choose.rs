@@ -17,10 +17,10 @@ pub struct LogSelection<'a> {
 
 /// What there is of a package, by node and then by time.
 pub fn choose(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> Vec<Choice> {
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let mut found: Vec<&PackageRun<'_>> = nodes
         .iter()
-        .flat_map(|node| executions.on(wanted.skyhook, &node.name))
+        .flat_map(|node| package_runs.on(wanted.skyhook, &node.name))
         .filter(|e| wanted.is_for(cluster, e))
         .collect();
     found.sort_by(|a, b| {
@@ -35,23 +35,23 @@ pub fn choose(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> V
 }
 
 impl LogSelection<'_> {
-    fn is_for(&self, cluster: &Cluster, execution: &PackageRun<'_>) -> bool {
-        self.stage.is_none_or(|stage| *stage == execution.stage)
-            && (execution.package == self.package || self.merged(cluster, execution))
+    fn is_for(&self, cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
+        self.stage.is_none_or(|stage| *stage == package_run.stage)
+            && (package_run.package == self.package || self.merged(cluster, package_run))
     }
 
     /// Whether an interrupt is carried out for this package as well: a merged one names only the
     /// package that won, and the others wait at the same stage.
-    fn merged(&self, cluster: &Cluster, execution: &PackageRun<'_>) -> bool {
+    fn merged(&self, cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
         let entries = || {
-            let node = cluster.node(execution.node)?;
+            let node = cluster.node(package_run.node)?;
             Some(cluster.on_node(node, self.skyhook)?.entries())
         };
-        execution.interrupt
+        package_run.interrupt
             && entries().is_some_and(|entries| {
                 entries.iter().any(|e| {
                     e.name == self.package
-                        && e.stage == execution.stage
+                        && e.stage == package_run.stage
                         && e.state != State::Complete
                 })
             })
@@ -66,9 +66,9 @@ pub fn to_come(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
     if skyhook.paused() || skyhook.disabled() {
         return Vec::new();
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let expects = |node: &&&Node| {
-        let given_up = executions
+        let given_up = package_runs
             .on(wanted.skyhook, &node.name)
             .filter(|e| e.package == wanted.package)
             .max_by_key(|e| e.created())

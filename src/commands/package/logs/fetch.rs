@@ -6,7 +6,7 @@ use futures::StreamExt;
 use jiff::Timestamp;
 
 use super::printer::Printer;
-use super::{Args, complain, left};
+use super::{Args, complain, no_log};
 use crate::cluster::KeptLogs;
 use crate::cluster::attempts::{Choice, ContainerLog};
 use crate::cluster::kept_logs::timed;
@@ -76,7 +76,7 @@ pub async fn run(
     }
     let mut failed = BTreeMap::new();
     for (choice, fetched) in choices.iter().zip(&fetched) {
-        left::about(ctx, choice, fetched.attempt, !fetched.errors.is_empty());
+        no_log::about(ctx, choice, fetched.attempt, !fetched.errors.is_empty());
         failed.extend(fetched.errors.iter().map(|(what, error)| (what, error)));
     }
     for (what, error) in &failed {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::choose;
 use super::printer::Printer;
 use super::stream::{Key, LogEvent, LogPosition, stream};
-use super::{Args, complain, left};
+use super::{Args, complain, no_log};
 use crate::cluster::attempts::{Choice, ContainerLog};
 use crate::cluster::{Cluster, Node};
 use crate::ctx::WatchUpdate;
@@ -124,7 +124,7 @@ impl Following<'_> {
             if silent && choice.alive && !choice.says.is_empty() {
                 let key = format!("{} {:?}", choice.reference, choice.says);
                 if self.said.insert(key) {
-                    left::about(ctx, choice, None, false);
+                    no_log::about(ctx, choice, None, false);
                 }
             }
         }
@@ -214,12 +214,12 @@ impl Following<'_> {
             Exit::Done
         };
         if !self.printed && choices.is_empty() {
-            ctx.note(left::nothing(cluster, &nodes, self.args.wanted()));
+            ctx.note(no_log::nothing(cluster, &nodes, self.args.wanted()));
             return Ok(exit);
         }
         for choice in choices {
             let newest = (!choice.attempts.is_empty()).then_some(0);
-            left::about(ctx, choice, newest, false);
+            no_log::about(ctx, choice, newest, false);
         }
         let package = &self.args.package;
         let held = cluster.skyhook(&self.args.of.skyhook);

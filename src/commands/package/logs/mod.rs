@@ -1,7 +1,7 @@
 mod choose;
 mod fetch;
 mod follow;
-mod left;
+mod no_log;
 mod printer;
 mod stream;
 
@@ -117,13 +117,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             logs,
             now: cluster.taken_at,
         },
-        (None, None) => return left::from_files(ctx, &choices),
+        (None, None) => return no_log::from_files(ctx, &choices),
     };
     if let (true, Some(client)) = (args.follow, &client) {
         return follow::run(ctx, client, args, cluster).await;
     }
     if choices.is_empty() {
-        ctx.note(left::nothing(
+        ctx.note(no_log::nothing(
             &cluster,
             &args.nodes(&cluster)?,
             args.wanted(),

@@ -36,7 +36,7 @@ pub struct Document {
 #[serde(rename_all = "camelCase")]
 struct RulingDocument {
     api: String,
-    because: Vec<String>,
+    reasons: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     operator_version: Option<String>,
 }
@@ -128,7 +128,7 @@ impl Document {
             taken_at_from: cluster.clock.words().to_owned(),
             active_api: RulingDocument {
                 api: active_api.flavor.api_version(),
-                because: active_api.because.clone(),
+                reasons: active_api.reasons.clone(),
                 operator_version: active_api
                     .operator_version
                     .as_ref()

@@ -54,10 +54,10 @@ impl Package {
         cluster: &Cluster,
         skyhook: &Skyhook,
     ) -> BTreeMap<Point, Vec<String>> {
-        let executions = cluster.executions();
+        let package_runs = cluster.package_runs();
         let mut news: BTreeMap<Point, Vec<String>> = BTreeMap::new();
         for node in cluster.selected(skyhook) {
-            let (point, since) = self.point(cluster, &executions, skyhook, node);
+            let (point, since) = self.point(cluster, &package_runs, skyhook, node);
             let before = self.at.get(&node.name).map(|(point, _)| point);
             if before == Some(&point) || (before.is_none() && point == Point::Gone) {
                 continue;
@@ -81,7 +81,7 @@ impl Package {
     fn point<'a>(
         &self,
         cluster: &'a Cluster,
-        executions: &PackageRuns<'a>,
+        package_runs: &PackageRuns<'a>,
         skyhook: &'a Skyhook,
         node: &'a Node,
     ) -> (Point, Option<Timestamp>) {
@@ -100,15 +100,15 @@ impl Package {
             };
             return (point, None);
         };
-        let point = self.words_for(placement, executions);
-        (point, executions.since(placement))
+        let point = self.words_for(placement, package_runs);
+        (point, package_runs.since(placement))
     }
 
-    fn words_for<'a>(&self, placement: &Placement<'a>, executions: &PackageRuns<'a>) -> Point {
-        let running = executions.uninstall_of(placement);
+    fn words_for<'a>(&self, placement: &Placement<'a>, package_runs: &PackageRuns<'a>) -> Point {
+        let running = package_runs.uninstall_of(placement);
         let Some(entry) = placement.entry else {
             return match running {
-                Some(execution) => Point::Ending(execution.reference()),
+                Some(package_run) => Point::Ending(package_run.reference()),
                 None => Point::Gone,
             };
         };

@@ -51,7 +51,7 @@ impl View for UninstallStatus {
             "uninstall",
             "condition",
         ];
-        let more = ["version", "restarts", "asked-by", "because"];
+        let more = ["version", "restarts", "asked-by", "reason"];
         let mut table = if wide {
             Table::new(narrow.iter().chain(&more)).prose()
         } else {
@@ -79,7 +79,7 @@ impl View for UninstallStatus {
                 row.version.as_str(),
                 row.restarts,
                 row.asked_by,
-                row.because.as_str()
+                row.reason.as_str()
             ];
             if wide {
                 table.row(start.into_iter().chain(end))

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
-use http::request::ClusterBuilder;
+use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::BoxBody;
@@ -87,7 +87,7 @@ fn half(body: Bytes) -> FakeBody {
 
 impl State {
     /// Takes a request down, and finds what becomes of it.
-    fn answer(&mut self, head: ClusterBuilder, body: &[u8]) -> Answer {
+    fn answer(&mut self, head: Parts, body: &[u8]) -> Answer {
         let logged = Logged {
             method: head.method.to_string(),
             path: head.uri.path().to_owned(),

@@ -25,7 +25,7 @@ fn rules(cluster: &Cluster, api: &str, because: &str) {
     let active_api = cluster.report(&["--fail-on", "never"]).json["ruling"].clone();
     assert_eq!(active_api["api"], api, "{active_api:#}");
     assert!(
-        active_api["because"].to_string().contains(because),
+        active_api["reasons"].to_string().contains(because),
         "{active_api:#}"
     );
 }

@@ -1,4 +1,4 @@
-use super::evidence::no_execution;
+use super::evidence::no_package_run;
 use super::reset::reset_node;
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, Stage, Status};
@@ -31,16 +31,16 @@ rule! {
     /// # Since
     ///
     /// Up to v0.17 (upstream issue 387).
-    SKY209 "independent-package-never-offered" Error needs Skyhooks Nodes Pods,
+    SKY209 "package-never-scheduled" Error needs Skyhooks Nodes Pods,
         blocks Install
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let absence = cluster.absence_of_executions();
+    let absence = cluster.certainty_of_no_package_run();
     if !cluster.operator_before(0, 18) || absence == Certainty::Unknown {
         return;
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         let independent = skyhook.packages().filter(|(_, p)| p.depends_on.is_empty());
         let independent: Vec<&str> = independent.map(|(name, _)| name).collect();
@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             }
             for name in independent.iter().copied().filter(|name| !done(name)) {
-                let runs = executions
+                let runs = package_runs
                     .on(skyhook.name(), &node.name)
                     .any(|e| e.alive() && (e.package == name || e.interrupt));
                 if runs || !is_to_start(cluster, skyhook, node, name) {
@@ -80,7 +80,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         "packages complete",
                         complete.to_string(),
                     );
-                no_execution(finding, cluster, "pods of it");
+                no_package_run(finding, cluster, "pods of it");
                 finding.kubectl(
                     Grade::B2,
                     "Upgrade the operator, or give the package a dependency that is complete",

@@ -31,7 +31,7 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY205 "pod-not-acknowledged" Error needs Nodes Pods, also Skyhooks Jobs,
+    SKY205 "pod-not-started" Error needs Nodes Pods, also Skyhooks Jobs,
         blocks Install Uninstall
 }
 
@@ -39,12 +39,12 @@ rule! {
 const HOPELESS: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let executions = cluster.executions();
-    for execution in executions.all().iter().filter(|e| e.alive()) {
-        let Some(pod) = execution.pods.iter().find(|p| is_unacknowledged(p)) else {
+    let package_runs = cluster.package_runs();
+    for package_run in package_runs.all().iter().filter(|e| e.alive()) {
+        let Some(pod) = package_run.pods.iter().find(|p| is_unacknowledged(p)) else {
             continue;
         };
-        let Some(node) = cluster.node(execution.node) else {
+        let Some(node) = cluster.node(package_run.node) else {
             continue;
         };
         // A reboot takes the node away for a while, too.
@@ -53,12 +53,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let finding = findings.report(
-            Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
+            Subject::node(package_run.node, Some(&package_run.skyhook))
+                .package(&package_run.package),
             format!(
                 "the node{} does not take up the pod for stage {} of package {}",
                 if down { " is not ready and" } else { "" },
-                execution.stage,
-                execution.package
+                package_run.stage,
+                package_run.package
             ),
         );
         let created = pod.metadata.creation_timestamp;
@@ -80,11 +81,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ["describe", "node", &node.name],
             );
         // A deletion waits for every node that it has to uninstall something on, be it left out or not.
-        let skyhook = cluster.skyhook(&execution.skyhook).filter(|s| s.deleting());
+        let skyhook = cluster
+            .skyhook(&package_run.skyhook)
+            .filter(|s| s.deleting());
         let pending = skyhook.map_or_else(Vec::new, |s| cluster.pending_uninstalls(s));
-        let here = |p: &&Pending<'_>| p.node.name == node.name && p.name == execution.package;
+        let here = |p: &&Pending<'_>| p.node.name == node.name && p.name == package_run.package;
         if let Some(pending) = pending.iter().find(here) {
-            forget(finding, Grade::B4, &execution.skyhook, &node.name, pending.entry).caveat(
+            forget(finding, Grade::B4, &package_run.skyhook, &node.name, pending.entry).caveat(
                 "uninstall.sh does not run: what the package changed on the host stays; for a node that will not \
                  come back",
             );

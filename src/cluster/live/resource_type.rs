@@ -3,16 +3,16 @@
 use super::list::List;
 
 /// What is listed, wherever that may be.
-pub(super) struct Things {
+pub(super) struct ResourceType {
     api: &'static str,
     plural: &'static str,
     singular: &'static str,
     fields: Option<String>,
 }
 
-impl Things {
-    pub fn new(api: &'static str, plural: &'static str, singular: &'static str) -> Things {
-        Things {
+impl ResourceType {
+    pub fn new(api: &'static str, plural: &'static str, singular: &'static str) -> ResourceType {
+        ResourceType {
             api,
             plural,
             singular,
@@ -21,8 +21,8 @@ impl Things {
     }
 
     /// Only those whose fields match.
-    pub fn with_fields(self, fields: String) -> Things {
-        Things {
+    pub fn with_fields(self, fields: String) -> ResourceType {
+        ResourceType {
             fields: Some(fields),
             ..self
         }

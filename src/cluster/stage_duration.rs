@@ -19,17 +19,17 @@ pub struct Overtime {
     pub since: Timestamp,
     pub runs: SignedDuration,
     pub usual: SignedDuration,
-    pub because: &'static str,
+    pub reason: &'static str,
 }
 
 impl Overtime {
     /// What it exceeds, in words: `its timeout of 1h`.
     pub fn limit(&self) -> String {
-        let (because, usual) = (self.because, self.usual);
-        match because {
-            TIMEOUT => format!("{because} of {usual:#}"),
-            AN_HOUR => because.to_owned(),
-            _ => format!("{because} ({usual:#})"),
+        let (reason, usual) = (self.reason, self.usual);
+        match reason {
+            TIMEOUT => format!("{reason} of {usual:#}"),
+            AN_HOUR => reason.to_owned(),
+            _ => format!("{reason} ({usual:#})"),
         }
     }
 
@@ -58,32 +58,36 @@ impl PackageRun<'_> {
 
 impl Cluster {
     /// Whether a stage runs longer than it should: than its timeout, than on other nodes, or than an hour.
-    pub fn overtime(&self, execution: &PackageRun<'_>, all: &[PackageRun<'_>]) -> Option<Overtime> {
-        let since = execution.running_since()?;
+    pub fn overtime(
+        &self,
+        package_run: &PackageRun<'_>,
+        all: &[PackageRun<'_>],
+    ) -> Option<Overtime> {
+        let since = package_run.running_since()?;
         let runs = self.taken_at.duration_since(since);
         if runs < LEAST {
             return None;
         }
-        let (usual, because) = usual(execution, all);
+        let (usual, reason) = usual(package_run, all);
         (runs >= usual).then_some(Overtime {
             since,
             runs,
             usual,
-            because,
+            reason,
         })
     }
 }
 
-fn usual(execution: &PackageRun<'_>, all: &[PackageRun<'_>]) -> (SignedDuration, &'static str) {
-    let timeout = execution.job.and_then(super::Job::timeout);
+fn usual(package_run: &PackageRun<'_>, all: &[PackageRun<'_>]) -> (SignedDuration, &'static str) {
+    let timeout = package_run.job.and_then(super::Job::timeout);
     if let Some(seconds) = timeout {
         return (SignedDuration::from_secs(seconds), TIMEOUT);
     }
     let same = |e: &&PackageRun<'_>| {
-        e.skyhook == execution.skyhook
-            && e.package == execution.package
-            && e.version == execution.version
-            && e.stage == execution.stage
+        e.skyhook == package_run.skyhook
+            && e.package == package_run.package
+            && e.version == package_run.version
+            && e.stage == package_run.stage
     };
     match all.iter().filter(same).filter_map(PackageRun::took).max() {
         Some(longest) => (

@@ -26,7 +26,7 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY702 "orphaned-executions" Warning needs Skyhooks Pods Jobs
+    SKY702 "orphaned-pods-and-jobs" Warning needs Skyhooks Pods Jobs
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -34,19 +34,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if absence == Certainty::Unknown {
         return;
     }
-    for execution in cluster.executions().all().iter().filter(|e| e.alive()) {
-        if cluster.skyhook(&execution.skyhook).is_some() {
+    for package_run in cluster.package_runs().all().iter().filter(|e| e.alive()) {
+        if cluster.skyhook(&package_run.skyhook).is_some() {
             continue;
         }
-        let reference = execution.reference();
+        let reference = package_run.reference();
         let presumed = absence == Certainty::Presumed;
         let finding = findings.report(
-            Subject::node(execution.node, Some(&execution.skyhook)).package(&execution.package),
+            Subject::node(package_run.node, Some(&package_run.skyhook))
+                .package(&package_run.package),
             format!(
                 "stage {} of package {} still runs for {}, which {}",
-                execution.stage,
-                execution.package,
-                execution.skyhook,
+                package_run.stage,
+                package_run.package,
+                package_run.skyhook,
                 if presumed {
                     "is not in the input"
                 } else {
@@ -54,9 +55,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
             ),
         );
-        finding
-            .since(execution.created())
-            .evidence(&reference, "belongs to", &execution.skyhook);
+        finding.since(package_run.created()).evidence(
+            &reference,
+            "belongs to",
+            &package_run.skyhook,
+        );
         if presumed {
             finding
                 .severity(Severity::Info)
@@ -64,12 +67,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .kubectl(
                     Grade::B0,
                     "Make sure that it is gone",
-                    ["get", &cluster.flavor().resource(), &execution.skyhook],
+                    ["get", &cluster.flavor().resource(), &package_run.skyhook],
                 );
         } else {
             finding.evidence(
                 cluster.flavor().resource(),
-                &execution.skyhook,
+                &package_run.skyhook,
                 "does not exist",
             );
         }
@@ -78,12 +81,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .kubectl(
                 Grade::B0,
                 "See what it does",
-                ["describe", kind, "-n", execution.namespace(), name],
+                ["describe", kind, "-n", package_run.namespace(), name],
             )
             .kubectl(
                 Grade::B2,
                 "Delete it, if what it does is not wanted",
-                ["delete", kind, "-n", execution.namespace(), name],
+                ["delete", kind, "-n", package_run.namespace(), name],
             )
             .caveat("the script is cut off, which may leave the host half done");
     }

@@ -58,8 +58,8 @@ impl Cluster {
 
     /// Whether a Job has given up on a node that was not read; what is recorded there decides what a pause does to it.
     fn gave_up_elsewhere(&self) -> bool {
-        let executions = self.executions();
-        let mut failed = executions
+        let package_runs = self.package_runs();
+        let mut failed = package_runs
             .all()
             .iter()
             .filter(|e| e.job.is_some() && e.given_up());

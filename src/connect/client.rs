@@ -9,8 +9,8 @@ use tower::filter::AsyncFilterLayer;
 use tower::layer::layer_fn;
 use tower::util::option_layer;
 
+use super::compression::{Pace, Paced};
 use super::error::{Error, unreadable, unsendable};
-use super::pace::{Pace, Paced};
 use super::plugin;
 use super::target::Target;
 use super::trace::{HttpTrace, Traced};

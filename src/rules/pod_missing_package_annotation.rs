@@ -27,7 +27,7 @@ rule! {
     /// # Since
     ///
     /// Operators up to v0.17.
-    SKY504 "pod-without-package-note" Error needs Skyhooks Nodes Pods,
+    SKY504 "pod-missing-package-annotation" Error needs Skyhooks Nodes Pods,
         blocks Reconcile
 }
 

@@ -2,7 +2,7 @@
 
 use crate::api::{ApiFlavor, Executor, Skyhook, State, Status};
 use crate::cluster::{Cluster, Node, Read, Source};
-use crate::plan::{Change, Hold, Kind, Plan, Stage, Step, Target, WaitCondition, WaitFor};
+use crate::plan::{Change, Hold, Kind, Plan, PlanStage, Step, Target, WaitCondition, WaitFor};
 
 /// How long the operator may take to see that it is paused, in seconds.
 const AT_MOST: u64 = 20;
@@ -19,12 +19,14 @@ pub fn is_needed(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> bool 
     if !acts(cluster, skyhook) {
         return false;
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let at_work = |node: &&Node| {
         let moving = |e: &crate::api::Entry| matches!(e.state, State::InProgress | State::Erroring);
         let on = cluster.on_node(node, skyhook.name());
         on.is_some_and(|on| on.entries().iter().any(moving))
-            || executions.on(skyhook.name(), &node.name).any(|e| e.alive())
+            || package_runs
+                .on(skyhook.name(), &node.name)
+                .any(|e| e.alive())
     };
     let unseen = |source| matches!(cluster.source(source), Read::Unreadable(_));
     skyhook.hold().is_some()
@@ -50,7 +52,7 @@ pub fn end_failing(
     if away(cluster) || !(skyhook.deleting() || stands_still) {
         return;
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let fails = |node: &Node, name: &str| {
         let on = cluster.on_node(node, skyhook.name());
         let mut entries = on.into_iter().flat_map(|on| on.entries());
@@ -58,20 +60,20 @@ pub fn end_failing(
     };
     let (mut failing, mut at_work) = (Vec::new(), Vec::new());
     for node in nodes.iter().filter(|n| n.ready()) {
-        let all = executions.on(skyhook.name(), &node.name);
+        let all = package_runs.on(skyhook.name(), &node.name);
         let bare = all
             .filter(|e| e.bare() && e.alive())
             .filter(|e| package.is_none_or(|p| e.interrupt || e.package == p));
-        for execution in bare {
-            if fails(node, &execution.package) {
-                failing.extend(execution.pods.iter().map(|pod| Target {
+        for package_run in bare {
+            if fails(node, &package_run.package) {
+                failing.extend(package_run.pods.iter().map(|pod| Target {
                     kind: Kind::Pod,
                     namespace: pod.metadata.namespace.clone(),
                     name: pod.name().to_owned(),
                     uid: pod.metadata.uid.clone(),
                 }))
             } else {
-                at_work.push(execution.reference())
+                at_work.push(package_run.reference())
             }
         }
     }
@@ -89,14 +91,14 @@ pub fn end_failing(
     }
     let why = "it fails, and would write down again what is forgotten";
     let step = |pod: &Target| Step::new(pod.clone(), Change::Delete { was: None }, why);
-    let mut stages = vec![Stage::of(failing.iter().map(step).collect())];
-    stages.extend(failing.into_iter().map(|target| Stage {
+    let mut stages = vec![PlanStage::of(failing.iter().map(step).collect())];
+    stages.extend(failing.into_iter().map(|target| PlanStage {
         until: Some(WaitFor {
             target,
             sign: WaitCondition::Gone,
             at_most: POD_AT_MOST,
         }),
-        ..Stage::default()
+        ..PlanStage::default()
     }));
     plan.stages.splice(0..0, stages);
 }
@@ -110,10 +112,10 @@ pub fn warn_of_halt(
     package: Option<&str>,
     plan: &mut Plan,
 ) {
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let at_work = nodes
         .iter()
-        .flat_map(|n| executions.on(skyhook.name(), &n.name));
+        .flat_map(|n| package_runs.on(skyhook.name(), &n.name));
     let at_work = at_work.filter(|e| !e.bare() && e.alive());
     let at_work = at_work.filter(|e| package.is_none_or(|p| e.package == p));
     let pods = at_work.flat_map(|e| e.pods.iter().filter(|p| !p.ended()));
@@ -180,13 +182,13 @@ pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
 pub fn failed_elsewhere<'a>(
     cluster: &'a Cluster,
     skyhook: &'a Skyhook,
-    stages: &[Stage],
+    stages: &[PlanStage],
 ) -> Vec<&'a str> {
     // All nodes are read where a Job has given up on any other.
     if cluster.named_only {
         return Vec::new();
     }
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     let steps = || stages.iter().flat_map(|s| &s.steps);
     let nodes = cluster.selected(skyhook);
     let others =
@@ -195,29 +197,29 @@ pub fn failed_elsewhere<'a>(
         .filter(|n| {
             let on = cluster.on_node(n, skyhook.name());
             on.is_some_and(|on| on.operator_status() == Status::Erroring)
-                && !cluster.parked(&executions, skyhook, n).is_empty()
+                && !cluster.parked(&package_runs, skyhook, n).is_empty()
         })
         .map(|n| n.name.as_str())
         .collect()
 }
 
 /// Whether anything is at work on the nodes of a plan.
-pub fn at_work(cluster: &Cluster, skyhook: &Skyhook, stages: &[Stage]) -> bool {
-    let executions = cluster.executions();
+pub fn at_work(cluster: &Cluster, skyhook: &Skyhook, stages: &[PlanStage]) -> bool {
+    let package_runs = cluster.package_runs();
     let mut nodes = stages.iter().flat_map(|s| &s.steps);
     nodes.any(|step| {
         step.target.kind == Kind::Node
-            && executions
+            && package_runs
                 .on(skyhook.name(), &step.target.name)
                 .any(|e| e.alive())
     })
 }
 
 /// A pause that is waited for, and its end.
-pub fn ends(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[Stage; 2]> {
+pub fn ends(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[PlanStage; 2]> {
     let target = target(skyhook)?;
     let [hold, release] = pair(cluster, skyhook, title)?;
-    let first = Stage {
+    let first = PlanStage {
         steps: vec![Step::new(
             target.clone(),
             Change::Hold(hold),
@@ -242,16 +244,16 @@ pub fn pair(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[Hold; 
 }
 
 /// The end of a pause that a plan has left behind which did not get to its own.
-pub fn left_behind(cluster: &Cluster, skyhook: &Skyhook) -> Option<Stage> {
+pub fn left_behind(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
     let hold = skyhook.hold().filter(|_| cluster.left_paused(skyhook))?;
     let key = skyhook.flavor()?.key("pause");
     Some(end(target(skyhook)?, Hold::end(&key, &hold)))
 }
 
 /// The end of a pause, whatever came of the stages before.
-pub fn end(target: Target, release: Hold) -> Stage {
+pub fn end(target: Target, release: Hold) -> PlanStage {
     let step = Step::new(target, Change::Release(release), "let the operator go on");
-    Stage {
+    PlanStage {
         steps: vec![step.may_be_gone()],
         until: None,
         always: true,

@@ -32,7 +32,7 @@ rule! {
     /// # Since
     ///
     /// Operators up to v0.17.
-    SKY213 "image-reference-mangled" Error needs Skyhooks Nodes,
+    SKY213 "image-reference-truncated" Error needs Skyhooks Nodes,
         blocks Install Uninstall
 }
 

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 
 use super::evidence::some_of;
-use super::pod_not_acknowledged::is_unacknowledged;
+use super::pod_not_started::is_unacknowledged;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, State};
 use crate::cluster::{Cluster, Node, PackageRuns};
@@ -35,7 +35,7 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY409 "node-silent" Error needs Skyhooks Nodes, also Pods Jobs,
+    SKY409 "node-not-ready" Error needs Skyhooks Nodes, also Pods Jobs,
         blocks Install Uninstall
 }
 
@@ -43,7 +43,7 @@ rule! {
 const LONGEST_REBOOT: i64 = 3600;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let executions = cluster.executions();
+    let package_runs = cluster.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         let pending = cluster.pending_uninstalls(skyhook);
         for node in cluster.selected(skyhook) {
@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let unfinished = if skyhook.deleting() {
                 !waited_for.is_empty()
             } else {
-                has_begun(cluster, &executions, skyhook, node)
+                has_begun(cluster, &package_runs, skyhook, node)
             };
             if !unfinished {
                 continue;
@@ -88,10 +88,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     }
                 }
             }
-            for execution in executions.on(skyhook.name(), &node.name) {
-                if execution.alive() {
+            for package_run in package_runs.on(skyhook.name(), &node.name) {
+                if package_run.alive() {
                     finding.evidence(
-                        execution.reference(),
+                        package_run.reference(),
                         "ended",
                         "no, as far as the node last said",
                     );
@@ -151,12 +151,12 @@ fn may_be_rebooting(cluster: &Cluster, skyhook: &Skyhook, node: &Node, since: Ti
 /// A node that is ignored is left out on purpose (SKY304), and one that did not even take up its pod is told by SKY205.
 fn has_begun<'a>(
     cluster: &'a Cluster,
-    executions: &PackageRuns<'a>,
+    package_runs: &PackageRuns<'a>,
     skyhook: &Skyhook,
     node: &'a Node,
 ) -> bool {
     let here = || {
-        executions
+        package_runs
             .on(skyhook.name(), &node.name)
             .filter(|e| e.alive())
     };

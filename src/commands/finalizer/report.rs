@@ -174,7 +174,7 @@ impl View for FinalizerStatus<'_> {
     fn blocks(&self, wide: bool) -> Text {
         let deletion = &self.deletion;
         let mut body = Text::new();
-        body.paragraph(deletion.because.as_str());
+        body.paragraph(deletion.reason.as_str());
         body.line(text::dim(format!(
             "finalizers: {}",
             match deletion.skyhook.metadata.finalizers.as_slice() {

@@ -27,7 +27,7 @@ async fn verdict(fake: &FakeApi) -> (String, Vec<String>, Vec<String>) {
         read.items().iter().map(|s| s.reference()).collect()
     };
     (
-        cluster.active_api.because.join("; "),
+        cluster.active_api.reasons.join("; "),
         names(&cluster.skyhooks),
         names(&cluster.legacy),
     )
@@ -36,9 +36,7 @@ async fn verdict(fake: &FakeApi) -> (String, Vec<String>, Vec<String>) {
 #[tokio::test]
 async fn one_api_rules_alone() {
     for flavor in [Skyhook, NodeWright] {
-        let cluster = read(&fleet(flavor), &Source::ALL)
-            .await
-            .expect("a cluster");
+        let cluster = read(&fleet(flavor), &Source::ALL).await.expect("a cluster");
         assert_eq!(cluster.flavor(), flavor);
         let ok = |n| Read::Ok(n);
         let jobs = match flavor {
@@ -109,7 +107,7 @@ async fn the_user_decides_over_it() {
     let cluster = load(&client, &NAMES, Some(Skyhook), None, now()).await;
     let active_api = cluster.expect("a cluster").active_api;
     assert_eq!(
-        (active_api.flavor, active_api.because),
+        (active_api.flavor, active_api.reasons),
         (Skyhook, vec!["--api skyhook".to_owned()])
     );
 }

@@ -41,7 +41,7 @@ pub struct Document {
 #[serde(rename_all = "camelCase")]
 struct Operator {
     api: String,
-    because: Vec<String>,
+    reasons: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -149,7 +149,7 @@ impl Operator {
         };
         Operator {
             api: cluster.flavor().api_version(),
-            because: cluster.active_api.because.clone(),
+            reasons: cluster.active_api.reasons.clone(),
             version: version.map(ToString::to_string),
             unknown_because,
             namespace: deployment.and_then(|d| d.metadata.namespace.clone()),

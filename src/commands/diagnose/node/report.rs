@@ -54,7 +54,7 @@ struct LinkDocument {
     priority: Option<i64>,
     standing: LinkState,
     /// Why it is not done here, or that it is.
-    because: String,
+    reason: String,
     packages: Vec<NextStep>,
 }
 
@@ -187,7 +187,7 @@ impl<'a> NodeReport<'a> {
         let mut text = Text::new();
         text.line(text::heading(link.name) + text::dim(priority) + ": " + label.on(word));
         let mut body = Text::new();
-        body.paragraph(link.because.as_str());
+        body.paragraph(link.reason.as_str());
         for package in link
             .packages
             .iter()
@@ -321,7 +321,7 @@ impl View for NodeReport<'_> {
             name: link.name.to_owned(),
             priority: link.priority,
             standing: link.standing,
-            because: link.because.clone(),
+            reason: link.reason.clone(),
             packages: link.packages.clone(),
         });
         let findings = self.chain.findings.iter().map(|f| FindingDocument {
