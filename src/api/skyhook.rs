@@ -1,13 +1,17 @@
 //! The main custom resource, `Skyhook` or `NodeWright`: one shape in both APIs.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+mod decode;
+mod status;
 
-use jiff::Timestamp;
-use serde::de::{Error as _, IgnoredAny};
+use std::collections::BTreeMap;
+
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{ApiFlavor, Condition, LabelSelector, Meta, Name, Status};
+pub use status::{BatchState, CompartmentStatus, Mirror, SkyhookStatus};
+
+use super::{ApiFlavor, Condition, LabelSelector, Meta};
 
 /// A `Skyhook` or `NodeWright`. Unknown fields are ignored, unknown words are kept.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -25,22 +29,6 @@ pub struct Skyhook {
     /// Its size as JSON, in bytes.
     #[serde(skip)]
     pub size: usize,
-}
-
-impl<'de> Deserialize<'de> for Skyhook {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Skyhook, D::Error> {
-        let mut whole = Value::deserialize(deserializer)?;
-        let skyhook = Skyhook::deserialize(&whole).map_err(D::Error::custom)?;
-        let size = serde_json::to_vec(&whole).map_or(0, |text| text.len());
-        if let Some(status) = whole.get_mut("status").and_then(Value::as_object_mut) {
-            status.retain(|field, _| field == "configUpdates");
-        }
-        Ok(Skyhook {
-            whole,
-            size,
-            ..skyhook
-        })
-    }
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -127,86 +115,6 @@ pub struct DrainConfig {
     /// Pods that nobody would make again are evicted, too; by default they are.
     pub force: Option<bool>,
     pub timeout: Option<String>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct SkyhookStatus {
-    pub status: Option<Status>,
-    pub observed_generation: i64,
-    pub conditions: Vec<Condition>,
-    /// The operator's mirror of the node annotations; the annotations are the truth.
-    pub node_state: Mirror,
-    pub node_status: BTreeMap<String, Status>,
-    /// Nodes of the batch at work, with the time they joined it.
-    pub node_priority: BTreeMap<String, Option<Timestamp>>,
-    pub node_order_offset: i64,
-    pub config_updates: BTreeMap<String, Vec<String>>,
-    pub compartment_statuses: BTreeMap<String, CompartmentStatus>,
-    pub complete_nodes: String,
-}
-
-/// The operator's copy of the node states. Those of many nodes are alike, and are kept as one text.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(from = "BTreeMap<String, BTreeMap<String, Value>>")]
-pub struct Mirror(BTreeMap<String, Name>);
-
-impl Mirror {
-    /// On how many nodes something is recorded.
-    pub fn nodes(&self) -> usize {
-        self.0.len()
-    }
-
-    /// What is recorded of one node, by `name|version`.
-    pub fn of(&self, node: &str) -> Option<BTreeMap<String, Value>> {
-        let text = self.0.get(node)?;
-        Some(serde_json::from_str(text).expect("it was written from such a map"))
-    }
-
-    /// Whether a package is recorded on any node.
-    pub fn has(&self, key: &str) -> bool {
-        let texts: HashSet<&str> = self.0.values().map(Name::as_str).collect();
-        texts.into_iter().any(|text| {
-            let packages: BTreeMap<String, IgnoredAny> =
-                serde_json::from_str(text).expect("it was written from such a map");
-            packages.contains_key(key)
-        })
-    }
-}
-
-impl From<BTreeMap<String, BTreeMap<String, Value>>> for Mirror {
-    fn from(nodes: BTreeMap<String, BTreeMap<String, Value>>) -> Mirror {
-        let mut known: HashMap<String, Name> = HashMap::new();
-        let texts = nodes.into_iter().map(|(node, packages)| {
-            let text = serde_json::to_string(&packages).expect("it was JSON");
-            let text = known.entry(text).or_insert_with_key(|t| t.as_str().into());
-            (node, text.clone())
-        });
-        Mirror(texts.collect())
-    }
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct CompartmentStatus {
-    pub matched: i64,
-    pub ceiling: i64,
-    pub in_progress: i64,
-    pub completed: i64,
-    pub progress_percent: i64,
-    pub batch_state: Option<BatchState>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct BatchState {
-    pub current_batch: i64,
-    pub consecutive_failures: i64,
-    pub completed_nodes: i64,
-    pub failed_nodes: i64,
-    pub should_stop: bool,
-    pub last_batch_size: i64,
-    pub last_batch_failed: bool,
 }
 
 /// The priority of a CR that names none (lower runs first).
@@ -330,6 +238,7 @@ pub fn glob_matches(pattern: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::Status;
 
     #[test]
     fn a_config_change_decides_over_the_plain_interrupt() {

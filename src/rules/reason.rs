@@ -22,7 +22,7 @@ use crate::redact;
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
     /// What carries out the stage: `job/NAME` or `pod/NAME`.
-    pub package_run: String,
+    pub object: String,
     pub stage: String,
     /// The attempt; absent where its pods are gone.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,7 +126,7 @@ impl<'a> Reasons<'a> {
     fn told_by(&self, package_run: &PackageRun<'a>, failing: bool) -> Reason {
         let choice = choice(self.cluster, package_run, false);
         let mut reason = Reason {
-            package_run: package_run.reference(),
+            object: package_run.reference(),
             stage: package_run.stage.to_string(),
             events: events::of(&self.events, package_run),
             ..Reason::default()

@@ -102,7 +102,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "main.rs",
             "commands/completion/install.rs",
             "cli/completion/shell.rs",
-            "ctx/edges.rs",
+            "ctx/process.rs",
         ],
     ),
     (

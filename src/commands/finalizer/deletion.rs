@@ -142,23 +142,23 @@ impl<'a> Deletion<'a> {
     }
 
     /// Every remedy, least disruptive first; the finalizer's removal comes last.
-    pub fn remedies_by_impact(&self) -> Vec<Remedy> {
-        let mut remedies_by_impact: Vec<Remedy> = Vec::new();
+    pub fn remedies(&self) -> Vec<Remedy> {
+        let mut remedies: Vec<Remedy> = Vec::new();
         let grave = |f: &&Finding| f.severity >= Severity::Warning;
         for remedy in self.findings.iter().filter(grave).flat_map(|f| &f.remedies) {
-            if !strips(remedy) && remedies_by_impact.iter().all(|r| r.argv != remedy.argv) {
-                remedies_by_impact.push(remedy.clone());
+            if !strips(remedy) && remedies.iter().all(|r| r.argv != remedy.argv) {
+                remedies.push(remedy.clone());
             }
         }
-        remedies_by_impact.sort_by_key(|r| r.grade);
+        remedies.sort_by_key(|r| r.grade);
         if self.waits() {
-            remedies_by_impact.insert(0, self.wait());
+            remedies.insert(0, self.wait());
         }
         if self.standing == DeletionState::HeldByOthers {
-            remedies_by_impact.insert(0, self.see());
+            remedies.insert(0, self.see());
         }
-        remedies_by_impact.extend(self.strip());
-        remedies_by_impact
+        remedies.extend(self.strip());
+        remedies
     }
 
     /// The command that strips our finalizer, as it is not refused.
@@ -226,7 +226,7 @@ impl<'a> Deletion<'a> {
             return Some(self.see());
         }
         let milder = self.milder().map(|(_, remedy)| remedy.clone());
-        milder.or_else(|| self.remedies_by_impact().into_iter().next())
+        milder.or_else(|| self.remedies().into_iter().next())
     }
 
     /// A milder step that would do, and the finding that names it.

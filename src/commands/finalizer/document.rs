@@ -29,7 +29,7 @@ pub struct Document {
     pending: Vec<PendingPackage>,
     findings: Vec<DeletionFinding>,
     /// Every remedy, least disruptive first.
-    remedies_by_impact: Vec<Remedy>,
+    remedies: Vec<Remedy>,
     /// The one to take now; null where there is none.
     recommended: Option<Remedy>,
 }
@@ -82,8 +82,8 @@ impl Document {
                     message: f.message.clone(),
                 })
                 .collect(),
-            remedies_by_impact: if deleting {
-                deletion.remedies_by_impact()
+            remedies: if deleting {
+                deletion.remedies()
             } else {
                 Vec::new()
             },

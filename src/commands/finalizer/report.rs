@@ -136,7 +136,7 @@ impl FinalizerStatus<'_> {
             (shape, named)
         };
         let mut folded: Vec<(Remedy, Remedy, Vec<String>)> = Vec::new();
-        for remedy in self.deletion.remedies_by_impact() {
+        for remedy in self.deletion.remedies() {
             let (shape, named) = blank(&remedy);
             let same = folded.iter_mut().find(|(_, s, _)| *s == shape);
             match same.filter(|_| !named.is_empty()) {
@@ -147,7 +147,7 @@ impl FinalizerStatus<'_> {
         folded.into_iter().map(|(r, _, more)| (r, more)).collect()
     }
 
-    fn remedies_by_impact(&self) -> Text {
+    fn remedies(&self) -> Text {
         let mut text = Text::new();
         for (at, (remedy, more)) in self.folded_ladder().iter().enumerate() {
             let grade = format!("{}, {}", remedy.grade, remedy.grade.meaning());
@@ -195,11 +195,11 @@ impl View for FinalizerStatus<'_> {
             text.blank().line(text::dim("findings"));
             text.indented(2, self.findings());
         }
-        let remedies_by_impact = self.remedies_by_impact();
-        if !remedies_by_impact.is_empty() {
+        let remedies = self.remedies();
+        if !remedies.is_empty() {
             text.blank()
                 .line(text::dim("remedies, least disruptive first"));
-            text.indented(2, remedies_by_impact);
+            text.indented(2, remedies);
         }
         if let Some(next) = deletion.recommended() {
             text.blank();

@@ -22,7 +22,7 @@ fn gpu() -> Skyhook {
 
 #[track_caller]
 fn rules(cluster: &Cluster, api: &str, because: &str) {
-    let active_api = cluster.report(&["--fail-on", "never"]).json["ruling"].clone();
+    let active_api = cluster.report(&["--fail-on", "never"]).json["activeApi"].clone();
     assert_eq!(active_api["api"], api, "{active_api:#}");
     assert!(
         active_api["reasons"].to_string().contains(because),
@@ -119,7 +119,7 @@ pub fn rolled_back(cluster: &Cluster) {
         report.json
     );
     let forced = cluster.report(&["--api", "nodewright", "--fail-on", "never"]);
-    assert_eq!(forced.json["ruling"]["api"], NEW);
+    assert_eq!(forced.json["activeApi"]["api"], NEW);
 }
 
 /// A user without any right is not told that all is well.

@@ -7,7 +7,7 @@ use super::{Stage, expect};
 use crate::support::clusters;
 use crate::support::run::Ran;
 
-/// The newer operator, held by an unfinished object of the older generation.
+/// The newer operator, held by an unfinished object of the older API.
 struct Held(Stage);
 
 impl Held {
@@ -43,7 +43,7 @@ const OLD_PODS: [&str; 2] = [
 ];
 
 const REFUSED: &str = "\
-error: the operator does nothing until 1 Skyhook object of the older generation is finished or gone: gpu; nothing was \
+error: the operator does nothing until 1 Skyhook object of the older API is finished or gone: gpu; nothing was \
                        changed\n";
 
 #[test]

@@ -22,7 +22,7 @@ pub struct Document {
     taken_at: String,
     /// Where that time comes from, in words.
     taken_at_from: String,
-    active_api: RulingDocument,
+    active_api: ActiveApiDocument,
     /// Causes first, those on which most hangs at the top; then what they explain.
     findings: Vec<FindingDocument>,
     /// The causes in the same order.
@@ -34,7 +34,7 @@ pub struct Document {
 /// Which API the operator acts on, and what decided it.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct RulingDocument {
+struct ActiveApiDocument {
     api: String,
     reasons: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,7 +126,7 @@ impl Document {
             verdict: report.verdict,
             taken_at: cluster.taken_at.to_string(),
             taken_at_from: cluster.clock.words().to_owned(),
-            active_api: RulingDocument {
+            active_api: ActiveApiDocument {
                 api: active_api.flavor.api_version(),
                 reasons: active_api.reasons.clone(),
                 operator_version: active_api

@@ -1,0 +1,114 @@
+//! Reads a custom resource, with what this program does not know of it.
+
+use std::collections::BTreeMap;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::{Skyhook, SkyhookStatus};
+
+impl<'de> Deserialize<'de> for Skyhook {
+    /// The status is most of the object, a megabyte and more on a thousand nodes, so it is decoded from the text alone.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Skyhook, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        Skyhook::read(text.get()).map_err(D::Error::custom)
+    }
+}
+
+impl Skyhook {
+    fn read(text: &str) -> serde_json::Result<Skyhook> {
+        let mut members: BTreeMap<String, &RawValue> = serde_json::from_str(text)?;
+        let status = members.remove("status");
+        let mut whole = Map::new();
+        for (name, value) in members {
+            whole.insert(name, serde_json::from_str(value.get())?);
+        }
+        let mut whole = Value::Object(whole);
+        let mut skyhook = Skyhook::deserialize(&whole)?;
+        if let Some(status) = status {
+            (skyhook.status, whole["status"]) = read_status(status.get())?;
+        }
+        Ok(Skyhook {
+            whole,
+            size: compact_len(text),
+            ..skyhook
+        })
+    }
+}
+
+/// The status, and what is kept of it as it was read.
+fn read_status(text: &str) -> serde_json::Result<(SkyhookStatus, Value)> {
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Kept {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        config_updates: Option<Value>,
+    }
+    let Ok(status) = serde_json::from_str(text) else {
+        // Fails without the place in the text, which tells the user nothing.
+        let value: Value = serde_json::from_str(text)?;
+        return Ok((SkyhookStatus::deserialize(&value)?, Value::Null));
+    };
+    let kept: Kept = serde_json::from_str(text)?;
+    Ok((status, serde_json::to_value(kept)?))
+}
+
+/// The length of JSON without the white space between its parts, in bytes.
+fn compact_len(text: &str) -> usize {
+    let (mut length, mut inside, mut escaped) = (0, false, false);
+    for byte in text.bytes() {
+        length += usize::from(inside || !byte.is_ascii_whitespace());
+        (inside, escaped) = match byte {
+            _ if escaped => (inside, false),
+            b'"' => (!inside, false),
+            b'\\' => (inside, inside),
+            _ => (inside, false),
+        };
+    }
+    length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn white_space_does_not_count() {
+        let value = serde_json::json!({"a b": ["c \" d", {"e\\": " "}], "f": null});
+        let compact = value.to_string();
+        let pretty = serde_json::to_string_pretty(&value).expect("JSON");
+        assert_eq!(compact_len(&pretty), compact.len());
+        assert_eq!(compact_len(&compact), compact.len());
+    }
+
+    #[test]
+    fn of_the_status_what_only_the_operator_knows_is_kept_as_it_was() {
+        let object = serde_json::json!({
+            "metadata": {"name": "a"},
+            "status": {
+                "nodeState": {"n": {"b|1": {"state": "complete", "stage": "apply"}}},
+                "configUpdates": {"b": ["k"]},
+            },
+        });
+        let skyhook: Skyhook = serde_json::from_value(object.clone()).expect("an object");
+        assert_eq!(skyhook.size, object.to_string().len());
+        assert_eq!(skyhook.status.config_updates["b"], ["k"]);
+        assert_eq!(
+            skyhook.status.node_state.of("n").expect("a node")["b|1"]["stage"],
+            "apply"
+        );
+        let kept = serde_json::json!({"configUpdates": {"b": ["k"]}});
+        assert_eq!(skyhook.whole["status"], kept);
+    }
+
+    #[test]
+    fn a_status_of_another_type_is_said_without_a_place() {
+        let object =
+            serde_json::json!({"metadata": {"name": "a"}, "status": {"nodeState": {"n": 7}}});
+        let why = serde_json::from_value::<Skyhook>(object).expect_err("no map");
+        let wanted = "invalid type: integer `7`, expected a map";
+        assert_eq!(why.to_string(), wanted);
+    }
+}

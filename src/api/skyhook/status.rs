@@ -1,0 +1,106 @@
+//! What the operator writes into a custom resource of how far it has got.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::api::{Condition, Name, Status};
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SkyhookStatus {
+    pub status: Option<Status>,
+    pub observed_generation: i64,
+    pub conditions: Vec<Condition>,
+    /// The operator's mirror of the node annotations; the annotations are the truth.
+    pub node_state: Mirror,
+    pub node_status: BTreeMap<String, Status>,
+    /// Nodes of the batch at work, with the time they joined it.
+    pub node_priority: BTreeMap<String, Option<Timestamp>>,
+    pub node_order_offset: i64,
+    pub config_updates: BTreeMap<String, Vec<String>>,
+    pub compartment_statuses: BTreeMap<String, CompartmentStatus>,
+    pub complete_nodes: String,
+}
+
+/// The operator's copy of the node states. Those of many nodes are alike, and are kept as one text.
+#[derive(Debug, Clone, Default)]
+pub struct Mirror(BTreeMap<String, Name>);
+
+impl Mirror {
+    /// On how many nodes something is recorded.
+    pub fn nodes(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What is recorded of one node, by `name|version`.
+    pub fn of(&self, node: &str) -> Option<BTreeMap<String, Value>> {
+        let text = self.0.get(node)?;
+        Some(serde_json::from_str(text).expect("it was written from such a map"))
+    }
+
+    /// Whether a package is recorded on any node.
+    pub fn has(&self, key: &str) -> bool {
+        let texts: HashSet<&str> = self.0.values().map(Name::as_str).collect();
+        texts.into_iter().any(|text| {
+            let packages: BTreeMap<String, IgnoredAny> =
+                serde_json::from_str(text).expect("it was written from such a map");
+            packages.contains_key(key)
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Mirror {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Mirror, D::Error> {
+        deserializer.deserialize_map(EachNode)
+    }
+}
+
+/// Reads node after node, so that no more than one is in memory as values.
+struct EachNode;
+
+impl<'de> Visitor<'de> for EachNode {
+    type Value = Mirror;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut nodes: A) -> Result<Mirror, A::Error> {
+        let mut known: HashMap<String, Name> = HashMap::new();
+        let mut texts = BTreeMap::new();
+        while let Some((node, packages)) = nodes.next_entry::<String, BTreeMap<String, Value>>()? {
+            let text = serde_json::to_string(&packages).expect("it was JSON");
+            let text = known.entry(text).or_insert_with_key(|t| t.as_str().into());
+            texts.insert(node, text.clone());
+        }
+        Ok(Mirror(texts))
+    }
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CompartmentStatus {
+    pub matched: i64,
+    pub ceiling: i64,
+    pub in_progress: i64,
+    pub completed: i64,
+    pub progress_percent: i64,
+    pub batch_state: Option<BatchState>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct BatchState {
+    pub current_batch: i64,
+    pub consecutive_failures: i64,
+    pub completed_nodes: i64,
+    pub failed_nodes: i64,
+    pub should_stop: bool,
+    pub last_batch_size: i64,
+    pub last_batch_failed: bool,
+}
