@@ -32,7 +32,7 @@ impl ApiFlavor {
     pub const VERSION: &'static str = "v1alpha1";
 
     /// The API group, which is also the prefix of every annotation, label and condition key.
-    pub fn group(self) -> &'static str {
+    pub const fn group(self) -> &'static str {
         match self {
             ApiFlavor::Skyhook => "skyhook.nvidia.com",
             ApiFlavor::NodeWright => "nodewright.nvidia.com",
@@ -53,7 +53,7 @@ impl ApiFlavor {
     }
 
     /// The plural of the main custom resource, as it stands in a URL.
-    pub fn plural(self) -> &'static str {
+    pub const fn plural(self) -> &'static str {
         match self {
             ApiFlavor::Skyhook => "skyhooks",
             ApiFlavor::NodeWright => "nodewrights",

@@ -122,12 +122,12 @@ async fn read<'a>(
     }
     needs.read(&reader, &mut parts).await;
     let active_api = parts.active_api().ok_or(LoadError::NotServed)?;
-    if !needs.operator {
+    if !needs.wants(Source::Operator) {
         parts.deployments = Read::NotRequested;
     }
     let mut outcomes = parts.outcomes();
     let mut cluster = parts.assemble(active_api);
-    if needs.workloads {
+    if needs.wants(Source::Workloads) {
         cluster.workloads = reader.workloads(&cluster).await;
         let read = cluster.source(Source::Workloads);
         let last = outcomes.iter_mut().find(|o| o.name == pieces::WORKLOADS);
@@ -160,72 +160,73 @@ pub async fn leftovers(
 }
 
 /// The sources to read: those asked for, and those needed to make sense of them.
-struct Needs {
+struct Needs<'a> {
+    asked: &'a [Source],
     /// All nodes are read, whoever asks for a few: what is on them decides which API is active.
     undecided: bool,
+    /// By API, whether its custom resources are to be read.
     skyhooks: [bool; 2],
-    policies: [bool; 2],
-    nodes: bool,
-    pods: bool,
-    workloads: bool,
-    jobs: bool,
-    events: bool,
-    disruption_budgets: bool,
-    operator: bool,
-    webhooks: bool,
-    config_maps: bool,
+    served: [bool; 2],
 }
 
-impl Needs {
-    fn new(asked: &[Source], parts: &ClusterBuilder) -> Needs {
-        let any = |sources: &[Source]| sources.iter().any(|s| asked.contains(s));
+impl<'a> Needs<'a> {
+    fn new(asked: &'a [Source], parts: &ClusterBuilder) -> Needs<'a> {
         let served = ApiFlavor::ALL.map(|g| parts.served.contains(&g));
-        let read = ApiFlavor::ALL.map(|g| parts.skyhooks[g as usize].was_asked());
+        let unread = ApiFlavor::ALL.map(|g| !parts.skyhooks[g as usize].was_asked());
         // What an operator left on the objects decides, if nothing better does.
         let undecided = served == [true, true]
             && parts.asked_for.is_none()
             && parts.operator_version().is_none();
-        let skyhooks = any(&[Source::Skyhooks, Source::Legacy, Source::Workloads]);
+        let custom = [Source::Skyhooks, Source::Legacy, Source::Workloads];
+        let skyhooks = custom.iter().any(|source| asked.contains(source));
         Needs {
+            asked,
             undecided,
             skyhooks: [
-                !read[0] && served[0] && skyhooks,
-                !read[1] && served[1] && (skyhooks || undecided),
+                unread[0] && served[0] && skyhooks,
+                unread[1] && served[1] && (skyhooks || undecided),
             ],
-            policies: served.map(|served| served && any(&[Source::Policies])),
-            nodes: undecided || any(&[Source::Nodes, Source::Workloads]),
-            pods: any(&[Source::Pods]),
-            workloads: any(&[Source::Workloads]),
-            jobs: served[1] && any(&[Source::Jobs]),
-            events: any(&[Source::Events]),
-            disruption_budgets: any(&[Source::DisruptionBudgets]),
-            operator: any(&[Source::Operator]),
-            webhooks: any(&[Source::Webhooks]),
-            config_maps: any(&[Source::ConfigMaps]),
+            served,
+        }
+    }
+
+    fn wants(&self, source: Source) -> bool {
+        let asked = |source| self.asked.contains(&source);
+        match source {
+            // Which nodes wait to be drained is told from them.
+            Source::Nodes => self.undecided || asked(source) || asked(Source::Workloads),
+            Source::Jobs => self.served[ApiFlavor::NodeWright as usize] && asked(source),
+            _ => asked(source),
         }
     }
 
     async fn read(&self, from: &Reader<'_>, parts: &mut ClusterBuilder) {
         let [old, new] = ApiFlavor::ALL;
         let operators = &parts.deployments;
+        let policies = self
+            .served
+            .map(|served| served && self.wants(Source::Policies));
         let (a, b, c, d, nodes, pods, jobs, events, budgets, admission, config_maps) = futures::join!(
             wanted(self.skyhooks[0], from.skyhooks(old)),
             wanted(self.skyhooks[1], from.skyhooks(new)),
-            wanted(self.policies[0], from.policies(old)),
-            wanted(self.policies[1], from.policies(new)),
-            wanted(self.nodes, from.nodes()),
-            wanted(self.pods, from.pods(operators)),
-            wanted(self.jobs, from.jobs(operators)),
-            wanted(self.events, from.events(operators)),
-            wanted(self.disruption_budgets, from.disruption_budgets()),
+            wanted(policies[0], from.policies(old)),
+            wanted(policies[1], from.policies(new)),
+            wanted(self.wants(Source::Nodes), from.nodes()),
+            wanted(self.wants(Source::Pods), from.pods(operators)),
+            wanted(self.wants(Source::Jobs), from.jobs(operators)),
+            wanted(self.wants(Source::Events), from.events(operators)),
+            wanted(
+                self.wants(Source::DisruptionBudgets),
+                from.disruption_budgets()
+            ),
             async {
-                if self.webhooks {
+                if self.wants(Source::Webhooks) {
                     from.admission().await
                 } else {
                     Admission::default()
                 }
             },
-            wanted(self.config_maps, from.config_maps(operators)),
+            wanted(self.wants(Source::ConfigMaps), from.config_maps(operators)),
         );
         for (read, wanted) in parts.skyhooks.iter_mut().zip([a, b]) {
             if wanted.was_asked() {

@@ -49,6 +49,7 @@ mod resource_versions;
 pub mod rollout;
 mod selections;
 pub mod simulate_deletion;
+mod source;
 pub mod stage_duration;
 pub mod staleness;
 pub mod taints;
@@ -69,9 +70,10 @@ pub use operator::Deployment;
 pub use package_run::{Job, PackageRun, PackageRuns};
 pub use placement::{AskedBy, Desired, Phase, Placement};
 pub use pod::{DisruptionBudget, Pod};
-pub use read::{Certainty, Read, Source, Unread};
+pub use read::{Certainty, Read, Unread};
 pub use resource_versions::ResourceVersions;
 use selections::Selections;
+pub use source::Source;
 
 /// Everything that was read, at one moment. Nothing in it changes.
 #[derive(Debug, Clone)]

@@ -1,0 +1,92 @@
+//! The kinds of things that are read from a cluster: one table.
+
+use std::fmt;
+
+use crate::api::ApiFlavor;
+
+/// API group and plural of a resource.
+type Resource = (&'static str, &'static str);
+
+/// Declares the sources: what each is, what it is called in messages, and the resources that are listed to read it, in
+/// both APIs.
+macro_rules! sources {
+    ($($(#[doc = $doc:literal])* $name:ident $words:literal from $resources:expr;)+) => {
+        /// One kind of thing that is read from a cluster.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Source {
+            $($(#[doc = $doc])* $name),+
+        }
+
+        impl Source {
+            pub const ALL: [Source; [$($words),+].len()] = [$(Source::$name),+];
+
+            /// The resources that are listed to read it, in both APIs.
+            pub fn resources(self) -> Vec<Resource> {
+                match self {
+                    $(Source::$name => $resources.to_vec()),+
+                }
+            }
+        }
+
+        impl fmt::Display for Source {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(match self {
+                    $(Source::$name => $words),+
+                })
+            }
+        }
+    };
+}
+
+sources! {
+    /// The custom resources of the active API.
+    Skyhooks "custom resources" from CUSTOM;
+    /// The custom resources of the other API.
+    Legacy "custom resources of the other API" from CUSTOM;
+    /// DeploymentPolicies of the active API.
+    Policies "deployment policies" from ApiFlavor::ALL.map(|g| (g.group(), "deploymentpolicies"));
+    Nodes "nodes" from [NODES];
+    /// Pods that run package stages.
+    Pods "package pods" from [PODS];
+    /// Other pods on nodes that wait to be drained; which nodes these are follows from the others.
+    Workloads "pods on nodes that wait to be drained" from [&CUSTOM[..], &[NODES, PODS]].concat();
+    /// Jobs that run package stages.
+    Jobs "jobs" from [("batch", "jobs")];
+    Events "events" from [("", "events")];
+    DisruptionBudgets "pod disruption budgets" from [("policy", "poddisruptionbudgets")];
+    /// The operator's Deployment.
+    Operator "operator deployments" from [("apps", "deployments")];
+    /// Admission webhooks that the operator serves, and what answers them.
+    Webhooks "admission webhooks" from [
+        (ADMISSION, "validatingwebhookconfigurations"),
+        (ADMISSION, "mutatingwebhookconfigurations"),
+        ("", "services"),
+        ("discovery.k8s.io", "endpointslices"),
+    ];
+    /// ConfigMaps that the operator made for packages and nodes.
+    ConfigMaps "config maps of packages" from [("", "configmaps")];
+}
+
+const CUSTOM: [Resource; 2] = {
+    let [old, new] = ApiFlavor::ALL;
+    [(old.group(), old.plural()), (new.group(), new.plural())]
+};
+const NODES: Resource = ("", "nodes");
+const PODS: Resource = ("", "pods");
+const ADMISSION: &str = "admissionregistration.k8s.io";
+
+impl Source {
+    /// What a change is decided by, as a rule: what must not be taken for gone, and nodes not for clean, because they
+    /// could not be read.
+    pub const DECIDING: [Source; 3] = [Source::Skyhooks, Source::Legacy, Source::Nodes];
+
+    /// What says what runs where: without it no failure is told from what follows of it, and a Job that cannot be seen may
+    /// still be at work.
+    pub const OF_WORK: [Source; 5] = [
+        Source::Skyhooks,
+        Source::Legacy,
+        Source::Nodes,
+        Source::Pods,
+        Source::Jobs,
+    ];
+}
