@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use jiff::Timestamp;
-use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::api::{Condition, Name, Status};
 
@@ -40,7 +41,7 @@ impl Mirror {
     /// What is recorded of one node, by `name|version`.
     pub fn of(&self, node: &str) -> Option<BTreeMap<String, Value>> {
         let text = self.0.get(node)?;
-        Some(serde_json::from_str(text).expect("it was written from such a map"))
+        Some(serde_json::from_str(text).expect("it was read as such a map"))
     }
 
     /// Whether a package is recorded on any node.
@@ -48,7 +49,7 @@ impl Mirror {
         let texts: HashSet<&str> = self.0.values().map(Name::as_str).collect();
         texts.into_iter().any(|text| {
             let packages: BTreeMap<String, IgnoredAny> =
-                serde_json::from_str(text).expect("it was written from such a map");
+                serde_json::from_str(text).expect("it was read as such a map");
             packages.contains_key(key)
         })
     }
@@ -60,7 +61,7 @@ impl<'de> Deserialize<'de> for Mirror {
     }
 }
 
-/// Reads node after node, so that no more than one is in memory as values.
+/// Reads node after node, and looks only at texts that are new.
 struct EachNode;
 
 impl<'de> Visitor<'de> for EachNode {
@@ -71,12 +72,21 @@ impl<'de> Visitor<'de> for EachNode {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut nodes: A) -> Result<Mirror, A::Error> {
-        let mut known: HashMap<String, Name> = HashMap::new();
+        let mut known: HashMap<Box<str>, Name> = HashMap::new();
         let mut texts = BTreeMap::new();
-        while let Some((node, packages)) = nodes.next_entry::<String, BTreeMap<String, Value>>()? {
-            let text = serde_json::to_string(&packages).expect("it was JSON");
-            let text = known.entry(text).or_insert_with_key(|t| t.as_str().into());
-            texts.insert(node, text.clone());
+        while let Some((node, packages)) = nodes.next_entry::<String, Box<RawValue>>()? {
+            let name = match known.get(packages.get()) {
+                Some(name) => name.clone(),
+                None => {
+                    let value: Value =
+                        serde_json::from_str(packages.get()).map_err(A::Error::custom)?;
+                    BTreeMap::<String, IgnoredAny>::deserialize(value).map_err(A::Error::custom)?;
+                    let name = Name::from(packages.get());
+                    known.insert(packages.into(), name.clone());
+                    name
+                }
+            };
+            texts.insert(node, name);
         }
         Ok(Mirror(texts))
     }
