@@ -26,7 +26,7 @@ pub enum ApplyEvent<'a> {
     Step {
         place: (usize, usize),
         step: &'a Step,
-        fate: &'a StepResult,
+        result: &'a StepResult,
     },
     /// A pause between a few nodes and more of them.
     Pausing {
@@ -112,7 +112,7 @@ pub enum StopReason {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanOutcome {
     pub ended: StopReason,
-    pub fates: Vec<Vec<StepResult>>,
+    pub results: Vec<Vec<StepResult>>,
 }
 
 /// Steps by fate.
@@ -172,7 +172,7 @@ impl PlanOutcome {
         let unreached = |stage: &PlanStage| vec![StepResult::NotReached; stage.steps.len()];
         PlanOutcome {
             ended: StopReason::Interrupted,
-            fates: plan.stages.iter().map(unreached).collect(),
+            results: plan.stages.iter().map(unreached).collect(),
         }
     }
 
@@ -180,14 +180,14 @@ impl PlanOutcome {
     pub fn nothing_done(plan: &Plan) -> PlanOutcome {
         PlanOutcome {
             ended: StopReason::Finished,
-            fates: plan.stages.iter().map(|_| Vec::new()).collect(),
+            results: plan.stages.iter().map(|_| Vec::new()).collect(),
         }
     }
 
     pub fn tally(&self) -> Tally {
         let mut tally = Tally::default();
-        for fate in self.fates.iter().flatten() {
-            *match fate {
+        for result in self.results.iter().flatten() {
+            *match result {
                 StepResult::Applied => &mut tally.applied,
                 StepResult::Unchanged => &mut tally.unchanged,
                 StepResult::Gone => &mut tally.gone,
@@ -221,10 +221,10 @@ impl PlanOutcome {
     pub fn left_paused<'a>(&'a self, plan: &'a Plan) -> Option<&'a Target> {
         // A plan that does not begin with one ends one that was there before.
         let mut may_be = plan.steps().all(|step| !step.change.holds());
-        for (step, fate) in self.of(plan) {
+        for (step, result) in self.of(plan) {
             match &step.change {
-                Change::Hold(_) => may_be = fate.may_have_changed(),
-                Change::Release(_) if may_be && !fate.is_settled() => return Some(&step.target),
+                Change::Hold(_) => may_be = result.may_have_changed(),
+                Change::Release(_) if may_be && !result.is_settled() => return Some(&step.target),
                 _ => {}
             }
         }
@@ -235,9 +235,9 @@ impl PlanOutcome {
     pub fn put_back(&self, plan: &Plan) -> bool {
         let mut held: Vec<&Target> = Vec::new();
         let mut released: Vec<&Target> = Vec::new();
-        for (stage, fates) in plan.stages.iter().zip(&self.fates) {
-            for (step, fate) in stage.steps.iter().zip(fates) {
-                match (fate, stage.always) {
+        for (stage, results) in plan.stages.iter().zip(&self.results) {
+            for (step, result) in stage.steps.iter().zip(results) {
+                match (result, stage.always) {
                     (StepResult::Applied, true) => released.push(&step.target),
                     (StepResult::Applied, false) => held.push(&step.target),
                     _ => {}
@@ -251,6 +251,6 @@ impl PlanOutcome {
 
     /// Each step of the plan with its fate.
     pub fn of<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (&'a Step, &'a StepResult)> {
-        plan.steps().zip(self.fates.iter().flatten())
+        plan.steps().zip(self.results.iter().flatten())
     }
 }

@@ -131,7 +131,7 @@ pub async fn attended<'h>(
         stop,
         on_event: RefCell::new(on_event),
         journal: RefCell::new(journal),
-        fates: RefCell::new(
+        results: RefCell::new(
             plan.stages
                 .iter()
                 .map(|s| vec![StepResult::NotReached; s.steps.len()])
@@ -153,7 +153,7 @@ pub async fn attended<'h>(
     }
     let outcome = PlanOutcome {
         ended,
-        fates: run.fates.take(),
+        results: run.results.take(),
     };
     run.tell(&ApplyEvent::Done { outcome: &outcome });
     outcome
@@ -167,7 +167,7 @@ struct PlanRun<'a, 'h> {
     stop: &'a Stop,
     on_event: RefCell<&'h mut dyn FnMut(&ApplyEvent<'_>)>,
     journal: RefCell<Option<&'h mut Journal>>,
-    fates: RefCell<Vec<Vec<StepResult>>>,
+    results: RefCell<Vec<Vec<StepResult>>>,
 }
 
 impl PlanRun<'_, '_> {
@@ -229,11 +229,11 @@ impl PlanRun<'_, '_> {
         }
         // A stage that waits relies on all that was to be done before.
         let relied_on = self.plan.stages[number..].iter().any(|s| s.until.is_some());
-        let missed = |fates: &[StepResult]| {
-            let mut fates = fates.iter();
-            fates.any(|f| !f.is_settled())
+        let missed = |results: &[StepResult]| {
+            let mut results = results.iter();
+            results.any(|f| !f.is_settled())
         };
-        if relied_on && missed(&self.fates.borrow()[number]) {
+        if relied_on && missed(&self.results.borrow()[number]) {
             return StopReason::Halted;
         }
         match &stage.until {
@@ -253,7 +253,7 @@ impl PlanRun<'_, '_> {
         self.tell(&ApplyEvent::Sending { step });
         // The server would say that it is there already, or not yet.
         let beyond = self.plan.makes_again(step) || self.plan.works_on_what_it_makes(step);
-        let fate = if self.options.dry_run && beyond {
+        let result = if self.options.dry_run && beyond {
             StepResult::Applied
         } else {
             self.execute(stage, at, step, always).await
@@ -261,14 +261,14 @@ impl PlanRun<'_, '_> {
         self.tell(&ApplyEvent::Step {
             place: (stage, at),
             step,
-            fate: &fate,
+            result: &result,
         });
-        self.fates.borrow_mut()[stage][at] = fate;
+        self.results.borrow_mut()[stage][at] = result;
     }
 
     fn failed(&self) -> usize {
-        let fates = self.fates.borrow();
-        let all = fates.iter().flatten();
+        let results = self.results.borrow();
+        let all = results.iter().flatten();
         all.filter(|f| matches!(f, StepResult::Failed { .. } | StepResult::Unknown { .. }))
             .count()
     }

@@ -59,10 +59,10 @@ struct Tries {
 
 impl Tries {
     /// The fate of a step that is given up. Where an earlier form of it may have been done, that is not known.
-    fn given_up(&self, fate: impl Fn(String) -> StepResult, why: String) -> Next {
+    fn given_up(&self, result: impl Fn(String) -> StepResult, why: String) -> Next {
         Next::End(match self.sent {
             Some(_) => StepResult::Unknown { why },
-            None => fate(why),
+            None => result(why),
         })
     }
 
@@ -105,7 +105,7 @@ impl PlanRun<'_, '_> {
                 .await
             {
                 Next::Again => {}
-                Next::End(fate) => return fate,
+                Next::End(result) => return result,
             }
             tries = Tries::default();
         }
@@ -147,7 +147,7 @@ impl PlanRun<'_, '_> {
                 }
             };
             match next {
-                Next::End(fate) => return fate,
+                Next::End(result) => return result,
                 Next::Again => {}
             }
         }

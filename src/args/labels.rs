@@ -23,7 +23,7 @@ pub fn selector(text: &str) -> Result<LabelSelector, String> {
         requirements.push(requirement(&mut tokens)?);
         match tokens.next() {
             Token::End => break,
-            Token::WaitCondition(",") => {}
+            Token::Symbol(",") => {}
             other => return Err(unexpected(other, "a comma")),
         }
     }
@@ -36,7 +36,7 @@ pub fn selector(text: &str) -> Result<LabelSelector, String> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token<'a> {
     Word(&'a str),
-    WaitCondition(&'static str),
+    Symbol(&'static str),
     End,
 }
 
@@ -45,14 +45,17 @@ struct Tokens<'a> {
 }
 
 /// The longer ones first.
-const SIGNS: [&str; 9] = ["==", "!=", "=", "!", ">", "<", "(", ")", ","];
+const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", ">", "<", "(", ")", ","];
 
 impl<'a> Tokens<'a> {
     fn next(&mut self) -> Token<'a> {
         self.rest = self.rest.trim_start();
-        if let Some(sign) = SIGNS.into_iter().find(|sign| self.rest.starts_with(sign)) {
-            self.rest = &self.rest[sign.len()..];
-            return Token::WaitCondition(sign);
+        if let Some(symbol) = SYMBOLS
+            .into_iter()
+            .find(|symbol| self.rest.starts_with(symbol))
+        {
+            self.rest = &self.rest[symbol.len()..];
+            return Token::Symbol(symbol);
         }
         let ends = |c: char| c.is_whitespace() || "=!><(),".contains(c);
         let (word, rest) = self
@@ -80,13 +83,13 @@ impl<'a> Tokens<'a> {
 fn unexpected(found: Token<'_>, expected: &str) -> String {
     match found {
         Token::Word(found) => format!("expected {expected}, found {found:?}"),
-        Token::WaitCondition(found) => format!("expected {expected}, found {found:?}"),
+        Token::Symbol(found) => format!("expected {expected}, found {found:?}"),
         Token::End => format!("expected {expected} at the end"),
     }
 }
 
 fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
-    let absent = tokens.peek() == Token::WaitCondition("!");
+    let absent = tokens.peek() == Token::Symbol("!");
     if absent {
         tokens.next();
     }
@@ -99,14 +102,14 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
     if absent {
         return Ok(of("DoesNotExist", Vec::new()));
     }
-    if matches!(tokens.peek(), Token::End | Token::WaitCondition(",")) {
+    if matches!(tokens.peek(), Token::End | Token::Symbol(",")) {
         return Ok(of("Exists", Vec::new()));
     }
     match tokens.next() {
-        Token::WaitCondition("=" | "==") => Ok(of("In", vec![exact(tokens)?])),
-        Token::WaitCondition("!=") => Ok(of("NotIn", vec![exact(tokens)?])),
-        Token::WaitCondition(">") => Ok(of("Gt", vec![number(tokens)?])),
-        Token::WaitCondition("<") => Ok(of("Lt", vec![number(tokens)?])),
+        Token::Symbol("=" | "==") => Ok(of("In", vec![exact(tokens)?])),
+        Token::Symbol("!=") => Ok(of("NotIn", vec![exact(tokens)?])),
+        Token::Symbol(">") => Ok(of("Gt", vec![number(tokens)?])),
+        Token::Symbol("<") => Ok(of("Lt", vec![number(tokens)?])),
         Token::Word("in") => Ok(of("In", values(tokens)?)),
         Token::Word("notin") => Ok(of("NotIn", values(tokens)?)),
         other => Err(unexpected(other, "one of =, ==, !=, in, notin, > and <")),
@@ -116,7 +119,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
 /// One value, which may be empty.
 fn exact(tokens: &mut Tokens<'_>) -> Result<String, String> {
     match tokens.peek() {
-        Token::End | Token::WaitCondition(",") => Ok(String::new()),
+        Token::End | Token::Symbol(",") => Ok(String::new()),
         _ => value(tokens.word("a value")?),
     }
 }
@@ -132,18 +135,18 @@ fn number(tokens: &mut Tokens<'_>) -> Result<String, String> {
 /// Values in parentheses, of which any may be empty.
 fn values(tokens: &mut Tokens<'_>) -> Result<Vec<String>, String> {
     match tokens.next() {
-        Token::WaitCondition("(") => {}
+        Token::Symbol("(") => {}
         other => return Err(unexpected(other, "(")),
     }
     let mut values = Vec::new();
     loop {
         values.push(match tokens.peek() {
-            Token::WaitCondition("," | ")") => String::new(),
+            Token::Symbol("," | ")") => String::new(),
             _ => value(tokens.word("a value")?)?,
         });
         match tokens.next() {
-            Token::WaitCondition(")") => return Ok(values),
-            Token::WaitCondition(",") => {}
+            Token::Symbol(")") => return Ok(values),
+            Token::Symbol(",") => {}
             other => return Err(unexpected(other, "a comma or )")),
         }
     }

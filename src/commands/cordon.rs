@@ -96,7 +96,10 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         let key = cluster.flavor().key(RUNTIME_REQUIRED);
         if args.runtime_required && one.unschedulable && holders.contains(&key) {
             holders.retain(|holder| *holder != key);
-            change = change.annotation(key, Edit::new(Some("true"), None).pin(OnConflict::Nothing));
+            change = change.annotation(
+                key,
+                Edit::new(Some("true"), None).on_conflict(OnConflict::Overwrite),
+            );
         }
         // A cordon without any mark of ours is somebody else's.
         if one.unschedulable && holders.is_empty() && !change.is_empty() {
@@ -149,7 +152,7 @@ fn without_orphans(cluster: &Cluster, one: &Node) -> Metadata {
     for (name, on) in &one.keys(flavor).skyhooks {
         let value = on.cordon_value.as_deref();
         if value.is_some() && node::releases_cordon(cluster, one, name) {
-            let edit = Edit::new(value, None).pin(OnConflict::Nothing);
+            let edit = Edit::new(value, None).on_conflict(OnConflict::Overwrite);
             change = change.annotation(keys::cordon(flavor, name), edit);
         }
     }

@@ -120,8 +120,8 @@ impl Journals {
 
 /// How many steps of a journal were taken, and how many there are.
 fn steps(record: &Record) -> (usize, usize) {
-    let fates = record.fates.iter().flatten();
-    let done = fates.filter(|f| **f == Some(StepResult::Applied)).count();
+    let results = record.results.iter().flatten();
+    let done = results.filter(|f| **f == Some(StepResult::Applied)).count();
     (done, record.begun.plan.steps().count())
 }
 
@@ -236,8 +236,8 @@ impl View for One {
             text.paragraph(text::warning(note));
         }
         let mut table = Table::new(["object", "result", "change"]).prose();
-        for (step, fate) in begun.plan.steps().zip(self.0.fates.iter().flatten()) {
-            let (result, why) = match fate {
+        for (step, result) in begun.plan.steps().zip(self.0.results.iter().flatten()) {
+            let (result, why) = match result {
                 None => ("unknown", None),
                 Some(StepResult::Applied) => ("changed", None),
                 Some(StepResult::Unchanged) => ("unchanged", None),
@@ -276,7 +276,7 @@ impl View for One {
             api_version: API_VERSION,
             kind: "Journal",
             begun: &self.0.begun,
-            fates: &self.0.fates,
+            results: &self.0.results,
             ended: self.0.ended.as_ref(),
         };
         serde_json::to_value(document).expect("a document is plain data")
@@ -292,7 +292,7 @@ pub struct Document<'a> {
     kind: &'static str,
     begun: &'a Begun,
     /// What became of each step, stage by stage; null where that is not known.
-    fates: &'a [Vec<Option<StepResult>>],
+    results: &'a [Vec<Option<StepResult>>],
     /// Null if it was cut short.
     ended: Option<&'a StopReason>,
 }

@@ -244,7 +244,10 @@ fn plan(
         let noted = annotations.get(REASON).map(String::as_str);
         let reason = reason.or(noted.filter(|_| hold.is_none()));
         for (key, from, to) in [(HOLDER, holder, None), (REASON, noted, reason)] {
-            change = change.annotation(key, Edit::new(from, to).pin(OnConflict::Hold));
+            change = change.annotation(
+                key,
+                Edit::new(from, to).on_conflict(OnConflict::ReplaceCommandPause),
+            );
         }
     }
     warn(cluster, skyhook, verb, &mut plan);
@@ -291,12 +294,12 @@ fn plan(
 /// The plan where custom resources cannot be read, be it for a field of one that nobody knows: an emergency does not
 /// wait until they can. Whether there is one of the name, the server says.
 fn unseen(flavor: ApiFlavor, verb: Verb, name: &str, reason: Option<&str>, why: &Unread) -> Plan {
-    let set = |to: &str| Edit::new(None, Some(to)).pin(OnConflict::Nothing);
+    let set = |to: &str| Edit::new(None, Some(to)).on_conflict(OnConflict::Overwrite);
     let key = flavor.key(verb.annotation());
     let mut change = Metadata::default().annotation(key, set("true"));
     if verb == Verb::Pause {
         // It would end with the command that it is for.
-        let gone = Edit::new(Some("any"), None).pin(OnConflict::Nothing);
+        let gone = Edit::new(Some("any"), None).on_conflict(OnConflict::Overwrite);
         change = change.annotation(HOLDER, gone);
     }
     if let Some(reason) = reason {

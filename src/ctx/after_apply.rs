@@ -19,11 +19,11 @@ pub fn note_hold(held: &RefCell<Option<Target>>, event: &ApplyEvent<'_>) {
         ApplyEvent::Sending { step } if step.change.holds() => {
             held.replace(Some(step.target.clone()));
         }
-        ApplyEvent::Step { step, fate, .. } if step.change.is_hold() => {
+        ApplyEvent::Step { step, result, .. } if step.change.is_hold() => {
             let none = if step.change.holds() {
-                !fate.may_have_changed()
+                !result.may_have_changed()
             } else {
-                fate.is_settled()
+                result.is_settled()
             };
             if none {
                 held.replace(None);
@@ -36,9 +36,9 @@ pub fn note_hold(held: &RefCell<Option<Target>>, event: &ApplyEvent<'_>) {
 /// What others did meanwhile, and what that has made of the plan.
 pub fn beside(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
     let mut said = gone(plan, outcome);
-    for (step, fate) in outcome.of(plan) {
+    for (step, result) in outcome.of(plan) {
         // Of a node that stays cordoned, the preview and the closing table tell.
-        if let (StepResult::Kept { why }, true) = (fate, step.change.is_hold()) {
+        if let (StepResult::Kept { why }, true) = (result, step.change.is_hold()) {
             said.push(format!("{} stays paused: {why}", step.target));
         }
     }
@@ -50,7 +50,7 @@ fn gone(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
     let mut gone: Vec<(String, Vec<&str>)> = Vec::new();
     for (step, _) in outcome
         .of(plan)
-        .filter(|(_, fate)| **fate == StepResult::Gone)
+        .filter(|(_, result)| **result == StepResult::Gone)
     {
         let target = step.target.to_string();
         match gone.iter_mut().find(|(name, _)| *name == target) {

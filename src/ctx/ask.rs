@@ -29,7 +29,7 @@ pub enum Unconfirmed {
     /// The answer on the terminal is no.
     No,
     /// There is no terminal, and standard input does not say yes.
-    TransportError,
+    Unanswered,
     /// Standard input says yes, to what takes more than that.
     NotEnough(Grade),
     Interrupted,
@@ -59,7 +59,7 @@ impl Question {
     pub async fn ask(&self, plan: &Plan, screen: &mut Screen) -> Result<(), Unconfirmed> {
         let terminal = std::io::stdin().is_terminal();
         if terminal && !screen.err.terminal {
-            return Err(Unconfirmed::TransportError);
+            return Err(Unconfirmed::Unanswered);
         }
         screen.prompt(&self.words(plan, terminal));
         let line = process::line().await;
@@ -77,7 +77,7 @@ impl Question {
             (_, Question::YesNo) if yes => Ok(()),
             (true, _) => Err(Unconfirmed::No),
             (false, Question::Type(_)) if yes => Err(Unconfirmed::NotEnough(plan.grade())),
-            (false, _) => Err(Unconfirmed::TransportError),
+            (false, _) => Err(Unconfirmed::Unanswered),
         }
     }
 
@@ -154,7 +154,7 @@ impl From<Unconfirmed> for Error {
         const HINT: &str = "add --confirm, or look first with --dry-run";
         match unconfirmed {
             Unconfirmed::No => refused("not confirmed; nothing was changed"),
-            Unconfirmed::TransportError => {
+            Unconfirmed::Unanswered => {
                 refused("not confirmed, and there is no terminal to ask on; nothing was changed")
                     .hint(HINT)
             }

@@ -112,7 +112,7 @@ impl Ctx {
         }
         if !options.dry_run && !changes.is_empty() && !safety.confirm {
             match self.question(changes).await {
-                Err(Unconfirmed::TransportError) if manner.aborts => return self.abort(&preview),
+                Err(Unconfirmed::Unanswered) if manner.aborts => return self.abort(&preview),
                 answer => answer?,
             }
         }

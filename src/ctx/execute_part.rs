@@ -23,18 +23,18 @@ impl Ctx {
     pub async fn execute_part(&mut self, plan: &Plan, safety: &Safety) -> Result<PartOutcome> {
         let options = self.options(safety);
         let (outcome, journal) = self.send(plan, &options, safety, None, None).await?;
-        let failed = outcome.of(plan).filter_map(|(step, fate)| match fate {
+        let failed = outcome.of(plan).filter_map(|(step, result)| match result {
             StepResult::Skipped { why }
             | StepResult::Failed { why }
             | StepResult::Unknown { why } => Some((step.target.clone(), why.clone())),
             _ => None,
         });
-        let reached = |fate: &StepResult| *fate != StepResult::NotReached;
+        let reached = |result: &StepResult| *result != StepResult::NotReached;
         Ok(PartOutcome {
             failed: failed.collect(),
             begun: outcome
                 .of(plan)
-                .filter(|(_, fate)| reached(fate))
+                .filter(|(_, result)| reached(result))
                 .map(|(step, _)| step.target.clone())
                 .collect(),
             interrupted: outcome.verdict() == PlanVerdict::Interrupted,

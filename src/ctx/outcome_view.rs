@@ -91,8 +91,8 @@ impl OutcomeView<'_> {
         Some(match &self.outcome.ended {
             StopReason::Finished => return None,
             StopReason::Interrupted => {
-                let mut fates = self.outcome.fates.iter().flatten();
-                if fates.all(|fate| *fate == StepResult::NotReached) {
+                let mut results = self.outcome.results.iter().flatten();
+                if results.all(|result| *result == StepResult::NotReached) {
                     "interrupted before anything was sent".to_owned()
                 } else if self.put_back() {
                     "interrupted; the pause was lifted again".to_owned()
@@ -119,7 +119,7 @@ impl OutcomeView<'_> {
             }
             StopReason::TimedOut { waiting } => {
                 let mut untils = self.plan.stages.iter().filter_map(|s| s.until.as_ref());
-                let remedy = if untils.any(|until| until.sign == WaitCondition::Paused) {
+                let remedy = if untils.any(|until| until.condition == WaitCondition::Paused) {
                     "; `kubectl skyhook diagnose check` says whether the operator is running"
                 } else {
                     ""
@@ -161,8 +161,8 @@ impl View for OutcomeView<'_> {
     fn blocks(&self, wide: bool) -> Text {
         let mut table = Table::new(["object", "result", "why"]).prose();
         let mut more = 0;
-        for (step, fate) in self.outcome.of(self.plan) {
-            let (label, result, why) = match fate {
+        for (step, result) in self.outcome.of(self.plan) {
+            let (label, result, why) = match result {
                 StepResult::Applied | StepResult::Unchanged | StepResult::Gone if !wide => continue,
                 StepResult::NotReached if !wide => continue,
                 StepResult::Applied => (Label::Good, "changed", ""),
@@ -210,16 +210,16 @@ impl View for OutcomeView<'_> {
 
     fn names(&self) -> Vec<String> {
         let done = self.outcome.of(self.plan);
-        done.filter(|(_, fate)| **fate == StepResult::Applied)
+        done.filter(|(_, result)| **result == StepResult::Applied)
             .map(|(step, _)| step.target.to_string())
             .collect()
     }
 
     fn document(&self) -> Value {
-        let steps = self.outcome.of(self.plan).map(|(step, fate)| StepView {
+        let steps = self.outcome.of(self.plan).map(|(step, result)| StepView {
             target: step.target.to_string(),
             changes: step.change.describe(),
-            fate: fate.clone(),
+            result: result.clone(),
         });
         let document = Document {
             api_version: API_VERSION,
@@ -274,5 +274,5 @@ struct StepView {
     /// What changes, one line each.
     changes: Vec<String>,
     #[serde(flatten)]
-    fate: StepResult,
+    result: StepResult,
 }

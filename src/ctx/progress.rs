@@ -42,9 +42,9 @@ impl Progress {
 
     pub fn on_event(&mut self, event: &ApplyEvent<'_>) {
         match event {
-            ApplyEvent::Step { fate, .. } => {
+            ApplyEvent::Step { result, .. } => {
                 self.failed += usize::from(matches!(
-                    fate,
+                    result,
                     StepResult::Failed { .. } | StepResult::Unknown { .. }
                 ));
                 if self.failed > 0 {

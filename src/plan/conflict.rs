@@ -54,11 +54,13 @@ fn edits(a: &BTreeMap<String, Edit>, b: &BTreeMap<String, Edit>) -> Option<Strin
 }
 
 fn agree(a: &Edit, b: &Edit) -> bool {
-    match (&a.pin, &b.pin) {
-        (OnConflict::Entries(ours), OnConflict::Entries(theirs)) => ours.iter().all(|one| {
-            let mut same = theirs.iter().filter(|other| other.entry == one.entry);
-            same.all(|other| other.to == one.to)
-        }),
+    match (&a.on_conflict, &b.on_conflict) {
+        (OnConflict::MoveEntries(ours), OnConflict::MoveEntries(theirs)) => {
+            ours.iter().all(|one| {
+                let mut same = theirs.iter().filter(|other| other.entry == one.entry);
+                same.all(|other| other.to == one.to)
+            })
+        }
         _ => a.to == b.to,
     }
 }
@@ -115,7 +117,8 @@ mod tests {
             to: to.map(at),
             onward: false,
         };
-        let edit = Edit::new(Some("all"), Some(name)).pin(OnConflict::Entries(vec![one]));
+        let edit =
+            Edit::new(Some("all"), Some(name)).on_conflict(OnConflict::MoveEntries(vec![one]));
         step(Change::Metadata(
             Metadata::default().annotation("nodeState", edit),
         ))

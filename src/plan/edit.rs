@@ -7,38 +7,39 @@ use crate::cluster::hold;
 
 /// One annotation or label: what it is, and what it shall be. `None` is absent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Edit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    #[serde(default, skip_serializing_if = "OnConflict::is_value")]
-    pub pin: OnConflict,
+    #[serde(default, skip_serializing_if = "OnConflict::is_fail")]
+    pub on_conflict: OnConflict,
 }
 
-/// How much of the old value the edit relies on.
+/// What becomes of an edit whose old value is another one by now.
 ///
 /// The server always tests the whole value. This decides whether an edit whose test failed still
 /// means the same on the value that is there now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OnConflict {
-    /// On every byte.
+    /// The step is not taken.
     #[default]
-    Value,
-    /// On nothing: the value follows from others.
-    Nothing,
-    /// On every byte; where it is another one by now, that one stays and all else goes ahead.
-    Yield,
-    /// On every byte, unless it is by now of a pause that ends with the command that it is for: that one gives way.
-    Hold,
-    /// On what failed in a node state still failing, and on nothing having gone or being uninstalled since.
+    Fail,
+    /// It is written all the same: the value follows from others.
+    Overwrite,
+    /// The value that is there stays, and all else goes ahead.
+    KeepLive,
+    /// It is written where that is of a pause that ends with the command that it is for; else the step is not taken.
+    ReplaceCommandPause,
+    /// It is written if what failed in a node state is still failing, and nothing has gone or is being uninstalled since.
     ///
     /// Packages that were under way go on until the operator is held; it is the same wish wherever they
     /// have got to by then.
-    State,
-    /// On these entries of a node state being where they were; all others are kept as they are.
-    Entries(Vec<Move>),
+    IfStillFailing,
+    /// These entries of a node state are moved if they are where they were; all others are kept as they are.
+    MoveEntries(Vec<Move>),
 }
 
 /// What becomes of one entry of a node state. `None` is absent.
@@ -97,24 +98,25 @@ impl Edit {
         Edit {
             from: from.map(str::to_owned),
             to: to.map(str::to_owned),
-            pin: OnConflict::Value,
+            on_conflict: OnConflict::Fail,
         }
     }
 
-    pub fn pin(mut self, pin: OnConflict) -> Edit {
-        self.pin = pin;
+    pub fn on_conflict(mut self, on_conflict: OnConflict) -> Edit {
+        self.on_conflict = on_conflict;
         self
     }
 
     /// The edit that takes this one back.
     pub fn inverse(&self) -> Edit {
-        let pin = match &self.pin {
+        let on_conflict = match &self.on_conflict {
             // What the operator wrote since is newer than what was there before.
-            OnConflict::Nothing => OnConflict::Yield,
-            OnConflict::Value | OnConflict::State | OnConflict::Yield | OnConflict::Hold => {
-                OnConflict::Value
-            }
-            OnConflict::Entries(moves) => {
+            OnConflict::Overwrite => OnConflict::KeepLive,
+            OnConflict::Fail
+            | OnConflict::IfStillFailing
+            | OnConflict::KeepLive
+            | OnConflict::ReplaceCommandPause => OnConflict::Fail,
+            OnConflict::MoveEntries(moves) => {
                 let back = |m: &Move| Move {
                     entry: m.entry.clone(),
                     from: m.to.clone(),
@@ -122,13 +124,13 @@ impl Edit {
                     // What the operator did since is not taken back.
                     onward: false,
                 };
-                OnConflict::Entries(moves.iter().rev().map(back).collect())
+                OnConflict::MoveEntries(moves.iter().rev().map(back).collect())
             }
         };
         Edit {
             from: self.to.clone(),
             to: self.from.clone(),
-            pin,
+            on_conflict,
         }
     }
 
@@ -143,27 +145,31 @@ impl Edit {
         let onto = |to: Option<String>| Edit {
             from: now.map(str::to_owned),
             to,
-            pin: self.pin.clone(),
+            on_conflict: self.on_conflict.clone(),
         };
-        match &self.pin {
-            OnConflict::Nothing => Rebased::Same(onto(self.to.clone())),
-            OnConflict::Yield => Rebased::Done,
-            OnConflict::Hold if now.is_some_and(|now| hold::ends_with_its_command(key, now)) => {
+        match &self.on_conflict {
+            OnConflict::Overwrite => Rebased::Same(onto(self.to.clone())),
+            OnConflict::KeepLive => Rebased::Done,
+            OnConflict::ReplaceCommandPause
+                if now.is_some_and(|now| hold::ends_with_its_command(key, now)) =>
+            {
                 Rebased::Same(onto(self.to.clone()))
             }
-            OnConflict::State => {
+            OnConflict::IfStillFailing => {
                 if went_on(key, self.from.as_deref(), now) {
                     Rebased::Same(onto(self.to.clone()))
                 } else {
                     Rebased::Moved(changed(key, self.from.as_deref(), now))
                 }
             }
-            OnConflict::Entries(moves) => match replay(key, now, moves) {
+            OnConflict::MoveEntries(moves) => match replay(key, now, moves) {
                 Ok(None) => Rebased::Done,
-                Ok(Some((to, moves))) => Rebased::Same(onto(to).pin(OnConflict::Entries(moves))),
+                Ok(Some((to, moves))) => {
+                    Rebased::Same(onto(to).on_conflict(OnConflict::MoveEntries(moves)))
+                }
                 Err(why) => Rebased::Moved(why),
             },
-            OnConflict::Value | OnConflict::Hold => {
+            OnConflict::Fail | OnConflict::ReplaceCommandPause => {
                 Rebased::Moved(changed(key, self.from.as_deref(), now))
             }
         }
@@ -171,8 +177,8 @@ impl Edit {
 }
 
 impl OnConflict {
-    pub(super) fn is_value(&self) -> bool {
-        *self == OnConflict::Value
+    pub(super) fn is_fail(&self) -> bool {
+        *self == OnConflict::Fail
     }
 }
 

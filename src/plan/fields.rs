@@ -18,9 +18,9 @@ pub struct Field {
     pub from: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Value>,
-    /// How much of the old value the edit relies on.
-    #[serde(default, skip_serializing_if = "OnConflict::is_value")]
-    pub pin: OnConflict,
+    /// What becomes of it whose old value is another one by now.
+    #[serde(default, skip_serializing_if = "OnConflict::is_fail")]
+    pub on_conflict: OnConflict,
 }
 
 impl Field {
@@ -34,13 +34,13 @@ impl Field {
             path: path.into_iter().map(Into::into).collect(),
             from,
             to,
-            pin: OnConflict::Value,
+            on_conflict: OnConflict::Fail,
         }
     }
 
     /// The edit means the same whatever the old value is by then.
     pub fn whatever_it_is(mut self) -> Field {
-        self.pin = OnConflict::Nothing;
+        self.on_conflict = OnConflict::Overwrite;
         self
     }
 
@@ -80,9 +80,9 @@ pub(super) fn inverse(fields: &[Field]) -> Vec<Field> {
         from: f.to.clone(),
         to: f.from.clone(),
         path: f.path.clone(),
-        pin: match f.pin {
-            OnConflict::Nothing => OnConflict::Yield,
-            _ => OnConflict::Value,
+        on_conflict: match f.on_conflict {
+            OnConflict::Overwrite => OnConflict::KeepLive,
+            _ => OnConflict::Fail,
         },
     };
     fields.iter().rev().map(back).collect()
@@ -101,10 +101,10 @@ pub(super) fn rebase(fields: &[Field], object: &Value) -> Rebased<Vec<Field>> {
         if orphan && field.to.is_none() {
             continue;
         }
-        if here != field.from && field.pin == OnConflict::Yield {
+        if here != field.from && field.on_conflict == OnConflict::KeepLive {
             continue;
         }
-        if orphan || (here != field.from && field.pin != OnConflict::Nothing) {
+        if orphan || (here != field.from && field.on_conflict != OnConflict::Overwrite) {
             let name = field.path.join(".");
             return Rebased::Moved(match here {
                 None => format!("{name} is gone"),

@@ -238,7 +238,7 @@ const LONGEST_SHOWN: usize = 40;
 const LONGEST_STARTED: usize = 60;
 
 fn describe_edit(kind: &str, key: &str, edit: &Edit) -> Vec<String> {
-    if let super::edit::OnConflict::Entries(moves) = &edit.pin {
+    if let super::edit::OnConflict::MoveEntries(moves) = &edit.on_conflict {
         let at = |at: &Option<super::edit::At>| match at {
             Some(at) => format!("{}/{}", at.stage, at.state),
             None => "absent".to_owned(),
@@ -254,7 +254,7 @@ fn describe_edit(kind: &str, key: &str, edit: &Edit) -> Vec<String> {
     vec![match (&edit.from, &edit.to) {
         (from, to) if from == to => return Vec::new(),
         // What follows from other values differs from node to node, and matters to nobody.
-        (Some(_), None) if edit.pin == super::edit::OnConflict::Nothing => {
+        (Some(_), None) if edit.on_conflict == super::edit::OnConflict::Overwrite => {
             format!("remove {kind} {key}")
         }
         (None, Some(to)) => {

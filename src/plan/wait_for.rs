@@ -13,7 +13,7 @@ use crate::api::ApiFlavor;
 pub struct WaitFor {
     /// The object to look at.
     pub target: Target,
-    pub sign: WaitCondition,
+    pub condition: WaitCondition,
     /// Seconds to wait at most; 0 is for ever.
     pub at_most: u64,
 }
@@ -38,7 +38,7 @@ pub enum WaitCondition {
 impl WaitFor {
     /// Whether it has come about; null is no object.
     pub fn holds(&self, object: &Value) -> bool {
-        match &self.sign {
+        match &self.condition {
             // A custom resource that is gone is not worked on either.
             WaitCondition::Paused => {
                 let status = lookup(object, "/status/status").and_then(Value::as_str);
@@ -68,8 +68,8 @@ impl WaitFor {
     /// The status of a pause that has just ended would be taken for the operator's answer to the next one, while the
     /// operator may be at work again.
     pub fn first(&self) -> Option<WaitFor> {
-        (self.sign == WaitCondition::Paused).then(|| WaitFor {
-            sign: WaitCondition::Resumed,
+        (self.condition == WaitCondition::Paused).then(|| WaitFor {
+            condition: WaitCondition::Resumed,
             ..self.clone()
         })
     }
@@ -78,12 +78,12 @@ impl WaitFor {
     ///
     /// Taking an uninstall back installs the package again: it will not be gone then.
     pub fn counts_for_the_way_back(&self) -> bool {
-        !matches!(self.sign, WaitCondition::Uninstalled { .. })
+        !matches!(self.condition, WaitCondition::Uninstalled { .. })
     }
 
     /// What is waited for, in words that follow "waiting until".
     pub fn describe(&self) -> String {
-        match &self.sign {
+        match &self.condition {
             WaitCondition::Paused => format!("the operator has paused {}", self.target),
             WaitCondition::Resumed => format!(
                 "the operator has seen that {} is not paused any more",
@@ -123,7 +123,7 @@ mod tests {
     fn released() -> WaitFor {
         WaitFor {
             target: Target::skyhook(ApiFlavor::NodeWright, "gpu", None),
-            sign: WaitCondition::Released("ours".to_owned()),
+            condition: WaitCondition::Released("ours".to_owned()),
             at_most: 1,
         }
     }

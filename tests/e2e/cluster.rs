@@ -200,8 +200,8 @@ impl Cluster {
     }
 
     /// From now on, pods like this meet this fate.
-    pub fn fate(&self, target: Target, fate: StepResult) {
-        self.kubelet.rule(target, fate);
+    pub fn result(&self, target: Target, result: StepResult) {
+        self.kubelet.rule(target, result);
     }
 
     pub fn heal(&self) {

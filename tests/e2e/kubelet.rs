@@ -94,11 +94,11 @@ impl Kubelet {
         Ok(kubelet)
     }
 
-    pub fn rule(&self, target: Target, fate: StepResult) {
+    pub fn rule(&self, target: Target, result: StepResult) {
         self.rules
             .lock()
             .expect("no holder panics")
-            .push((target, fate));
+            .push((target, result));
     }
 
     /// Where the API server asks for logs.
@@ -155,17 +155,17 @@ fn turn(
     let rules = rules.lock().expect("no holder panics").clone();
     for pod in pods {
         let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
-        let fate = fate(&rules, &pod);
+        let result = result(&rules, &pod);
         let path = format!(
             "/api/v1/namespaces/{}/pods/{}",
             pod["metadata"]["namespace"].as_str().unwrap_or_default(),
             pod["metadata"]["name"].as_str().unwrap_or_default()
         );
-        if pod["spec"]["nodeName"].is_null() || fate == StepResult::Unseen {
+        if pod["spec"]["nodeName"].is_null() || result == StepResult::Unseen {
             continue;
         }
         if !pod["metadata"]["deletionTimestamp"].is_null() {
-            if fate != StepResult::Undying {
+            if result != StepResult::Undying {
                 let _ = api.delete(
                     &path,
                     &json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}),
@@ -177,7 +177,7 @@ fn turn(
             continue;
         }
         let since = stepped.get(uid).map_or(Duration::ZERO, Instant::elapsed);
-        let Some(step) = steps::next(&pod, fate, since) else {
+        let Some(step) = steps::next(&pod, result, since) else {
             continue;
         };
         if step.reboots {
@@ -211,7 +211,7 @@ fn note(pod: &Value) -> Value {
     .unwrap_or_default()
 }
 
-fn fate(rules: &[(Target, StepResult)], pod: &Value) -> StepResult {
+fn result(rules: &[(Target, StepResult)], pod: &Value) -> StepResult {
     let package = note(pod);
     let is = |wanted: &Option<String>, value: &Value| {
         wanted.as_deref().is_none_or(|wanted| value == wanted)
@@ -226,7 +226,7 @@ fn fate(rules: &[(Target, StepResult)], pod: &Value) -> StepResult {
                 && is(&target.node, &pod["spec"]["nodeName"])
                 && is(&target.pod, &pod["metadata"]["name"])
         })
-        .map_or(StepResult::Succeed, |(_, fate)| *fate)
+        .map_or(StepResult::Succeed, |(_, result)| *result)
 }
 
 /// A node that has restarted has another boot id. It is Ready again at once: nothing here takes long to boot.

@@ -105,19 +105,19 @@ impl Journal {
             ),
             ApplyEvent::Step {
                 place: (stage, step),
-                fate,
+                result,
                 ..
             } => self.write(
                 &Entry::StepResult {
                     stage: *stage,
                     step: *step,
-                    fate: (*fate).clone(),
+                    result: (*result).clone(),
                 },
                 false,
             ),
             ApplyEvent::Done { outcome } => {
                 self.note_what_was_not_reached(outcome);
-                self.write(&Entry::StopReason(outcome.ended.clone()), true);
+                self.write(&Entry::Ended(outcome.ended.clone()), true);
             }
             _ => {}
         }
@@ -125,11 +125,18 @@ impl Journal {
 
     /// Of these there was no event: without a word, nobody could tell them from steps of unknown fate.
     fn note_what_was_not_reached(&mut self, outcome: &PlanOutcome) {
-        for (stage, fates) in outcome.fates.iter().enumerate() {
-            for (step, fate) in fates.iter().enumerate() {
-                if *fate == StepResult::NotReached {
-                    let fate = StepResult::NotReached;
-                    self.write(&Entry::StepResult { stage, step, fate }, false);
+        for (stage, results) in outcome.results.iter().enumerate() {
+            for (step, result) in results.iter().enumerate() {
+                if *result == StepResult::NotReached {
+                    let result = StepResult::NotReached;
+                    self.write(
+                        &Entry::StepResult {
+                            stage,
+                            step,
+                            result,
+                        },
+                        false,
+                    );
                 }
             }
         }
@@ -218,7 +225,7 @@ mod tests {
                 .open("/dev/full")
                 .expect("a full disk"),
         );
-        journal.write(&Entry::StopReason(StopReason::Interrupted), true);
+        journal.write(&Entry::Ended(StopReason::Interrupted), true);
         assert!(
             journal
                 .trouble()
@@ -229,7 +236,7 @@ mod tests {
             .file
             .write_all(br#"{"ended":{"end"#)
             .expect("it fits");
-        journal.write(&Entry::StopReason(StopReason::Finished), true);
+        journal.write(&Entry::Ended(StopReason::Finished), true);
         let record = store.read(&journal.id).expect("a journal");
         assert_eq!(
             (record.ended, record.torn),

@@ -31,9 +31,9 @@ pub enum Entry {
     StepResult {
         stage: usize,
         step: usize,
-        fate: StepResult,
+        result: StepResult,
     },
-    StopReason(StopReason),
+    Ended(StopReason),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -63,7 +63,7 @@ pub struct Begun {
 pub struct Record {
     pub begun: Begun,
     /// The fate of each step as far as it is known.
-    pub fates: Vec<Vec<Option<StepResult>>>,
+    pub results: Vec<Vec<Option<StepResult>>>,
     /// `None` if it was cut short.
     pub ended: Option<StopReason>,
     /// The lines that cannot be read: the disk was full, or the process was killed there.
@@ -139,7 +139,7 @@ impl Record {
         // Older versions kept all that was typed.
         begun.command = redacted(begun.command);
         begun.server = redact::address(&begun.server);
-        let mut fates: Vec<Vec<Option<StepResult>>> = begun
+        let mut results: Vec<Vec<Option<StepResult>>> = begun
             .plan
             .stages
             .iter()
@@ -163,17 +163,21 @@ impl Record {
                         *place = *sent;
                     }
                 }
-                Entry::StepResult { stage, step, fate } => {
-                    if let Some(place) = fates.get_mut(stage).and_then(|s| s.get_mut(step)) {
-                        *place = Some(fate);
+                Entry::StepResult {
+                    stage,
+                    step,
+                    result,
+                } => {
+                    if let Some(place) = results.get_mut(stage).and_then(|s| s.get_mut(step)) {
+                        *place = Some(result);
                     }
                 }
-                Entry::StopReason(how) => ended = Some(how),
+                Entry::Ended(how) => ended = Some(how),
             }
         }
         Ok(Record {
             begun: *begun,
-            fates,
+            results,
             ended,
             torn,
         })
@@ -181,9 +185,9 @@ impl Record {
 
     /// The custom resource that went, or may have gone, with the finalizer that was taken off it.
     pub fn stripped(&self, kind: Kind, name: &str) -> Option<&Step> {
-        let mut all = self.begun.plan.steps().zip(self.fates.iter().flatten());
-        let (step, _) = all.find(|(step, fate)| {
-            let may = fate.as_ref().is_none_or(StepResult::may_have_changed);
+        let mut all = self.begun.plan.steps().zip(self.results.iter().flatten());
+        let (step, _) = all.find(|(step, result)| {
+            let may = result.as_ref().is_none_or(StepResult::may_have_changed);
             let meant = step.target.kind == kind && step.target.name == name;
             may && meant && matches!(step.change, Change::Finalizer { .. })
         })?;
@@ -206,24 +210,25 @@ impl Record {
 
     /// Each step with its fate, but for the pause around them.
     fn work(&self) -> impl Iterator<Item = (&Step, &Option<StepResult>)> {
-        let all = self.begun.plan.steps().zip(self.fates.iter().flatten());
+        let all = self.begun.plan.steps().zip(self.results.iter().flatten());
         all.filter(|(step, _)| !step.change.is_hold())
     }
 
     /// Whether every step was taken, or found to be needless or out of place; and if none was taken, whether none was
     /// out of place.
     fn has_taken_back(&self) -> bool {
-        let settled = |fate: &Option<StepResult>| {
-            let fate = fate.as_ref();
-            fate.is_some_and(|f| f.is_settled() || matches!(f, StepResult::Skipped { .. }))
+        let settled = |result: &Option<StepResult>| {
+            let result = result.as_ref();
+            result.is_some_and(|f| f.is_settled() || matches!(f, StepResult::Skipped { .. }))
         };
-        let skipped = |fate: &Option<StepResult>| matches!(fate, Some(StepResult::Skipped { .. }));
+        let skipped =
+            |result: &Option<StepResult>| matches!(result, Some(StepResult::Skipped { .. }));
         let applied = self
             .work()
-            .any(|(_, fate)| *fate == Some(StepResult::Applied));
+            .any(|(_, result)| *result == Some(StepResult::Applied));
         self.ended == Some(StopReason::Finished)
-            && self.fates.iter().flatten().all(settled)
-            && (applied || !self.work().any(|(_, fate)| skipped(fate)))
+            && self.results.iter().flatten().all(settled)
+            && (applied || !self.work().any(|(_, result)| skipped(result)))
     }
 
     /// The plan that gives the objects back as they were, and the targets it cannot give back.
@@ -233,23 +238,24 @@ impl Record {
     /// they were was made so by somebody else.
     pub fn undo(&self) -> (Plan, Vec<String>) {
         let mut done = self.begun.plan.clone();
-        let taken = |fate: Option<&StepResult>| fate.is_none_or(StepResult::may_have_changed);
-        let worked = self.work().any(|(_, fate)| taken(fate.as_ref()));
-        let mut stages = self.fates.iter();
+        let taken = |result: Option<&StepResult>| result.is_none_or(StepResult::may_have_changed);
+        let worked = self.work().any(|(_, result)| taken(result.as_ref()));
+        let mut stages = self.results.iter();
         let mut made = Vec::new();
         for stage in &mut done.stages {
-            let mut fates = stages.next().into_iter().flatten();
+            let mut results = stages.next().into_iter().flatten();
             stage.steps.retain(|step| {
-                let fate = fates.next().and_then(Option::as_ref);
+                let result = results.next().and_then(Option::as_ref);
                 // What may have been made is not known to be what the same plan has removed.
-                if matches!(step.change, Change::Create(_)) && fate != Some(&StepResult::Applied) {
+                if matches!(step.change, Change::Create(_)) && result != Some(&StepResult::Applied)
+                {
                     made.push(step.clone());
                 }
                 // The way back is held where the way there was.
                 if step.change.is_hold() {
                     worked
                 } else {
-                    taken(fate)
+                    taken(result)
                 }
             });
         }
@@ -283,15 +289,15 @@ impl Record {
 
     /// The end of a pause of this journal that may stand.
     pub fn standing_hold(&self) -> Option<PlanStage> {
-        let mut all = self.begun.plan.steps().zip(self.fates.iter().flatten());
-        let (step, _) = all.find(|(step, fate)| {
-            step.change.holds() && fate.as_ref().is_none_or(StepResult::may_have_changed)
+        let mut all = self.begun.plan.steps().zip(self.results.iter().flatten());
+        let (step, _) = all.find(|(step, result)| {
+            step.change.holds() && result.as_ref().is_none_or(StepResult::may_have_changed)
         })?;
-        let ended = |step: &Step, fate: &Option<StepResult>| {
+        let ended = |step: &Step, result: &Option<StepResult>| {
             matches!(step.change, Change::Release(_))
-                && fate.as_ref().is_some_and(StepResult::is_settled)
+                && result.as_ref().is_some_and(StepResult::is_settled)
         };
-        if all.any(|(step, fate)| ended(step, fate)) {
+        if all.any(|(step, result)| ended(step, result)) {
             return None;
         }
         let end = step.change.end()?;

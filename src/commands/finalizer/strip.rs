@@ -251,7 +251,7 @@ fn release(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
         steps: vec![Step::new(target.clone(), change, why)],
         until: Some(WaitFor {
             target,
-            sign: WaitCondition::Released(entry),
+            condition: WaitCondition::Released(entry),
             at_most: AT_MOST,
         }),
         always: false,

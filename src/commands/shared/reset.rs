@@ -137,8 +137,10 @@ impl<'a> ResetPlanner<'a> {
             let flavor = self.cluster.flavor();
             for taint in &node.keys(flavor).auto_taints {
                 let key = flavor.key(&format!("autoTaint_{taint}"));
-                change =
-                    change.annotation(key, Edit::new(Some("true"), None).pin(OnConflict::Nothing));
+                change = change.annotation(
+                    key,
+                    Edit::new(Some("true"), None).on_conflict(OnConflict::Overwrite),
+                );
             }
         }
         if let Some(on) = self.on(node) {

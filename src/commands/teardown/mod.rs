@@ -66,7 +66,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let mut page = TeardownReport {
         preflight: &preflight,
         plan: &plan,
-        ended: TeardownEnd::TeardownPreview,
+        ended: TeardownEnd::Previewed,
         standings: Vec::new(),
         left: Vec::new(),
         unread: preflight.unread.clone(),
@@ -177,9 +177,9 @@ fn exit(page: &TeardownReport<'_>) -> Exit {
         TeardownEnd::NotDeleted if page.standings.contains(&RemovalState::Gone) => Exit::Partly,
         TeardownEnd::NotDeleted => Exit::Failed,
         TeardownEnd::Stalled => Exit::Findings,
-        TeardownEnd::Gone | TeardownEnd::TeardownPreview if page.left.iter().any(|l| l.blocks) => {
+        TeardownEnd::Gone | TeardownEnd::Previewed if page.left.iter().any(|l| l.blocks) => {
             Exit::Findings
         }
-        TeardownEnd::Gone | TeardownEnd::TeardownPreview => Exit::Failed,
+        TeardownEnd::Gone | TeardownEnd::Previewed => Exit::Failed,
     }
 }

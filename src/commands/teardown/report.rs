@@ -17,7 +17,7 @@ use crate::view::{API_VERSION, Table, View, cells, count, plural};
 #[serde(rename_all = "camelCase")]
 pub enum TeardownEnd {
     /// Nothing was done: this is what would come of it.
-    TeardownPreview,
+    Previewed,
     /// Everything that was to go is gone.
     Gone,
     /// What remains cannot go on by itself.
@@ -259,12 +259,10 @@ impl TeardownReport<'_> {
             TeardownEnd::NotDeleted => text::error("Not everything was deleted") + of,
             TeardownEnd::TimedOut => text::error("Timed out") + of,
             TeardownEnd::Interrupted => text::warning("Interrupted") + of,
-            TeardownEnd::Gone | TeardownEnd::TeardownPreview
-                if self.left.iter().any(|l| l.blocks) =>
-            {
+            TeardownEnd::Gone | TeardownEnd::Previewed if self.left.iter().any(|l| l.blocks) => {
                 text::error("Not safe to uninstall the operator yet") + ": something is left"
             }
-            TeardownEnd::Gone | TeardownEnd::TeardownPreview => {
+            TeardownEnd::Gone | TeardownEnd::Previewed => {
                 text::warning("Cannot tell whether it is safe to uninstall the operator")
                     + ": not everything could be read"
             }
@@ -306,7 +304,7 @@ fn interrupts(off: &SetsOff) -> String {
 impl View for TeardownReport<'_> {
     fn blocks(&self, _wide: bool) -> Text {
         let mut text = Text::new();
-        if self.ended == TeardownEnd::TeardownPreview && !self.preflight.items.is_empty() {
+        if self.ended == TeardownEnd::Previewed && !self.preflight.items.is_empty() {
             return self.preview();
         }
         text.append(self.outcome());

@@ -104,7 +104,7 @@ impl<'a> Recreation<'a> {
                 steps: kept,
                 until: Some(WaitFor {
                     target: self.target(None),
-                    sign: WaitCondition::Gone,
+                    condition: WaitCondition::Gone,
                     at_most: AT_MOST,
                 }),
                 always: false,
@@ -155,7 +155,7 @@ impl<'a> Recreation<'a> {
                 steps: vec![Step::new(target.clone(), change, why)],
                 until: Some(WaitFor {
                     target,
-                    sign: WaitCondition::Gone,
+                    condition: WaitCondition::Gone,
                     at_most: AT_MOST,
                 }),
                 always: false,
@@ -223,7 +223,7 @@ impl<'a> Recreation<'a> {
         }
         let seen = WaitFor {
             target: target.clone(),
-            sign: WaitCondition::Seen,
+            condition: WaitCondition::Seen,
             at_most: SEEN_WITHIN,
         };
         let field = Field::new(["status", "configUpdates"], None, Some(updates));

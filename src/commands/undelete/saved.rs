@@ -88,8 +88,8 @@ async fn of_this_cluster(
 }
 
 /// The object that a step took away, if it did or may have.
-fn taken<'a>(step: &'a Step, fate: &Option<StepResult>) -> Option<&'a Value> {
-    let may = fate.as_ref().is_none_or(StepResult::may_have_changed);
+fn taken<'a>(step: &'a Step, result: &Option<StepResult>) -> Option<&'a Value> {
+    let may = result.as_ref().is_none_or(StepResult::may_have_changed);
     match &step.change {
         Change::Finalizer { was, .. } | Change::Delete { was } if may => was.as_deref(),
         _ => None,
@@ -97,20 +97,24 @@ fn taken<'a>(step: &'a Step, fate: &Option<StepResult>) -> Option<&'a Value> {
 }
 
 fn steps(record: &Record) -> impl Iterator<Item = (&Step, &Option<StepResult>)> {
-    record.begun.plan.steps().zip(record.fates.iter().flatten())
+    record
+        .begun
+        .plan
+        .steps()
+        .zip(record.results.iter().flatten())
 }
 
 fn names(record: &Record, kind: Kind) -> Vec<String> {
     steps(record)
-        .filter(|(step, fate)| step.target.kind == kind && taken(step, fate).is_some())
+        .filter(|(step, result)| step.target.kind == kind && taken(step, result).is_some())
         .map(|(step, _)| step.target.name.clone())
         .collect()
 }
 
 fn saved(record: &Record, kind: Kind, name: &str) -> Option<SavedResource> {
-    let (step, object) = steps(record).find_map(|(step, fate)| {
+    let (step, object) = steps(record).find_map(|(step, result)| {
         let meant = step.target.kind == kind && step.target.name == name;
-        Some((step, taken(step, fate).filter(|_| meant)?))
+        Some((step, taken(step, result).filter(|_| meant)?))
     })?;
     let begun = &record.begun;
     // What went with our finalizer was cleaned up for it. A deletion left that to the operator.

@@ -238,7 +238,7 @@ fn plan(
         }
         stage.until = wish.waits().then(|| WaitFor {
             target: target(cluster, skyhook),
-            sign: WaitCondition::Uninstalled {
+            condition: WaitCondition::Uninstalled {
                 package: (*name).to_owned(),
                 version: package.version.clone(),
             },

@@ -145,7 +145,7 @@ impl ctx::Aim for Progress {
 
 impl ctx::PlannedAim for Progress {
     fn takes(&mut self, until: &WaitFor) -> bool {
-        let WaitCondition::Uninstalled { package, version } = &until.sign else {
+        let WaitCondition::Uninstalled { package, version } = &until.condition else {
             return false;
         };
         let mut packages = self.packages.iter();

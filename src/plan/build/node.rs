@@ -138,16 +138,16 @@ fn take_keys(
     if let Some(state) = &on.state {
         for (key, text) in state.annotations().filter(|(key, _)| !kept.contains(key)) {
             let unreadable = state.malformed().iter().any(|m| m.annotation == key);
-            let pin = if unreadable {
-                OnConflict::Value
+            let on_conflict = if unreadable {
+                OnConflict::Fail
             } else {
-                OnConflict::State
+                OnConflict::IfStillFailing
             };
-            change = change.annotation(key, Edit::new(Some(text), None).pin(pin));
+            change = change.annotation(key, Edit::new(Some(text), None).on_conflict(on_conflict));
         }
     }
     let status = keys::status(flavor, name);
-    let follows = |value: &str| Edit::new(Some(value), None).pin(OnConflict::Nothing);
+    let follows = |value: &str| Edit::new(Some(value), None).on_conflict(OnConflict::Overwrite);
     if let Some(value) = &on.status {
         change = change.annotation(&status, follows(value.as_str()));
     }
@@ -241,7 +241,7 @@ pub fn added(
         onward: false,
     };
     let after = one.on(annotation, now);
-    let edit = Edit::new(now, after.as_deref()).pin(OnConflict::Entries(vec![one]));
+    let edit = Edit::new(now, after.as_deref()).on_conflict(OnConflict::MoveEntries(vec![one]));
     Metadata::default().annotation(annotation, edit)
 }
 
@@ -279,7 +279,7 @@ fn edit<'a>(
         };
         let mut moves = match change.annotations.remove(annotation.0) {
             Some(Edit {
-                pin: OnConflict::Entries(moves),
+                on_conflict: OnConflict::MoveEntries(moves),
                 ..
             }) => moves,
             _ => Vec::new(),
@@ -289,7 +289,7 @@ fn edit<'a>(
         let edit = Edit {
             from: before,
             to: left,
-            pin: OnConflict::Entries(moves),
+            on_conflict: OnConflict::MoveEntries(moves),
         };
         change = change.annotation(annotation.0, edit);
     }

@@ -95,7 +95,7 @@ pub fn end_failing(
     stages.extend(failing.into_iter().map(|target| PlanStage {
         until: Some(WaitFor {
             target,
-            sign: WaitCondition::Gone,
+            condition: WaitCondition::Gone,
             at_most: POD_AT_MOST,
         }),
         ..PlanStage::default()
@@ -227,7 +227,7 @@ pub fn ends(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[PlanSt
         )],
         until: Some(WaitFor {
             target: target.clone(),
-            sign: WaitCondition::Paused,
+            condition: WaitCondition::Paused,
             at_most: AT_MOST,
         }),
         always: false,

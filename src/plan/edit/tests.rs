@@ -14,7 +14,7 @@ fn removal() -> Edit {
     let mut state = NodeState::default();
     state.add(&key(), None, STATE);
     let (_, to) = state.without("a|1").expect("it is there");
-    Edit::new(Some(STATE), to.as_deref()).pin(OnConflict::Entries(vec![Move {
+    Edit::new(Some(STATE), to.as_deref()).on_conflict(OnConflict::MoveEntries(vec![Move {
         entry: "a|1".into(),
         from: Some(At {
             stage: Stage::Apply,
@@ -38,7 +38,7 @@ fn an_entry_under_way_is_removed_from_where_it_is() {
     );
     let mut edit = removal();
     edit.from = Some(running);
-    let OnConflict::Entries(moves) = &mut edit.pin else {
+    let OnConflict::MoveEntries(moves) = &mut edit.on_conflict else {
         panic!("it is of entries");
     };
     moves[0].from.as_mut().expect("it was there").state = State::InProgress;
@@ -63,7 +63,7 @@ fn an_entry_under_way_is_removed_from_where_it_is() {
 }
 
 fn moves_on(edit: &mut Edit, onward: bool) {
-    if let OnConflict::Entries(moves) = &mut edit.pin {
+    if let OnConflict::MoveEntries(moves) = &mut edit.on_conflict {
         moves.iter_mut().for_each(|m| m.onward = onward);
     }
 }
@@ -108,7 +108,7 @@ fn an_entry_is_put_back_beside_what_came_since() {
 
 #[test]
 fn a_whole_state_may_only_change_where_it_does_not_matter() {
-    let edit = Edit::new(Some(STATE), None).pin(OnConflict::State);
+    let edit = Edit::new(Some(STATE), None).on_conflict(OnConflict::IfStillFailing);
     let restarted = STATE.replace(r#""restarts":3"#, r#""restarts":4"#);
     assert!(matches!(
         edit.rebase(&key(), Some(&restarted)),
@@ -127,7 +127,7 @@ fn a_whole_state_may_only_change_where_it_does_not_matter() {
 /// Between the plan and the moment the operator is held, rollouts go on.
 #[test]
 fn a_whole_state_may_go_on_and_no_more() {
-    let edit = Edit::new(Some(STATE), None).pin(OnConflict::State);
+    let edit = Edit::new(Some(STATE), None).on_conflict(OnConflict::IfStillFailing);
     let is_same = |now: &str| matches!(edit.rebase(&key(), Some(now)), Rebased::Same(_));
     let running = STATE.replace("complete", "in_progress");
     let third = r#","c|1":{"name":"c","version":"1","stage":"apply","state":"in_progress"}}"#;
@@ -157,14 +157,14 @@ fn a_value_is_a_value() {
     assert_eq!(edit.rebase("k", None), Rebased::Done);
     let loose = edit
         .clone()
-        .pin(OnConflict::Nothing)
+        .on_conflict(OnConflict::Overwrite)
         .rebase("k", Some("no"));
     assert_eq!(
         loose,
-        Rebased::Same(Edit::new(Some("no"), None).pin(OnConflict::Nothing))
+        Rebased::Same(Edit::new(Some("no"), None).on_conflict(OnConflict::Overwrite))
     );
     assert_eq!(edit.inverse().inverse(), edit);
-    let back = edit.pin(OnConflict::Nothing).inverse();
+    let back = edit.on_conflict(OnConflict::Overwrite).inverse();
     assert_eq!(back.rebase("k", Some("newer")), Rebased::Done);
     assert_eq!(back.rebase("k", None), Rebased::Same(back.clone()));
 }

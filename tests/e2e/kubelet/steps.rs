@@ -16,14 +16,14 @@ pub struct Step {
 /// A crashed container starts again this long after.
 const BACK_OFF: Duration = Duration::from_millis(1500);
 
-pub fn next(pod: &Value, fate: StepResult, since: Duration) -> Option<Step> {
+pub fn next(pod: &Value, result: StepResult, since: Duration) -> Option<Step> {
     if matches!(
         pod["status"]["phase"].as_str(),
         Some("Failed" | "Succeeded")
     ) {
         return None;
     }
-    if fate == StepResult::Rejected {
+    if result == StepResult::Rejected {
         let status = json!({"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"});
         return Some(Step {
             status,
@@ -39,12 +39,13 @@ pub fn next(pod: &Value, fate: StepResult, since: Duration) -> Option<Step> {
         .position(|c| c["state"]["terminated"]["exitCode"] != 0);
     if let Some(index) = current {
         let mine = if index == failing {
-            fate
+            result
         } else {
             StepResult::Succeed
         };
-        let mine = if index == 0 && matches!(fate, StepResult::PullFails | StepResult::PullsLate) {
-            fate
+        let mine = if index == 0 && matches!(result, StepResult::PullFails | StepResult::PullsLate)
+        {
+            result
         } else {
             mine
         };
@@ -110,15 +111,15 @@ pub fn next(pod: &Value, fate: StepResult, since: Duration) -> Option<Step> {
             reboots,
         });
     }
-    main_containers(pod, fate, containers).map(|status| Step { status, reboots })
+    main_containers(pod, result, containers).map(|status| Step { status, reboots })
 }
 
 /// What is left when the init containers are done: a Job's pod ends, any other runs on.
-fn main_containers(pod: &Value, fate: StepResult, init: Vec<Value>) -> Option<Value> {
+fn main_containers(pod: &Value, result: StepResult, init: Vec<Value>) -> Option<Value> {
     let of_job = pod["metadata"]["ownerReferences"][0]["kind"] == "Job";
     let mut containers = statuses(pod, "containers", "containerStatuses");
     let running = containers.iter().all(|c| c["state"]["running"].is_object());
-    if running && (!of_job || matches!(fate, StepResult::Hang | StepResult::Undying)) {
+    if running && (!of_job || matches!(result, StepResult::Hang | StepResult::Undying)) {
         return None;
     }
     let (phase, state) = if running {
@@ -135,8 +136,8 @@ fn main_containers(pod: &Value, fate: StepResult, init: Vec<Value>) -> Option<Va
     Some(status)
 }
 
-fn rebooted(container: &mut Value, fate: StepResult) -> Value {
-    if fate == StepResult::RoughReboot {
+fn rebooted(container: &mut Value, result: StepResult) -> Value {
+    if result == StepResult::RoughReboot {
         return ended(143, "Error");
     }
     container["lastState"] = ended(143, "Error");

@@ -75,7 +75,7 @@ pub(super) fn all_well(cluster: &Cluster) {
 
 /// One node erring, the others uninstalled.
 fn hanging_deletion(cluster: &Cluster) -> Rollout<'_> {
-    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
+    cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&uninstallable());
     gpu.until(entry("node-1", DRIVER, "config", "complete"))
         .until(entry("node-3", DRIVER, "config", "complete"))
@@ -171,7 +171,7 @@ pub fn deletion_goes_on_with_its_state_restored(cluster: &Cluster) {
     gpu.until(condition("NodeStateMalformed", "ParseError"));
     gpu.delete()
         .until(condition("DeletionBlocked", "MalformedNodeState"));
-    cluster.fate(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
     cure(&gpu, "SKY108", json!({"node": "node-2"}), &["repair"]);
     gpu.until(entry("node-2", DRIVER, "uninstall", "in_progress"));
     cluster.heal();
@@ -196,7 +196,7 @@ pub fn malformed_state_restored(cluster: &Cluster) {
 
 /// A package that crash-loops under a pause is run again once it is resumed, and not before.
 pub fn rerun_while_paused(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
+    cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&driver());
     gpu.until(entry("node-2", DRIVER, "apply", "erroring"));
     run(cluster, &["pause", "gpu", "--confirm"]);
@@ -256,7 +256,7 @@ pub fn version_changed(cluster: &Cluster) {
     cluster.allow_events();
     let gpu = cluster.apply(&uninstallable().with(package("tuning", "1.2.0")));
     gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     run(cluster, &["uninstall", "gpu", "driver", "--confirm"]);
     gpu.until(everywhere(DRIVER, "uninstall", "in_progress"))
         .until(that("every node runs it", |view| {
@@ -301,7 +301,7 @@ pub fn dependency_back(cluster: &Cluster) {
 pub fn orphan_forgotten(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable());
     gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     run(cluster, &["uninstall", "gpu", "driver", "--confirm"]);
     gpu.until(that("the scripts run", |view| {
         let running = view.pods_of("driver", "uninstall");
@@ -323,7 +323,7 @@ pub fn orphan_forgotten(cluster: &Cluster) {
 /// SKY301: the stop stays when the package is repaired, and comes back while a node counts as erroring.
 pub fn rollout_goes_on(cluster: &Cluster) {
     careful_policy(cluster);
-    cluster.fate(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
+    cluster.result(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
     let gpu = cluster.apply(&driver().set("deploymentPolicy", json!("careful")));
     gpu.until(entry("node-1", DRIVER, "apply", "erroring"))
         .until(that("stopped", stopped));

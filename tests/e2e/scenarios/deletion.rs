@@ -16,7 +16,7 @@ use crate::{
 const LONG_ENOUGH: Duration = Duration::from_secs(7);
 
 pub fn deletion_waits_for_erroring_install(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
+    cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(entry("node-1", "driver|2.0.1", "config", "complete"))
         .until(entry("node-2", "driver|2.0.1", "apply", "erroring"))
@@ -52,7 +52,7 @@ pub fn deletion_waits_for_erroring_install(cluster: &Cluster) {
 
 /// With no node in progress beside it, repairing the install is enough.
 pub fn deletion_freed_by_repair(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply"), StepResult::Exit(1));
+    cluster.result(pods("driver", "apply"), StepResult::Exit(1));
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(everywhere("driver|2.0.1", "apply", "erroring"));
     let before: Vec<_> = gpu.view().pods.iter().map(uid).collect();
@@ -77,7 +77,7 @@ fn uid(object: &Value) -> String {
 
 /// The second documented way out: forgetting what is on the node.
 pub fn deletion_freed_by_reset(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
+    cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(entry("node-1", "driver|2.0.1", "config", "complete"))
         .until(status("erroring"));
@@ -116,7 +116,7 @@ pub fn orphaned_uninstall_complete(cluster: &Cluster) {
     let gpu = skyhook("gpu").with(package("driver", "2.0.1").uninstallable());
     let rollout = cluster.apply(&gpu);
     rollout.until(complete());
-    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     rollout
         .uninstall("driver", true)
         .until(that("the script runs", |view| {
@@ -136,7 +136,7 @@ pub fn orphaned_uninstall_complete(cluster: &Cluster) {
     rollout.captured("old-orphaned-uninstall-complete");
 
     // Recreated, it gets the stray apply that the documentation tells of.
-    cluster.fate(pods("driver", "apply"), StepResult::Hang);
+    cluster.result(pods("driver", "apply"), StepResult::Hang);
     cluster
         .apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstalling()))
         .until(pod("driver", "apply"));

@@ -89,7 +89,7 @@ pub fn stranded_is_forgotten(cluster: &Cluster) {
 pub fn failing_uninstall_is_forgotten(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
-    cluster.fate(
+    cluster.result(
         pods("driver", "uninstall").on("node-2"),
         StepResult::Exit(3),
     );
@@ -100,7 +100,7 @@ pub fn failing_uninstall_is_forgotten(cluster: &Cluster) {
 pub fn silent_node_is_forgotten(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
-    cluster.fate(Target::default().on("node-2"), StepResult::Unseen);
+    cluster.result(Target::default().on("node-2"), StepResult::Unseen);
     silent(cluster, "node-2");
     deleted_and_cured(&gpu, "SKY205", json!({"node": "node-2"}), &["reset"]);
 }
@@ -194,7 +194,7 @@ pub fn operator_is_gone(cluster: &Cluster) {
 
 /// SKY302: an earlier one is not done on the node, so the uninstall does not begin there.
 pub fn earlier_one_is_disabled(cluster: &Cluster) {
-    cluster.fate(of("base", "apply").on("node-2"), StepResult::Exit(1));
+    cluster.result(of("base", "apply").on("node-2"), StepResult::Exit(1));
     let base = cluster.apply(&skyhook("base").with(package("tuning", "1.2.0")));
     base.until(entry("node-2", "tuning|1.2.0", "apply", "erroring"));
     base.annotate("disable", json!("true"));
@@ -210,7 +210,7 @@ pub fn earlier_one_is_disabled(cluster: &Cluster) {
 /// SKY301: the rollout has stopped, and with it the uninstalls of the deletion.
 pub fn stopped_rollout(cluster: &Cluster) {
     careful_policy(cluster);
-    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
+    cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&uninstallable("gpu").set("deploymentPolicy", json!("careful")));
     gpu.until(entry("node-1", DRIVER, "config", "complete"))
         .until(entry("node-2", DRIVER, "apply", "erroring"))

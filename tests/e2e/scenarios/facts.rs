@@ -66,7 +66,7 @@ pub fn deletion_leaves_no_state_of_uninstalled(cluster: &Cluster) {
 /// A batch reset does not help while a node is still erroring: it is counted once more, and the stop is back.
 pub fn batch_stop_returns_after_a_reset(cluster: &Cluster) {
     careful_policy(cluster);
-    cluster.fate(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
+    cluster.result(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
     let gpu = cluster.apply(&driver().set("deploymentPolicy", json!("careful")));
     gpu.until(entry("node-1", "driver|2.0.1", "apply", "erroring"))
         .until(that("stopped", stopped));
@@ -111,7 +111,7 @@ fn reset_batch(cluster: &Cluster) -> Value {
 
 /// A post-interrupt pod that is lost sends the package back to apply.
 pub fn lost_post_interrupt_restarts_at_apply(cluster: &Cluster) {
-    cluster.fate(
+    cluster.result(
         pods("driver", "post-interrupt").on("node-1"),
         StepResult::Hang,
     );
@@ -128,7 +128,7 @@ pub fn lost_post_interrupt_restarts_at_apply(cluster: &Cluster) {
         "/api/v1/namespaces/skyhook/pods/{}",
         lost.as_str().expect("pods have names")
     );
-    cluster.fate(pods("driver", "apply").on("node-1"), StepResult::Hang);
+    cluster.result(pods("driver", "apply").on("node-1"), StepResult::Hang);
     cluster
         .api
         .delete(&path, &json!({}))
@@ -141,7 +141,7 @@ pub fn lost_post_interrupt_restarts_at_apply(cluster: &Cluster) {
 
 /// A pod the kubelet rejected is in the way of its own replacement, for ever.
 pub fn rejected_pod_is_not_replaced(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::Rejected);
+    cluster.result(pods("driver", "apply").on("node-2"), StepResult::Rejected);
     let gpu = cluster.apply(&driver());
     gpu.until(entry("node-1", "driver|2.0.1", "config", "complete"))
         .until(that("it is rejected", |view| {
@@ -206,7 +206,7 @@ pub fn dependency_cycle(cluster: &Cluster) {
 /// A reboot whose violent end the kubelet reports makes the node erroring for a moment, though every package is well.
 /// Without a policy that stops at the first failure, the node has its turn again, and no error is found at the end.
 pub fn rough_reboot_heals_itself(cluster: &Cluster) {
-    cluster.fate(
+    cluster.result(
         pods("kernel", "interrupt").on("node-1"),
         StepResult::RoughReboot,
     );
@@ -243,7 +243,7 @@ pub fn runtime_required_taint(cluster: &Cluster) {
     let taint =
         json!([{"key": "skyhook.nvidia.com", "value": "runtime-required", "effect": "NoSchedule"}]);
     cluster.patch_node("node-1", json!({"spec": {"taints": taint}}));
-    cluster.fate(pods("driver", "apply").on("node-1"), StepResult::Hang);
+    cluster.result(pods("driver", "apply").on("node-1"), StepResult::Hang);
     let gpu = cluster.apply(&driver().set("runtimeRequired", json!(true)));
     let tainted = |view: &View| {
         view.nodes[0]["spec"]["taints"]
@@ -279,7 +279,7 @@ pub fn serial_never_gets_anywhere(cluster: &Cluster) {
 pub fn upgrade_ignores_the_budget(cluster: &Cluster) {
     let gpu = cluster.apply(&driver().set("interruptionBudget", json!({"count": 1})));
     gpu.until(complete());
-    cluster.fate(pods("driver", "upgrade"), StepResult::Hang);
+    cluster.result(pods("driver", "upgrade"), StepResult::Hang);
     gpu.edit(json!({"packages": {"driver": {"version": "2.1.0"}}}));
     gpu.until(that("all nodes are upgraded together", |view| {
         view.pods_of("driver", "upgrade").len() == 3
@@ -322,7 +322,7 @@ pub fn config_change_waits_for_every_node(cluster: &Cluster) {
 /// An administrator's cordon is taken for its own, and lifted when the interrupt is over.
 pub fn foreign_cordon_is_released(cluster: &Cluster) {
     cluster.patch_node("node-2", json!({"spec": {"unschedulable": true}}));
-    cluster.fate(pods("driver", "apply"), StepResult::Hang);
+    cluster.result(pods("driver", "apply"), StepResult::Hang);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")));
     gpu.until(pod("driver", "apply"))
         .captured("old-foreign-cordon-adopted");
@@ -335,7 +335,7 @@ pub fn foreign_cordon_is_released(cluster: &Cluster) {
 pub fn recreated_runs_nothing(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete()).delete().until(gone());
-    cluster.fate(pods("driver", "apply"), StepResult::Hang);
+    cluster.result(pods("driver", "apply"), StepResult::Hang);
     cluster.apply(&driver()).until(complete());
 }
 

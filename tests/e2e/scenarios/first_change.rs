@@ -36,7 +36,7 @@ fn silent(cluster: &Cluster) {
 
 /// SKY219: the script waits for something that does not come.
 pub fn stage_that_never_ends(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::LongHang);
+    cluster.result(pods("driver", "apply").on("node-2"), StepResult::LongHang);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     let runs = that("the script runs on node-2", |view| {
         let pods = view.pods_of("driver", "apply");
@@ -64,7 +64,7 @@ pub fn stage_that_never_ends(cluster: &Cluster) {
 
 /// SKY501, where nothing but the Deployment's own number says it.
 pub fn operator_scaled_to_zero(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::Hang);
+    cluster.result(pods("driver", "apply").on("node-2"), StepResult::Hang);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(entry("node-2", DRIVER, "apply", "in_progress"));
     cluster.stop_operator();

@@ -97,7 +97,7 @@ pub fn rolled_back(cluster: &Cluster) {
     model::install_crds(cluster.tools(), &cluster.api).expect("the CRDs are accepted");
     let stale = Played::new(cluster, "gpu", &gpu().spec, &json!({}));
     stale.status("erroring", &[]);
-    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
+    cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let rollout = cluster.apply(&gpu());
     rollout
         .until(entry("node-1", "driver|2.0.1", "config", "complete"))
@@ -218,7 +218,7 @@ pub fn with_one_right_missing(cluster: &Cluster) {
 
 /// What upstream's own tests ask of the commands that there are: an answer at once after the CR is made.
 pub fn asked_too_early(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply"), StepResult::Unseen);
+    cluster.result(pods("driver", "apply"), StepResult::Unseen);
     cluster.apply(&gpu());
     for args in [
         &["node", "list", "--skyhook", "gpu"][..],

@@ -124,7 +124,7 @@ pub fn first_attempt_fails(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     // SKY310: what was complete is upgraded, and this operator does not count anew.
     sampled(cluster, &["SKY201", "SKY216", "SKY310"], |round| {
-        cluster.fate(
+        cluster.result(
             pods("driver", "config").on("node-2"),
             StepResult::ExitOnce(1),
         );
@@ -138,7 +138,7 @@ pub fn image_comes_late(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     sampled(cluster, &["SKY202"], |round| {
         let stage = ["config", "interrupt"][round % 2];
-        cluster.fate(pods("driver", stage).on("node-2"), StepResult::PullsLate);
+        cluster.result(pods("driver", stage).on("node-2"), StepResult::PullsLate);
         heals(cluster, round, |_| {});
         cluster.heal();
     });
@@ -201,12 +201,12 @@ pub fn attempt_of_a_job_fails(cluster: &Cluster) {
         let mut gpu = Played::new(cluster, &name, &spec, &json!({})).begun();
         gpu.installs("node-1", "driver|2.0.1");
         let late = round % 2 == 0;
-        let fate = if late {
+        let result = if late {
             StepResult::PullsLate
         } else {
             StepResult::Exit(1)
         };
-        cluster.fate(pods("driver", "apply").on("node-2"), fate);
+        cluster.result(pods("driver", "apply").on("node-2"), result);
         gpu.on(
             "node-2",
             "driver|2.0.1",
@@ -229,7 +229,7 @@ pub fn attempt_of_a_job_fails(cluster: &Cluster) {
         waiting.goes_on();
         cluster.heal();
         if late {
-            cluster.fate(pods("driver", "apply").on("node-2"), StepResult::PullsLate);
+            cluster.result(pods("driver", "apply").on("node-2"), StepResult::PullsLate);
         }
         gpu.await_job(&job, "succeeds", |status| status["succeeded"] == 1);
         gpu.record(&job, 3600);

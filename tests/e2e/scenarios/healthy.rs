@@ -181,7 +181,7 @@ pub fn reboot(cluster: &Cluster) {
 
 pub fn pause_and_resume(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
-    cluster.fate(pods("tuning", "apply").on("node-3"), StepResult::Hang);
+    cluster.result(pods("tuning", "apply").on("node-3"), StepResult::Hang);
     cluster.without_an_error(|| {
         let gpu = cluster.apply(&gpu());
         gpu.until(everywhere("tuning|1.2.0", "config", "complete").but_for("node-3"));
@@ -195,7 +195,7 @@ pub fn pause_and_resume(cluster: &Cluster) {
 
 pub fn disable_and_enable(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
-    cluster.fate(pods("tuning", "apply").on("node-3"), StepResult::Hang);
+    cluster.result(pods("tuning", "apply").on("node-3"), StepResult::Hang);
     cluster.without_an_error(|| {
         let gpu = cluster.apply(&gpu());
         gpu.until(pod("tuning", "apply"));

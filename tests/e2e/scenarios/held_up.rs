@@ -30,7 +30,7 @@ fn not_begun() -> Condition {
 
 /// The one with the lower number goes first, node by node.
 pub fn waits_for_earlier(cluster: &Cluster) {
-    cluster.fate(pods("kernel", "apply").on("node-1"), StepResult::Exit(1));
+    cluster.result(pods("kernel", "apply").on("node-1"), StepResult::Exit(1));
     let first = cluster.apply(
         &skyhook("base")
             .with(package("kernel", "1.0.0"))
@@ -90,7 +90,7 @@ pub fn node_ignored(cluster: &Cluster) {
 
 /// A budget of one node, and that one fails: the next is never begun.
 pub fn batch_held_by_a_node(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply"), StepResult::Exit(1));
+    cluster.result(pods("driver", "apply"), StepResult::Exit(1));
     let gpu = cluster.apply(&driver().set("interruptionBudget", json!({"count": 1})));
     gpu.until(that("one is erroring", |view| {
         view.entries(DRIVER).iter().any(|e| e.state == "erroring")
@@ -106,7 +106,7 @@ pub fn batch_held_by_a_node(cluster: &Cluster) {
     let (own, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|n| *n == failing);
     let node = own[0];
     for other in others {
-        cluster.fate(pods("driver", "apply").on(other), StepResult::Succeed);
+        cluster.result(pods("driver", "apply").on(other), StepResult::Succeed);
     }
     cure(&gpu, "SKY305", json!({"node": node}), &["leave-batch"]);
     gpu.until(everywhere(DRIVER, "config", "complete").but_for(node))
@@ -118,7 +118,7 @@ pub fn batch_held_by_a_node(cluster: &Cluster) {
 /// With a policy that stops at the first failure, a rough reboot stops the rollout though nothing is wrong.
 pub fn stale_erroring_after_reboot(cluster: &Cluster) {
     careful_policy(cluster);
-    cluster.fate(pods("kernel", "interrupt"), StepResult::RoughReboot);
+    cluster.result(pods("kernel", "interrupt"), StepResult::RoughReboot);
     let gpu = cluster.apply(
         &skyhook("gpu")
             .with(package("kernel", "1.0.0").interrupts("reboot"))
@@ -157,7 +157,7 @@ pub fn cordon_without_owner(cluster: &Cluster) {
                 .uninstallable(),
         ),
     );
-    cluster.fate(pods("driver", "interrupt"), StepResult::Hang);
+    cluster.result(pods("driver", "interrupt"), StepResult::Hang);
     gpu.until(that("cordoned", |view| {
         view.nodes
             .iter()
@@ -267,7 +267,7 @@ pub fn name_too_long(cluster: &Cluster) {
 
 /// A pod that only looks like a package's crashes every pass of the operator.
 pub fn pod_missing_package_annotation(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply").on("node-1"), StepResult::Hang);
+    cluster.result(pods("driver", "apply").on("node-1"), StepResult::Hang);
     let gpu = cluster.apply(&driver());
     gpu.until(entry("node-2", DRIVER, "config", "complete"));
     cluster.run_pod(

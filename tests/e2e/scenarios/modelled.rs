@@ -50,7 +50,7 @@ fn well(cluster: &Cluster) {
 pub fn rollout(cluster: &Cluster) {
     let mut gpu = played(cluster);
     gpu.installs("node-1", DRIVER);
-    cluster.fate(pods("driver", "apply"), StepResult::Hang);
+    cluster.result(pods("driver", "apply"), StepResult::Hang);
     gpu.on(
         "node-2",
         DRIVER,
@@ -76,7 +76,7 @@ pub fn rollout(cluster: &Cluster) {
 pub fn attempt_failed_and_job_given_up(cluster: &Cluster) {
     let mut gpu = played(cluster);
     gpu.installs("node-1", DRIVER);
-    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
+    cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     gpu.on(
         "node-2",
         DRIVER,
@@ -121,7 +121,7 @@ pub fn attempt_failed_and_job_given_up(cluster: &Cluster) {
 pub fn image_pull_failing(cluster: &Cluster) {
     let mut gpu = played(cluster);
     gpu.installs("node-1", DRIVER);
-    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::PullFails);
+    cluster.result(pods("driver", "apply").on("node-2"), StepResult::PullFails);
     gpu.on(
         "node-2",
         DRIVER,
@@ -149,8 +149,8 @@ pub fn uninstall(cluster: &Cluster) {
     gpu.edit(&json!({"spec": {"packages": {"driver": {"uninstall": {"apply": true}}}}}));
     gpu.runs("node-1", DRIVER, "uninstall", "in_progress");
     gpu.on("node-1", DRIVER, None, "complete");
-    cluster.fate(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
-    cluster.fate(
+    cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
+    cluster.result(
         pods("driver", "uninstall").on("node-3"),
         StepResult::Exit(3),
     );
@@ -208,7 +208,7 @@ pub fn uninstall_complete(cluster: &Cluster) {
 pub fn paused_with_suspended_jobs(cluster: &Cluster) {
     let mut gpu = played(cluster);
     gpu.installs("node-1", DRIVER);
-    cluster.fate(pods("driver", "apply"), StepResult::Hang);
+    cluster.result(pods("driver", "apply"), StepResult::Hang);
     gpu.on(
         "node-2",
         DRIVER,
@@ -246,7 +246,7 @@ pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
 
 /// The old operator left off in the middle: nothing of the new one moves until that is finished.
 pub fn migration_hold(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply").on("node-3"), StepResult::Hang);
+    cluster.result(pods("driver", "apply").on("node-3"), StepResult::Hang);
     let gpu = skyhook("gpu").with(package("driver", "2.0.1").uninstallable());
     let rollout = cluster.apply(&gpu);
     rollout

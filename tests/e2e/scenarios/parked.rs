@@ -26,7 +26,7 @@ fn played(cluster: &Cluster) -> Played<'_> {
 
 /// The Job of node-1 has given up, and the operator has noted it.
 fn given_up(cluster: &Cluster, gpu: &mut Played<'_>) -> String {
-    cluster.fate(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
+    cluster.result(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
     gpu.on(
         "node-1",
         DRIVER,

@@ -242,7 +242,7 @@ pub fn a_strip_beside_the_operator(cluster: &Cluster) {
         gpu.until(complete());
         // Every other round in the middle of it, and every other at its end.
         if round % 2 == 0 {
-            cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
+            cluster.result(pods("driver", "uninstall"), StepResult::Hang);
         }
         gpu.delete();
         a_little_later(round);
@@ -289,7 +289,7 @@ pub(super) const HOLD: &str = "kubectl-skyhook/hold";
 
 /// Packages that do not end by themselves, so that the operator is at work whenever a reset begins.
 pub(super) fn held_up(cluster: &Cluster) -> Rollout<'_> {
-    cluster.fate(Target::default(), StepResult::Hang);
+    cluster.result(Target::default(), StepResult::Hang);
     let gpu = cluster.apply(&driver());
     gpu.until(applies_on("driver", &["node-1", "node-2", "node-3"]));
     gpu

@@ -282,7 +282,7 @@ pub fn to_clean_up(cluster: &Cluster) {
     let plan = cluster.kubeconfig("admin").with_file_name("plan.json");
     let plan = plan.to_str().expect("a path in plain letters");
 
-    cluster.fate(pods("driver", "interrupt"), StepResult::Hang);
+    cluster.result(pods("driver", "interrupt"), StepResult::Hang);
     let gpu = cluster.apply(&interrupting());
     gpu.until(everywhere("driver|2.0.1", "interrupt", "in_progress"));
     let logs = ["package", "logs", "driver", "--skyhook", "gpu"];

@@ -197,7 +197,7 @@ pub fn soak(cluster: &Cluster) {
     let plan = Plan::of_this_run();
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     let beats = Beats::new();
     let lines = beats.clone();
     let proxy = cluster

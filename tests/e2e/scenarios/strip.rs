@@ -162,7 +162,7 @@ pub fn as_clean_in_an_interrupt(cluster: &Cluster) {
     as_clean(
         cluster,
         |cluster| {
-            cluster.fate(pods("driver", "interrupt").on("node-2"), StepResult::Hang);
+            cluster.result(pods("driver", "interrupt").on("node-2"), StepResult::Hang);
             let interrupts = package("driver", "2.0.1").interrupts("service");
             cluster
                 .apply(&skyhook("gpu").with(interrupts))
@@ -221,7 +221,7 @@ pub fn the_taint_goes_where_nothing_needs_it(cluster: &Cluster) {
             skyhook: Some("gpu".to_owned()),
             ..pods("driver", "apply").on("node-1")
         };
-        cluster.fate(hangs, StepResult::Hang);
+        cluster.result(hangs, StepResult::Hang);
         cluster
             .apply(&required("gpu"))
             .until(entry("node-2", DRIVER, "config", "complete"))

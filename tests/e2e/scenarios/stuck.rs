@@ -27,7 +27,7 @@ pub fn uninstall_interrupt_without_interrupt(cluster: &Cluster) {
         ),
     );
     gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall-interrupt"), StepResult::Unseen);
+    cluster.result(pods("driver", "uninstall-interrupt"), StepResult::Unseen);
     gpu.uninstall("driver", true)
         .until(everywhere(
             "driver|2.0.1",
@@ -90,7 +90,7 @@ pub fn version_changed_while_uninstalling(cluster: &Cluster) {
             .with(package("driver", "2.0.1").uninstallable()),
     );
     gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     gpu.uninstall("driver", true)
         .until(everywhere("driver|2.0.1", "uninstall", "in_progress"))
         .until(that("every node runs it", |view| {
@@ -119,7 +119,7 @@ pub fn version_changed_under_the_operators_eyes(cluster: &Cluster) {
             .with(package("driver", "2.0.1").uninstallable()),
     );
     gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     gpu.uninstall("driver", true)
         .until(everywhere("driver|2.0.1", "uninstall", "in_progress"));
     gpu.edit(json!({"packages": {"driver": {"version": "2.1.0"}}}));
@@ -134,8 +134,8 @@ pub fn version_changed_under_the_operators_eyes(cluster: &Cluster) {
 pub fn cancelled_uninstall_still_running(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
-    cluster.fate(
+    cluster.result(pods("driver", "uninstall"), StepResult::Hang);
+    cluster.result(
         pods("driver", "uninstall").on("node-2"),
         StepResult::Undying,
     );
@@ -186,7 +186,7 @@ pub fn dependency_uninstalled(cluster: &Cluster) {
 pub fn uninstall_failing(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
-    cluster.fate(
+    cluster.result(
         pods("driver", "uninstall").on("node-2"),
         StepResult::Exit(3),
     );
@@ -200,7 +200,7 @@ pub fn uninstall_failing(cluster: &Cluster) {
 }
 
 pub fn package_out_of_memory(cluster: &Cluster) {
-    cluster.fate(
+    cluster.result(
         pods("driver", "apply").on("node-1"),
         StepResult::OutOfMemory,
     );
@@ -214,7 +214,7 @@ pub fn package_out_of_memory(cluster: &Cluster) {
 
 /// The operator never calls this an error: it is in progress for ever.
 pub fn image_pull_failing(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::PullFails);
+    cluster.result(pods("driver", "apply").on("node-2"), StepResult::PullFails);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(entry("node-1", "driver|2.0.1", "config", "complete"))
         .until(that("the pull backs off", |view| {
@@ -236,7 +236,7 @@ pub fn image_pull_failing(cluster: &Cluster) {
 
 /// A node whose kubelet is silent.
 pub fn pod_never_acknowledged(cluster: &Cluster) {
-    cluster.fate(Target::default().on("node-3"), StepResult::Unseen);
+    cluster.result(Target::default().on("node-3"), StepResult::Unseen);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(entry("node-1", "driver|2.0.1", "config", "complete"))
         .until(entry("node-3", "driver|2.0.1", "apply", "in_progress"))
@@ -306,7 +306,7 @@ pub fn changed_pods_are_replaced_for_ever(cluster: &Cluster) {
             .post(&format!("{admission}/{path}"), object)
             .unwrap_or_else(|refused| panic!("a policy can be made: {refused}"));
     }
-    cluster.fate(pods("driver", "apply"), StepResult::Hang);
+    cluster.result(pods("driver", "apply"), StepResult::Hang);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     let mut seen = BTreeSet::new();
     cluster.await_that("pods come and go", || {

@@ -158,7 +158,7 @@ pub fn stranded<'a>(cluster: &'a Cluster, of_name: Skyhook) -> Rollout<'a> {
     let name = of_name.name.clone();
     let gpu = cluster.apply(&of_name);
     gpu.until(complete());
-    cluster.fate(of(&name, "uninstall-interrupt"), StepResult::Unseen);
+    cluster.result(of(&name, "uninstall-interrupt"), StepResult::Unseen);
     gpu.uninstall("driver", true)
         .until(that("every node waits for its interrupt", |view| {
             let entries = view.entries(DRIVER);
@@ -223,8 +223,8 @@ pub fn ten_deadlocks(cluster: &Cluster) {
     let interrupting = alone(cluster, skyhook("stranded").with(interrupting));
     let stranded = stranded(cluster, interrupting);
 
-    cluster.fate(of("erring", "apply"), StepResult::Exit(1));
-    cluster.fate(of("failing", "uninstall"), StepResult::Exit(3));
+    cluster.result(of("erring", "apply"), StepResult::Exit(1));
+    cluster.result(of("failing", "uninstall"), StepResult::Exit(3));
     careful_policy(cluster);
     let unruled = uninstallable("unruled").set("deploymentPolicy", json!("careful"));
     let unruled = cluster.apply(&alone(cluster, unruled));

@@ -47,7 +47,7 @@ pub fn a_foreign_finalizer_survives(cluster: &Cluster) {
     cluster.api.merge(&path, &none).expect("its owner lets go");
     gpu.until(gone());
     // The journal holds it still.
-    cluster.fate(Target::default(), StepResult::Hang);
+    cluster.result(Target::default(), StepResult::Hang);
     run(cluster, &["undelete", "gpu", "--confirm"]);
     cluster.start_operator();
     nothing_runs(&gpu);
@@ -85,7 +85,7 @@ pub fn undelete_after_a_strip(cluster: &Cluster) {
     gpu.until(gone()).until(absent(DRIVER));
     cluster.await_that("nothing of it is left", || owned(cluster) == 0);
 
-    cluster.fate(Target::default(), StepResult::Hang);
+    cluster.result(Target::default(), StepResult::Hang);
     run(cluster, &["undelete", "gpu", "--confirm"]);
     let back = request(&cluster.api, "gpu");
     assert_eq!(back["spec"], before["spec"]);
@@ -103,7 +103,7 @@ pub fn undelete_while_terminating(cluster: &Cluster) {
     run(cluster, &["disable", "gpu", "--confirm"]);
     gpu.delete()
         .until(condition("DeletionBlocked", "DisabledWithPendingUninstall"));
-    cluster.fate(Target::default(), StepResult::Hang);
+    cluster.result(Target::default(), StepResult::Hang);
     run(cluster, &["undelete", "gpu", "--confirm"]);
     run(cluster, &["enable", "gpu", "--confirm"]);
     nothing_runs(&gpu);
@@ -132,7 +132,7 @@ pub fn undelete_of_what_was_configured_anew(cluster: &Cluster) {
     run(cluster, &STRIP);
     gpu.until(gone());
     cluster.start_operator();
-    cluster.fate(Target::default(), StepResult::Hang);
+    cluster.result(Target::default(), StepResult::Hang);
     let rehearsed = run(cluster, &["undelete", "gpu", "--dry-run=server"]);
     let beyond = "skyhook/gpu is not created in a dry run, so this could not be dry-run";
     assert!(rehearsed.stderr.contains(beyond), "{rehearsed:#?}");
@@ -146,14 +146,14 @@ pub fn undelete_of_what_was_configured_anew(cluster: &Cluster) {
 pub fn undelete_under_way(cluster: &Cluster) {
     let gpu = cluster.apply(&two());
     gpu.until(complete());
-    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     gpu.delete().until(pod("driver", "uninstall"));
     run(cluster, &["undelete", "gpu", "--confirm"]);
     let back = request(&cluster.api, "gpu");
     assert_eq!(back["metadata"]["deletionTimestamp"], Value::Null);
     let paused = &back["metadata"]["annotations"][format!("{PREFIX}/pause")];
     assert_eq!(*paused, Value::Null, "it is not left paused");
-    cluster.fate(pods("tuning", "apply"), StepResult::Hang);
+    cluster.result(pods("tuning", "apply"), StepResult::Hang);
     gpu.until(everywhere(DRIVER, "config", "complete"))
         .until(complete())
         .well();
@@ -161,7 +161,7 @@ pub fn undelete_under_way(cluster: &Cluster) {
 
 /// Stripped by hand in the middle of an interrupt, and cleaned up afterwards.
 pub fn leftovers_of_an_orphan(cluster: &Cluster) {
-    cluster.fate(pods("driver", "interrupt").on("node-2"), StepResult::Hang);
+    cluster.result(pods("driver", "interrupt").on("node-2"), StepResult::Hang);
     let interrupts = package("driver", "2.0.1").interrupts("service");
     let gpu = cluster.apply(&skyhook("gpu").with(interrupts));
     gpu.until(entry("node-1", DRIVER, "post-interrupt", "complete"))

@@ -149,7 +149,7 @@ pub fn leaves_what_the_operator_did(cluster: &Cluster) {
             "node-2",
         ],
     ] {
-        cluster.fate(Target::default(), StepResult::Hang);
+        cluster.result(Target::default(), StepResult::Hang);
         run(cluster, &[words, &["--confirm"]].concat());
         gpu.until(applies_on("driver", &["node-2"]));
         let undone = ours::run(&cluster.kubeconfig("admin"), &["undo", "--confirm"]);
@@ -217,7 +217,7 @@ pub fn of_an_uninstall(cluster: &Cluster) {
     gpu.until(complete());
     let spec = || gpu.view().object.expect("it is there")["spec"].clone();
     let before = spec();
-    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     run(cluster, &["uninstall", "gpu", "driver", "--confirm"]);
     gpu.until(pod("driver", "uninstall"));
     let asked = spec();
@@ -244,7 +244,7 @@ pub fn of_an_uninstall(cluster: &Cluster) {
 
 pub fn of_a_policy_reset(cluster: &Cluster) {
     careful_policy(cluster);
-    cluster.fate(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
+    cluster.result(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
     let gpu = cluster.apply(&driver().set("deploymentPolicy", json!("careful")));
     gpu.until(entry("node-1", DRIVER, "apply", "erroring"))
         .until(that("stopped", stopped))
@@ -266,7 +266,7 @@ pub fn of_a_policy_reset(cluster: &Cluster) {
 /// Nodes cordoned for an interrupt whose CR went, with its finalizer taken off by hand.
 pub fn of_a_cordon_release(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")));
-    cluster.fate(pods("driver", "interrupt"), StepResult::Hang);
+    cluster.result(pods("driver", "interrupt"), StepResult::Hang);
     let cordoned = |node: &str| cluster.node(node)["spec"]["unschedulable"] == true;
     gpu.until(that("interrupting", |view| {
         view.pods_of("driver", "interrupt").len() == 3
@@ -306,7 +306,7 @@ pub fn of_a_cordon_release(cluster: &Cluster) {
 pub fn canary_stops_by_itself(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
-    cluster.fate(pods("driver", "apply"), StepResult::Exit(1));
+    cluster.result(pods("driver", "apply"), StepResult::Exit(1));
     let said = ours::run(
         &cluster.kubeconfig("admin"),
         &[
@@ -369,7 +369,7 @@ pub fn plan_that_came_too_late(cluster: &Cluster) {
         assert!(said.stdout.contains(says), "{said:#?}");
     };
     // A package that failed when the plan was made, and is complete by now.
-    cluster.fate(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
+    cluster.result(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
     run(cluster, &["reset", "gpu", "--node", "node-1", "--confirm"]);
     gpu.until(entry("node-1", DRIVER, "apply", "erroring"));
     planned("package rerun driver --skyhook gpu --node node-1 --failed-only --no-pause");
@@ -392,7 +392,7 @@ pub fn plan_that_came_too_late(cluster: &Cluster) {
     assert_eq!(written(&gpu), moved, "nothing is written");
 
     // One that is in time is carried out.
-    cluster.fate(Target::default(), StepResult::Hang);
+    cluster.result(Target::default(), StepResult::Hang);
     planned("reset gpu --node node-1");
     carried_out(0, "1 changed");
     gpu.until(applies_on("driver", &["node-1"]));

@@ -107,14 +107,14 @@ pub fn with_an_interrupt(cluster: &Cluster) {
             .map(|node| cluster.node(node)["status"]["nodeInfo"]["bootID"].clone())
     };
     let before = boots(cluster);
-    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     let child = begun(cluster, "uninstall gpu driver --remove --confirm");
     gpu.until(that(
         "it is begun everywhere, whatever the budget",
         |view| view.pods_of("driver", "uninstall").len() == 3,
     ));
     cluster.heal();
-    cluster.fate(pods("driver", "uninstall-interrupt"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall-interrupt"), StepResult::Hang);
     // Long enough for a look: what is over within a second is told as one piece of news.
     let interrupting = everywhere(DRIVER, "uninstall-interrupt", "in_progress");
     gpu.until(everywhere(DRIVER, "uninstall-interrupt", "in_progress"))
@@ -135,7 +135,7 @@ pub fn with_an_interrupt(cluster: &Cluster) {
 /// Exit code 2 with the finding; repaired, the same command goes on waiting and ends well.
 pub fn failing_and_repaired(cluster: &Cluster) {
     let gpu = installed(cluster, &driver());
-    cluster.fate(
+    cluster.result(
         pods("driver", "uninstall").on("node-2"),
         StepResult::Exit(1),
     );
@@ -153,7 +153,7 @@ pub fn failing_and_repaired(cluster: &Cluster) {
 
 /// What is installed badly is not uninstalled: the operator waits for it, and we do not.
 pub fn not_begun_while_erroring(cluster: &Cluster) {
-    cluster.fate(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
+    cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&driver());
     gpu.until(entry("node-2", DRIVER, "apply", "erroring"));
     let stuck = ends(cluster, "uninstall gpu driver --wait --confirm", 2);
@@ -168,7 +168,7 @@ pub fn not_begun_while_erroring(cluster: &Cluster) {
 /// Reset to the installation where the script runs; the rest stays or comes back.
 pub fn cancelled_in_progress(cluster: &Cluster) {
     let gpu = installed(cluster, &driver());
-    cluster.fate(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
     ends(cluster, "uninstall gpu driver --confirm", 0);
     gpu.until(entry("node-2", DRIVER, "uninstall", "in_progress"))
         .until(that("gone elsewhere", |view| {
@@ -195,7 +195,7 @@ pub fn cancelled_in_progress(cluster: &Cluster) {
 /// The interrupt has been fired: it runs to its end, then the package comes back.
 pub fn cancelled_at_the_interrupt(cluster: &Cluster) {
     let gpu = installed(cluster, &rebooting());
-    cluster.fate(
+    cluster.result(
         pods("driver", "uninstall-interrupt").on("node-2"),
         StepResult::Hang,
     );
@@ -253,7 +253,7 @@ pub fn all_packages(cluster: &Cluster) {
                     .after("driver", "2.0.1"),
             ),
     );
-    cluster.fate(
+    cluster.result(
         pods("driver", "uninstall").on("node-3"),
         StepResult::Exit(1),
     );
@@ -281,7 +281,7 @@ pub fn all_packages(cluster: &Cluster) {
 /// The API server is away for a while; it is said once, and the wait goes on.
 pub fn api_server_restarts(cluster: &Cluster) {
     let gpu = installed(cluster, &driver());
-    cluster.fate(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
     let child = begun(cluster, "uninstall gpu driver --wait --confirm");
     gpu.until(pod("driver", "uninstall"))
         .until(that("gone elsewhere", |view| {
@@ -297,7 +297,7 @@ pub fn api_server_restarts(cluster: &Cluster) {
 
 pub fn timed_out(cluster: &Cluster) {
     let gpu = installed(cluster, &driver());
-    cluster.fate(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
     let late = ends(
         cluster,
         "uninstall gpu driver --wait --timeout 8s --confirm",
@@ -345,7 +345,7 @@ pub fn refusals(cluster: &Cluster) {
     ends(cluster, "uninstall other late --remove --confirm", 0);
     assert_eq!(packages(&never), json!({}), "the other way out of SKY103");
 
-    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     gpu.delete();
     refused("uninstall gpu driver --confirm --force", "is being deleted");
 }
@@ -399,7 +399,7 @@ pub fn read_from_jobs(cluster: &Cluster) {
         gpu.installs(node, DRIVER);
     }
     gpu.status("complete", &[]);
-    cluster.fate(
+    cluster.result(
         pods("driver", "uninstall").on("node-2"),
         StepResult::Exit(3),
     );

@@ -70,7 +70,7 @@ pub fn uninstalling(cluster: &Cluster) {
     edit_turned_down(&gpu, removal(), "driver");
     edit_turned_down(&gpu, downgrade(), "driver");
 
-    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     gpu.uninstall("driver", true)
         .until(pod("driver", "uninstall"));
     edit_turned_down(&gpu, removal(), "driver");
@@ -112,7 +112,7 @@ pub fn let_in(cluster: &Cluster) {
         3,
         "what was there before is not forgotten"
     );
-    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     gpu.uninstall("driver", true)
         .until(pod("driver", "uninstall"));
     gpu.edit(json!({"packages": {"driver": {"version": "2.1.0"}}}));

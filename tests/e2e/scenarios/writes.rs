@@ -72,14 +72,14 @@ pub fn reset(cluster: &Cluster) {
     let gpu = cluster.apply(&two());
     gpu.until(complete());
 
-    cluster.fate(Target::default(), StepResult::Hang);
+    cluster.result(Target::default(), StepResult::Hang);
     run(cluster, &["reset", "gpu", "--confirm"]);
     gpu.until(applies_on("driver", &["node-1", "node-2", "node-3"]))
         .until(applies_on("tuning", &["node-1", "node-2", "node-3"]));
     cluster.heal();
     gpu.until(complete()).well();
 
-    cluster.fate(Target::default(), StepResult::Hang);
+    cluster.result(Target::default(), StepResult::Hang);
     run(cluster, &["reset", "gpu", "--node", "node-2", "--confirm"]);
     gpu.until(applies_on("driver", &["node-2"]))
         .until(applies_on("tuning", &["node-2"]))
@@ -91,7 +91,7 @@ pub fn reset(cluster: &Cluster) {
     cluster.heal();
     gpu.until(complete()).well();
 
-    cluster.fate(Target::default(), StepResult::Hang);
+    cluster.result(Target::default(), StepResult::Hang);
     run(
         cluster,
         &[
@@ -120,7 +120,7 @@ pub fn reset(cluster: &Cluster) {
 pub fn package_rerun(cluster: &Cluster) {
     let gpu = cluster.apply(&two());
     gpu.until(complete());
-    cluster.fate(Target::default(), StepResult::Hang);
+    cluster.result(Target::default(), StepResult::Hang);
     run(
         cluster,
         &[
@@ -217,7 +217,7 @@ pub fn uninstall_and_cancel(cluster: &Cluster) {
         Some(0),
         "it says nothing of uninstalling: {refused:?}"
     );
-    cluster.fate(pods("driver", "uninstall"), StepResult::Hang);
+    cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     run(cluster, &["uninstall", "gpu", "driver", "--confirm"]);
     gpu.until(pod("driver", "uninstall"));
     cluster.heal();

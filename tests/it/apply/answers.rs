@@ -28,7 +28,7 @@ async fn an_answer_counts_where_it_is_the_object() {
                 first.then_some(fault)
             });
             let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
-            assert_eq!(outcome.fates, [[StepResult::Applied]], "{fault:?}");
+            assert_eq!(outcome.results, [[StepResult::Applied]], "{fault:?}");
             assert_eq!(
                 server.object(&path(&names[0])),
                 wanted(&names[0]),
@@ -48,7 +48,7 @@ async fn an_object_of_another_uid_is_no_answer() {
         .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Says(OTHER)));
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
     let why = "the server answered 200, but not with node/gpu-0000".to_owned();
-    assert_eq!(outcome.fates, [[StepResult::Failed { why }]]);
+    assert_eq!(outcome.results, [[StepResult::Failed { why }]]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,7 +63,7 @@ async fn the_object_is_read_again_before_a_word_is_said() {
         let (not_done, _) = execute(&always(Fault::Says(text)), &plan, &options()).await;
         assert_eq!(not_done.verdict(), PlanVerdict::Failed, "{text}");
         let (done, _) = execute(&always(Fault::DoneButSays(text)), &plan, &options()).await;
-        assert_eq!(done.fates, [[StepResult::Applied]], "{text}");
+        assert_eq!(done.results, [[StepResult::Applied]], "{text}");
     }
 }
 
@@ -84,7 +84,7 @@ async fn what_cannot_be_read_again_is_unknown() {
             })
         });
         let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
-        let [unknown, done] = &outcome.fates[0][..] else {
+        let [unknown, done] = &outcome.results[0][..] else {
             panic!("two steps");
         };
         assert!(
@@ -113,7 +113,7 @@ async fn nothing_is_gone_that_was_not_said_to_be() {
             outcome.verdict(),
             PlanVerdict::Failed,
             "{text}: {:?}",
-            outcome.fates
+            outcome.results
         );
     }
 }
@@ -126,7 +126,7 @@ async fn what_is_no_name_leads_to_no_request() {
         plan.stages[0].steps[0].target.name = name.to_owned();
         let (outcome, _) = execute(&server, &plan, &options()).await;
         let why = "that is not the name of an object".to_owned();
-        assert_eq!(outcome.fates, [[StepResult::Failed { why }]], "{name:?}");
+        assert_eq!(outcome.results, [[StepResult::Failed { why }]], "{name:?}");
         assert!(server.store.lock().expect("no panic").calls.is_empty());
     }
 }
@@ -147,7 +147,7 @@ async fn a_deletion_is_done_where_the_server_says_so() {
             ..plan_of(&[])
         };
         let (outcome, _) = execute(&server, &plan, &options()).await;
-        assert_eq!(outcome.fates, [[StepResult::Applied]], "{fault:?}");
+        assert_eq!(outcome.results, [[StepResult::Applied]], "{fault:?}");
         assert_eq!(server.object(&object), Value::Null);
     }
 }

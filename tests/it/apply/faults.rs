@@ -22,7 +22,7 @@ async fn each_node_gets_one_patch() {
     )
     .await;
     assert_eq!(
-        outcome.fates,
+        outcome.results,
         [[
             StepResult::Applied,
             StepResult::Applied,
@@ -64,7 +64,10 @@ async fn a_dry_run_asks_the_server_and_writes_nothing() {
         ..options()
     };
     let (outcome, _) = execute(&server, &plan_of(&names), &options).await;
-    assert_eq!(outcome.fates, [[StepResult::Applied, StepResult::Applied]]);
+    assert_eq!(
+        outcome.results,
+        [[StepResult::Applied, StepResult::Applied]]
+    );
     assert_eq!(server.objects(), before);
 }
 
@@ -84,7 +87,7 @@ async fn what_another_writes_meanwhile_is_kept() {
         None
     });
     let (outcome, heard) = execute(&server, &plan_of(&names), &options()).await;
-    assert_eq!(outcome.fates, [[StepResult::Applied]]);
+    assert_eq!(outcome.results, [[StepResult::Applied]]);
     assert!(
         heard.contains(&"replanned gpu-0000".to_owned()),
         "{heard:?}"
@@ -110,7 +113,7 @@ async fn a_step_that_would_mean_something_else_is_skipped() {
     });
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
     let why = "a|1.0.0 went from apply/erroring to config/complete".to_owned();
-    assert_eq!(outcome.fates, [[StepResult::Skipped { why }]]);
+    assert_eq!(outcome.results, [[StepResult::Skipped { why }]]);
     assert_eq!(server.writes().len(), 0);
 }
 
@@ -132,7 +135,7 @@ async fn an_object_that_is_gone_or_made_anew_is_not_touched() {
         why: why.to_owned(),
     };
     assert_eq!(
-        outcome.fates,
+        outcome.results,
         [[
             skipped("it no longer exists"),
             skipped("the object was recreated (its uid changed)"),
@@ -147,7 +150,7 @@ async fn a_refusal_by_admission_is_told_from_a_change() {
         .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Answer(422)));
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
     let why = "as the test has it".to_owned();
-    assert_eq!(outcome.fates, [[StepResult::Failed { why }]]);
+    assert_eq!(outcome.results, [[StepResult::Failed { why }]]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,7 +170,7 @@ async fn an_object_that_never_rests_is_left_alone_after_a_few_tries() {
     });
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
     let why = "repeated conflicts; pause it first, or try again".to_owned();
-    assert_eq!(outcome.fates, [[StepResult::Skipped { why }]]);
+    assert_eq!(outcome.results, [[StepResult::Skipped { why }]]);
 }
 
 /// A thousand rounds: the operator writes package b, again and again, and no write of it is lost.
@@ -221,7 +224,7 @@ async fn what_a_gateway_gave_up_on_may_have_been_done() {
         });
         let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
         // `undo` takes back what was applied, and leaves alone what was unchanged.
-        assert_eq!(outcome.fates, [[StepResult::Applied]], "{code}");
+        assert_eq!(outcome.results, [[StepResult::Applied]], "{code}");
         assert_eq!(server.writes()[&path(&names[0])], 1, "{code}");
     }
 }
@@ -307,16 +310,19 @@ async fn a_thousand_nodes_and_a_server_in_a_bad_mood() {
     let plan = plan_of(&names);
     let (outcome, _) = execute(&server, &plan, &options()).await;
     let mut done = 0;
-    for ((step, fate), (number, name)) in outcome.of(&plan).zip(names.iter().enumerate()) {
+    for ((step, result), (number, name)) in outcome.of(&plan).zip(names.iter().enumerate()) {
         assert_eq!(&step.target.name, name);
         let object = server.object(&path(name));
         match number % 20 {
             4 | 9 | 10 => {
-                assert!(matches!(fate, StepResult::Failed { .. }), "{name} {fate:?}");
+                assert!(
+                    matches!(result, StepResult::Failed { .. }),
+                    "{name} {result:?}"
+                );
                 assert_eq!(object, node(name));
             }
             _ => {
-                assert_eq!(fate, &StepResult::Applied, "{name}");
+                assert_eq!(result, &StepResult::Applied, "{name}");
                 assert_eq!(object, wanted(name));
                 done += 1;
             }

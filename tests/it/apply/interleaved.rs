@@ -319,7 +319,7 @@ fn plan() -> Plan {
             steps: vec![step(Change::Hold(hold))],
             until: Some(WaitFor {
                 target: target.clone(),
-                sign: WaitCondition::Paused,
+                condition: WaitCondition::Paused,
                 at_most: 5,
             }),
             always: false,
@@ -419,10 +419,10 @@ fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
         Ok(())
     };
     free(&forward)?;
-    for (at, fate) in outcome.fates.get(1).into_iter().flatten().enumerate() {
+    for (at, result) in outcome.results.get(1).into_iter().flatten().enumerate() {
         let changed = ours.iter().any(|change| change.object == NODES[at]);
-        let told = *fate == StepResult::Applied;
-        prop_assert_eq!(told, changed, "{}: {:?}", NODES[at], fate);
+        let told = *result == StepResult::Applied;
+        prop_assert_eq!(told, changed, "{}: {:?}", NODES[at], result);
     }
 
     let (undo, lost) = store.read(&journal.id).expect("a journal").undo();

@@ -110,7 +110,7 @@ async fn undo_leaves_alone_what_the_operator_did_since() {
     let (outcome, _) = execute(&server, &undo, &options()).await;
     let why = "a|1.0.0 went from absent to apply/in_progress".to_owned();
     assert_eq!(
-        outcome.fates,
+        outcome.results,
         [[
             StepResult::Skipped { why },
             StepResult::Applied,
@@ -153,17 +153,17 @@ async fn undo_gives_back_what_a_lost_answer_did() {
         let (_stopper, stop) = Stopper::new();
         let (outcome, _) =
             carry_out_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
-        let [fate] = &outcome.fates[0][..] else {
+        let [result] = &outcome.results[0][..] else {
             panic!("one step");
         };
         match lost {
-            1 => assert_eq!(*fate, StepResult::Applied),
-            _ => assert!(matches!(fate, StepResult::Unknown { .. }), "{fate:?}"),
+            1 => assert_eq!(*result, StepResult::Applied),
+            _ => assert!(matches!(result, StepResult::Unknown { .. }), "{result:?}"),
         }
         let (undo, _) = store.newest_in_force().expect("a journal").record.undo();
         let server = server.on_request(|_, _| None);
         let (outcome, _) = execute(&server, &undo, &options()).await;
-        assert_eq!(outcome.fates, [[StepResult::Applied]]);
+        assert_eq!(outcome.results, [[StepResult::Applied]]);
         let annotations = &server.object(&path(&names[0]))["metadata"]["annotations"];
         assert_eq!(
             annotations[state_key()],
@@ -257,13 +257,13 @@ async fn a_crash_with_requests_in_flight_can_be_taken_back() {
     }
     drop(journal);
     let mut text = std::fs::read_to_string(&file).expect("a journal");
-    text.push_str(r#"{"fate":{"stage":0,"#);
+    text.push_str(r#"{"stepResult":{"stage":0,"#);
     std::fs::write(&file, text).expect("a write");
 
     let record = store.read("20261120").expect("a journal");
     assert_eq!(record.ended, None);
     assert_eq!(
-        record.fates,
+        record.results,
         [[Some(StepResult::Applied), None, None, None]]
     );
     let well = server.clone().on_request(|_, _| None);

@@ -89,8 +89,9 @@ fn rerun(name: &str) -> Step {
         to: None,
         onward: true,
     };
-    let gone = || Edit::new(Some("erroring"), None).pin(OnConflict::Nothing);
-    let edit = Edit::new(Some(&text), left.as_deref()).pin(OnConflict::Entries(vec![one]));
+    let gone = || Edit::new(Some("erroring"), None).on_conflict(OnConflict::Overwrite);
+    let edit =
+        Edit::new(Some(&text), left.as_deref()).on_conflict(OnConflict::MoveEntries(vec![one]));
     let change = Metadata::default()
         .annotation(state_key(), edit)
         .annotation(status_key(), gone())
@@ -138,7 +139,7 @@ async fn carry_out_until(
             ApplyEvent::Sending { step } => format!("sending {}", step.target.name),
             ApplyEvent::Replanned { step, .. } => format!("replanned {}", step.target.name),
             ApplyEvent::Throttled { .. } => "throttled".to_owned(),
-            ApplyEvent::Step { step, fate, .. } => format!("{} {fate:?}", step.target.name),
+            ApplyEvent::Step { step, result, .. } => format!("{} {result:?}", step.target.name),
             ApplyEvent::Pausing { done, left, .. } => format!("pausing {done} {left}"),
             ApplyEvent::Waiting { until } => format!("waiting until {}", until.describe()),
             ApplyEvent::Done { .. } => "done".to_owned(),

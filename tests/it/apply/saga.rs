@@ -42,7 +42,7 @@ fn saga(names: &[String], at_most: u64) -> Plan {
             steps: vec![pause(None, Some("true"))],
             until: Some(WaitFor {
                 target: target.clone(),
-                sign: WaitCondition::Paused,
+                condition: WaitCondition::Paused,
                 at_most,
             }),
             always: false,
@@ -114,7 +114,7 @@ async fn an_operator_that_does_not_answer_is_not_waited_for_for_ever() {
     let waiting = "the operator has paused nodewright/gpu".to_owned();
     assert_eq!(outcome.ended, StopReason::TimedOut { waiting });
     assert_eq!(
-        outcome.fates,
+        outcome.results,
         [
             vec![StepResult::Applied],
             vec![StepResult::NotReached; 2],
@@ -156,7 +156,7 @@ async fn an_interrupt_while_paused_resumes_on_the_way_out() {
     let (outcome, _) = carry_out_until(&server, &saga(&names, 60), &one_at_once, None, &stop).await;
     assert_eq!(outcome.ended, StopReason::Interrupted);
     assert_eq!(
-        outcome.fates,
+        outcome.results,
         [
             vec![StepResult::Applied],
             vec![StepResult::Applied, StepResult::NotReached],

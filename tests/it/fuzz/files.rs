@@ -265,7 +265,7 @@ fn journals() {
             undoes: None,
             plan: plan.clone(),
         };
-        let fates = [
+        let results = [
             StepResult::Applied,
             StepResult::Gone,
             StepResult::NotReached,
@@ -273,11 +273,15 @@ fn journals() {
         let mut entries = vec![Entry::Begun(Box::new(begun))];
         for (stage, steps) in plan.stages.iter().enumerate() {
             for step in 0..steps.steps.len() {
-                let fate = fates[step % fates.len()].clone();
-                entries.push(Entry::StepResult { stage, step, fate });
+                let result = results[step % results.len()].clone();
+                entries.push(Entry::StepResult {
+                    stage,
+                    step,
+                    result,
+                });
             }
         }
-        entries.push(Entry::StopReason(StopReason::Finished));
+        entries.push(Entry::Ended(StopReason::Finished));
         let lines: Vec<String> = entries
             .iter()
             .map(|e| serde_json::to_string(e).expect("JSON") + "\n")
@@ -317,7 +321,7 @@ fn journals() {
                     let record = looked(&String::from_utf8_lossy(&text.as_bytes()[..cut]));
                     let record = record.map_err(|e| TestCaseError::fail(e.to_string()))?;
                     let whole = text[..cut].matches('\n').count() - 1;
-                    let told = record.fates.iter().flatten().flatten().count()
+                    let told = record.results.iter().flatten().flatten().count()
                         + usize::from(record.ended.is_some());
                     prop_assert!(told == whole || told == whole + 1, "{} of {}", told, whole);
                 }

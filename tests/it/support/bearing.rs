@@ -172,7 +172,7 @@ struct Spoiled {
     ran: Ran,
     now: Objects,
     /// The fates of the steps on each object, as the journal has them; none, where there is no journal.
-    fates: Option<BTreeMap<String, Vec<String>>>,
+    results: Option<BTreeMap<String, Vec<String>>>,
     cut_short: bool,
 }
 
@@ -217,7 +217,7 @@ impl Case {
             ran,
             now: objects(ground),
             cut_short: journal.as_ref().is_some_and(|j| j["ended"].is_null()),
-            fates: journal.as_ref().map(fates),
+            results: journal.as_ref().map(results),
         }
     }
 
@@ -277,7 +277,10 @@ impl Case {
             } else {
                 nodes_as_before &= as_before(name);
                 // What takes several requests may be done in part, step by step, as the journal says.
-                let steps = spoiled.fates.iter().filter_map(|fates| fates.get(name));
+                let steps = spoiled
+                    .results
+                    .iter()
+                    .filter_map(|results| results.get(name));
                 let steps: usize = steps.map(Vec::len).sum();
                 if half && steps < 2 {
                     lie(format!("{name} is half done"));
@@ -286,10 +289,11 @@ impl Case {
         }
         // Pods that were ended are no part of what is compared.
         let maybe = || {
-            let fates = spoiled.fates.iter().flatten();
-            let mut fates = fates.flat_map(|(name, fates)| fates.iter().map(move |f| (name, f)));
+            let results = spoiled.results.iter().flatten();
+            let mut results =
+                results.flat_map(|(name, results)| results.iter().map(move |f| (name, f)));
             let ends = |name: &str| name.starts_with("Pod/") || name.starts_with("Job/");
-            fates.any(|(name, fate)| fate == "unknown" || fate == "applied" && ends(name))
+            results.any(|(name, result)| result == "unknown" || result == "applied" && ends(name))
         };
         match ran.code {
             None if killed => {}
@@ -309,8 +313,12 @@ impl Case {
         if spoiled.cut_short && !killed {
             lie("the journal ends without an end".into());
         }
-        for (name, fates) in spoiled.fates.iter().flatten() {
-            let all = |known: &[&str]| fates.iter().all(|fate| known.contains(&fate.as_str()));
+        for (name, results) in spoiled.results.iter().flatten() {
+            let all = |known: &[&str]| {
+                results
+                    .iter()
+                    .all(|result| known.contains(&result.as_str()))
+            };
             if name.starts_with("Skyhook/") {
                 continue;
             }
@@ -320,7 +328,7 @@ impl Case {
             if all(&["failed", "skipped", "notReached"]) && !as_before(name) {
                 lie(format!("the journal has {name} not changed, and it is"));
             }
-            if fates.iter().any(|fate| fate == "null") && !killed {
+            if results.iter().any(|result| result == "null") && !killed {
                 lie(format!("the journal does not say what became of {name}"));
             }
         }
@@ -328,20 +336,20 @@ impl Case {
     }
 }
 
-fn fates(journal: &Value) -> BTreeMap<String, Vec<String>> {
-    let mut fates: BTreeMap<String, Vec<String>> = BTreeMap::new();
+fn results(journal: &Value) -> BTreeMap<String, Vec<String>> {
+    let mut results: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let stages = journal["begun"]["plan"]["stages"].as_array();
     for (at, stage) in stages.into_iter().flatten().enumerate() {
         let steps = stage["steps"].as_array();
         for (number, step) in steps.into_iter().flatten().enumerate() {
             let target = &step["target"];
             let [kind, name] = ["kind", "name"].map(|f| target[f].as_str().unwrap_or_default());
-            let fate = journal["fates"][at][number]["result"].as_str();
-            let of = fates.entry(format!("{kind}/{name}")).or_default();
-            of.push(fate.unwrap_or("null").to_owned());
+            let result = journal["results"][at][number]["result"].as_str();
+            let of = results.entry(format!("{kind}/{name}")).or_default();
+            of.push(result.unwrap_or("null").to_owned());
         }
     }
-    fates
+    results
 }
 
 /// All that can be spoiled of a command.

@@ -124,13 +124,17 @@ fn the_journal_tells_what_was_not_reached_from_what_is_not_known() {
     let row = "node/node-2       not reached  remove entry driver|2.0.1 (apply/erroring)\n";
     assert!(shown.stdout.contains(row), "{}", shown.transcript());
     let journal = stage.run("journal show -o json").json();
-    let fates = journal["fates"]
+    let results = journal["results"]
         .as_array()
         .expect("stages")
         .iter()
         .flat_map(|s| s.as_array());
-    let fates: Vec<&Value> = fates.flatten().map(|fate| &fate["result"]).collect();
-    assert_eq!(fates, ["failed", "notReached", "unchanged"], "{journal:#}");
+    let results: Vec<&Value> = results.flatten().map(|result| &result["result"]).collect();
+    assert_eq!(
+        results,
+        ["failed", "notReached", "unchanged"],
+        "{journal:#}"
+    );
 }
 
 #[test]

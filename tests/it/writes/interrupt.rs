@@ -163,8 +163,8 @@ fn an_interrupt_at_any_moment_is_finished_by_the_same_command() {
             "finished"
         };
         assert_eq!(json["ended"], json!(ended));
-        let fates = json["steps"].as_array().expect("steps").iter();
-        let applied = fates.filter(|s| {
+        let results = json["steps"].as_array().expect("steps").iter();
+        let applied = results.filter(|s| {
             s["result"] == "applied" && s["target"].as_str().is_some_and(|t| t.starts_with("node/"))
         });
         assert_eq!(applied.count(), wide.reset(&before), "{pattern} {nth}");
