@@ -39,6 +39,8 @@ pub enum StepResult {
     Unseen,
     /// The kubelet has no room for the pod and says so by failing it.
     Rejected,
+    /// The pod runs longer than its deadline, and the kubelet fails it.
+    TimesOut,
     /// The machine restarts under the interrupt, and the kubelet lives long enough to report its violent end.
     RoughReboot,
     /// Runs, and does not go away when it is deleted, as on a node that is down.

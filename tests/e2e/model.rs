@@ -245,12 +245,12 @@ impl<'a> Played<'a> {
             .iter()
             .map(|(name, p)| format!("{name}:{}", p["version"].as_str().unwrap_or_default()))
             .collect();
-        let flavor = object["metadata"]["generation"].clone();
+        let generation = object["metadata"]["generation"].clone();
         let before = object["status"]["conditions"].clone();
         let mut conditions = Vec::new();
         let mut condition = |kind: &str, holds: bool, reason: &str, message: &str| {
             let mut condition = stamped(&before, kind, holds, reason, message);
-            condition["observedGeneration"] = flavor.clone();
+            condition["observedGeneration"] = generation.clone();
             conditions.push(condition);
         };
         let (ready, reason) = match status {
@@ -287,7 +287,7 @@ impl<'a> Played<'a> {
             condition(kind, true, reason, "");
         }
         let body = json!({"status": {
-            "status": status, "observedGeneration": flavor, "conditions": conditions,
+            "status": status, "observedGeneration": generation, "conditions": conditions,
             "nodeState": self.entries, "nodeStatus": statuses,
             "nodesInProgress": count(&["in_progress", "erroring"]),
             "completeNodes": format!("{}/{}", count(&["complete"]), statuses.len()),
@@ -319,19 +319,19 @@ impl<'a> Played<'a> {
         let uid = object["metadata"]["uid"]
             .as_str()
             .expect("objects have one");
-        let flavor = object["metadata"]["generation"].to_string();
+        let generation = object["metadata"]["generation"].to_string();
         let image = format!("ghcr.io/nvidia/skyhook-packages/{name}");
         let tagged = format!("{image}:{version}");
         let agent = "ghcr.io/nvidia/nodewright/agent:v7.0.0";
         let dir = format!(
-            "/var/lib/skyhook/{}/{name}-{version}-{uid}-{flavor}",
+            "/var/lib/skyhook/{}/{name}-{version}-{uid}-{generation}",
             self.name
         );
-        let resource = format!("{}-{uid}-{flavor}", self.name);
+        let resource = format!("{}-{uid}-{generation}", self.name);
         let record = json!({"name": name, "version": version, "skyhook": self.name, "stage": stage, "image": image});
         let labels = json!({
             format!("{PREFIX}/name"): self.name, format!("{PREFIX}/package"): format!("{name}-{version}"),
-            format!("{PREFIX}/stage"): stage, format!("{PREFIX}/node"): node, format!("{PREFIX}/generation"): flavor,
+            format!("{PREFIX}/stage"): stage, format!("{PREFIX}/node"): node, format!("{PREFIX}/generation"): generation,
         });
         let exists =
             |key: &str, effect: &str| json!({"key": key, "operator": "Exists", "effect": effect});

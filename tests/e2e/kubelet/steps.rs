@@ -76,6 +76,14 @@ pub fn next(pod: &Value, result: StepResult, since: Duration) -> Option<Step> {
                 StepResult::ExitOnce(code) if !restarted => ended(code, "Error"),
                 StepResult::OutOfMemory => ended(137, "OOMKilled"),
                 StepResult::Hang | StepResult::LongHang | StepResult::Undying => return None,
+                StepResult::TimesOut => {
+                    let mut status = pod["status"].clone();
+                    status["phase"] = json!("Failed");
+                    status["reason"] = json!("DeadlineExceeded");
+                    status["message"] =
+                        json!("Pod was active on the node longer than the specified deadline");
+                    return Some(Step { status, reboots });
+                }
                 _ if is_reboot(pod) && !restarted => {
                     reboots = true;
                     rebooted(container, mine)

@@ -12,6 +12,7 @@ mod healing;
 mod healthy;
 mod held_up;
 mod modelled;
+mod overdue;
 mod parked;
 mod races;
 mod readme;
@@ -437,6 +438,9 @@ const NEW: Group = &[
         modelled::drain_blocked_by_a_budget,
     ),
     ("job_given_up", parked::job_given_up),
+    ("stage_timed_out", parked::stage_timed_out),
+    ("stale_job_terminating", overdue::stale_job_terminating),
+    ("drain_timed_out", overdue::drain_timed_out),
     (
         "batch_held_by_parked_node",
         parked::batch_held_by_parked_node,

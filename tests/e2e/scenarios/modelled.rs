@@ -293,10 +293,10 @@ pub fn upgraded(cluster: &Cluster) {
 }
 
 /// What the mirror controller makes of a Skyhook.
-pub fn mirrored<'a>(cluster: &'a Cluster, gpu: &Skyhook, flavor: u32) -> Played<'a> {
+pub fn mirrored<'a>(cluster: &'a Cluster, gpu: &Skyhook, generation: u32) -> Played<'a> {
     let stamps = json!({"annotations": {
         format!("{PREFIX}/mirrored-from"): gpu.name,
-        format!("{PREFIX}/mirrored-generation"): flavor.to_string(),
+        format!("{PREFIX}/mirrored-generation"): generation.to_string(),
         format!("{PREFIX}/version"): "v0.17.0",
     }});
     Played::new(cluster, &gpu.name, &gpu.spec, &stamps)

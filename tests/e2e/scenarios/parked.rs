@@ -24,9 +24,9 @@ fn played(cluster: &Cluster) -> Played<'_> {
     Played::new(cluster, "gpu", &gpu.spec, &json!({})).begun()
 }
 
-/// The Job of node-1 has given up, and the operator has noted it.
-fn given_up(cluster: &Cluster, gpu: &mut Played<'_>) -> String {
-    cluster.result(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
+/// The Job of node-1 has given up after such results, and the operator has noted it.
+fn given_up(cluster: &Cluster, gpu: &mut Played<'_>, result: StepResult) -> String {
+    cluster.result(pods("driver", "apply").on("node-1"), result);
     gpu.on(
         "node-1",
         DRIVER,
@@ -97,7 +97,7 @@ fn retried(cluster: &Cluster, gpu: Played<'_>, job: &str, finding: &Value) {
 /// SKY201, which explains that the batch is held (SKY305).
 pub fn job_given_up(cluster: &Cluster) {
     let mut gpu = played(cluster);
-    let job = given_up(cluster, &mut gpu);
+    let job = given_up(cluster, &mut gpu, StepResult::Exit(1));
     cluster.captured("new-batch-held-by-a-failed-node");
     let report = cluster.report(&[]);
     assert_eq!(
@@ -108,10 +108,24 @@ pub fn job_given_up(cluster: &Cluster) {
     retried(cluster, gpu, &job, finding);
 }
 
+/// SKY201, where each attempt ran into the timeout of the stage.
+pub fn stage_timed_out(cluster: &Cluster) {
+    let mut gpu = played(cluster);
+    let job = given_up(cluster, &mut gpu, StepResult::TimesOut);
+    cluster.captured("new-stage-timed-out");
+    let report = cluster.report(&[]);
+    let (code, _) = only_cause(&report);
+    assert_eq!(code, "SKY201");
+    let finding = report.has("SKY201", &json!({"node": "node-1", "package": "driver"}));
+    let says = finding.to_string();
+    assert!(says.contains("DeadlineExceeded"), "{finding:#}");
+    retried(cluster, gpu, &job, finding);
+}
+
 /// SKY218: a pause has turned the failure into "waiting", and the node is chosen again and again.
 pub fn batch_held_by_parked_node(cluster: &Cluster) {
     let mut gpu = played(cluster);
-    let job = given_up(cluster, &mut gpu);
+    let job = given_up(cluster, &mut gpu, StepResult::Exit(1));
     let pause = format!("{PREFIX}/pause");
     gpu.edit(&json!({"metadata": {"annotations": {&pause: "true"}}}));
     gpu.on("node-1", DRIVER, Some(("apply", "erroring")), "paused");

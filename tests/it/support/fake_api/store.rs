@@ -253,9 +253,9 @@ impl Store {
         if new == old {
             return Ok(old);
         }
-        let flavor = old["metadata"]["generation"].as_u64();
-        if let Some(flavor) = flavor.filter(|_| new["spec"] != old["spec"]) {
-            new["metadata"]["generation"] = (flavor + 1).into();
+        let generation = old["metadata"]["generation"].as_u64();
+        if let Some(generation) = generation.filter(|_| new["spec"] != old["spec"]) {
+            new["metadata"]["generation"] = (generation + 1).into();
         }
         if dry {
             return Ok(new);
