@@ -442,6 +442,10 @@ const NEW: Group = &[
     ("stale_job_terminating", overdue::stale_job_terminating),
     ("drain_timed_out", overdue::drain_timed_out),
     (
+        "drain_blocked_by_an_unmanaged_pod",
+        overdue::drain_blocked_by_an_unmanaged_pod,
+    ),
+    (
         "batch_held_by_parked_node",
         parked::batch_held_by_parked_node,
     ),

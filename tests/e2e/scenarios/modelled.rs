@@ -8,7 +8,7 @@ use crate::{
     cluster::Cluster,
     kubelet::StepResult,
     manifest::{Skyhook, package, skyhook},
-    model::{self, PREFIX, Played},
+    model::{self, PREFIX, Played, RefusedBy},
     rollout::pods,
     view::{complete, entry, status},
 };
@@ -238,7 +238,7 @@ pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
         Some(("post-interrupt", "complete")),
         "complete",
     );
-    gpu.drain_refused("node-2", "training", "training");
+    gpu.drain_refused("node-2", "training", RefusedBy::Budget("training"));
     gpu.status("in_progress", &[("DrainBlocked", "PodDisruptionBudget")]);
     diagnosed(cluster, "SKY401", &json!({"node": "node-2"}));
     cluster.captured("new-drain-blocked");

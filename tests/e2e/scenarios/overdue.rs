@@ -8,7 +8,7 @@ use crate::{
     cluster::Cluster,
     kubelet::StepResult,
     manifest::{package, skyhook},
-    model::{PREFIX, Played},
+    model::{PREFIX, Played, RefusedBy},
     rollout::pods,
 };
 
@@ -90,7 +90,7 @@ pub fn drain_timed_out(cluster: &Cluster) {
             "complete",
         );
     }
-    gpu.drain_refused("node-2", "training", "training");
+    gpu.drain_refused("node-2", "training", RefusedBy::Budget("training"));
     let key = |kind: &str| format!("{PREFIX}/{kind}_gpu");
     cluster.patch_node(
         "node-2",
@@ -126,11 +126,47 @@ pub fn drain_timed_out(cluster: &Cluster) {
         Some(("post-interrupt", "complete")),
         "complete",
     );
-    let nothing = json!({key("cordon"): null, key("drainStart"): null, key("drainBlocked"): null});
-    cluster.patch_node(
+    gpu.given_back("node-2");
+    gpu.status("complete", &[]);
+    all_well(cluster);
+}
+
+/// SKY401: nobody would make the pod again, so the operator does not evict it.
+pub fn drain_blocked_by_an_unmanaged_pod(cluster: &Cluster) {
+    cluster.run_pod("training", "node-2", json!({"app": "training"}));
+    let spec = skyhook("gpu")
+        .with(package("driver", "2.0.1").interrupts("service"))
+        .set("drainConfig", json!({"force": false}))
+        .spec;
+    let mut gpu = Played::new(cluster, "gpu", &spec, &json!({})).begun();
+    for node in ["node-1", "node-3"] {
+        gpu.installs(node, DRIVER);
+        gpu.on(
+            node,
+            DRIVER,
+            Some(("post-interrupt", "complete")),
+            "complete",
+        );
+    }
+    gpu.drain_refused("node-2", "training", RefusedBy::NoController);
+    gpu.status("in_progress", &[("DrainBlocked", "UnmanagedPod")]);
+    cluster.captured("new-drain-blocked-by-an-unmanaged-pod");
+    let report = cluster.report(&[]);
+    let finding = report.has("SKY401", &json!({"node": "node-2"}));
+    let message = finding["message"].as_str().expect("a message");
+    assert!(message.contains("default/training"), "{message}");
+    assert!(message.contains("no controller"), "{message}");
+    // Milder is only to leave the node alone.
+    assert_eq!(first_change(finding)[2..4], ["node", "ignore"]);
+    execute(&cluster.rollout("gpu"), finding, &["delete", "pod"]);
+    gpu.installs("node-2", DRIVER);
+    gpu.on(
         "node-2",
-        json!({"metadata": {"annotations": nothing}, "spec": {"unschedulable": null}}),
+        DRIVER,
+        Some(("post-interrupt", "complete")),
+        "complete",
     );
+    gpu.given_back("node-2");
     gpu.status("complete", &[]);
     all_well(cluster);
 }
