@@ -58,11 +58,16 @@ pub fn install_crds(tools: &Tools, api: &Api) -> Result<()> {
 
 /// The namespace and the Deployment that says the version.
 pub fn announce(api: &Api) -> Result<()> {
+    make_namespace(api)?;
+    operator::announce(api, NAMESPACE, PLAYED, "ghcr.io/nvidia/nodewright/operator")
+}
+
+/// The namespace in which Jobs are made.
+pub fn make_namespace(api: &Api) -> Result<()> {
     api.post(
         "/api/v1/namespaces",
         &json!({"metadata": {"name": NAMESPACE}}),
     )?;
-    operator::announce(api, NAMESPACE, PLAYED, "ghcr.io/nvidia/nodewright/operator")?;
     operator::awaited(
         api,
         &format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"),

@@ -14,6 +14,7 @@ mod held_up;
 mod modelled;
 mod overdue;
 mod parked;
+mod pods_left;
 mod races;
 mod readme;
 mod rights;
@@ -475,6 +476,10 @@ const GENERATIONS: &[(&str, Start, Scenario)] = &[
 /// From the real old generation to the played new one.
 const MIGRATION: Group = &[
     ("migration_hold", modelled::migration_hold),
+    (
+        "pods_of_the_older_operator",
+        pods_left::pods_of_the_older_operator,
+    ),
     ("mirrored_and_complete", modelled::mirrored_and_complete),
 ];
 
