@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     cures::{all_well, execute, first_change},
-    writes::{DRIVER, TUNING},
+    writes::{DRIVER, LONG_ENOUGH, TUNING},
 };
 use crate::{
     cluster::Cluster,
@@ -178,4 +178,19 @@ pub fn deadlock_over_the_taint(cluster: &Cluster) {
     }));
     base.until(complete());
     all_well(cluster);
+}
+
+/// SKY212: no webhook was there when it was created, and the operator does nothing for any other either.
+pub fn spec_that_the_operator_rejects(cluster: &Cluster) {
+    let broken = skyhook("broken").with(package("tuning", "1.2.0").after("driver", "2.0.1"));
+    let broken = cluster.apply(&broken);
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
+    let nothing = that("nothing is begun", |view| view.pods.is_empty());
+    gpu.stays(&nothing, LONG_ENOUGH)
+        .captured("old-spec-that-the-operator-rejects");
+    cluster.edits("/dependsOn:/d; /driver: 2.0.1/d");
+    cure(&broken, "SKY212", json!({"name": "broken"}));
+    broken.until(complete());
+    gpu.until(complete());
+    silent(cluster);
 }

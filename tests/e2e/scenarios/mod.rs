@@ -302,6 +302,10 @@ const FIRST_CHANGE: Group = &[
         "deadlock_over_the_taint",
         first_change::deadlock_over_the_taint,
     ),
+    (
+        "spec_that_the_operator_rejects",
+        first_change::spec_that_the_operator_rejects,
+    ),
 ];
 
 /// What one has to be allowed.
