@@ -57,7 +57,7 @@ pub fn trace(line: &str) {
 impl Screen {
     /// The terminal, the pipes or the files that the process was started with.
     pub fn new(choice: ColorChoice) -> Screen {
-        let wish = ColourSettings::of(|name| std::env::var(name).ok());
+        let settings = ColourSettings::of(|name| std::env::var(name).ok());
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let out_terminal = stdout.is_terminal();
         let err_terminal = stderr.is_terminal();
@@ -69,13 +69,13 @@ impl Screen {
             out: OutputStream {
                 width: columns(terminal_size::terminal_size_of(&stdout)),
                 terminal: out_terminal,
-                colour: wish.colour(choice, out_terminal),
+                colour: settings.colour(choice, out_terminal),
                 writer: Box::new(stdout),
             },
             err: OutputStream {
                 width: columns(terminal_size::terminal_size_of(&stderr)),
                 terminal: err_terminal,
-                colour: wish.colour(choice, err_terminal),
+                colour: settings.colour(choice, err_terminal),
                 writer: Box::new(stderr),
             },
         }

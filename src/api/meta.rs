@@ -1,9 +1,12 @@
 //! Object metadata and conditions, read leniently.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 
 use super::name::Name;
 
@@ -44,8 +47,43 @@ pub struct ManagedFields {
     pub operation: String,
     pub time: Option<Timestamp>,
     pub subresource: String,
-    #[serde(rename = "fieldsV1")]
-    pub fields: serde_json::Value,
+    /// Without those of the status: of a custom resource these are most of all that is read.
+    #[serde(rename = "fieldsV1", deserialize_with = "without_status")]
+    pub fields: Value,
+}
+
+/// Reads `fieldsV1`, and passes over what stands under `f:status`.
+///
+/// # Errors
+///
+/// It is neither an object nor null.
+pub(super) fn without_status<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
+    struct Fields;
+
+    impl<'de> Visitor<'de> for Fields {
+        type Value = Value;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a map")
+        }
+
+        fn visit_unit<E>(self) -> Result<Value, E> {
+            Ok(Value::Null)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+            let mut kept = Map::new();
+            while let Some(name) = fields.next_key::<String>()? {
+                if name == "f:status" {
+                    fields.next_value::<IgnoredAny>()?;
+                } else {
+                    kept.insert(name, fields.next_value()?);
+                }
+            }
+            Ok(kept.into())
+        }
+    }
+    from.deserialize_any(Fields)
 }
 
 impl Meta {

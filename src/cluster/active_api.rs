@@ -36,23 +36,23 @@ impl ActiveApi {
     ///
     /// Both groups served does not prove that a newer operator runs: `helm rollback` keeps the
     /// newer CRDs. So the operator's version decides, then what an operator left on the objects.
-    pub fn decide(signs: ApiEvidence) -> Option<ActiveApi> {
-        let (flavor, reasons) = if let Some(flavor) = signs.asked_for {
+    pub fn decide(evidence: ApiEvidence) -> Option<ActiveApi> {
+        let (flavor, reasons) = if let Some(flavor) = evidence.asked_for {
             (flavor, vec![format!("--api {flavor}")])
         } else {
-            Self::weigh(&signs)?
+            Self::weigh(&evidence)?
         };
         Some(ActiveApi {
             flavor,
             reasons,
-            served: signs.served,
-            operator_version: signs.operator_version,
+            served: evidence.served,
+            operator_version: evidence.operator_version,
         })
     }
 
-    fn weigh(signs: &ApiEvidence) -> Option<(ApiFlavor, Vec<String>)> {
+    fn weigh(evidence: &ApiEvidence) -> Option<(ApiFlavor, Vec<String>)> {
         let only = |g: &ApiFlavor| format!("only {} is there", g.resource());
-        let by_version = signs.operator_version.as_ref().map(|version| {
+        let by_version = evidence.operator_version.as_ref().map(|version| {
             let (major, minor) = FIRST_NODEWRIGHT;
             let flavor = if version.at_least(major, minor) {
                 ApiFlavor::NodeWright
@@ -62,9 +62,9 @@ impl ActiveApi {
             (version, flavor)
         });
         let both = "both APIs are there";
-        match (signs.served.as_slice(), by_version) {
+        match (evidence.served.as_slice(), by_version) {
             ([], _) => return None,
-            ([one], Some((version, flavor))) if signs.from_files && flavor != *one => {
+            ([one], Some((version, flavor))) if evidence.from_files && flavor != *one => {
                 let reason = format!("{}, but the operator is {version}", only(one));
                 return Some((flavor, vec![reason]));
             }
@@ -76,16 +76,16 @@ impl ActiveApi {
             _ => {}
         }
         let mut reasons = Vec::new();
-        if signs.nodewrights_with_status > 0 {
+        if evidence.nodewrights_with_status > 0 {
             reasons.push(format!(
                 "{} NodeWright objects have a status",
-                signs.nodewrights_with_status
+                evidence.nodewrights_with_status
             ));
         }
-        if signs.adopted_nodes > 0 {
+        if evidence.adopted_nodes > 0 {
             reasons.push(format!(
                 "{} nodes carry the newer operator's version",
-                signs.adopted_nodes
+                evidence.adopted_nodes
             ));
         }
         if reasons.is_empty() {
@@ -138,13 +138,13 @@ mod tests {
     #[test]
     fn files_that_leave_a_kind_out_do_not_outweigh_the_operator() {
         let decide = |served, version| {
-            let signs = ApiEvidence {
+            let evidence = ApiEvidence {
                 served: vec![served],
                 operator_version: Version::parse(version),
                 from_files: true,
                 ..ApiEvidence::default()
             };
-            ActiveApi::decide(signs).map(|r| r.flavor)
+            ActiveApi::decide(evidence).map(|r| r.flavor)
         };
         assert_eq!(decide(Skyhook, "v0.20.0"), Some(NodeWright));
         assert_eq!(decide(Skyhook, "v0.17.1"), Some(Skyhook));

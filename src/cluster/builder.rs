@@ -111,13 +111,13 @@ impl ClusterBuilder {
         } else {
             ApiFlavor::Skyhook
         });
-        let parts = ClusterBuilder {
+        let builder = ClusterBuilder {
             taken_at: now,
             skyhooks: [Read::Ok(Vec::new()), Read::Ok(Vec::new())],
             nodes,
             ..ClusterBuilder::default()
         };
-        parts.assemble(ActiveApi {
+        builder.assemble(ActiveApi {
             flavor,
             reasons: vec!["neither API is served, and the nodes carry its keys".to_owned()],
             served: Vec::new(),

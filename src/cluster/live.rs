@@ -91,7 +91,7 @@ async fn read<'a>(
     asked_for: Option<ApiFlavor>,
     now: Timestamp,
 ) -> Result<(Cluster, Vec<index::Source>), LoadError> {
-    let mut parts = ClusterBuilder {
+    let mut builder = ClusterBuilder {
         taken_at: now,
         asked_for,
         ..ClusterBuilder::default()
@@ -99,34 +99,34 @@ async fn read<'a>(
     let explained = only.filter(|only| only.explained);
     if let Some(only) = explained
         && let Some(cluster) =
-            finished_node::read(&mut reader, needs, &only.nodes, &mut parts).await
+            finished_node::read(&mut reader, needs, &only.nodes, &mut builder).await
     {
         return Ok((cluster, Vec::new()));
     }
-    if parts.served.is_empty() {
+    if builder.served.is_empty() {
         let served = reader.within(discovery::served(reader.client));
         let (served, deployments) = futures::join!(served, reader.deployments());
-        (parts.served, parts.deployments) = (served?, deployments);
+        (builder.served, builder.deployments) = (served?, deployments);
     }
-    reader.served = parts.served.clone();
+    reader.served = builder.served.clone();
     if reader.served.is_empty() {
         return Err(LoadError::NotServed);
     }
     if let Some(asked_for) = asked_for.filter(|g| !reader.served.contains(g)) {
         return Err(LoadError::AskedForAbsent { asked_for });
     }
-    let needs = Needs::new(needs, &parts);
+    let needs = Needs::new(needs, &builder);
     if let Some(only) = only.filter(|_| explained.is_none() && !needs.undecided) {
         reader.only = &only.nodes;
-        parts.named_only = true;
+        builder.named_only = true;
     }
-    needs.read(&reader, &mut parts).await;
-    let active_api = parts.active_api().ok_or(LoadError::NotServed)?;
+    needs.read(&reader, &mut builder).await;
+    let active_api = builder.active_api().ok_or(LoadError::NotServed)?;
     if !needs.wants(Source::Operator) {
-        parts.deployments = Read::NotRequested;
+        builder.deployments = Read::NotRequested;
     }
-    let mut outcomes = parts.outcomes();
-    let mut cluster = parts.assemble(active_api);
+    let mut outcomes = builder.outcomes();
+    let mut cluster = builder.assemble(active_api);
     if needs.wants(Source::Workloads) {
         cluster.workloads = reader.workloads(&cluster).await;
         let read = cluster.source(Source::Workloads);
@@ -170,13 +170,13 @@ struct Needs<'a> {
 }
 
 impl<'a> Needs<'a> {
-    fn new(asked: &'a [Source], parts: &ClusterBuilder) -> Needs<'a> {
-        let served = ApiFlavor::ALL.map(|g| parts.served.contains(&g));
-        let unread = ApiFlavor::ALL.map(|g| !parts.skyhooks[g as usize].was_asked());
+    fn new(asked: &'a [Source], builder: &ClusterBuilder) -> Needs<'a> {
+        let served = ApiFlavor::ALL.map(|g| builder.served.contains(&g));
+        let unread = ApiFlavor::ALL.map(|g| !builder.skyhooks[g as usize].was_asked());
         // What an operator left on the objects decides, if nothing better does.
         let undecided = served == [true, true]
-            && parts.asked_for.is_none()
-            && parts.operator_version().is_none();
+            && builder.asked_for.is_none()
+            && builder.operator_version().is_none();
         let custom = [Source::Skyhooks, Source::Legacy, Source::Workloads];
         let skyhooks = custom.iter().any(|source| asked.contains(source));
         Needs {
@@ -200,9 +200,9 @@ impl<'a> Needs<'a> {
         }
     }
 
-    async fn read(&self, from: &Reader<'_>, parts: &mut ClusterBuilder) {
+    async fn read(&self, from: &Reader<'_>, builder: &mut ClusterBuilder) {
         let [old, new] = ApiFlavor::ALL;
-        let operators = &parts.deployments;
+        let operators = &builder.deployments;
         let policies = self
             .served
             .map(|served| served && self.wants(Source::Policies));
@@ -228,19 +228,19 @@ impl<'a> Needs<'a> {
             },
             wanted(self.wants(Source::ConfigMaps), from.config_maps(operators)),
         );
-        for (read, wanted) in parts.skyhooks.iter_mut().zip([a, b]) {
+        for (read, wanted) in builder.skyhooks.iter_mut().zip([a, b]) {
             if wanted.was_asked() {
                 *read = wanted;
             }
         }
-        parts.policies = [c, d];
-        parts.nodes = nodes;
-        parts.pods = pods;
-        parts.jobs = jobs;
-        parts.events = events;
-        parts.disruption_budgets = budgets;
-        parts.admission = admission;
-        parts.config_maps = config_maps;
+        builder.policies = [c, d];
+        builder.nodes = nodes;
+        builder.pods = pods;
+        builder.jobs = jobs;
+        builder.events = events;
+        builder.disruption_budgets = budgets;
+        builder.admission = admission;
+        builder.config_maps = config_maps;
     }
 }
 

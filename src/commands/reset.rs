@@ -106,7 +106,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 /// A node that does not exist, sources that cannot be read, a migration in the way.
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let part = args.package.is_some() || !args.selection.is_everything();
-    let wish = reset::ResetRequest {
+    let request = reset::ResetRequest {
         name: &args.name,
         nodes: node_filter::nodes(cluster, &args.selection)?,
         package: args.package.as_deref().map(split_package),
@@ -116,7 +116,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         no_pause: args.no_pause,
         force: args.force.force,
     };
-    reset::plan(cluster, &wish)
+    reset::plan(cluster, &request)
 }
 
 /// `name` or `name:version`.

@@ -6,23 +6,23 @@ use crate::cluster::live::{self, CollectRequest, Collected};
 use crate::error::{Error, Result};
 
 impl Ctx {
-    /// Reads all of the cluster that `wish` asks for; `--api` and `--namespace` are added to it.
+    /// Reads all of the cluster that `request` asks for; `--api` and `--namespace` are added to it.
     ///
     /// # Errors
     ///
     /// Files are read instead, or the server does not answer at all.
-    pub async fn collect(&mut self, wish: CollectRequest) -> Result<Collected> {
+    pub async fn collect(&mut self, request: CollectRequest) -> Result<Collected> {
         if !self.global.reading.from.is_empty() {
             let why = "collect reads a cluster, and --from reads files; the files can be sent as they are";
             return Err(Error::usage(why));
         }
         let connected = self.connect().await?;
-        let wish = CollectRequest {
+        let request = CollectRequest {
             api: self.global.reading.api,
             namespace: connected.namespace.clone(),
-            ..wish
+            ..request
         };
-        let collected = live::collect(&connected.client, &wish, now()).await;
+        let collected = live::collect(&connected.client, &request, now()).await;
         self.connected = Some(connected);
         self.pass_on_warnings();
         let collected = collected?;

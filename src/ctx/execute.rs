@@ -37,9 +37,10 @@ impl Ctx {
         &mut self,
         plan: &Plan,
         safety: &Safety,
-        manner: CommandOptions,
+        command_options: CommandOptions,
     ) -> Result<Exit> {
-        self.execute_and_wait(plan, safety, manner, None).await
+        self.execute_and_wait(plan, safety, command_options, None)
+            .await
     }
 
     /// [`Ctx::execute`], and what its stages wait for is shown from watches.
@@ -47,11 +48,11 @@ impl Ctx {
         &mut self,
         plan: &Plan,
         safety: &Safety,
-        manner: CommandOptions,
+        command_options: CommandOptions,
         mut waiting: Option<PlanWait<'_>>,
     ) -> Result<Exit> {
         let plan = &plan.sparing_cordons(&safety.force_uncordon);
-        let shown = manner.shown.as_ref();
+        let shown = command_options.shown.as_ref();
         let shown = shown.map(|shown| shown.sparing_cordons(&safety.force_uncordon));
         let from_files = !self.global.reading.from.is_empty();
         self.refuse_files(safety)?;
@@ -112,11 +113,13 @@ impl Ctx {
         }
         if !options.dry_run && !changes.is_empty() && !safety.confirm {
             match self.question(changes).await {
-                Err(Unconfirmed::Unanswered) if manner.aborts => return self.abort(&preview),
+                Err(Unconfirmed::Unanswered) if command_options.aborts => {
+                    return self.abort(&preview);
+                }
                 answer => answer?,
             }
         }
-        let undoes = manner.undoes;
+        let undoes = command_options.undoes;
         let (outcome, journal) = self
             .send(plan, &options, safety, undoes, waiting.as_mut())
             .await?;

@@ -141,7 +141,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 
 #[test]
 fn the_environment_decides_on_colours_where_the_flag_does_not() {
-    let wish = |variables: &[(&str, &str)]| {
+    let settings = |variables: &[(&str, &str)]| {
         ColourSettings::of(|name| {
             let found = variables.iter().find(|(n, _)| *n == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -161,11 +161,11 @@ fn the_environment_decides_on_colours_where_the_flag_does_not() {
         (&[("FORCE_COLOR", "1"), ("NO_COLOR", "1")], false, false),
     ];
     for (variables, terminal, pipe) in cases {
-        let wish = wish(variables);
-        let auto = |on| wish.colour(ColorChoice::Auto, on);
+        let settings = settings(variables);
+        let auto = |on| settings.colour(ColorChoice::Auto, on);
         assert_eq!((auto(true), auto(false)), (terminal, pipe), "{variables:?}");
-        assert!(wish.colour(ColorChoice::Always, false));
-        assert!(!wish.colour(ColorChoice::Never, true));
+        assert!(settings.colour(ColorChoice::Always, false));
+        assert!(!settings.colour(ColorChoice::Never, true));
     }
 }
 

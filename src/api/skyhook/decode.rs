@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{Skyhook, SkyhookStatus};
+use crate::api::meta::without_status;
 
 impl<'de> Deserialize<'de> for Skyhook {
     /// The status is most of the object, a megabyte and more on a thousand nodes, so it is decoded from the text alone.
@@ -23,7 +24,11 @@ impl Skyhook {
         let status = members.remove("status");
         let mut whole = Map::new();
         for (name, value) in members {
-            whole.insert(name, serde_json::from_str(value.get())?);
+            let value = match name.as_str() {
+                "metadata" => read_metadata(value.get())?,
+                _ => serde_json::from_str(value.get())?,
+            };
+            whole.insert(name, value);
         }
         let mut whole = Value::Object(whole);
         let mut skyhook = Skyhook::deserialize(&whole)?;
@@ -36,6 +41,31 @@ impl Skyhook {
             ..skyhook
         })
     }
+}
+
+/// The metadata, of its `managedFields` those of the status left out, which name every node and every package.
+fn read_metadata(text: &str) -> serde_json::Result<Value> {
+    #[derive(Serialize, Deserialize)]
+    struct Entry {
+        #[serde(rename = "fieldsV1", default, deserialize_with = "without_status")]
+        fields: Value,
+        #[serde(flatten)]
+        rest: Map<String, Value>,
+    }
+    let Ok(members) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) else {
+        return serde_json::from_str(text);
+    };
+    let mut metadata = Map::new();
+    for (name, value) in members {
+        let value = value.get();
+        let entries = (name == "managedFields").then(|| serde_json::from_str::<Vec<Entry>>(value));
+        let value = match entries {
+            Some(Ok(entries)) => serde_json::to_value(entries)?,
+            _ => serde_json::from_str(value)?,
+        };
+        metadata.insert(name, value);
+    }
+    Ok(metadata.into())
 }
 
 /// The status, and what is kept of it as it was read.
@@ -103,6 +133,20 @@ mod tests {
         );
         let kept = serde_json::json!({"configUpdates": {"b": ["k"]}});
         assert_eq!(skyhook.whole["status"], kept);
+    }
+
+    #[test]
+    fn who_wrote_the_status_is_known_and_not_what_of_it() {
+        let fields = serde_json::json!({"f:metadata": {"f:annotations": {"f:a": {}}}});
+        let mut read = fields.clone();
+        read["f:status"] = serde_json::json!({"f:nodeState": {"f:n": {"f:b|1": {}}}});
+        let entry = |fields| serde_json::json!({"fieldsV1": fields, "manager": "manager"});
+        let object = serde_json::json!({"metadata": {"managedFields": [entry(read)], "name": "a"}});
+        let skyhook: Skyhook = serde_json::from_value(object).expect("an object");
+        let metadata = serde_json::json!({"managedFields": [entry(fields.clone())], "name": "a"});
+        assert_eq!(skyhook.whole["metadata"], metadata);
+        assert_eq!(skyhook.metadata.managed_fields[0].fields, fields);
+        assert_eq!(skyhook.metadata.managed_fields[0].manager, "manager");
     }
 
     #[test]

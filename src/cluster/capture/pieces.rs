@@ -110,16 +110,16 @@ mod tests {
 
     #[test]
     fn every_source_is_in_a_capture() {
-        let mut parts = ClusterBuilder {
+        let mut builder = ClusterBuilder {
             served: ApiFlavor::ALL.to_vec(),
             ..ClusterBuilder::default()
         };
         let none = Read::Ok(0);
-        let pieces = parts.pieces().into_iter().map(|(name, ..)| name);
+        let pieces = builder.pieces().into_iter().map(|(name, ..)| name);
         let empty: Vec<Source> = pieces.map(|name| Source::of(name, &none)).collect();
-        parts.take_over(&empty, &[]);
-        let active_api = parts.active_api().expect("both are served");
-        let cluster = parts.assemble(active_api);
+        builder.take_over(&empty, &[]);
+        let active_api = builder.active_api().expect("both are served");
+        let cluster = builder.assemble(active_api);
         for source in Kind::ALL {
             assert_eq!(cluster.source(source), none, "{source}");
         }

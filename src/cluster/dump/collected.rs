@@ -9,35 +9,35 @@ use crate::cluster::{Clock, Cluster, ClusterBuilder, KeptLogs, Pod, Read};
 
 /// The cluster as it would have been read from the server at that moment.
 pub fn finish(
-    mut parts: ClusterBuilder,
+    mut builder: ClusterBuilder,
     index: &Index,
     files: &BTreeSet<String>,
     logs: HashMap<String, Vec<String>>,
 ) -> Cluster {
     let lost = |file: &&String| !files.contains(*file);
     let lost: Vec<String> = index.files.iter().filter(lost).cloned().collect();
-    parts.take_over(&index.sources, &lost);
-    parts.collected = true;
-    parts.kept_logs = Some(KeptLogs::new(index.logs.clone(), logs));
-    parts.clock = Clock::Capture;
-    parts.taken_at = index.taken_at;
-    parts.served = ApiFlavor::ALL
+    builder.take_over(&index.sources, &lost);
+    builder.collected = true;
+    builder.kept_logs = Some(KeptLogs::new(index.logs.clone(), logs));
+    builder.clock = Clock::Capture;
+    builder.taken_at = index.taken_at;
+    builder.served = ApiFlavor::ALL
         .into_iter()
         .filter(|g| index.served.iter().any(|group| group == g.group()))
         .collect();
     // The others are in it for people to read.
-    if let Read::Ok(webhooks) = &mut parts.admission.webhooks {
+    if let Read::Ok(webhooks) = &mut builder.admission.webhooks {
         webhooks.retain(WebhookConfiguration::concerns_us);
     }
-    let Some(active_api) = parts.active_api() else {
+    let Some(active_api) = builder.active_api() else {
         let mut cluster =
-            ClusterBuilder::of_leftovers(parts.nodes, parts.asked_for, parts.taken_at);
+            ClusterBuilder::of_leftovers(builder.nodes, builder.asked_for, builder.taken_at);
         cluster.from_files = true;
         cluster.collected = true;
         cluster.clock = Clock::Capture;
         return cluster;
     };
-    let mut cluster = parts.assemble(active_api);
+    let mut cluster = builder.assemble(active_api);
     let waiting: HashSet<String> = cluster
         .waiting_for_drain()
         .into_iter()

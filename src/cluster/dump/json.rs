@@ -27,13 +27,13 @@ pub fn read(
     label: &str,
     stem: &str,
     stream: impl Read,
-    gatherer: &mut ManifestLoader,
+    loader: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
     let mut reading = JsonReader {
         label,
         stem,
         pieces: Pieces::new(stream),
-        gatherer,
+        loader,
     };
     while let Some(byte) = reading.next_byte("\u{feff}".as_bytes())? {
         match byte {
@@ -51,7 +51,7 @@ struct JsonReader<'a, R> {
     label: &'a str,
     stem: &'a str,
     pieces: Pieces<R>,
-    gatherer: &'a mut ManifestLoader,
+    loader: &'a mut ManifestLoader,
 }
 
 impl<R: Read> JsonReader<'_, R> {
@@ -145,7 +145,7 @@ impl<R: Read> JsonReader<'_, R> {
             late.push(item.to_vec());
             return Ok(());
         }
-        let taken = self.gatherer.item(label, list, body);
+        let taken = self.loader.item(label, list, body);
         taken.map_err(|what| no_object(label, &what))
     }
 
@@ -158,13 +158,13 @@ impl<R: Read> JsonReader<'_, R> {
             // A list without items, or of something else than items.
             let value: Value =
                 serde_json::from_slice(text).map_err(|_| syntax(label, b"", text, begun))?;
-            let added = self.gatherer.add(label, self.stem, value);
+            let added = self.loader.add(label, self.stem, value);
             return added.map_err(|what| no_object(label, &what));
         }
         match (body.summary.kind.clone(), body.summary.api_version.clone()) {
             (Some(kind), Some(version)) => {
                 let taken = self
-                    .gatherer
+                    .loader
                     .document(label, self.stem, &version, &kind, body);
                 taken.map_err(|what| no_object(label, &what))
             }
@@ -183,13 +183,13 @@ impl<R: Read> JsonReader<'_, R> {
             return Err(self.no_object(WITHOUT_VERSION));
         };
         let Some(of) = kind.strip_suffix("List") else {
-            self.gatherer.file(self.stem);
+            self.loader.file(self.stem);
             return Ok(());
         };
-        self.gatherer.list(self.stem, &version, of, count == 0);
+        self.loader.list(self.stem, &version, of, count == 0);
         for item in late {
             let body = Body::read(&item).map_err(|_| syntax(label, b"", &item, begun))?;
-            let taken = self.gatherer.item(label, Some((of, &version)), body);
+            let taken = self.loader.item(label, Some((of, &version)), body);
             taken.map_err(|what| no_object(label, &what))?;
         }
         Ok(())
@@ -282,21 +282,21 @@ mod tests {
     use crate::cluster::dump::documents;
 
     fn streamed(text: &str) -> Result<Option<Cluster>, String> {
-        let mut gatherer = ManifestLoader::default();
-        match read("f", "", text.as_bytes(), &mut gatherer) {
-            Ok(()) => Ok(gatherer.finish(None)),
+        let mut loader = ManifestLoader::default();
+        match read("f", "", text.as_bytes(), &mut loader) {
+            Ok(()) => Ok(loader.finish(None)),
             Err(DumpError::Syntax { why, .. }) => Err(why),
             Err(other) => Err(other.to_string()),
         }
     }
 
     fn at_once(text: &str) -> Result<Option<Cluster>, String> {
-        let mut gatherer = ManifestLoader::default();
+        let mut loader = ManifestLoader::default();
         for document in documents::parse(text)? {
-            let added = gatherer.add("f", "", document);
+            let added = loader.add("f", "", document);
             added.map_err(|what| no_object("f", &what).to_string())?;
         }
-        Ok(gatherer.finish(None))
+        Ok(loader.finish(None))
     }
 
     const NODE: &str = r#"{"apiVersion": "v1", "kind": "Node",

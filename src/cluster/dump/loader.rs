@@ -18,7 +18,7 @@ use crate::cluster::{ActiveApi, Cluster, ClusterBuilder, Node, Pod, Read, clock,
 /// Collects objects, each once, and remembers what was asked for.
 #[derive(Debug, Default)]
 pub struct ManifestLoader {
-    parts: ClusterBuilder,
+    builder: ClusterBuilder,
     seen: HashSet<(String, String, String, String)>,
     newest: Option<Timestamp>,
     /// When the files were written, and what the capture says of its own time.
@@ -160,11 +160,11 @@ impl ManifestLoader {
 
     /// The cluster; `None` if nothing in the files could be about the operator.
     pub fn finish(mut self, asked_for: Option<ApiFlavor>) -> Option<Cluster> {
-        self.parts.from_files = true;
-        self.parts.asked_for = asked_for;
+        self.builder.from_files = true;
+        self.builder.asked_for = asked_for;
         if let Some(index) = self.index {
             return Some(collected::finish(
-                self.parts,
+                self.builder,
                 &index,
                 &self.files,
                 self.logs,
@@ -172,44 +172,44 @@ impl ManifestLoader {
         }
         let newest = self.newest.unwrap_or_default();
         let (taken_at, clock) = clock::of_files(newest, self.captured, self.written);
-        self.parts.taken_at = taken_at;
-        self.parts.clock = clock;
-        self.parts.served = self.traces();
-        if !self.namespaces.restrict(&mut self.parts) {
-            self.parts.note_only_namespace();
+        self.builder.taken_at = taken_at;
+        self.builder.clock = clock;
+        self.builder.served = self.traces();
+        if !self.namespaces.restrict(&mut self.builder) {
+            self.builder.note_only_namespace();
         }
-        let known = self.parts.nodes.was_asked() || !self.parts.served.is_empty();
+        let known = self.builder.nodes.was_asked() || !self.builder.served.is_empty();
         if !known {
             return None;
         }
-        let active_api = self.parts.active_api().unwrap_or_else(|| ActiveApi {
+        let active_api = self.builder.active_api().unwrap_or_else(|| ActiveApi {
             flavor: ApiFlavor::NodeWright,
             reasons: vec!["nothing in the files says which".to_owned()],
             served: Vec::new(),
             operator_version: None,
         });
-        Some(self.parts.assemble(active_api))
+        Some(self.builder.assemble(active_api))
     }
 
     /// The APIs of which the files hold objects or keys.
     fn traces(&self) -> Vec<ApiFlavor> {
         let of = |g: &ApiFlavor| {
             let labelled = |m: &crate::api::Meta| m.labels.contains_key(&g.key("name"));
-            self.parts.skyhooks[*g as usize].was_asked()
+            self.builder.skyhooks[*g as usize].was_asked()
                 || self
-                    .parts
+                    .builder
                     .nodes
                     .items()
                     .iter()
                     .any(|n| !n.keys(*g).skyhooks.is_empty())
                 || self
-                    .parts
+                    .builder
                     .pods
                     .items()
                     .iter()
                     .any(|p| labelled(&p.metadata))
                 || self
-                    .parts
+                    .builder
                     .jobs
                     .items()
                     .iter()
@@ -244,51 +244,51 @@ impl ManifestLoader {
     ///
     /// Returns whether the kind is one that we know.
     fn sort_in(&mut self, api_version: &str, kind: &str, item: Option<LoadedObject<'_>>) -> bool {
-        let parts = &mut self.parts;
+        let builder = &mut self.builder;
         match (group(api_version), kind) {
-            ("", "Node") => take_node(&mut parts.nodes, item),
+            ("", "Node") => take_node(&mut builder.nodes, item),
             ("", "Pod") => {
                 // Pods are asked for as one kind: the other sort may just not be there.
-                take::<Pod>(&mut parts.pods, None);
-                take::<Pod>(&mut parts.workloads, None);
+                take::<Pod>(&mut builder.pods, None);
+                take::<Pod>(&mut builder.workloads, None);
                 let of_a_package = item
                     .as_ref()
                     .is_some_and(|item| item.body.summary.of_a_package);
                 take(
                     if of_a_package {
-                        &mut parts.pods
+                        &mut builder.pods
                     } else {
-                        &mut parts.workloads
+                        &mut builder.workloads
                     },
                     item,
                 );
             }
-            ("" | "events.k8s.io", "Event") => take(&mut parts.events, item),
-            ("batch", "Job") => take(&mut parts.jobs, item),
-            ("policy", "PodDisruptionBudget") => take(&mut parts.disruption_budgets, item),
-            ("apps", "Deployment") => take(&mut parts.deployments, item),
+            ("" | "events.k8s.io", "Event") => take(&mut builder.events, item),
+            ("batch", "Job") => take(&mut builder.jobs, item),
+            ("policy", "PodDisruptionBudget") => take(&mut builder.disruption_budgets, item),
+            ("apps", "Deployment") => take(&mut builder.deployments, item),
             ("", "ConfigMap") => match item {
                 Some(item) if !item.body.summary.of_config_maps => return false,
-                item => take(&mut parts.config_maps, item),
+                item => take(&mut builder.config_maps, item),
             },
             ("", "Namespace") => {
                 let name = item.as_ref().map(|item| item.body.summary.name.as_str());
                 self.namespaces.exists(name.filter(|name| !name.is_empty()));
                 return false;
             }
-            ("", "Service") => take(&mut parts.admission.services, item),
-            ("discovery.k8s.io", "EndpointSlice") => take(&mut parts.admission.endpoints, item),
+            ("", "Service") => take(&mut builder.admission.services, item),
+            ("discovery.k8s.io", "EndpointSlice") => take(&mut builder.admission.endpoints, item),
             ("admissionregistration.k8s.io", kind)
                 if CONFIGURATIONS.iter().any(|(known, _)| *known == kind) =>
             {
-                take(&mut parts.admission.webhooks, item);
+                take(&mut builder.admission.webhooks, item);
             }
             (group, kind) => match ApiFlavor::of_group(group) {
                 Some(flavor) if kind == flavor.kind() => {
-                    take(&mut parts.skyhooks[flavor as usize], item);
+                    take(&mut builder.skyhooks[flavor as usize], item);
                 }
                 Some(flavor) if kind == "DeploymentPolicy" => {
-                    take(&mut parts.policies[flavor as usize], item);
+                    take(&mut builder.policies[flavor as usize], item);
                 }
                 _ => return false,
             },

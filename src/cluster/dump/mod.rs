@@ -56,9 +56,9 @@ pub enum DumpError {
 /// A path that cannot be read, or text that is not Kubernetes objects, ends it: half a capture
 /// could hide what is stuck.
 pub fn load(paths: &[PathBuf], asked_for: Option<ApiFlavor>) -> Result<Cluster, DumpError> {
-    let mut gatherer = ManifestLoader::default();
+    let mut loader = ManifestLoader::default();
     for path in paths {
-        read_path(path, &mut gatherer)?;
+        read_path(path, &mut loader)?;
     }
     let all = || {
         paths
@@ -67,14 +67,14 @@ pub fn load(paths: &[PathBuf], asked_for: Option<ApiFlavor>) -> Result<Cluster, 
             .collect::<Vec<_>>()
             .join(", ")
     };
-    gatherer
+    loader
         .finish(asked_for)
         .ok_or_else(|| DumpError::NothingKnown { path: all() })
 }
 
-fn read_path(path: &Path, gatherer: &mut ManifestLoader) -> Result<(), DumpError> {
+fn read_path(path: &Path, loader: &mut ManifestLoader) -> Result<(), DumpError> {
     if path == Path::new("-") {
-        return read_stream("standard input", "", std::io::stdin().lock(), gatherer);
+        return read_stream("standard input", "", std::io::stdin().lock(), loader);
     }
     let label = path.display().to_string();
     let io = |source| unreadable(&label, source);
@@ -82,28 +82,28 @@ fn read_path(path: &Path, gatherer: &mut ManifestLoader) -> Result<(), DumpError
     if !metadata.is_dir() {
         if is_clock(path) {
             let file = bounded::open(path).map_err(io)?;
-            gatherer.captured(clock_in(file).map_err(io)?);
+            loader.captured(clock_in(file).map_err(io)?);
             return Ok(());
         }
         let written = metadata.modified().ok();
-        gatherer.written(written.and_then(|at| at.try_into().ok()));
+        loader.written(written.and_then(|at| at.try_into().ok()));
         let file = bounded::open(path).map_err(io)?;
-        return read_stream(&label, &stem(path), file, gatherer);
+        return read_stream(&label, &stem(path), file, loader);
     }
     let mut files = files_below(path).map_err(io)?;
     let below = |file: &PathBuf| file.strip_prefix(path).unwrap_or(file).to_owned();
     let is_log = |file: &PathBuf| layout::log_of_capture(file).is_some();
-    files.retain(|file| is_log(file) || gatherer.namespaces.admits(&below(file)));
+    files.retain(|file| is_log(file) || loader.namespaces.admits(&below(file)));
     if files.iter().all(|file| is_clock(file) || is_log(file)) {
         return Err(DumpError::NoFiles { path: label });
     }
     files.iter().try_for_each(|file| {
         let Some(log) = layout::log_of_capture(file) else {
-            return read_path(file, gatherer);
+            return read_path(file, loader);
         };
         let text = bounded::open(file).and_then(read_log);
         let unreadable = |source| unreadable(&file.display().to_string(), source);
-        gatherer.log(log, &text.map_err(unreadable)?);
+        loader.log(log, &text.map_err(unreadable)?);
         Ok(())
     })
 }
@@ -155,14 +155,14 @@ fn read_stream(
     label: &str,
     stem: &str,
     stream: impl std::io::Read,
-    gatherer: &mut ManifestLoader,
+    loader: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
     let (head, stream) = begun(label, stream)?;
     if head.starts_with(&[0x1f, 0x8b]) {
         let (head, stream) = begun(label, Unpacked::new(stream))?;
-        read_unpacked(label, stem, &head, stream, gatherer)
+        read_unpacked(label, stem, &head, stream, loader)
     } else {
-        read_unpacked(label, stem, &head, stream, gatherer)
+        read_unpacked(label, stem, &head, stream, loader)
     }
 }
 
@@ -184,7 +184,7 @@ fn read_unpacked(
     stem: &str,
     head: &[u8],
     stream: impl std::io::Read,
-    gatherer: &mut ManifestLoader,
+    loader: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
     let io = |source| unreadable(label, source);
     if !is_tar(head) {
@@ -192,7 +192,7 @@ fn read_unpacked(
             path: label.to_owned(),
             why,
         })?;
-        return read_objects(label, stem, head, stream, gatherer);
+        return read_objects(label, stem, head, stream, loader);
     }
     let mut archive = tar::Archive::new(stream);
     let mut any = false;
@@ -203,20 +203,20 @@ fn read_unpacked(
             continue;
         }
         if is_clock(&path) {
-            gatherer.captured(clock_in(entry).map_err(io)?);
+            loader.captured(clock_in(entry).map_err(io)?);
         } else if let Some(log) = layout::log_of_capture(&path) {
-            gatherer.log(log, &read_log(entry).map_err(io)?);
-        } else if holds_objects(&path) && gatherer.namespaces.admits(&path) {
+            loader.log(log, &read_log(entry).map_err(io)?);
+        } else if holds_objects(&path) && loader.namespaces.admits(&path) {
             any = true;
             let written = entry
                 .header()
                 .mtime()
                 .ok()
                 .and_then(|s| i64::try_from(s).ok());
-            gatherer.written(written.and_then(|s| Timestamp::from_second(s).ok()));
+            loader.written(written.and_then(|s| Timestamp::from_second(s).ok()));
             let label = format!("{label}:{}", path.display());
             let (head, entry) = begun(&label, entry)?;
-            read_objects(&label, &self::stem(&path), &head, entry, gatherer)?;
+            read_objects(&label, &self::stem(&path), &head, entry, loader)?;
         }
     }
     if any {
@@ -257,21 +257,21 @@ fn read_objects(
     stem: &str,
     head: &[u8],
     stream: impl std::io::Read,
-    gatherer: &mut ManifestLoader,
+    loader: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
     if json::begins(head) {
         let stream = bounded::BoundedReader::new(stream, MOST_CAPTURE);
-        return json::read(label, stem, stream, gatherer);
+        return json::read(label, stem, stream, loader);
     }
     let bytes = bounded::read(stream, MOST_CAPTURE).map_err(|e| unreadable(label, e))?;
-    read_text(label, stem, bytes, gatherer)
+    read_text(label, stem, bytes, loader)
 }
 
 fn read_text(
     label: &str,
     stem: &str,
     bytes: Vec<u8>,
-    gatherer: &mut ManifestLoader,
+    loader: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
     let syntax = |why: String| DumpError::Syntax {
         path: label.to_owned(),
@@ -285,7 +285,7 @@ fn read_text(
         });
     }
     for document in documents {
-        gatherer
+        loader
             .add(label, stem, document)
             .map_err(|what| DumpError::NotAnObject {
                 path: label.to_owned(),

@@ -51,24 +51,24 @@ pub struct Collected {
 /// A server that does not answer at all, or does not accept the credentials.
 pub async fn collect(
     client: &kube::Client,
-    wish: &CollectRequest,
+    request: &CollectRequest,
     now: Timestamp,
 ) -> Result<Collected, LoadError> {
-    let tape = Tape::new(wish.limits);
-    let recorder = Recorder::new(&tape, wish.patience);
+    let tape = Tape::new(request.limits);
+    let recorder = Recorder::new(&tape, request.patience);
     let reader = || Reader {
         client,
-        namespace: wish.namespace.as_deref(),
+        namespace: request.namespace.as_deref(),
         served: Vec::new(),
         only: &[],
         recorder: Some(recorder),
         versions: Default::default(),
     };
-    let all = read(reader(), &Source::ALL, None, wish.api, now);
+    let all = read(reader(), &Source::ALL, None, request.api, now);
     let versions = recorder.within(get(client, "/version"));
     let (all, crds, version) = futures::join!(all, definitions(client, recorder), versions);
     let (cluster, mut sources) = match all {
-        Err(LoadError::NotServed) => left(&reader(), wish, now).await,
+        Err(LoadError::NotServed) => left(&reader(), request, now).await,
         all => all?,
     };
     sources.push(crds);
@@ -83,8 +83,8 @@ pub async fn collect(
         &reader(),
         recorder,
         &cluster,
-        wish.lines,
-        (wish.asked)(&cluster),
+        request.lines,
+        (request.asked)(&cluster),
     )
     .await;
     sources.extend(noted);
@@ -96,7 +96,7 @@ pub async fn collect(
         kind: KIND.to_owned(),
         taken_at: now,
         versions: ToolVersions {
-            tool: wish.tool.clone(),
+            tool: request.tool.clone(),
             server: version.and_then(|v| v["gitVersion"].as_str().map(str::to_owned)),
             operator: cluster
                 .active_api
@@ -123,18 +123,25 @@ pub async fn collect(
 }
 
 /// What an operator left, where neither of its APIs is served.
-async fn left(reader: &Reader<'_>, wish: &CollectRequest, now: Timestamp) -> (Cluster, Vec<Noted>) {
+async fn left(
+    reader: &Reader<'_>,
+    request: &CollectRequest,
+    now: Timestamp,
+) -> (Cluster, Vec<Noted>) {
     let nodes = reader.nodes().await;
-    let mut parts = ClusterBuilder {
+    let mut builder = ClusterBuilder {
         skyhooks: [Read::Ok(Vec::new()), Read::Ok(Vec::new())],
         ..ClusterBuilder::default()
     };
-    let mut sources = parts.outcomes();
+    let mut sources = builder.outcomes();
     let noted = sources.iter_mut().find(|source| source.name == "nodes");
     if let Some(noted) = noted {
         *noted = Noted::of("nodes", &nodes.count());
     }
-    (ClusterBuilder::of_leftovers(nodes, wish.api, now), sources)
+    (
+        ClusterBuilder::of_leftovers(nodes, request.api, now),
+        sources,
+    )
 }
 
 /// The definitions of the operator's resources, those that are there.
@@ -175,8 +182,8 @@ fn leave_out(index: &mut Index, tape: &Tape) {
         "left out: it does not fit into {}",
         bounded::size(tape.limits().size)
     );
-    let mut parts = ClusterBuilder::default();
-    let mut files: Vec<(&str, Vec<String>)> = parts
+    let mut builder = ClusterBuilder::default();
+    let mut files: Vec<(&str, Vec<String>)> = builder
         .pieces()
         .into_iter()
         .map(|(name, files, _)| (name, files))

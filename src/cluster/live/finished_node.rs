@@ -15,7 +15,7 @@ pub(super) async fn read<'a>(
     reader: &mut Reader<'a>,
     needs: &[Source],
     node: &'a [String],
-    parts: &mut ClusterBuilder,
+    builder: &mut ClusterBuilder,
 ) -> Option<Cluster> {
     let [old, new] = ApiFlavor::ALL.map(Reader::skyhooks_list);
     reader.only = node;
@@ -31,30 +31,32 @@ pub(super) async fn read<'a>(
         match list {
             Ok(mut items) => {
                 Reader::name_kind(&mut items, flavor);
-                parts.skyhooks[flavor as usize] = Read::Ok(items);
+                builder.skyhooks[flavor as usize] = Read::Ok(items);
                 served.push(flavor);
             }
             Err(failure) if failure.is_absence() => {}
             // Whether it is served is found out as for any command.
             Err(_) => {
-                parts.skyhooks = [Read::NotRequested, Read::NotRequested];
+                builder.skyhooks = [Read::NotRequested, Read::NotRequested];
                 return None;
             }
         }
     }
-    (parts.served, parts.deployments) = (served, deployments);
-    let asked_for = parts.asked_for;
-    if asked_for.is_some_and(|g| !parts.served.contains(&g)) || Needs::new(needs, parts).undecided {
+    (builder.served, builder.deployments) = (served, deployments);
+    let asked_for = builder.asked_for;
+    if asked_for.is_some_and(|g| !builder.served.contains(&g))
+        || Needs::new(needs, builder).undecided
+    {
         return None;
     }
-    let active_api = parts.active_api()?;
-    reader.served = parts.served.clone();
-    let deployments = parts.deployments.clone();
+    let active_api = builder.active_api()?;
+    reader.served = builder.served.clone();
+    let deployments = builder.deployments.clone();
     let mut cluster = ClusterBuilder {
-        taken_at: parts.taken_at,
-        served: parts.served.clone(),
-        skyhooks: std::mem::take(&mut parts.skyhooks),
-        deployments: parts.deployments.clone(),
+        taken_at: builder.taken_at,
+        served: builder.served.clone(),
+        skyhooks: std::mem::take(&mut builder.skyhooks),
+        deployments: builder.deployments.clone(),
         nodes,
         ..ClusterBuilder::default()
     }
@@ -65,8 +67,8 @@ pub(super) async fn read<'a>(
     });
     if !done {
         let (ours, other) = (cluster.flavor(), cluster.flavor().other());
-        parts.skyhooks[ours as usize] = cluster.skyhooks;
-        parts.skyhooks[other as usize] = cluster.legacy;
+        builder.skyhooks[ours as usize] = cluster.skyhooks;
+        builder.skyhooks[other as usize] = cluster.legacy;
         return None;
     }
     reader.only = node;

@@ -82,7 +82,7 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let target = Target::of(args.path()?, args.force)?;
-    let wish = CollectRequest {
+    let request = CollectRequest {
         limits: CaptureLimits {
             size: args.max_size,
             nodes: args.sample_nodes,
@@ -100,7 +100,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         namespace: None,
         tool: format!("v{}", env!("CARGO_PKG_VERSION")),
     };
-    let Collected { mut index, tape } = ctx.collect(wish).await?;
+    let Collected { mut index, tape } = ctx.collect(request).await?;
     let (reels, logs) = tape.into_reels();
     index.files = reels.iter().map(|(file, _)| file.clone()).collect();
     let size = match target {

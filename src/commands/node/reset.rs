@@ -58,7 +58,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     selection::known_skyhook(cluster, &args.of.skyhook)?;
-    let wish = reset::ResetRequest {
+    let request = reset::ResetRequest {
         name: &args.of.skyhook,
         nodes: selection::nodes(cluster, &args.nodes)?,
         package: None,
@@ -68,5 +68,5 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         no_pause: args.no_pause,
         force: args.force.force,
     };
-    reset::plan(cluster, &wish)
+    reset::plan(cluster, &request)
 }

@@ -51,13 +51,13 @@ pub struct ResetRequest<'a> {
 /// # Errors
 ///
 /// A migration in the way, or a package that would never run again.
-pub fn plan<'a>(cluster: &'a Cluster, wish: &'a ResetRequest<'a>) -> Result<Plan> {
-    migration::refuse_unmigrated(cluster, wish.name)?;
-    refuse_stranding(cluster, wish)?;
+pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<Plan> {
+    migration::refuse_unmigrated(cluster, request.name)?;
+    refuse_stranding(cluster, request)?;
     let mut making = ResetPlanner {
         cluster,
-        wish,
-        skyhook: cluster.skyhook(wish.name),
+        request,
+        skyhook: cluster.skyhook(request.name),
         steps: Vec::new(),
         touched: Vec::new(),
         reruns: effects::Reruns::default(),
@@ -65,26 +65,27 @@ pub fn plan<'a>(cluster: &'a Cluster, wish: &'a ResetRequest<'a>) -> Result<Plan
         unreadable: 0,
         recorded: 0,
     };
-    for node in wish.nodes.iter().copied() {
-        if wish.failed_only && !making.on(node).is_some_and(node_filter::fails) {
+    for node in request.nodes.iter().copied() {
+        if request.failed_only && !making.on(node).is_some_and(node_filter::fails) {
             continue;
         }
-        match wish.package {
+        match request.package {
             Some((package, version)) => making.forget_package(node, package, version),
             None => making.forget_all(node),
         }
     }
     let mut plan = making.finish()?;
     // What is left of an object that is gone goes without the operator.
-    if cluster.skyhook(wish.name).is_some() {
-        migration::refuse_held(cluster, &mut plan, wish.force)?;
+    if cluster.skyhook(request.name).is_some() {
+        migration::refuse_held(cluster, &mut plan, request.force)?;
     }
     Ok(plan)
 }
 
 /// Refuses to take a single package from a node where the operator would never run it again.
-fn refuse_stranding(cluster: &Cluster, wish: &ResetRequest<'_>) -> Result<()> {
-    let (Some((name, version)), Some(skyhook)) = (wish.package, cluster.skyhook(wish.name)) else {
+fn refuse_stranding(cluster: &Cluster, request: &ResetRequest<'_>) -> Result<()> {
+    let (Some((name, version)), Some(skyhook)) = (request.package, cluster.skyhook(request.name))
+    else {
         return Ok(());
     };
     let Some(spec) = skyhook.package(name) else {
@@ -95,20 +96,20 @@ fn refuse_stranding(cluster: &Cluster, wish: &ResetRequest<'_>) -> Result<()> {
         return Ok(());
     }
     let key = spec.entry_key(name);
-    let targets: Vec<(&Node, &NodeRecord)> = wish
+    let targets: Vec<(&Node, &NodeRecord)> = request
         .nodes
         .iter()
         .filter(|node| skyhook.spec.node_selectors.matches(&node.labels))
-        .filter_map(|node| Some((*node, cluster.on_node(node, wish.name)?)))
+        .filter_map(|node| Some((*node, cluster.on_node(node, request.name)?)))
         .filter(|(_, on)| on.entry(&key).is_some_and(|e| !e.stage.is_uninstall()))
-        .filter(|(_, on)| !wish.failed_only || node_filter::fails(on))
+        .filter(|(_, on)| !request.failed_only || node_filter::fails(on))
         .collect();
     stranding::refuse(cluster, skyhook, name, &targets)
 }
 
 struct ResetPlanner<'a> {
     cluster: &'a Cluster,
-    wish: &'a ResetRequest<'a>,
+    request: &'a ResetRequest<'a>,
     skyhook: Option<&'a Skyhook>,
     steps: Vec<Step>,
     touched: Vec<&'a Node>,
@@ -123,17 +124,17 @@ struct ResetPlanner<'a> {
 
 impl<'a> ResetPlanner<'a> {
     fn on(&self, node: &'a Node) -> Option<&'a NodeRecord> {
-        self.cluster.on_node(node, self.wish.name)
+        self.cluster.on_node(node, self.request.name)
     }
 
     /// Everything that the custom resource left on a node.
     fn forget_all(&mut self, node: &'a Node) {
-        let mut change = node::clear_state(self.cluster, node, self.wish.name);
+        let mut change = node::clear_state(self.cluster, node, self.request.name);
         let conditions = self.without_orphaned_conditions(node);
         if change.is_empty() && conditions.is_none() {
             return;
         }
-        if self.wish.retaint && self.retaints(node) {
+        if self.request.retaint && self.retaints(node) {
             let flavor = self.cluster.flavor();
             for taint in &node.keys(flavor).auto_taints {
                 let key = flavor.key(&format!("autoTaint_{taint}"));
@@ -229,34 +230,37 @@ impl<'a> ResetPlanner<'a> {
                 && s.spec.node_selectors.matches(&node.labels)
         };
         let mut all = self.cluster.skyhooks.items().iter().filter(taints);
-        all.next().is_some_and(|s| s.name() == self.wish.name) && all.next().is_none()
+        all.next().is_some_and(|s| s.name() == self.request.name) && all.next().is_none()
     }
 
     /// Conditions that nobody will ever write again, taken off.
     fn without_orphaned_conditions(&self, node: &Node) -> Option<Change> {
         let gone = self.cluster.skyhooks.ok().is_some() && self.skyhook.is_none();
-        node::without_conditions(node, &node::owned(self.cluster, self.wish.name)).filter(|_| gone)
+        node::without_conditions(node, &node::owned(self.cluster, self.request.name))
+            .filter(|_| gone)
     }
 
     fn finish(self) -> Result<Plan> {
-        let what = match self.wish.package {
-            Some((package, Some(version))) => format!("{package} {version} of {}", self.wish.name),
-            Some((package, None)) => format!("{package} of {}", self.wish.name),
-            None => self.wish.name.to_owned(),
+        let what = match self.request.package {
+            Some((package, Some(version))) => {
+                format!("{package} {version} of {}", self.request.name)
+            }
+            Some((package, None)) => format!("{package} of {}", self.request.name),
+            None => self.request.name.to_owned(),
         };
         let mut plan = Plan {
             title: format!("reset {what} on {}", plural(self.touched.len(), "node")),
-            subject: self.wish.name.to_owned(),
+            subject: self.request.name.to_owned(),
             erroring: Some(format!(
                 "{}=erroring",
-                keys::status(self.cluster.flavor(), self.wish.name)
+                keys::status(self.cluster.flavor(), self.request.name)
             )),
             consequences: self.consequences(),
             stages: Vec::new(),
         };
         let batches = self.batches();
         let waits = self.skyhook.filter(|s| {
-            !self.wish.no_pause && pause_guard::is_needed(self.cluster, s, &self.touched)
+            !self.request.no_pause && pause_guard::is_needed(self.cluster, s, &self.touched)
         });
         if !self.steps.is_empty() {
             plan.stages.push(PlanStage::of(self.steps));
@@ -265,13 +269,13 @@ impl<'a> ResetPlanner<'a> {
         if let Some(skyhook) = self.skyhook
             && !plan.stages.is_empty()
         {
-            let package = self.wish.package.map(|(name, _)| name);
+            let package = self.request.package.map(|(name, _)| name);
             pause_guard::end_failing(self.cluster, skyhook, &self.touched, package, &mut plan);
             pause_guard::warn_of_halt(self.cluster, skyhook, &self.touched, package, &mut plan);
         }
         match waits {
             Some(skyhook) if !plan.stages.is_empty() => held::around(self.cluster, plan, skyhook),
-            _ => Ok(match self.skyhook.filter(|_| !self.wish.no_pause) {
+            _ => Ok(match self.skyhook.filter(|_| !self.request.no_pause) {
                 Some(skyhook) => held::end_what_is_left(self.cluster, plan, skyhook),
                 None => plan,
             }),
@@ -282,7 +286,7 @@ impl<'a> ResetPlanner<'a> {
     fn batches(&self) -> Option<PlanStage> {
         let skyhook = self.skyhook?;
         let idle = self.steps.is_empty() && !batches::begun(skyhook);
-        if !self.wish.batches || idle {
+        if !self.request.batches || idle {
             return None;
         }
         let target = Target::skyhook(
@@ -309,7 +313,7 @@ impl<'a> ResetPlanner<'a> {
             effects.at_least(Grade::B4);
         }
         if let Some(skyhook) = self.skyhook
-            && self.wish.retaint
+            && self.request.retaint
             && !skyhook.spec.auto_taint_new_nodes
         {
             effects.warn(format!(
@@ -320,7 +324,7 @@ impl<'a> ResetPlanner<'a> {
         if self.recorded > 0 {
             effects.at_least(Grade::B4);
             let nodes = plural(self.recorded, "node");
-            let name = self.wish.name;
+            let name = self.request.name;
             effects.warn(match self.skyhook {
                 None => format!("{name} does not exist: the only record of what it installed on {nodes} is removed"),
                 Some(s) if s.deleting() => format!("{name} is being deleted: the only record of what it installed on {nodes} is removed"),

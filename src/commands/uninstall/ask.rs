@@ -24,7 +24,7 @@ use crate::plan::build::applied;
 use crate::plan::{Change, Field, Plan, PlanStage, WaitCondition, WaitFor};
 use crate::rules::Scope;
 use crate::view::list;
-use spec::{out_of_the_spec, path, request, same, step, target};
+use spec::{out_of_the_spec, path, same, step, target};
 
 #[derive(Debug, clap::Args)]
 pub struct What {
@@ -111,7 +111,7 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
     let Some(name) = &what.name else {
         return Err(Error::usage("which package of which custom resource?"));
     };
-    let wish = UninstallRequest {
+    let request = UninstallRequest {
         name,
         enable: what.enable,
         wait: what.wait,
@@ -120,10 +120,12 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
         all: what.all_packages,
         timeout: what.patience.timeout.unwrap_or(TIMEOUT),
     };
-    if what.patience.is_set() && !wish.waits() {
+    if what.patience.is_set() && !request.waits() {
         return Err(Error::usage("--timeout and --tolerate need --wait"));
     }
-    let cluster = ctx.load_to_change(&needs(&wish), &Source::DECIDING).await?;
+    let cluster = ctx
+        .load_to_change(&needs(&request), &Source::DECIDING)
+        .await?;
     let skyhook = selection::existing(&cluster, name)?;
     let known = |package: &str| {
         let names = skyhook.packages().map(|(name, _)| name);
@@ -153,8 +155,8 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
         None => removal_order(skyhook),
     };
     let rehearsed = what.safety.dry_run == DryRun::Server;
-    let plan = plan(&cluster, skyhook, &packages, &wish, rehearsed)?;
-    if !wish.waits() {
+    let plan = plan(&cluster, skyhook, &packages, &request, rehearsed)?;
+    if !request.waits() {
         return ctx
             .execute(&plan, &what.safety, CommandOptions::default())
             .await;
@@ -163,12 +165,12 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
         &cluster,
         name,
         &packages,
-        wish.remove,
+        request.remove,
         what.patience.tolerate,
     );
     let waiting = PlanWait {
         aim: &mut progress,
-        timeout: (!wish.timeout.is_zero()).then_some(wish.timeout),
+        timeout: (!request.timeout.is_zero()).then_some(request.timeout),
         cluster: cluster.clone(),
     };
     ctx.execute_and_wait(
@@ -180,8 +182,8 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
     .await
 }
 
-fn needs(wish: &UninstallRequest<'_>) -> Vec<Source> {
-    if wish.waits() {
+fn needs(request: &UninstallRequest<'_>) -> Vec<Source> {
+    if request.waits() {
         all_needs()
     } else {
         NEEDS.to_vec()
@@ -204,21 +206,21 @@ fn plan(
     cluster: &Cluster,
     skyhook: &Skyhook,
     packages: &[&str],
-    wish: &UninstallRequest<'_>,
+    request: &UninstallRequest<'_>,
     rehearsed: bool,
 ) -> Result<Plan> {
-    refuse::refuse_at_rest(cluster, skyhook, wish)?;
+    refuse::refuse_at_rest(cluster, skyhook, request)?;
     let mut plan = Plan {
-        title: title(packages, wish),
-        subject: wish.name.to_owned(),
+        title: title(packages, request),
+        subject: request.name.to_owned(),
         ..Plan::default()
     };
     let mut gone: Vec<&str> = Vec::new();
     for name in packages {
         let package = skyhook.package(name).expect("it was looked up");
         let survey = PlacementSummary::of(cluster, skyhook, name, package);
-        refuse::refuse_traps(cluster, skyhook, name, package, &survey, wish)?;
-        let fields = request(name, package);
+        refuse::refuse_traps(cluster, skyhook, name, package, &survey, request)?;
+        let fields = spec::request(name, package);
         let enables = !package.uninstall().enabled;
         let told = ImpactNotes {
             cluster,
@@ -227,7 +229,7 @@ fn plan(
             package,
             survey: &survey,
         };
-        if !fields.is_empty() || wish.waits() {
+        if !fields.is_empty() || request.waits() {
             told.uninstall(enables, &gone, &mut plan.consequences);
         }
         let mut stage = PlanStage::default();
@@ -236,23 +238,23 @@ fn plan(
             // Another version would be another uninstall.
             stage.steps.push(step.guard(same(name, package)));
         }
-        stage.until = wish.waits().then(|| WaitFor {
+        stage.until = request.waits().then(|| WaitFor {
             target: target(cluster, skyhook),
             condition: WaitCondition::Uninstalled {
                 package: (*name).to_owned(),
                 version: package.version.clone(),
             },
-            at_most: wish.timeout.as_secs(),
+            at_most: request.timeout.as_secs(),
         });
         if !stage.steps.is_empty() || stage.until.is_some() {
             plan.stages.push(stage);
         }
-        if wish.remove && rehearsed && !survey.is_absent() {
+        if request.remove && rehearsed && !survey.is_absent() {
             plan.consequences.warn(format!(
                 "that {name} is taken out of the spec cannot be rehearsed: the server refuses it as long as it is on a \
                  node"
             ));
-        } else if wish.remove {
+        } else if request.remove {
             let out = out_of_the_spec(cluster, skyhook, name, package, &gone);
             plan.stages.push(PlanStage::of(vec![out]));
         }
@@ -260,27 +262,27 @@ fn plan(
     }
     at_rest(skyhook, &mut plan);
     applied::warn(cluster, &mut plan);
-    migration::refuse_held(cluster, &mut plan, wish.force)?;
+    migration::refuse_held(cluster, &mut plan, request.force)?;
     Ok(plan)
 }
 
-fn title(packages: &[&str], wish: &UninstallRequest<'_>) -> String {
-    let what = if wish.all {
+fn title(packages: &[&str], request: &UninstallRequest<'_>) -> String {
+    let what = if request.all {
         "all packages"
     } else {
         packages[0]
     };
-    let also = match (wish.remove, wish.waits()) {
+    let also = match (request.remove, request.waits()) {
         (true, _) => ", wait, and remove from the spec",
         (false, true) => ", and wait",
         _ => "",
     };
-    let order = if wish.all && packages.len() > 1 {
+    let order = if request.all && packages.len() > 1 {
         format!(" ({})", packages.join(", then "))
     } else {
         String::new()
     };
-    format!("uninstall {what} of {}{order}{also}", wish.name)
+    format!("uninstall {what} of {}{order}{also}", request.name)
 }
 
 /// The plan that takes a request back.

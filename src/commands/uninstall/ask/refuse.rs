@@ -20,12 +20,12 @@ pub(super) fn refuse_traps(
     name: &str,
     package: &Package,
     survey: &PlacementSummary<'_>,
-    wish: &UninstallRequest<'_>,
+    request: &UninstallRequest<'_>,
 ) -> Result<()> {
     let cr = skyhook.name();
     let force = "to ask for it all the same, add --force";
-    undeclared(skyhook, name, package, wish)?;
-    if let Some((node, entry)) = first(&survey.other).filter(|_| !wish.force) {
+    undeclared(skyhook, name, package, request)?;
+    if let Some((node, entry)) = first(&survey.other).filter(|_| !request.force) {
         let why = format!(
             "SKY104: on {} {name} is at version {} ({} {}), and the spec has {}: a version that changes while it is \
              uninstalled may be stranded",
@@ -41,11 +41,11 @@ pub(super) fn refuse_traps(
                 .hint(force)
         });
     }
-    if survey.is_absent() && !wish.all {
-        never_installed(cluster, skyhook, name, package, wish)?;
+    if survey.is_absent() && !request.all {
+        never_installed(cluster, skyhook, name, package, request)?;
     }
     let held_by = dependants(skyhook, name);
-    if wish.remove && !wish.all && !held_by.is_empty() {
+    if request.remove && !request.all && !held_by.is_empty() {
         return Err(refused(format!(
             "{} {} on {name}: it cannot be taken out of the spec before",
             list(&held_by),
@@ -69,7 +69,7 @@ pub(super) fn refuse_traps(
 pub(super) fn refuse_at_rest(
     cluster: &Cluster,
     skyhook: &Skyhook,
-    wish: &UninstallRequest<'_>,
+    request: &UninstallRequest<'_>,
 ) -> Result<()> {
     let cr = skyhook.name();
     let reference = skyhook.reference();
@@ -90,14 +90,14 @@ pub(super) fn refuse_at_rest(
         (_, true) => ("SKY309", "disabled", format!("kubectl skyhook enable {cr}")),
         _ => return Ok(()),
     };
-    if wish.force && !wish.waits() {
+    if request.force && !request.waits() {
         return Ok(());
     }
     let error = refused(format!(
         "{code}: {reference} is {what}: no uninstall begins before it runs again"
     ))
     .hint(way_out);
-    Err(if wish.waits() {
+    Err(if request.waits() {
         error
     } else {
         error.hint("to ask for it now, add --force: it begins once it runs")
@@ -108,18 +108,18 @@ fn undeclared(
     skyhook: &Skyhook,
     name: &str,
     package: &Package,
-    wish: &UninstallRequest<'_>,
+    request: &UninstallRequest<'_>,
 ) -> Result<()> {
-    if package.uninstall().enabled || wish.enable {
+    if package.uninstall().enabled || request.enable {
         return Ok(());
     }
     let cr = skyhook.name();
-    let mut again = if wish.all {
+    let mut again = if request.all {
         format!("kubectl skyhook uninstall {cr} --all-packages --enable")
     } else {
         format!("kubectl skyhook uninstall {cr} {name} --enable")
     };
-    for (on, flag) in [(wish.wait, " --wait"), (wish.remove, " --remove")] {
+    for (on, flag) in [(request.wait, " --wait"), (request.remove, " --remove")] {
         if on {
             again += flag;
         }
@@ -138,7 +138,7 @@ fn never_installed(
     skyhook: &Skyhook,
     name: &str,
     package: &Package,
-    wish: &UninstallRequest<'_>,
+    request: &UninstallRequest<'_>,
 ) -> Result<()> {
     let cr = skyhook.name();
     let version = &package.version;
@@ -151,7 +151,7 @@ fn never_installed(
         ),
     };
     if !package.uninstall().apply {
-        if wish.force {
+        if request.force {
             return Ok(());
         }
         return Err(refused(format!(
@@ -162,7 +162,7 @@ fn never_installed(
         .hint("to keep it from being installed all the same, add --force"));
     }
     // It is asked for already: taking the package out of the spec is a way out, too.
-    if wish.remove || wish.force {
+    if request.remove || request.force {
         return Ok(());
     }
     match cluster.history(skyhook, name) {
