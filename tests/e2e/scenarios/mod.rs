@@ -527,7 +527,7 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
     ];
     let named = GENERATIONS
         .iter()
-        .map(|(name, start, run)| ("generations", *start, *name, *run));
+        .map(|(name, start, run)| ("flavors", *start, *name, *run));
     let all = groups.iter().flat_map(|(group, start, scenarios)| {
         scenarios
             .iter()
