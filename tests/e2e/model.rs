@@ -313,10 +313,15 @@ impl<'a> Played<'a> {
             .expect("a NodeWright has a status");
     }
 
+    /// A stage that begins; the name of its Job.
+    pub fn begins(&mut self, node: &str, package: &str, stage: &str) -> String {
+        self.on(node, package, Some((stage, "in_progress")), "in_progress");
+        self.job(node, package, stage)
+    }
+
     /// A stage that succeeds, from its Job to the node's entry.
     pub fn runs(&mut self, node: &str, package: &str, stage: &str, status: &str) {
-        self.on(node, package, Some((stage, "in_progress")), "in_progress");
-        let job = self.job(node, package, stage);
+        let job = self.begins(node, package, stage);
         self.await_job(&job, "succeeds", |status| status["succeeded"] == 1);
         self.record(&job, 3600);
         self.on(node, package, Some((stage, "complete")), status);
@@ -326,6 +331,17 @@ impl<'a> Played<'a> {
     pub fn installs(&mut self, node: &str, package: &str) {
         self.runs(node, package, "apply", "in_progress");
         self.runs(node, package, "config", "complete");
+    }
+
+    /// The same of a package that interrupts the node, up to the end of all that.
+    pub fn installs_and_interrupts(&mut self, node: &str, package: &str) {
+        self.installs(node, package);
+        self.on(
+            node,
+            package,
+            Some(("post-interrupt", "complete")),
+            "complete",
+        );
     }
 
     /// The batch of the only compartment, and the nodes that were picked for it.

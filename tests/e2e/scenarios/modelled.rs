@@ -51,13 +51,7 @@ pub fn rollout(cluster: &Cluster) {
     let mut gpu = played(cluster);
     gpu.installs("node-1", DRIVER);
     cluster.result(pods("driver", "apply"), StepResult::Hang);
-    gpu.on(
-        "node-2",
-        DRIVER,
-        Some(("apply", "in_progress")),
-        "in_progress",
-    );
-    let job = gpu.job("node-2", DRIVER, "apply");
+    let job = gpu.begins("node-2", DRIVER, "apply");
     gpu.await_job(&job, "is active", |status| status["active"] == 1);
     gpu.status("in_progress", &[]);
     well(cluster);
@@ -77,13 +71,7 @@ pub fn attempt_failed_and_job_given_up(cluster: &Cluster) {
     let mut gpu = played(cluster);
     gpu.installs("node-1", DRIVER);
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
-    gpu.on(
-        "node-2",
-        DRIVER,
-        Some(("apply", "in_progress")),
-        "in_progress",
-    );
-    let job = gpu.job("node-2", DRIVER, "apply");
+    let job = gpu.begins("node-2", DRIVER, "apply");
     gpu.await_job(&job, "has failed once", |status| status["failed"] == 1);
     gpu.on("node-2", DRIVER, Some(("apply", "erroring")), "in_progress");
     gpu.status("in_progress", &[]);
@@ -122,13 +110,7 @@ pub fn image_pull_failing(cluster: &Cluster) {
     let mut gpu = played(cluster);
     gpu.installs("node-1", DRIVER);
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::PullFails);
-    gpu.on(
-        "node-2",
-        DRIVER,
-        Some(("apply", "in_progress")),
-        "in_progress",
-    );
-    let job = gpu.job("node-2", DRIVER, "apply");
+    let job = gpu.begins("node-2", DRIVER, "apply");
     cluster.await_that("the pull backs off", || {
         gpu.pods(&job).iter().any(|pod| {
             pod["status"]["initContainerStatuses"][0]["state"]["waiting"]["reason"]
@@ -209,13 +191,7 @@ pub fn paused_with_suspended_jobs(cluster: &Cluster) {
     let mut gpu = played(cluster);
     gpu.installs("node-1", DRIVER);
     cluster.result(pods("driver", "apply"), StepResult::Hang);
-    gpu.on(
-        "node-2",
-        DRIVER,
-        Some(("apply", "in_progress")),
-        "in_progress",
-    );
-    let job = gpu.job("node-2", DRIVER, "apply");
+    let job = gpu.begins("node-2", DRIVER, "apply");
     gpu.await_job(&job, "is active", |status| status["active"] == 1);
     gpu.edit(&json!({"metadata": {"annotations": {format!("{PREFIX}/pause"): "true"}}}));
     gpu.suspend(&job);

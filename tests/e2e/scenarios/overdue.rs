@@ -21,13 +21,7 @@ pub fn stale_job_terminating(cluster: &Cluster) {
     let spec = skyhook("gpu").with(package("driver", "2.0.1")).spec;
     let mut gpu = Played::new(cluster, "gpu", &spec, &json!({})).begun();
     cluster.result(pods("driver", "apply").on("node-1"), StepResult::Undying);
-    gpu.on(
-        "node-1",
-        DRIVER,
-        Some(("apply", "in_progress")),
-        "in_progress",
-    );
-    let job = gpu.job("node-1", DRIVER, "apply");
+    let job = gpu.begins("node-1", DRIVER, "apply");
     gpu.await_job(&job, "is active", |status| status["active"] == 1);
     gpu.status("in_progress", &[]);
     cluster.await_that("its script runs", || {
@@ -82,13 +76,7 @@ pub fn drain_timed_out(cluster: &Cluster) {
         .spec;
     let mut gpu = Played::new(cluster, "gpu", &spec, &json!({})).begun();
     for node in ["node-1", "node-3"] {
-        gpu.installs(node, DRIVER);
-        gpu.on(
-            node,
-            DRIVER,
-            Some(("post-interrupt", "complete")),
-            "complete",
-        );
+        gpu.installs_and_interrupts(node, DRIVER);
     }
     gpu.drain_refused("node-2", "training", RefusedBy::Budget("training"));
     let key = |kind: &str| format!("{PREFIX}/{kind}_gpu");
@@ -119,13 +107,7 @@ pub fn drain_timed_out(cluster: &Cluster) {
         .api
         .delete("/api/v1/namespaces/default/pods/training", &json!({}));
     evicted.expect("a pod can be deleted");
-    gpu.installs("node-2", DRIVER);
-    gpu.on(
-        "node-2",
-        DRIVER,
-        Some(("post-interrupt", "complete")),
-        "complete",
-    );
+    gpu.installs_and_interrupts("node-2", DRIVER);
     gpu.given_back("node-2");
     gpu.status("complete", &[]);
     all_well(cluster);
@@ -140,32 +122,22 @@ pub fn drain_blocked_by_an_unmanaged_pod(cluster: &Cluster) {
         .spec;
     let mut gpu = Played::new(cluster, "gpu", &spec, &json!({})).begun();
     for node in ["node-1", "node-3"] {
-        gpu.installs(node, DRIVER);
-        gpu.on(
-            node,
-            DRIVER,
-            Some(("post-interrupt", "complete")),
-            "complete",
-        );
+        gpu.installs_and_interrupts(node, DRIVER);
     }
     gpu.drain_refused("node-2", "training", RefusedBy::NoController);
     gpu.status("in_progress", &[("DrainBlocked", "UnmanagedPod")]);
     cluster.captured("new-drain-blocked-by-an-unmanaged-pod");
     let report = cluster.report(&[]);
     let finding = report.has("SKY401", &json!({"node": "node-2"}));
-    let message = finding["message"].as_str().expect("a message");
-    assert!(message.contains("default/training"), "{message}");
-    assert!(message.contains("no controller"), "{message}");
+    assert_eq!(
+        finding["message"],
+        "pod default/training has no controller that would recreate it: the drain for the interrupt of package driver \
+         was refused, and is tried again"
+    );
     // Milder is only to leave the node alone.
     assert_eq!(first_change(finding)[2..4], ["node", "ignore"]);
     execute(&cluster.rollout("gpu"), finding, &["delete", "pod"]);
-    gpu.installs("node-2", DRIVER);
-    gpu.on(
-        "node-2",
-        DRIVER,
-        Some(("post-interrupt", "complete")),
-        "complete",
-    );
+    gpu.installs_and_interrupts("node-2", DRIVER);
     gpu.given_back("node-2");
     gpu.status("complete", &[]);
     all_well(cluster);

@@ -27,13 +27,7 @@ fn played(cluster: &Cluster) -> Played<'_> {
 /// The Job of node-1 has given up after such results, and the operator has noted it.
 fn given_up(cluster: &Cluster, gpu: &mut Played<'_>, result: StepResult) -> String {
     cluster.result(pods("driver", "apply").on("node-1"), result);
-    gpu.on(
-        "node-1",
-        DRIVER,
-        Some(("apply", "in_progress")),
-        "in_progress",
-    );
-    let job = gpu.job("node-1", DRIVER, "apply");
+    let job = gpu.begins("node-1", DRIVER, "apply");
     gpu.batch(&json!({"currentBatch": 1, "lastBatchSize": 1}), &["node-1"]);
     gpu.await_job(&job, "has failed once", |status| status["failed"] == 1);
     gpu.on("node-1", DRIVER, Some(("apply", "erroring")), "in_progress");
@@ -146,13 +140,7 @@ pub fn batch_held_by_parked_node(cluster: &Cluster) {
 pub fn job_without_pod(cluster: &Cluster) {
     let path = no_room_for_pods(cluster, "nodewright");
     let mut gpu = played(cluster);
-    gpu.on(
-        "node-1",
-        DRIVER,
-        Some(("apply", "in_progress")),
-        "in_progress",
-    );
-    let job = gpu.job("node-1", DRIVER, "apply");
+    let job = gpu.begins("node-1", DRIVER, "apply");
     gpu.status("in_progress", &[]);
     cluster.await_that("its pod is refused", || {
         let events = cluster.api.items("/api/v1/namespaces/nodewright/events");

@@ -45,13 +45,7 @@ pub fn pods_of_the_older_operator(cluster: &Cluster) {
     cluster.captured("new-old-pods-under-a-pause");
 
     new.edit(&pause(json!(null)));
-    new.on(
-        "node-3",
-        DRIVER,
-        Some(("apply", "in_progress")),
-        "in_progress",
-    );
-    let job = new.job("node-3", DRIVER, "apply");
+    let job = new.begins("node-3", DRIVER, "apply");
     new.await_job(&job, "is active", |status| status["active"] == 1);
     new.status("in_progress", &[]);
     let report = cluster.report(&[]);
