@@ -246,7 +246,9 @@ impl PlanOutcome {
         }
         !held.is_empty()
             && held.len() == released.len()
-            && held.iter().all(|t| released.contains(t))
+            && held
+                .iter()
+                .all(|t| released.iter().any(|r| r.names_the_place_of(t)))
     }
 
     /// Each step of the plan with its fate.

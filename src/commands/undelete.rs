@@ -96,6 +96,11 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
     let mut plan = match existing(&cluster, args)? {
+        Some(skyhook) if !skyhook.deleting() && !cluster.left_paused(skyhook) => Plan {
+            title: format!("{} is there, and is not being deleted", skyhook.reference()),
+            subject: args.name.clone(),
+            ..Plan::default()
+        },
         Some(skyhook) if !skyhook.deleting() => {
             let saved = saved::find(ctx, &cluster, &args.name, args.journal.as_deref()).await;
             plan_held(&cluster, skyhook, saved.ok(), args)
@@ -118,7 +123,7 @@ fn refused(why: String) -> Error {
     Error::refused(format!("{why}; nothing was changed"))
 }
 
-/// The custom resource while it is on its way out, or held on its way back; nothing where it is gone.
+/// The custom resource, unless it is gone.
 fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>> {
     migration::refuse_unmigrated(cluster, &args.name)?;
     let Some(skyhook) = cluster.skyhook(&args.name) else {
@@ -131,12 +136,6 @@ fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>
         return Ok(None);
     };
     held::refuse(cluster, skyhook)?;
-    if !skyhook.deleting() && !cluster.left_paused(skyhook) {
-        return Err(refused(format!(
-            "{} is there, and is not being deleted",
-            skyhook.reference()
-        )));
-    }
     Ok(Some(skyhook))
 }
 

@@ -64,7 +64,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     )
     .await?;
     let looked = ctx.look(&plan).await?;
-    let looked = looked.without_needless_pause(record.standing_hold());
+    let earlier = store.newest_undo_of(&record.begun.id)?;
+    let standing = earlier.and_then(|undo| undo.standing_hold());
+    let looked = looked.without_needless_pause(standing.or_else(|| record.standing_hold()));
     let shown = shown(ctx, &record, &looked)?;
     let manner = CommandOptions {
         undoes: Some(record.begun.id.clone()),

@@ -330,7 +330,7 @@ fn what_cannot_be_read_is_never_called_safe() {
     let dry = teardown(&stage, "--dry-run");
     assert_eq!(dry.code, Some(1), "{}", dry.transcript());
     let ran = teardown(&stage, "--confirm");
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+    assert_eq!(ran.code, Some(4), "{}", ran.transcript());
     assert!(
         ran.stdout.contains("Cannot tell whether it is safe"),
         "{}",

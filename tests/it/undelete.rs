@@ -3,6 +3,7 @@
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
+use crate::support::fake_api::Reply;
 use crate::support::run::Ran;
 use crate::support::stage::{CR, Stage};
 use crate::support::world::World;
@@ -84,9 +85,11 @@ fn after_a_strip_nodes_are_as_they_were_before_it_is_made_again() {
     assert_eq!(order(&stage, so_far), ["PATCH nodes", "POST skyhooks"]);
 
     let again = stage.run(UNDELETE);
-    expect(&again, 3);
-    let said = "is there, and is not being deleted; nothing was changed";
-    assert!(again.stderr.contains(said), "{}", again.transcript());
+    expect(&again, 0);
+    assert_eq!(
+        again.stderr,
+        "skyhook/gpu-tune is there, and is not being deleted: nothing to do\n"
+    );
 }
 
 #[test]
@@ -163,6 +166,27 @@ fn an_operator_that_acts_on_it_is_held_first() {
     let free = stage.run("undelete gpu-tune --no-pause --confirm");
     expect(&free, 0);
     assert_eq!(order(&stage, 0), ["PATCH gpu-tune", "POST skyhooks"]);
+}
+
+/// The pause was ended again, so nothing is changed.
+#[test]
+fn one_that_may_not_be_let_go_is_left_as_it_was() {
+    let stage = Stage::of("deleted-while-erroring");
+    let as_it_was = || {
+        let cr = stage.cr().expect("it is there");
+        ["annotations", "finalizers", "deletionTimestamp"].map(|part| cr["metadata"][part].clone())
+    };
+    let before = as_it_was();
+    let second = stage.fake.on("PATCH skyhooks").nth(2);
+    second.reply(Reply::from(403));
+    let ran = stage.with_operator(|| stage.run(UNDELETE));
+    expect(&ran, 1);
+    assert!(
+        ran.stdout.contains("nothing changed"),
+        "{}",
+        ran.transcript()
+    );
+    assert_eq!(as_it_was(), before);
 }
 
 #[test]

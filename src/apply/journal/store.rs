@@ -111,6 +111,17 @@ impl Store {
         Ok((records, complaints))
     }
 
+    /// The newest journal of an undo of this one, whether or not it took all of it back.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be read, or others may write to it.
+    pub fn newest_undo_of(&self, id: &str) -> anyhow::Result<Option<Record>> {
+        let (records, _) = self.all()?;
+        let of = |record: &Record| record.begun.undoes.as_deref() == Some(id);
+        Ok(records.into_iter().find(of))
+    }
+
     /// The newest journal of a command that is still in force: not taken back, no undo itself, and one that has
     /// changed something; and why others could not be looked at.
     ///

@@ -180,6 +180,8 @@ fn exit(page: &TeardownReport<'_>) -> Exit {
         TeardownEnd::Gone | TeardownEnd::Previewed if page.left.iter().any(|l| l.blocks) => {
             Exit::Findings
         }
-        TeardownEnd::Gone | TeardownEnd::Previewed => Exit::Failed,
+        // Not everything could be read.
+        TeardownEnd::Gone => Exit::Partly,
+        TeardownEnd::Previewed => Exit::Failed,
     }
 }

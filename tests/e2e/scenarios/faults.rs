@@ -38,7 +38,7 @@ struct Real {
 impl Real {
     fn of(cluster: Cluster) -> Real {
         Real {
-            proxy: cluster.proxy().seeing_pauses(),
+            proxy: cluster.proxy().standing_in(),
             cluster,
             state: tempfile::tempdir().expect("a folder"),
             held: "",
@@ -211,7 +211,7 @@ pub fn with_the_operator_away(tools: &Tools) {
         AT_ONCE_OF_MANY
     };
     let ground = || Real::of(Cluster::unoperated(tools).expect("it starts"));
-    try_all(&COMMANDS, sample, at_once, ground).all_borne();
+    try_all(COMMANDS, sample, at_once, ground).all_borne();
 }
 
 /// A rollout whose packages do not end, and the operator at work on it.

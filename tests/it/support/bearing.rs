@@ -10,35 +10,63 @@ use serde_json::{Value, json};
 use super::proxy::{Fault, Hears, LIMIT, Proxy, Reaches, Spoil};
 use super::run::{Child, Ran, run};
 
-/// A captured cluster, and a command on it.
-pub type Asked = (&'static str, &'static str);
+/// A command that changes something, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Asked {
+    /// The captured cluster.
+    pub cluster: &'static str,
+    /// What is done there before, with nothing spoiled.
+    first: &'static str,
+    /// ID stands for the journal of what was done before, PLAN for a file.
+    command: &'static str,
+    /// Whether `undo` takes it back.
+    undone: bool,
+}
 
-/// What is tried.
-pub const COMMANDS: [Asked; 15] = [
-    ("complete", "pause gpu-tune --reason maintenance"),
-    ("complete", "disable gpu-tune"),
-    ("complete", "node ignore node-1 node-2"),
-    ("complete", "node reset node-3 --skyhook gpu-tune"),
-    ("complete", "uninstall gpu-tune tuning"),
-    (
-        "complete",
-        "update-state gpu-tune driver 2.0.1 apply in_progress --node node-2",
-    ),
-    (
-        "uninstall-in-progress",
-        "uninstall gpu-tune driver --cancel",
-    ),
-    ("disabled-midway", "enable gpu-tune"),
-    ("deleted-while-paused", "resume gpu-tune"),
-    ("apply-erroring", "reset gpu-tune"),
-    ("apply-erroring", "reset gpu-tune --node node-2 --no-pause"),
-    (
-        "apply-erroring",
-        "package rerun driver --skyhook gpu-tune --node node-2",
-    ),
-    ("finalizer-stripped", "cordon release"),
-    ("finalizer-stripped", "leftovers --clean"),
-    ("deleted-while-paused", "finalizer strip gpu-tune --force"),
+const fn on(cluster: &'static str, command: &'static str) -> Asked {
+    Asked {
+        cluster,
+        first: "",
+        command,
+        undone: true,
+    }
+}
+
+const fn after(cluster: &'static str, first: &'static str, command: &'static str) -> Asked {
+    Asked {
+        first,
+        ..on(cluster, command)
+    }
+}
+
+/// What is tried: all commands that change something.
+#[rustfmt::skip]
+pub const COMMANDS: &[Asked] = &[
+    on("complete", "pause gpu-tune --reason maintenance"),
+    on("complete", "disable gpu-tune"),
+    on("complete", "node ignore node-1 node-2"),
+    after("complete", "node ignore node-1 node-2", "node unignore node-1 node-2"),
+    on("complete", "node reset node-3 --skyhook gpu-tune"),
+    on("complete", "uninstall gpu-tune tuning"),
+    on("complete", "update-state gpu-tune driver 2.0.1 apply in_progress --node node-2"),
+    after("complete", "pause gpu-tune --plan-out PLAN", "apply-plan PLAN"),
+    after("complete", "pause gpu-tune", "undo ID"),
+    Asked { undone: false, ..on("complete", "teardown --timeout 20s") },
+    on("uninstall-in-progress", "uninstall gpu-tune driver --cancel"),
+    on("disabled-midway", "enable gpu-tune"),
+    on("deleted-while-paused", "resume gpu-tune"),
+    on("deleted-while-paused", "finalizer strip gpu-tune --force"),
+    Asked { undone: false, ..on("deleted-while-erroring", "undelete gpu-tune") },
+    on("apply-erroring", "reset gpu-tune"),
+    on("apply-erroring", "reset gpu-tune --node node-2 --no-pause"),
+    after("apply-erroring", "reset gpu-tune", "undo ID"),
+    on("apply-erroring", "package rerun driver --skyhook gpu-tune --node node-2"),
+    on("malformed-node-state", "fix"),
+    on("malformed-node-state", "node repair node-1 --skyhook gpu-tune"),
+    on("rollout-stopped", "node leave-batch node-1 --skyhook gpu-tune"),
+    on("rollout-stopped", "dp reset gpu-tune"),
+    on("finalizer-stripped", "cordon release"),
+    on("finalizer-stripped", "leftovers --clean"),
 ];
 
 /// What commands are tried on.
@@ -53,9 +81,11 @@ pub trait Ground {
 
 /// What becomes of a request.
 pub fn faults() -> Vec<Fault> {
-    use Hears::{Closed, Gateway, Half, Killed, Nothing, Null, Page, Status, TheAnswer};
+    use Hears::{Away, Closed, Gateway, Half, Killed, Nothing, Null, Page, Status, TheAnswer};
     use Reaches::{AndAgain, AndAtTheEnd, Late, Never, Now};
     let all = [
+        (Never, Away),
+        (Now, Away),
         (Never, Closed),
         (Now, Closed),
         (Now, Half),
@@ -92,6 +122,19 @@ pub fn faults() -> Vec<Fault> {
 
 type Objects = BTreeMap<String, Value>;
 
+const DELETING: &str = "deleting";
+const BATCHES: &str = "batches";
+
+/// What is made again is not being deleted, and has no status.
+fn as_made_again(objects: &Objects) -> Objects {
+    let mut objects = objects.clone();
+    for object in objects.values_mut().filter_map(Value::as_object_mut) {
+        object.remove(DELETING);
+        object.remove(BATCHES);
+    }
+    objects
+}
+
 /// Each object by name, without what a server counts and without what the operator says.
 fn tidy(all: Vec<Value>) -> Objects {
     let mut objects = BTreeMap::new();
@@ -114,10 +157,16 @@ fn tidy(all: Vec<Value>) -> Objects {
             !counted.contains(&key.as_str()) && *value != json!({})
         });
         if kind == "Skyhook" {
-            // What is made again is not being deleted.
             let metadata = &object["metadata"];
             let [annotations, labels] = ["annotations", "labels"].map(|m| metadata[m].clone());
-            object = json!({"annotations": annotations, "labels": labels, "spec": object["spec"]});
+            let deleting = !metadata["deletionTimestamp"].is_null();
+            object = json!({
+                "annotations": annotations, "labels": labels, "spec": object["spec"], DELETING: deleting,
+                BATCHES: {
+                    "nodePriority": object["status"]["nodePriority"],
+                    "compartmentStatuses": object["status"]["compartmentStatuses"],
+                },
+            });
         }
         if let Some(conditions) = object["status"]["conditions"].as_array_mut() {
             conditions.sort_by_key(|c| c["type"].to_string());
@@ -156,6 +205,8 @@ struct End {
     after: Objects,
     /// Whether each of its requests changes something.
     writes: Vec<bool>,
+    /// Journals of what was done before it.
+    journals_before: usize,
 }
 
 struct Case {
@@ -188,11 +239,35 @@ fn objects(ground: &impl Ground) -> Objects {
     tidy(ground.objects())
 }
 
+impl Asked {
+    /// Makes the cluster anew, and says what to type there.
+    fn prepared(&self, ground: &mut impl Ground) -> String {
+        ground.as_new(self.cluster);
+        let plan = ground.state().join("plan.json").display().to_string();
+        if !self.first.is_empty() {
+            let first = self.first.replace("PLAN", &plan);
+            let ran = call(ground, &format!("{first} --confirm"), &Child::default());
+            assert!(matches!(ran.code, Some(0 | 2)), "{}", ran.transcript());
+        }
+        let id = journals(ground).into_iter().next().unwrap_or_default();
+        let words = self.command.replace("PLAN", &plan).replace("ID", &id);
+        format!("{words} --confirm")
+    }
+}
+
+/// The ids of all journals, the newest first.
+fn journals(ground: &impl Ground) -> Vec<String> {
+    let list = call(ground, "journal list -o json", &Child::default());
+    let list = list.json()["items"].take();
+    let items = list.as_array().into_iter().flatten();
+    let id = |item: &Value| item["id"].as_str().expect("an id").to_owned();
+    items.map(id).collect()
+}
+
 impl Case {
-    /// The command with the requests spoiled.
-    fn spoil(&self, ground: &mut impl Ground) -> Ran {
-        let (cluster, command) = self.asked;
-        ground.as_new(cluster);
+    /// The command with the requests spoiled, and what was typed.
+    fn spoil(&self, ground: &mut impl Ground) -> (String, Ran) {
+        let words = self.asked.prepared(ground);
         let child = Child::default();
         ground.proxy().spoils(Some(Spoil {
             first: self.request,
@@ -203,26 +278,32 @@ impl Case {
         let limit = self.fault.needs_limit();
         let limit = limit.then(|| format!(" --request-timeout {LIMIT}"));
         let limit = limit.unwrap_or_default();
-        let ran = call(ground, &format!("{command} --confirm{limit}"), &child);
+        let ran = call(ground, &format!("{words}{limit}"), &child);
         ground.proxy().heals();
-        ran
+        (words, ran)
     }
 
     /// The same, and a look at what it left.
-    fn spoiled(&self, ground: &mut impl Ground) -> Spoiled {
-        let ran = self.spoil(ground);
-        let journal = call(ground, "journal show -o json", &Child::default());
-        let journal = (journal.code == Some(0)).then(|| journal.json());
-        Spoiled {
+    fn spoiled(&self, ground: &mut impl Ground, end: &End) -> (String, Spoiled) {
+        let (words, ran) = self.spoil(ground);
+        let journalled = journals(ground).len() > end.journals_before;
+        let journal = journalled.then(|| {
+            let show = call(ground, "journal show -o json", &Child::default());
+            show.json()
+        });
+        let spoiled = Spoiled {
             ran,
             now: objects(ground),
             cut_short: journal.as_ref().is_some_and(|j| j["ended"].is_null()),
             results: journal.as_ref().map(results),
-        }
+        };
+        (words, spoiled)
     }
 
     fn told(&self, what: &str, ran: &[&Ran]) -> String {
-        let (cluster, command) = self.asked;
+        let Asked {
+            cluster, command, ..
+        } = self.asked;
         let on = if self.on { " and all after it" } else { "" };
         let said: Vec<String> = ran.iter().map(|ran| ran.transcript()).collect();
         format!(
@@ -235,19 +316,23 @@ impl Case {
 
     /// What does not hold.
     fn faulty(&self, ground: &mut impl Ground, end: &End) -> Vec<String> {
-        let spoiled = self.spoiled(ground);
+        let (words, spoiled) = self.spoiled(ground, end);
         let mut faulty = self.lies(&spoiled, end);
-        let (_, command) = self.asked;
         let changed = spoiled.now != end.before;
-        let again = call(ground, &format!("{command} --confirm"), &Child::default());
+        let again = call(ground, &words, &Child::default());
         if objects(ground) != end.after || again.code != Some(0) {
             let what = "the same command again does not finish it";
             faulty.push(self.told(what, &[&spoiled.ran, &again]));
         }
-        if changed {
-            let ran = self.spoil(ground);
-            let undone = call(ground, "undo --confirm", &Child::default());
-            if objects(ground) != end.before {
+        if changed && self.asked.undone {
+            let (_, ran) = self.spoil(ground);
+            let newest = journals(ground).into_iter().next().unwrap_or_default();
+            let undone = call(
+                ground,
+                &format!("undo {newest} --confirm"),
+                &Child::default(),
+            );
+            if as_made_again(&objects(ground)) != as_made_again(&end.before) {
                 faulty.push(self.told("undo does not take it back", &[&ran, &undone]));
             }
         }
@@ -357,10 +442,13 @@ fn cases(asked: Asked, end: &End) -> Vec<Case> {
     let mut cases = Vec::new();
     for (at, write) in end.writes.iter().enumerate() {
         for fault in faults() {
-            let once = fault.hears == Hears::Killed;
+            let once = matches!(fault.hears, Hears::Killed | Hears::Away);
             // To a read, it is one whether the server has heard of it, unless that shows in the answer.
             let reaches = fault.reaches != Reaches::Never;
-            let answered = matches!(fault.hears, Hears::Closed | Hears::Half | Hears::Killed);
+            let answered = matches!(
+                fault.hears,
+                Hears::Away | Hears::Closed | Hears::Half | Hears::Killed
+            );
             if !write && reaches && !answered {
                 continue;
             }
@@ -398,11 +486,11 @@ pub fn try_all<G: Ground>(
     let mut ends = BTreeMap::new();
     let mut first = ground();
     for asked in commands {
-        let (cluster, command) = *asked;
-        first.as_new(cluster);
+        let words = asked.prepared(&mut first);
         let before = objects(&first);
+        let journals_before = journals(&first).len();
         first.proxy().spoils(None);
-        let ran = call(&first, &format!("{command} --confirm"), &Child::default());
+        let ran = call(&first, &words, &Child::default());
         assert_eq!(ran.code, Some(0), "{}", ran.transcript());
         let requests = first.proxy().asked();
         let writes = |r: &String| !r.starts_with("GET ") && !r.contains("accessreviews");
@@ -410,6 +498,7 @@ pub fn try_all<G: Ground>(
             before,
             after: objects(&first),
             writes: requests.iter().map(writes).collect(),
+            journals_before,
         };
         assert!(end.before != end.after, "{}", ran.transcript());
         all.extend(cases(*asked, &end));

@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -35,6 +35,10 @@ use super::run::Child;
 
 /// How long a request is on its way that the client does not wait for any more.
 pub const LATE: Duration = Duration::from_millis(1_600);
+/// How long a server is not there that restarts.
+pub const AWAY: Duration = Duration::from_millis(700);
+/// How far a stream comes that is cut.
+pub const BEGUN: Duration = Duration::from_millis(30);
 /// The time limit that makes clients give such a request up.
 pub const LIMIT: &str = "1s";
 
@@ -57,6 +61,8 @@ pub enum Hears {
     TheAnswer,
     /// The connection is closed.
     Closed,
+    /// The connection is closed, and so is every other for [`AWAY`], as while the server restarts.
+    Away,
     /// Half of the answer, then the connection is closed.
     Half,
     Nothing,
@@ -105,6 +111,14 @@ struct Kept {
     body: Bytes,
 }
 
+impl Kept {
+    fn streams(&self) -> bool {
+        let query = self.head.uri.query().unwrap_or_default();
+        let streams = ["watch=true", "watch=1", "follow=true"];
+        streams.iter().any(|s| query.contains(s))
+    }
+}
+
 #[derive(Default)]
 struct State {
     spoil: Option<Spoil>,
@@ -115,9 +129,11 @@ struct State {
     at_the_end: Vec<Kept>,
     /// Requests that are still on their way.
     late: usize,
+    /// The server restarts until then.
+    away: Option<Instant>,
     /// A custom resource may have been paused.
     moved: bool,
-    sees_pauses: bool,
+    stands_in: bool,
     logs: Option<Logs>,
 }
 
@@ -189,9 +205,10 @@ impl Proxy {
         }
     }
 
-    /// Stands in for the operator as far as that says that it has paused, and that it goes on.
-    pub fn seeing_pauses(self) -> Proxy {
-        self.state().sees_pauses = true;
+    /// Stands in for the operator as far as that says that it has paused and that it goes on, and lets go of a custom
+    /// resource whose packages are not to be uninstalled, once its deletion is asked for.
+    pub fn standing_in(self) -> Proxy {
+        self.state().stands_in = true;
         self
     }
 
@@ -220,7 +237,10 @@ impl Proxy {
 
     /// Spoils nothing any more, and returns once all that is on its way has arrived.
     pub fn heals(&self) {
-        self.state().spoil = None;
+        {
+            let mut state = self.state();
+            (state.spoil, state.away) = (None, None);
+        }
         let shared = self.shared.clone();
         let (tell, told) = mpsc::channel();
         self.handle.spawn(async move {
@@ -296,6 +316,9 @@ impl Shared {
             state
                 .asked
                 .push(format!("{} {}", kept.head.method, kept.head.uri));
+            if state.away.is_some_and(|until| Instant::now() < until) {
+                return Err(closed());
+            }
             let number = state.asked.len();
             let spoil = state.spoil.clone().filter(|spoil| {
                 let asks = matches!(kept.head.method, Method::GET);
@@ -325,6 +348,7 @@ impl Shared {
                 });
                 None
             }
+            Reaches::Now if kept.streams() => return self.spoiled_stream(spoil, &kept).await,
             Reaches::Now => Some(self.whole(&kept).await?),
             Reaches::AndAgain | Reaches::AndAtTheEnd => {
                 let answer = self.whole(&kept).await?;
@@ -336,9 +360,13 @@ impl Shared {
                 Some(answer)
             }
         };
-        let closed = || io::Error::from(io::ErrorKind::ConnectionReset);
         match spoil.fault.hears {
             Hears::Closed => Err(closed()),
+            Hears::Away => {
+                self.lock().away = Some(Instant::now() + AWAY);
+                self.cut.send_replace(());
+                Err(closed())
+            }
             Hears::Nothing => std::future::pending().await,
             Hears::Killed => {
                 spoil.child.kill::<()>()(&mut ());
@@ -351,6 +379,22 @@ impl Shared {
             Hears::TheAnswer => answer.map(|whole| whole.map(full)).ok_or_else(closed),
             Hears::Half => answer.map(|whole| whole.map(half)).ok_or_else(closed),
         }
+    }
+
+    /// A stream has no end to wait for: it begins, and then that happens.
+    async fn spoiled_stream(&self, spoil: &Spoil, kept: &Kept) -> io::Result<Answer> {
+        let answer = self.pass_on(kept).await?;
+        let (shared, fault) = (self.clone(), spoil.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(BEGUN).await;
+            match fault.fault.hears {
+                Hears::Killed => fault.child.kill::<()>()(&mut ()),
+                Hears::Away => shared.lock().away = Some(Instant::now() + AWAY),
+                _ => {}
+            }
+            shared.cut.send_replace(());
+        });
+        Ok(answer)
     }
 
     /// Passes a request on, and reads the answer to its end.
@@ -391,12 +435,16 @@ impl Shared {
         }
         let request = request.body(Body::from(kept.body.to_vec()));
         let sent = self.client.send(request.map_err(io::Error::other)?).await;
-        let response = sent.map_err(|_| io::Error::from(io::ErrorKind::ConnectionReset))?;
-        let streams = ["watch=true", "watch=1", "follow=true"];
-        let streams = streams.iter().any(|s| query.contains(s));
+        let response = sent.map_err(|_| closed())?;
+        if kept.head.method == Method::DELETE && response.status().is_success() {
+            let name = path.split_once("/skyhooks/").map(|(_, name)| name);
+            if let Some(name) = name.filter(|_| self.lock().stands_in) {
+                let_go(&self.client, name).await;
+            }
+        }
         Ok(response.map(|body| {
             let body = body.map_err(io::Error::other);
-            if streams {
+            if kept.streams() {
                 self.until_cut(body.into_data_stream())
             } else {
                 body.boxed_unsync()
@@ -418,7 +466,7 @@ impl Shared {
         };
         let broken = async move {
             let cut = ended.await.is_ok();
-            cut.then(|| Err(io::Error::from(io::ErrorKind::ConnectionReset)))
+            cut.then(|| Err(closed()))
         };
         let data = data.map(|data| data.map(Frame::data)).take_until(cut);
         let broken = futures::stream::once(broken).filter_map(std::future::ready);
@@ -427,37 +475,74 @@ impl Shared {
 
     fn is_to_look(&self) -> bool {
         let mut state = self.lock();
-        state.sees_pauses && std::mem::take(&mut state.moved)
+        state.stands_in && std::mem::take(&mut state.moved)
     }
 }
 
 /// Says of each custom resource that is to be paused that it is, and of one that is to go on that it does.
 async fn see_pauses(client: &Client) {
     let of = ApiFlavor::Skyhook;
-    let collection = format!("/apis/{}/skyhooks", of.api_version());
-    let list = Request::get(&collection).body(Vec::new());
-    let Ok(list) = client
-        .request::<Value>(list.expect("a request of ASCII parts"))
-        .await
-    else {
-        return;
-    };
-    for item in list["items"].as_array().into_iter().flatten() {
+    for item in items(client, &skyhooks()).await {
         let asked = item["metadata"]["annotations"][of.key("pause")] == "true";
         if asked != (item["status"]["status"] == "paused") {
             let name = item["metadata"]["name"].as_str().unwrap_or_default();
             let says = if asked { "paused" } else { "in_progress" };
-            let patch = json!({"status": {"status": says}});
-            let patch = Request::patch(format!("{collection}/{name}/status"))
-                .header(CONTENT_TYPE, "application/merge-patch+json")
-                .body(patch.to_string().into_bytes());
-            let patch = patch.expect("a request of ASCII parts");
-            client
-                .request::<Value>(patch)
-                .await
-                .expect("a status is accepted");
+            let path = format!("{}/{name}/status", skyhooks());
+            merge(client, &path, &json!({"status": {"status": says}})).await;
         }
     }
+}
+
+/// Takes the keys of a custom resource off all nodes, and the finalizer off it.
+async fn let_go(client: &Client, name: &str) {
+    let ends = format!("_{name}");
+    for node in items(client, NODES).await {
+        let keys = |part: &str| -> Value {
+            let all = node["metadata"][part].as_object().into_iter().flatten();
+            let own = all.filter(|(key, _)| key.ends_with(&ends));
+            own.map(|(key, _)| (key.clone(), Value::Null)).collect()
+        };
+        let metadata = json!({"annotations": keys("annotations"), "labels": keys("labels")});
+        let node = node["metadata"]["name"].as_str().unwrap_or_default();
+        merge(
+            client,
+            &format!("{NODES}/{node}"),
+            &json!({"metadata": metadata}),
+        )
+        .await;
+    }
+    let path = format!("{}/{name}", skyhooks());
+    merge(client, &path, &json!({"metadata": {"finalizers": null}})).await;
+}
+
+const NODES: &str = "/api/v1/nodes";
+
+fn skyhooks() -> String {
+    format!("/apis/{}/skyhooks", ApiFlavor::Skyhook.api_version())
+}
+
+/// Nothing, where they cannot be read.
+async fn items(client: &Client, collection: &str) -> Vec<Value> {
+    let list = Request::get(collection).body(Vec::new());
+    let list = list.expect("a request of ASCII parts");
+    let mut list = client.request::<Value>(list).await.unwrap_or_default();
+    match list["items"].take() {
+        Value::Array(items) => items,
+        _ => Vec::new(),
+    }
+}
+
+async fn merge(client: &Client, path: &str, patch: &Value) {
+    let patch = Request::patch(path)
+        .header(CONTENT_TYPE, "application/merge-patch+json")
+        .body(patch.to_string().into_bytes());
+    let patch = patch.expect("a request of ASCII parts");
+    let patched = client.request::<Value>(patch).await;
+    patched.expect("a patch of known parts is accepted");
+}
+
+fn closed() -> io::Error {
+    io::ErrorKind::ConnectionReset.into()
 }
 
 fn full(body: Bytes) -> UnsyncBoxBody<Bytes, io::Error> {

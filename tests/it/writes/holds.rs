@@ -279,6 +279,30 @@ fn an_end_of_the_pause_that_fails_is_the_last_word_and_the_same_command_makes_it
     }
 }
 
+/// All else was taken back before, so nothing but the pause is left to do.
+#[test]
+fn an_undo_that_could_not_end_its_pause_is_finished_by_the_same_command_with_or_without_an_id() {
+    for with_id in [false, true] {
+        let stage = erroring();
+        let before = stage.objects();
+        expect(&stage.with_operator(|| stage.run(RESET)), 0);
+        let list = stage.run("journal list -o json").json();
+        let id = list["items"][0]["id"].as_str().expect("an id");
+        let undo = format!("undo {} --confirm", if with_id { id } else { "" });
+        let tries = stage.fake.on("PATCH skyhooks").nth(2).times(100);
+        tries.reply(Reply::from(403));
+        let ran = stage.with_operator(|| stage.run(&undo));
+        expect(&ran, 4);
+        assert_eq!(stage.noted("pause"), json!("true"), "{}", ran.transcript());
+        stage.fake.heal();
+        let again = stage.with_operator(|| stage.run(&undo));
+        expect(&again, 0);
+        let mut now = stage.objects();
+        now[3]["status"] = before[3]["status"].clone();
+        assert!(now == before, "{}", again.transcript());
+    }
+}
+
 #[test]
 fn a_reset_that_is_killed_is_found_and_each_way_on_ends_the_pause() {
     for (words, reset) in [

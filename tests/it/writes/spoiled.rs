@@ -33,7 +33,7 @@ impl InMemory {
         let fake = captured(cluster);
         let served = fake.clone();
         InMemory {
-            proxy: Proxy::before(move || served.client()).seeing_pauses(),
+            proxy: Proxy::before(move || served.client()).standing_in(),
             fake,
             state: tempfile::tempdir().expect("a folder"),
         }
@@ -60,12 +60,12 @@ impl Ground for InMemory {
 
 #[test]
 fn one_spoiled_request_is_told_and_finished_or_taken_back() {
-    let ground = || InMemory::of(COMMANDS[0].0);
+    let ground = || InMemory::of(COMMANDS[0].cluster);
     let sample = sample(SAMPLE);
     let at_once = if sample == Sample::About(SAMPLE) {
         AT_ONCE
     } else {
         AT_ONCE_OF_ALL
     };
-    try_all(&COMMANDS, sample, at_once, ground).all_borne();
+    try_all(COMMANDS, sample, at_once, ground).all_borne();
 }
