@@ -307,12 +307,13 @@ impl Cluster {
         self.plane.borrow().kubeconfig(user)
     }
 
-    /// Writes down what the cluster holds now, if captures were asked for, and expects of what our binary collects that
-    /// it says the same as the cluster.
+    /// Writes down what the cluster holds now, if captures were asked for, and expects of our binary that it goes on
+    /// saying the same, and that what it collects says so, too.
     #[track_caller]
     pub fn captured(&self, name: &str) {
         capture::write(&self.api, name).expect("a capture can be written");
         ours::collects(&self.kubeconfig("admin"));
+        ours::stays_so(&self.kubeconfig("admin"));
     }
 
     pub fn tools(&self) -> &Tools {

@@ -1,7 +1,7 @@
 //! Our own binary, run as a user would run it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::Read,
     path::{Path, PathBuf},
     process::Command,
@@ -10,6 +10,7 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::JoinHandle,
+    time::Duration,
 };
 
 use regex::Regex;
@@ -121,6 +122,28 @@ impl Report {
             "exit code of {:#?}",
             self.said
         );
+    }
+}
+
+/// What is stuck in the eyes of our binary.
+fn stuck(kubeconfig: &Path) -> BTreeSet<(String, String)> {
+    let report = diagnose(kubeconfig, &[]);
+    let errors = report.errors().into_iter();
+    let of = |finding: &Value| (finding["code"].to_string(), finding["subject"].to_string());
+    errors.map(of).collect()
+}
+
+/// Looks twice a second, and expects the same to be stuck each time. The suite looks once more; `STEADY=60` does so for a
+/// minute.
+#[track_caller]
+pub fn stays_so(kubeconfig: &Path) {
+    let seconds = std::env::var("STEADY").map(|text| text.parse().expect("seconds"));
+    let looks = seconds.map_or(1, |seconds: u32| 2 * seconds);
+    let first = stuck(kubeconfig);
+    for look in 1..=looks {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = stuck(kubeconfig);
+        assert_eq!(now, first, "look {look} of {looks}");
     }
 }
 

@@ -15,10 +15,11 @@ use super::{
     writes::{annotated, applies_on},
 };
 use crate::{
-    bearing::{COMMANDS, Ground, Sample, call, faults, sample, try_all},
+    bearing::{COMMANDS, Ground, Sample, call, faults, sample, try_all, typed},
     cluster::{Cluster, SKYHOOKS},
     proxy::{Fault, Hears, LIMIT, Proxy, Spoil},
-    run::Child,
+    rollout::Rollout,
+    run::{Child, Ran},
     tools::Tools,
     view::complete,
 };
@@ -200,7 +201,7 @@ const SAMPLE: usize = 30;
 const SAMPLE_UNDER_THE_OPERATOR: usize = 10;
 /// Each has servers of its own.
 const AT_ONCE: usize = 2;
-const AT_ONCE_OF_MANY: usize = 3;
+const AT_ONCE_OF_MANY: usize = 10;
 
 /// Nobody writes but our commands, so all objects are as before or as planned.
 pub fn with_the_operator_away(tools: &Tools) {
@@ -217,6 +218,7 @@ pub fn with_the_operator_away(tools: &Tools) {
 /// A rollout whose packages do not end, and the operator at work on it.
 struct Operated<'a> {
     cluster: &'a Cluster,
+    gpu: Rollout<'a>,
     proxy: Proxy,
     state: TempDir,
 }
@@ -242,37 +244,90 @@ impl Ground for Operated<'_> {
 const ON: [&str; 3] = ["node-1", "node-2", "node-3"];
 const RESET: &str = "reset gpu --confirm";
 
+impl<'a> Operated<'a> {
+    fn of(cluster: &'a Cluster) -> Operated<'a> {
+        Operated {
+            gpu: held_up(cluster),
+            proxy: cluster.proxy(),
+            state: tempfile::tempdir().expect("a folder"),
+            cluster,
+        }
+    }
+
+    /// How many requests a reset makes where nothing goes wrong.
+    fn requests(&self) -> usize {
+        let ran = call(self, RESET, &Child::default());
+        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        self.gpu.until(applies_on("driver", &ON));
+        self.proxy.asked().len()
+    }
+
+    fn begun(&self) -> [usize; 3] {
+        ON.map(|node| self.cluster.kubelet.begun("driver", "apply", node))
+    }
+
+    fn begin_anew(&self, before: [usize; 3]) {
+        self.cluster.await_that("all nodes begin anew", || {
+            let now = self.begun();
+            (0..ON.len()).all(|at| now[at] > before[at])
+        });
+    }
+
+    fn is_free(&self, told: &str) {
+        annotated(&self.gpu, "pause", Value::Null);
+        assert_eq!(noted(&self.gpu, HOLD), Value::Null, "{told}");
+    }
+
+    /// No pause of ours stays unless it is said, and what is said to be reset runs again.
+    fn bears(&self, ran: &Ran, before: [usize; 3], told: &str) {
+        assert!(matches!(ran.code, None | Some(0 | 1 | 3 | 4 | 5)), "{told}");
+        let says_paused = ran.stdout.contains("paused") || ran.stderr.contains("paused");
+        if ran.code.is_some() && !says_paused {
+            self.is_free(told);
+        }
+        if ran.code == Some(0) {
+            self.begin_anew(before);
+        }
+    }
+
+    fn finishes(&self, told: &str) {
+        let before = self.begun();
+        let again = call(self, RESET, &Child::default());
+        assert_eq!(again.code, Some(0), "{told}{}", again.transcript());
+        self.begin_anew(before);
+    }
+
+    /// After a reset that the operator has taken up there is nothing to take back.
+    fn goes_back(&self, told: &str) {
+        let undone = call(self, "undo --confirm", &Child::default());
+        let may = [Some(0), Some(1), Some(3), Some(4)];
+        assert!(may.contains(&undone.code), "{told}{}", undone.transcript());
+        if undone.code == Some(1) {
+            assert!(
+                undone.stderr.contains("no journal"),
+                "{told}{}",
+                undone.transcript()
+            );
+        }
+    }
+
+    fn heals(self) {
+        self.cluster.heal();
+        self.gpu.until(complete()).well();
+        self.gpu.stays(&complete(), Duration::from_secs(1));
+    }
+}
+
 /// The operator writes the same objects: no pause of ours stays, what is said to be reset runs again, and so it does once
 /// the command is run again.
 pub fn under_the_operator(cluster: &Cluster) {
-    let gpu = held_up(cluster);
-    let mut ground = Operated {
-        cluster,
-        proxy: cluster.proxy(),
-        state: tempfile::tempdir().expect("a folder"),
-    };
-    let begun = || ON.map(|node| cluster.kubelet.begun("driver", "apply", node));
-    let begin_anew = |before: [usize; 3]| {
-        cluster.await_that("all nodes begin anew", || {
-            let now = begun();
-            (0..ON.len()).all(|at| now[at] > before[at])
-        });
-    };
-    let free = |told: &str| {
-        annotated(&gpu, "pause", Value::Null);
-        assert_eq!(noted(&gpu, HOLD), Value::Null, "{told}");
-    };
-    let nobody = Child::default();
-    let ran = call(&ground, RESET, &nobody);
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
-    gpu.until(applies_on("driver", &ON));
-    let requests = ground.proxy.asked().len();
+    let mut ground = Operated::of(cluster);
     let of_one = |request: usize| faults().into_iter().map(move |fault| (request, fault));
-    let all: Vec<(usize, Fault)> = (1..=requests).flat_map(of_one).collect();
+    let all: Vec<(usize, Fault)> = (1..=ground.requests()).flat_map(of_one).collect();
     let picked = sample(SAMPLE_UNDER_THE_OPERATOR).of(&all);
     for (number, (request, fault)) in picked.iter().enumerate() {
         ground.as_new("");
-        let before = begun();
+        let before = ground.begun();
         let child = Child::default();
         ground.proxy.spoils(Some(Spoil {
             first: *request,
@@ -286,45 +341,56 @@ pub fn under_the_operator(cluster: &Cluster) {
         let ran = call(&ground, &words, &child);
         ground.proxy.heals();
         let told = format!("request {request}, {fault:?}: {}", ran.transcript());
-        let killed = fault.hears == Hears::Killed && ran.code.is_none();
-        assert!(
-            killed || matches!(ran.code, Some(0 | 1 | 3 | 4 | 5)),
-            "{told}"
-        );
-        let says_paused = ran.stdout.contains("paused") || ran.stderr.contains("paused");
-        if !killed && !says_paused {
-            free(&told);
-        }
-        if ran.code == Some(0) {
-            begin_anew(before);
-        }
-        // By turns the same command again, or its way back; after a reset that the operator has taken up there is none.
+        assert!(ran.code.is_some() || fault.hears == Hears::Killed, "{told}");
+        ground.bears(&ran, before, &told);
         if number % 2 == 0 {
-            let before = begun();
-            let again = call(&ground, RESET, &nobody);
-            assert_eq!(again.code, Some(0), "{told}{}", again.transcript());
-            begin_anew(before);
+            ground.finishes(&told);
         } else {
-            let undone = call(&ground, "undo --confirm", &nobody);
-            let may = [Some(0), Some(1), Some(3), Some(4)];
-            assert!(may.contains(&undone.code), "{told}{}", undone.transcript());
-            if undone.code == Some(1) {
-                assert!(
-                    undone.stderr.contains("no journal"),
-                    "{told}{}",
-                    undone.transcript()
-                );
-            }
+            ground.goes_back(&told);
         }
-        free(&told);
-        gpu.until(applies_on("driver", &ON));
+        ground.is_free(&told);
+        ground.gpu.until(applies_on("driver", &ON));
     }
     eprintln!(
         "{} of {} faults under the operator, 0 not borne",
         picked.len(),
         all.len()
     );
-    cluster.heal();
-    gpu.until(complete()).well();
-    gpu.stays(&complete(), Duration::from_secs(1));
+    ground.heals();
+}
+
+/// How long the API server is not there.
+const RESTARTS_AFTER: Duration = Duration::from_millis(300);
+const SAMPLE_OF_RESTARTS: usize = 2;
+
+/// The API server itself goes and comes back, once the command has made so many requests.
+pub fn while_the_api_server_restarts(cluster: &Cluster) {
+    let mut ground = Operated::of(cluster);
+    let all: Vec<usize> = (1..=ground.requests()).collect();
+    let picked = sample(SAMPLE_OF_RESTARTS).of(&all);
+    for request in &picked {
+        ground.as_new("");
+        let before = ground.begun();
+        ground.proxy.spoils(None);
+        let command = typed(&ground, RESET);
+        let ran = std::thread::scope(|scope| {
+            let command = scope.spawn(|| command.go());
+            while ground.proxy.asked().len() < **request && !command.is_finished() {
+                std::thread::yield_now();
+            }
+            cluster.restart_api_server(RESTARTS_AFTER);
+            command.join().expect("it ends")
+        });
+        let told = format!("a restart at request {request}: {}", ran.transcript());
+        ground.bears(&ran, before, &told);
+        ground.finishes(&told);
+        ground.is_free(&told);
+        ground.gpu.until(applies_on("driver", &ON));
+    }
+    eprintln!(
+        "{} restarts at {} requests, 0 not borne",
+        picked.len(),
+        all.len()
+    );
+    ground.heals();
 }

@@ -280,7 +280,13 @@ const UNDO: Group = &[
 ];
 
 /// What becomes of a command when a request is spoiled.
-const FAULTS: Group = &[("under_the_operator", faults::under_the_operator)];
+const FAULTS: Group = &[
+    ("under_the_operator", faults::under_the_operator),
+    (
+        "while_the_api_server_restarts",
+        faults::while_the_api_server_restarts,
+    ),
+];
 
 /// What waits for long.
 const SOAK: Group = &[("soak", soak::soak)];

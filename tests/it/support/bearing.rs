@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 
 use super::proxy::{Fault, Hears, LIMIT, Proxy, Reaches, Spoil};
-use super::run::{Child, Ran, run};
+use super::run::{Child, Ran, Run, run};
 
 /// A command that changes something, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -227,12 +227,14 @@ struct Spoiled {
     cut_short: bool,
 }
 
-pub fn call(ground: &impl Ground, words: &str, child: &Child) -> Ran {
+pub fn typed(ground: &impl Ground, words: &str) -> Run {
     run(words)
         .kubeconfig(&ground.proxy().kubeconfig())
         .env("XDG_STATE_HOME", ground.state())
-        .child(child)
-        .go()
+}
+
+pub fn call(ground: &impl Ground, words: &str, child: &Child) -> Ran {
+    typed(ground, words).child(child).go()
 }
 
 fn objects(ground: &impl Ground) -> Objects {
