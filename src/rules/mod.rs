@@ -150,6 +150,7 @@ mod stale_erroring_after_reboot;
 mod stale_job_terminating;
 mod stale_nodewrights_after_rollback;
 mod status_too_large;
+mod two_operators_running;
 mod two_owners;
 mod uninstall_failing;
 mod uninstall_finished_request_stands;
@@ -232,6 +233,7 @@ pub static ALL: &[&Rule] = &[
     &webhook_unreachable::RULE,
     &status_too_large::RULE,
     &operator_undersized::RULE,
+    &two_operators_running::RULE,
     &migration_hold::RULE,
     &not_migrated_yet::RULE,
     &two_owners::RULE,

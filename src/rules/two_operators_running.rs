@@ -1,0 +1,97 @@
+use super::{Findings, Grade, Subject};
+use crate::cluster::{Cluster, Deployment};
+
+rule! {
+    /// Two operators work on the same custom resources.
+    ///
+    /// # What it means
+    ///
+    /// Custom resources and nodes belong to no namespace, and operators elect their leader within
+    /// theirs. So both write the same annotations, and each starts pods of its own: a package may run
+    /// twice at once on one host.
+    ///
+    /// # How it comes about
+    ///
+    /// The chart was installed into a second namespace while the first release was still there, such
+    /// as `nodewright` beside `skyhook`; or another chart brought an operator of its own.
+    ///
+    /// # How to confirm
+    ///
+    /// Deployments of the operator in two namespaces have available replicas.
+    ///
+    /// # How to fix
+    ///
+    /// Scale the Deployment of one of them to zero, and delete its webhook configurations. Do not run
+    /// `helm uninstall` while custom resources exist: its hook deletes them.
+    ///
+    /// # Since
+    ///
+    /// All operators.
+    SKY508 "two-operators-running" Error needs Skyhooks Operator
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    if cluster.skyhooks.items().is_empty() {
+        return;
+    }
+    let all = cluster.operators.items().iter();
+    let mut running: Vec<&Deployment> = all.filter(|d| d.status.available_replicas > 0).collect();
+    running.sort_by_key(|operator| &operator.metadata.namespace);
+    // Within one namespace they elect one leader.
+    running.dedup_by_key(|operator| &operator.metadata.namespace);
+    let [first, _, ..] = running.as_slice() else {
+        return;
+    };
+    let subject = Subject {
+        kind: "Deployment".to_owned(),
+        name: first.metadata.name.clone(),
+        ..Subject::default()
+    };
+    let named: Vec<String> = running.iter().map(|operator| named(operator)).collect();
+    let finding = findings.report(
+        subject,
+        format!(
+            "{} operators work on the same custom resources: {}",
+            running.len(),
+            named.join(", ")
+        ),
+    );
+    for operator in running {
+        finding.evidence(
+            reference(operator),
+            "status.availableReplicas",
+            operator.status.available_replicas.to_string(),
+        );
+    }
+    finding.kubectl(
+        Grade::B0,
+        "See which Helm release each belongs to; then scale one of them to zero",
+        [
+            "get",
+            "deployments",
+            "-A",
+            "-l",
+            "control-plane=controller-manager",
+            "--show-labels",
+        ],
+    );
+}
+
+fn namespace(operator: &Deployment) -> &str {
+    operator.metadata.namespace.as_deref().unwrap_or_default()
+}
+
+fn reference(operator: &Deployment) -> String {
+    format!(
+        "deployment/{}/{}",
+        namespace(operator),
+        operator.metadata.name
+    )
+}
+
+/// `v0.17.0 in namespace skyhook`
+fn named(operator: &Deployment) -> String {
+    let version = operator.operator_version();
+    let version = version.map_or_else(|| "one".to_owned(), |v| v.to_string());
+    format!("{version} in namespace {}", namespace(operator))
+}
