@@ -9,6 +9,7 @@ mod environment;
 mod error;
 mod kubeconfig;
 mod names;
+mod observed;
 mod plugin;
 mod request_policy;
 mod target;

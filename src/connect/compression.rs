@@ -2,7 +2,6 @@
 //!
 //! How far it is, the time of the first answers tells; how fast data comes, the pages themselves.
 
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -11,10 +10,11 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Request, Response};
-use http_body::{Frame, SizeHint};
 use kube::client::Body;
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceExt};
+
+use super::observed::{Observed, Observer, observed};
 
 /// A server that has answered anything within this is near; it may have had to be connected to first.
 const NEAR: Duration = Duration::from_millis(20);
@@ -74,7 +74,7 @@ where
     S::Error: Into<BoxError>,
     B: http_body::Body<Data = Bytes> + Send + 'static,
 {
-    type Response = Response<PacedBody<B>>;
+    type Response = Response<Observed<B>>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
@@ -96,49 +96,32 @@ where
             if let Some(pace) = pace {
                 pace.way().answered(begun.elapsed());
             }
-            Ok(response.map(|body| PacedBody {
-                body: Box::pin(body),
-                measured: plain.map(|pace| (pace, Instant::now())),
+            let measured = plain.map(|pace| Measured {
+                pace,
+                begun: Instant::now(),
                 bytes: 0,
-            }))
+            });
+            Ok(response.map(|body| observed(body, measured)))
         })
     }
 }
 
-/// A body that is measured as it comes.
-pub(super) struct PacedBody<B> {
-    body: Pin<Box<B>>,
-    measured: Option<(Pace, Instant)>,
+/// How long a body takes.
+struct Measured {
+    pace: Pace,
+    begun: Instant,
     bytes: usize,
 }
 
-impl<B: http_body::Body<Data = Bytes>> http_body::Body for PacedBody<B> {
-    type Data = Bytes;
-    type Error = B::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let frame = self.body.as_mut().poll_frame(context);
-        match &frame {
-            Poll::Ready(Some(Ok(frame))) => self.bytes += frame.data_ref().map_or(0, Bytes::len),
-            Poll::Ready(_) => {
-                if let Some((pace, begun)) = self.measured.take() {
-                    pace.way().came(self.bytes, begun.elapsed());
-                }
-            }
-            Poll::Pending => {}
-        }
-        frame
+impl Observer for Measured {
+    fn data(&mut self, bytes: &Bytes) {
+        self.bytes += bytes.len();
     }
+}
 
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+impl Drop for Measured {
+    fn drop(&mut self) {
+        self.pace.way().came(self.bytes, self.begun.elapsed());
     }
 }
 

@@ -4,7 +4,6 @@
 //! is taken out as well.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -12,12 +11,12 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{Request, Response};
-use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceExt};
 
+use super::observed::{Observed, Observer, observed};
 use crate::redact;
 
 /// How much is said of requests, and where. The levels are kubectl's: 6 says method, URL, status and duration of each,
@@ -101,7 +100,7 @@ where
     S::Error: Into<BoxError>,
     B: http_body::Body<Data = Bytes> + Send + 'static,
 {
-    type Response = Response<TracedBody<B>>;
+    type Response = Response<Observed<B>>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
@@ -119,7 +118,7 @@ where
         Box::pin(async move {
             let Some(trace) = trace.filter(|t| t.level >= HttpTrace::FROM) else {
                 let response = service.oneshot(request).await.map_err(Into::into)?;
-                return Ok(response.map(|body| TracedBody::silent(body)));
+                return Ok(response.map(|body| observed(body, None::<Seen>)));
             };
             let (mut head, body) = request.into_parts();
             if trace.most() > 0 {
@@ -159,14 +158,12 @@ where
             if trace.level >= 8 {
                 trace.headers("Response", response.headers());
             }
-            Ok(response.map(|body| TracedBody {
-                body: Box::pin(body),
-                seen: (trace.most() > 0).then(|| Seen {
-                    trace,
-                    bytes: Vec::new(),
-                    total: 0,
-                }),
-            }))
+            let seen = (trace.most() > 0).then(|| Seen {
+                trace,
+                bytes: Vec::new(),
+                total: 0,
+            });
+            Ok(response.map(|body| observed(body, seen)))
         })
     }
 }
@@ -180,29 +177,15 @@ fn ask_for_text(headers: &mut HeaderMap) {
     }
 }
 
-/// A body whose beginning is said once it has come, or is given up.
-pub(super) struct TracedBody<B> {
-    body: Pin<Box<B>>,
-    seen: Option<Seen>,
-}
-
-impl<B> TracedBody<B> {
-    fn silent(body: B) -> TracedBody<B> {
-        TracedBody {
-            body: Box::pin(body),
-            seen: None,
-        }
-    }
-}
-
+/// The beginning of a body, which is said once it has come, or is given up.
 struct Seen {
     trace: HttpTrace,
     bytes: Vec<u8>,
     total: usize,
 }
 
-impl Seen {
-    fn take(&mut self, bytes: &Bytes) {
+impl Observer for Seen {
+    fn data(&mut self, bytes: &Bytes) {
         let room = self.trace.most().saturating_sub(self.bytes.len());
         self.bytes
             .extend_from_slice(&bytes[..room.min(bytes.len())]);
@@ -213,36 +196,6 @@ impl Seen {
 impl Drop for Seen {
     fn drop(&mut self) {
         self.trace.body("Response", &self.bytes, self.total);
-    }
-}
-
-impl<B: http_body::Body<Data = Bytes>> http_body::Body for TracedBody<B> {
-    type Data = Bytes;
-    type Error = B::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let frame = self.body.as_mut().poll_frame(context);
-        match &frame {
-            Poll::Ready(Some(Ok(frame))) => {
-                if let (Some(seen), Some(bytes)) = (&mut self.seen, frame.data_ref()) {
-                    seen.take(bytes);
-                }
-            }
-            Poll::Ready(_) => self.seen = None,
-            Poll::Pending => {}
-        }
-        frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 
