@@ -1,12 +1,14 @@
 //! Everything there is to know of a cluster, for somebody else to look at.
 
 use super::{Ctx, now};
+use crate::apply::owner;
 use crate::cluster::capture::ReadOutcome;
 use crate::cluster::live::{self, CollectRequest, Collected};
 use crate::error::{Error, Result};
 
 impl Ctx {
-    /// Reads all of the cluster that `request` asks for; `--api` and `--namespace` are added to it.
+    /// Reads all of the cluster that `request` asks for; `--api`, `--namespace` and what is seen of runs on
+    /// this machine are added to it.
     ///
     /// # Errors
     ///
@@ -18,6 +20,7 @@ impl Ctx {
         }
         let connected = self.connect().await?;
         let request = CollectRequest {
+            see_holders: owner::look,
             api: self.global.reading.api,
             namespace: connected.namespace.clone(),
             ..request

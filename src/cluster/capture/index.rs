@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::hold::Holders;
 use crate::cluster::read::{Read, Unread};
 
 pub const API_VERSION: &str = "kubectl-skyhook/v1";
@@ -24,6 +25,10 @@ pub struct Index {
     pub versions: ToolVersions,
     /// The APIs of the operator that the cluster serves, by their groups.
     pub served: Vec<String>,
+    /// The runs of this program that have paused custom resources, as these note them, and whether they ran on the
+    /// machine that collected.
+    #[serde(default, skip_serializing_if = "Holders::is_empty")]
+    pub holders: Holders,
     pub sources: Vec<Source>,
     /// The files of objects; one that is not there was lost on the way.
     pub files: Vec<String>,

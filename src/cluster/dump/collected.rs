@@ -38,6 +38,7 @@ pub fn finish(
         return cluster;
     };
     let mut cluster = builder.assemble(active_api);
+    cluster.holders.clone_from(&index.holders);
     let waiting: HashSet<String> = cluster
         .waiting_for_drain()
         .into_iter()

@@ -29,6 +29,8 @@ pub struct CollectRequest {
     pub patience: Duration,
     /// The last lines of each log.
     pub lines: u64,
+    /// Notes which runs of this program on this machine have ended.
+    pub see_holders: fn(&mut Cluster),
     /// The logs that a report on the cluster asks for.
     pub asked: fn(&Cluster) -> Vec<ContainerLog>,
     pub api: Option<ApiFlavor>,
@@ -67,10 +69,11 @@ pub async fn collect(
     let all = read(reader(), &Source::ALL, None, request.api, now);
     let versions = recorder.within(get(client, "/version"));
     let (all, crds, version) = futures::join!(all, definitions(client, recorder), versions);
-    let (cluster, mut sources) = match all {
+    let (mut cluster, mut sources) = match all {
         Err(LoadError::NotServed) => left(&reader(), request, now).await,
         all => all?,
     };
+    (request.see_holders)(&mut cluster);
     sources.push(crds);
     sources.push(Noted::of(
         "version",
@@ -110,6 +113,7 @@ pub async fn collect(
             .iter()
             .map(|g| g.group().to_owned())
             .collect(),
+        holders: cluster.holders.clone(),
         sources,
         files: Vec::new(),
         logs,

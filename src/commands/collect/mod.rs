@@ -92,6 +92,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             some => some,
         },
         lines: args.tail,
+        see_holders: |_| {},
         asked: |cluster| {
             let report = rules::diagnose(cluster, &Scope::default());
             Diagnosis::new(cluster, report).logs().concat()

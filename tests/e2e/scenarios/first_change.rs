@@ -4,14 +4,16 @@ use serde_json::{Value, json};
 
 use super::{
     cures::{all_well, execute, first_change},
+    races::{HOLD, held_up, noted},
     writes::{DRIVER, LONG_ENOUGH, TUNING},
 };
 use crate::{
     cluster::Cluster,
-    kubelet::StepResult,
+    kubelet::{StepResult, Target},
     manifest::{package, skyhook},
     rollout::{Rollout, pods},
-    view::{absent, complete, entry, everywhere, that},
+    run::{Child, run},
+    view::{absent, complete, entry, everywhere, status, that},
 };
 
 /// Carries out the first remedy that is not there for reading, of what stands first in the report.
@@ -192,5 +194,61 @@ pub fn spec_that_the_operator_rejects(cluster: &Cluster) {
     cure(&broken, "SKY212", json!({"name": "broken"}));
     broken.until(complete());
     gpu.until(complete());
+    silent(cluster);
+}
+
+/// SKY311: a reset that was killed while it waited for the operator to pause.
+pub fn pause_left_behind(cluster: &Cluster) {
+    let gpu = held_up(cluster);
+    cluster.stop_operator();
+    let child = Child::default();
+    let state = tempfile::tempdir().expect("a folder");
+    let reset = run("reset gpu --confirm")
+        .kubeconfig(&cluster.kubeconfig("admin"))
+        .env("XDG_STATE_HOME", state.path())
+        .child(&child);
+    let ran = std::thread::scope(|scope| {
+        let reset = scope.spawn(|| reset.go());
+        cluster.await_that("it asks for a pause", || noted(&gpu, HOLD) != Value::Null);
+        child.kill()(&mut ());
+        reset.join().expect("it ends")
+    });
+    assert_eq!(ran.code, None, "{}", ran.transcript());
+    cluster.start_operator();
+    gpu.until(status("paused"))
+        .captured("old-pause-left-behind");
+    cure(&gpu, "SKY311", json!({"name": "gpu"}));
+    assert_eq!(noted(&gpu, HOLD), Value::Null);
+    cluster.heal();
+    gpu.until(complete());
+    silent(cluster);
+}
+
+/// SKY313: each would reboot one node at a time, and so two at once.
+pub fn reboots_not_counted_together(cluster: &Cluster) {
+    cluster.result(Target::default(), StepResult::Hang);
+    let rebooting = |name: &str, priority: u32, of: &str| {
+        let package = package(of, "1.0.0").interrupts("reboot");
+        let one = skyhook(name).with(package);
+        one.set("priority", json!(priority))
+            .set("interruptionBudget", json!({"count": 1}))
+    };
+    let first = cluster.apply(&rebooting("first", 100, "driver"));
+    let second = cluster.apply(&rebooting("second", 200, "tuning"));
+    first.until(that("it is at work", |view| {
+        !view.entries("driver|1.0.0").is_empty()
+    }));
+    cluster.captured("old-reboots-not-counted-together");
+    cluster.edits("s#sequencing: node#sequencing: all#");
+    let found = cluster.report(&[]);
+    let finding = found.has("SKY313", &json!({"name": "second"}));
+    execute(&first, finding, &first_change(finding));
+    let sequencing = first.view().object.expect("it is there")["spec"]["sequencing"].clone();
+    assert_eq!(sequencing, "all");
+    let report = cluster.report(&[]);
+    assert!(report.with_code("SKY313").is_empty(), "{:#}", report.json);
+    cluster.heal();
+    first.until(complete());
+    second.until(complete());
     silent(cluster);
 }

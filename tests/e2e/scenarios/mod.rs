@@ -312,6 +312,11 @@ const FIRST_CHANGE: Group = &[
         "spec_that_the_operator_rejects",
         first_change::spec_that_the_operator_rejects,
     ),
+    ("pause_left_behind", first_change::pause_left_behind),
+    (
+        "reboots_not_counted_together",
+        first_change::reboots_not_counted_together,
+    ),
 ];
 
 /// What one has to be allowed.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{CR, Stage, expect};
 use crate::support::fake_api::{Reply, State};
-use crate::support::run::{Child, Ran};
+use crate::support::run::{Child, Ran, run};
 
 const RESET: &str = "reset gpu-tune --confirm";
 const HOLD: &str = "kubectl-skyhook/hold";
@@ -342,6 +342,24 @@ fn a_reset_that_is_killed_is_found_and_each_way_on_ends_the_pause() {
             assert!(now == before, "{}", ran.transcript());
         }
     }
+}
+
+#[test]
+fn a_capture_says_of_a_pause_that_its_command_has_ended() {
+    let stage = erroring();
+    stage.killed();
+    let file = stage.state.path().join("capture.tar.gz");
+    let file = file.display();
+    let collected = stage.run(&format!("collect -o {file}"));
+    assert!(
+        matches!(collected.code, Some(0 | 4)),
+        "{}",
+        collected.transcript()
+    );
+    let report = run(&format!("diagnose stuck --from {file} -o json")).go();
+    let report = report.json();
+    let mut found = report["findings"].as_array().into_iter().flatten();
+    assert!(found.any(|f| f["code"] == "SKY311"), "{report:#}");
 }
 
 /// It is killed right after the pause, before anything else is done.
