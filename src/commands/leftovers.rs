@@ -226,7 +226,7 @@ fn recorded(left: &[Leftover<'_>], purge: bool, effects: &mut Consequences) {
         "what packages changed on the hosts of {on} stays; no API can remove it"
     ));
     if purge {
-        effects.at_least(Grade::B4);
+        effects.lose_record();
         effects.warn(format!(
             "the only record of what is installed on {on} is removed"
         ));

@@ -24,14 +24,14 @@ pub enum Question {
 }
 
 /// Why a change is not made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unconfirmed {
     /// The answer on the terminal is no.
     No,
     /// There is no terminal, and standard input does not say yes.
     Unanswered,
     /// Standard input says yes, to what takes more than that.
-    NotEnough(Grade),
+    NotEnough(String),
     Interrupted,
 }
 
@@ -76,7 +76,9 @@ impl Question {
             (true, Question::Type(words)) if line.trim() == words => Ok(()),
             (_, Question::YesNo) if yes => Ok(()),
             (true, _) => Err(Unconfirmed::No),
-            (false, Question::Type(_)) if yes => Err(Unconfirmed::NotEnough(plan.grade())),
+            (false, Question::Type(_)) if yes => Err(Unconfirmed::NotEnough(
+                plan.consequences.at_worst(plan.grade()),
+            )),
             (false, _) => Err(Unconfirmed::Unanswered),
         }
     }
@@ -158,9 +160,8 @@ impl From<Unconfirmed> for Error {
                 refused("not confirmed, and there is no terminal to ask on; nothing was changed")
                     .hint(HINT)
             }
-            Unconfirmed::NotEnough(grade) => refused(&format!(
-                "a y on standard input does not confirm this ({}); nothing was changed",
-                grade.meaning()
+            Unconfirmed::NotEnough(worst) => refused(&format!(
+                "a y on standard input does not confirm this ({worst}); nothing was changed"
             ))
             .hint(HINT),
             Unconfirmed::Interrupted => Error {

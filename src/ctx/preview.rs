@@ -54,7 +54,10 @@ impl View for Preview<'_> {
         let plan = self.plan;
         let mut text = Text::new();
         let grade = plan.grade();
-        text.line(text::heading(&plan.title) + format!("  ({grade}: {})", grade.meaning()));
+        text.line(
+            text::heading(&plan.title)
+                + format!("  ({grade}: {})", plan.consequences.at_worst(grade)),
+        );
         if let Some(place) = &self.place {
             text.line(place.line());
         }

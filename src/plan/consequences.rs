@@ -26,6 +26,12 @@ pub struct Consequences {
     pub restarts: usize,
     /// Nodes that reboot.
     pub reboots: usize,
+    /// Whether something that is installed is left behind by an uninstall that does not run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skips_uninstall: bool,
+    /// Whether the only record of what is installed somewhere is removed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub loses_record: bool,
     /// What `undo` cannot bring back.
     pub cannot_be_undone: Vec<String>,
     /// What happens where, plainly.
@@ -41,6 +47,30 @@ impl Consequences {
         self.grade = self.grade.max(Some(grade));
     }
 
+    /// Notes that the only record of what is installed somewhere is removed.
+    pub fn lose_record(&mut self) {
+        self.loses_record = true;
+        self.at_least(Grade::B4);
+    }
+
+    /// What a plan of this grade does at worst, in a few words: of what [`Grade::B4`] may mean, that which it does.
+    pub fn at_worst(&self, grade: Grade) -> String {
+        let all = [
+            (self.reboots > 0, "nodes reboot"),
+            (self.skips_uninstall, "uninstalls do not run"),
+            (self.loses_record, "a record is lost for good"),
+        ];
+        let does: Vec<&str> = all
+            .iter()
+            .filter(|(does, _)| *does)
+            .map(|(_, what)| *what)
+            .collect();
+        if grade < Grade::B4 || does.is_empty() {
+            return grade.meaning().to_owned();
+        }
+        does.join(", ")
+    }
+
     /// Adds what another plan sets off. A node that is in both counts twice.
     pub fn add(&mut self, other: Consequences) {
         self.grade = self.grade.max(other.grade);
@@ -52,6 +82,8 @@ impl Consequences {
         self.drains += other.drains;
         self.restarts += other.restarts;
         self.reboots += other.reboots;
+        self.skips_uninstall |= other.skips_uninstall;
+        self.loses_record |= other.loses_record;
         for lost in other.cannot_be_undone {
             if !self.cannot_be_undone.contains(&lost) {
                 self.cannot_be_undone.push(lost);

@@ -307,7 +307,7 @@ impl Choosing<'_> {
         if grade > self.limits.up_to {
             let says = format!(
                 "it is {grade}, {}; --up-to {grade} includes it: {command}",
-                grade.meaning()
+                plan.consequences.at_worst(grade)
             );
             return self.leave(finding, subject, &says);
         }

@@ -13,7 +13,7 @@ use crate::commands::shared::{held, reset, selection, stranding};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{effects, node, pause_guard};
-use crate::plan::{Change, Grade, Plan, PlanStage, Step, Target};
+use crate::plan::{Change, Plan, PlanStage, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// Rerun a package
@@ -137,7 +137,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         let bypassed = effects::bypassed_uninstalls(skyhook, &one, &mut plan.consequences);
         if bypassed && !skyhook.runs() {
             // Nothing writes the record again.
-            plan.consequences.at_least(Grade::B4);
+            plan.consequences.lose_record();
         }
     }
     warn_of_dependants(skyhook, &args.package, &mut plan);

@@ -8,7 +8,7 @@ use crate::commands::shared::command::Write;
 use crate::commands::shared::{held, migration, node_filter, stranding};
 use crate::error::Result;
 use crate::plan::build::{batches, effects, node, pause_guard};
-use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, PlanStage, Step, Target};
+use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, PlanStage, Step, Target};
 use crate::view::plural;
 
 /// What is read: pods and jobs say whether the operator is at work on a node.
@@ -310,7 +310,7 @@ impl<'a> ResetPlanner<'a> {
         if let Some(skyhook) = self.skyhook
             && effects::bypassed_uninstalls(skyhook, &self.packages, &mut effects)
         {
-            effects.at_least(Grade::B4);
+            effects.lose_record();
         }
         if let Some(skyhook) = self.skyhook
             && self.request.retaint
@@ -322,7 +322,7 @@ impl<'a> ResetPlanner<'a> {
             ));
         }
         if self.recorded > 0 {
-            effects.at_least(Grade::B4);
+            effects.lose_record();
             let nodes = plural(self.recorded, "node");
             let name = self.request.name;
             effects.warn(match self.skyhook {
@@ -332,7 +332,7 @@ impl<'a> ResetPlanner<'a> {
             });
         }
         if self.unreadable > 0 {
-            effects.at_least(Grade::B4);
+            effects.lose_record();
             effects.warn(format!(
                 "on {} the state cannot be read: what is installed there is not known, and the record is removed",
                 plural(self.unreadable, "node")

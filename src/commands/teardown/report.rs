@@ -99,7 +99,7 @@ impl TeardownReport<'_> {
         let meaning = if self.plan.is_empty() {
             "  (being deleted already)".to_owned()
         } else {
-            format!("  ({grade}: {})", grade.meaning())
+            format!("  ({grade}: {})", self.plan.consequences.at_worst(grade))
         };
         text.line(text::heading(title) + meaning);
         text.blank().table(self.planned());

@@ -91,6 +91,8 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
             "uninstall.sh does not run: what {packages} changed stays on the hosts of {on}, with \
              /var/lib/skyhook/{name} and /var/log/skyhook/{name}; no API can remove it"
         ));
+        effects.skips_uninstall = true;
+        effects.loses_record |= args.purge_state;
         effects.warn(if args.purge_state {
             format!("the only record of what is installed on {on} is removed")
         } else {
@@ -103,6 +105,7 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
     let malformed = cluster.tracked(name).filter(|(_, on)| on.is_malformed());
     let malformed: Vec<&Node> = malformed.map(|(n, _)| n).collect();
     if !malformed.is_empty() {
+        effects.lose_record();
         effects.warn(format!(
             "the state cannot be read on {}: what is installed there is not known, and the record \
              is removed",
