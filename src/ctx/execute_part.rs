@@ -14,6 +14,8 @@ pub struct PartOutcome {
     pub begun: Vec<Target>,
     /// What was not done, and why.
     pub failed: Vec<(Target, String)>,
+    /// Of what it is not known whether it was done, and why.
+    pub unknown: Vec<(Target, String)>,
     pub interrupted: bool,
     pub journal: Option<String>,
 }
@@ -23,15 +25,20 @@ impl Ctx {
     pub async fn execute_part(&mut self, plan: &Plan, safety: &Safety) -> Result<PartOutcome> {
         let options = self.options(safety);
         let (outcome, journal) = self.send(plan, &options, safety, None, None).await?;
-        let failed = outcome.of(plan).filter_map(|(step, result)| match result {
-            StepResult::Skipped { why }
-            | StepResult::Failed { why }
-            | StepResult::Unknown { why } => Some((step.target.clone(), why.clone())),
-            _ => None,
-        });
+        let (mut failed, mut unknown) = (Vec::new(), Vec::new());
+        for (step, result) in outcome.of(plan) {
+            match result {
+                StepResult::Skipped { why } | StepResult::Failed { why } => {
+                    failed.push((step.target.clone(), why.clone()));
+                }
+                StepResult::Unknown { why } => unknown.push((step.target.clone(), why.clone())),
+                _ => {}
+            }
+        }
         let reached = |result: &StepResult| *result != StepResult::NotReached;
         Ok(PartOutcome {
-            failed: failed.collect(),
+            failed,
+            unknown,
             begun: outcome
                 .of(plan)
                 .filter(|(_, result)| reached(result))

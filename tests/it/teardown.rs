@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
 
-use crate::support::fake_api::{FakeApi, State};
+use crate::support::fake_api::{FakeApi, Reply, State};
 use crate::support::run::{Ran, run};
 use crate::support::stage::Stage;
 use crate::support::world::World;
@@ -341,6 +341,26 @@ fn what_cannot_be_read_is_never_called_safe() {
         "{}",
         ran.transcript()
     );
+}
+
+/// The server takes the deletion, and neither says so nor anything else from then on.
+#[test]
+fn a_deletion_of_which_nobody_hears_is_not_called_refused() {
+    let fake = two();
+    fake.on("DELETE skyhooks late").reply(Reply::from(504));
+    // It is looked at once before.
+    let afterwards = fake.on("GET skyhooks late").nth(2).times(100);
+    afterwards.reply(Reply::from(504));
+    let stage = Stage::over(fake);
+    let ran = teardown(&stage, "--confirm");
+    assert_eq!(ran.code, Some(4), "{}", ran.transcript());
+    assert!(
+        ran.stdout
+            .contains("skyhook/late              unknown    request did not complete"),
+        "{}",
+        ran.transcript()
+    );
+    assert!(!ran.stdout.contains("not deleted"), "{}", ran.transcript());
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::{Args, remnant};
 use crate::cluster::Cluster;
 use crate::ctx::{Ctx, Watch, WatchUpdate, pause_after};
 use crate::error::Result;
-use crate::plan::{Plan, PlanStage};
+use crate::plan::{Plan, PlanStage, Target};
 use crate::view::{Text, count, list};
 
 /// What is not watched is read again so much later, and what keeps objects from going is looked for.
@@ -101,7 +101,7 @@ impl<'a> Deletion<'a> {
                 if !waits || since.elapsed() > PODS_GRACE {
                     let failed = standings
                         .iter()
-                        .any(|s| matches!(s, RemovalState::Failed(_)));
+                        .any(|s| matches!(s, RemovalState::Failed(_) | RemovalState::Unknown(_)));
                     let ended = match (going, failed) {
                         (true, _) => TeardownEnd::Gone,
                         (false, true) => TeardownEnd::NotDeleted,
@@ -160,9 +160,16 @@ impl<'a> Deletion<'a> {
         self.journals.extend(taken.journal);
         for at in ready {
             let target = &self.course.items[at].target;
-            if let Some((_, why)) = taken.failed.iter().find(|(t, _)| t == target) {
-                self.course.failed.insert(at, why.clone());
-            }
+            let why = |of: &[(Target, String)]| {
+                let found = of.iter().find(|(t, _)| t == target);
+                found.map(|(_, why)| why.clone())
+            };
+            self.course
+                .failed
+                .extend(why(&taken.failed).map(|why| (at, why)));
+            self.course
+                .unknown
+                .extend(why(&taken.unknown).map(|why| (at, why)));
             if taken.begun.contains(target) {
                 self.course.begun[at] = true;
             }
@@ -170,7 +177,10 @@ impl<'a> Deletion<'a> {
         let done: Vec<String> = taken
             .begun
             .iter()
-            .filter(|t| taken.failed.iter().all(|(f, _)| f != *t))
+            .filter(|t| {
+                let mut not = taken.failed.iter().chain(&taken.unknown);
+                not.all(|(other, _)| other != *t)
+            })
             .map(ToString::to_string)
             .collect();
         if !done.is_empty() {

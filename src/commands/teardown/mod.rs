@@ -174,7 +174,7 @@ fn exit(page: &TeardownReport<'_>) -> Exit {
         _ if page.safe() => Exit::Done,
         TeardownEnd::Interrupted => Exit::Interrupted,
         TeardownEnd::TimedOut => Exit::TimedOut,
-        TeardownEnd::NotDeleted if page.standings.contains(&RemovalState::Gone) => Exit::Partly,
+        TeardownEnd::NotDeleted if page.standings.iter().any(may_be_deleted) => Exit::Partly,
         TeardownEnd::NotDeleted => Exit::Failed,
         TeardownEnd::Stalled => Exit::Findings,
         TeardownEnd::Gone | TeardownEnd::Previewed if page.left.iter().any(|l| l.blocks) => {
@@ -184,4 +184,8 @@ fn exit(page: &TeardownReport<'_>) -> Exit {
         TeardownEnd::Gone => Exit::Partly,
         TeardownEnd::Previewed => Exit::Failed,
     }
+}
+
+fn may_be_deleted(state: &RemovalState) -> bool {
+    matches!(state, RemovalState::Gone | RemovalState::Unknown(_))
 }

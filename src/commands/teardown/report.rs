@@ -192,7 +192,9 @@ impl TeardownReport<'_> {
                     };
                     (Label::Warning, why, None)
                 }
-                RemovalState::Failed(why) => (Label::Error, why.clone(), None),
+                RemovalState::Failed(why) | RemovalState::Unknown(why) => {
+                    (Label::Error, why.clone(), None)
+                }
                 RemovalState::MadeAgain => (
                     Label::Error,
                     "it is being recreated, for example by a GitOps controller".to_owned(),
@@ -331,7 +333,9 @@ impl View for TeardownReport<'_> {
                 None => (None, p.hangs.clone()),
                 Some(RemovalState::Stalled(why)) => (None, why.clone()),
                 Some(RemovalState::Going(so_far)) => (Some(so_far.clone()), Vec::new()),
-                Some(RemovalState::Failed(why)) => (Some(why.clone()), Vec::new()),
+                Some(RemovalState::Failed(why) | RemovalState::Unknown(why)) => {
+                    (Some(why.clone()), Vec::new())
+                }
                 Some(_) => (None, Vec::new()),
             };
             ItemDocument {

@@ -18,6 +18,8 @@ pub enum RemovalState {
     Stalled(Vec<Blocker>),
     /// Its deletion was turned down.
     Failed(String),
+    /// Nobody can tell whether its deletion was taken.
+    Unknown(String),
     Gone,
     /// Another object of that name is there: somebody makes it again.
     MadeAgain,
@@ -30,6 +32,7 @@ impl RemovalState {
             RemovalState::Going(_) => "going",
             RemovalState::Stalled(_) => "stalled",
             RemovalState::Failed(_) => "not deleted",
+            RemovalState::Unknown(_) => "unknown",
             RemovalState::Gone => "gone",
             RemovalState::MadeAgain => "made again",
         }
@@ -41,6 +44,7 @@ pub struct TeardownState {
     pub items: Vec<DoomedObject>,
     pub begun: Vec<bool>,
     pub failed: BTreeMap<usize, String>,
+    pub unknown: BTreeMap<usize, String>,
 }
 
 impl TeardownState {
@@ -48,6 +52,7 @@ impl TeardownState {
         TeardownState {
             begun: vec![false; items.len()],
             failed: BTreeMap::new(),
+            unknown: BTreeMap::new(),
             items,
         }
     }
@@ -99,6 +104,10 @@ impl TeardownState {
         }
         if let Some(why) = self.failed.get(&at) {
             return RemovalState::Failed(why.clone());
+        }
+        let deleting = found.is_some_and(|found| found.metadata().deleting());
+        if let Some(why) = self.unknown.get(&at).filter(|_| !deleting) {
+            return RemovalState::Unknown(why.clone());
         }
         if !self.begun[at] {
             let first = item.after.iter().filter(|&&o| !self.gone(cluster, o));
