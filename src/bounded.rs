@@ -37,10 +37,7 @@ pub enum Excess {
     Device,
     #[error("it holds more than {}", size(*.0))]
     Bytes(u64),
-    #[error(
-        "it holds more than {} of nothing but blanks or zeros",
-        size(MOST_BLANKS)
-    )]
+    #[error("it holds more than {} of blanks or zeros", size(MOST_BLANKS))]
     Blanks,
     #[error("it unfolds to more than {MOST_UNFOLDED} times its size")]
     Unfolds,

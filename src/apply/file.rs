@@ -36,6 +36,6 @@ pub fn read(path: &Path) -> anyhow::Result<SavedPlan> {
     let name = path.display();
     let bytes = bounded::open(path).and_then(|file| bounded::read(file, MOST_PLAN));
     let bytes = bytes.map_err(|e| anyhow::anyhow!("cannot read {name}: {}", plain_reason(&e)))?;
-    let text = String::from_utf8(bytes).with_context(|| format!("{name} is no text"))?;
+    let text = String::from_utf8(bytes).with_context(|| format!("{name} is not text"))?;
     SavedPlan::parse(&text).with_context(|| name.to_string())
 }

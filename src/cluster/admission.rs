@@ -82,7 +82,7 @@ pub struct Service {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ServiceSpec {
-    /// `ExternalName` has no endpoints, and may answer all the same.
+    /// `ExternalName` has no endpoints, and may answer anyway.
     #[serde(rename = "type")]
     pub kind: String,
 }

@@ -83,7 +83,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     if cluster.skyhooks.absence() == Certainty::Presumed {
         return Err(Error::failed(format!(
-            "the input has no {} objects, so nobody knows which cordons are held",
+            "the input has no {} objects, so it is not known which cordons are held",
             cluster.flavor().kind()
         )));
     }
@@ -117,7 +117,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         }
         if !change.is_empty() {
             let target = Target::node(&one.name, one.uid.as_deref());
-            let why = "nobody is left to release it";
+            let why = "its owner no longer exists";
             steps.push(Step::new(target, Change::Metadata(change), why));
         }
     }
@@ -186,8 +186,7 @@ fn warn(cluster: &Cluster, released: &[&Node], plan: &mut Plan) {
         return;
     }
     plan.consequences.warn(
-        "pods are scheduled on the nodes again; make sure that a half-done interrupt left them in \
-         order",
+        "pods are scheduled on the nodes again; check first that an unfinished interrupt has left them usable",
     );
     let package_runs = cluster.package_runs();
     let busy = released.iter().filter(|n| {

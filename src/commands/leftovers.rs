@@ -166,8 +166,7 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool)
     if !package_runs.is_empty() {
         effects.at_least(Grade::B2);
         effects.cannot_be_undone.push(format!(
-            "{} of custom resources that are gone: what still runs is cut off, and leaves the host \
-             half done",
+            "{} of custom resources that are gone: what still runs is killed in the middle of its work on the host",
             plural(package_runs.len(), "pod or job")
         ));
     }
@@ -203,7 +202,7 @@ fn on_node(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) ->
     let changes = keys
         .into_iter()
         .chain(node::without_conditions(node, owners));
-    let why = "nobody looks after it any more";
+    let why = "no operator manages it any more";
     changes
         .map(|change| Step::new(target.clone(), change, why))
         .collect()

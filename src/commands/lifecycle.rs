@@ -318,7 +318,7 @@ fn unseen(flavor: ApiFlavor, verb: Verb, name: &str, reason: Option<&str>, why: 
         ..Plan::default()
     };
     plan.consequences.warn(format!(
-        "custom resources cannot be read ({why}): it is done without a look at {name}"
+        "custom resources cannot be read ({why}): this goes ahead without reading {name}"
     ));
     plan
 }

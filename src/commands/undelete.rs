@@ -161,7 +161,7 @@ fn plan_gone(cluster: &Cluster, saved: &SavedResource, args: &Args) -> Result<Pl
     admission::refuse_unreachable(cluster, create, Some(&again.skyhook), &mut again.effects)?;
     again.restore(&saved.nodes);
     again.make();
-    Ok(again.plan(format!("bring {} back from {}", args.name, saved.origin)))
+    Ok(again.plan(format!("restore {} from {}", args.name, saved.origin)))
 }
 
 /// It was made again, and is held: the rest of its status is put back, and the operator goes on.
@@ -172,7 +172,7 @@ fn plan_held(
     args: &Args,
 ) -> Plan {
     let mut plan = Plan {
-        title: format!("bring {} back: the rest", args.name),
+        title: format!("restore the rest of {}", args.name),
         subject: args.name.clone(),
         ..Plan::default()
     };
@@ -219,7 +219,7 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
     }
     if args.safety.no_journal {
         return Err(refused(
-            "between the old object and the new one only the journal holds it: --no-journal cannot be"
+            "between the old object and the new one only the journal holds it, so --no-journal is not possible"
                 .to_owned(),
         ));
     }
@@ -230,7 +230,7 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
     again.let_go(skyhook, args.no_pause);
     again.make();
     Ok(again.plan(format!(
-        "bring {} back although it is being deleted",
+        "restore {} although it is being deleted",
         args.name
     )))
 }

@@ -55,7 +55,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     };
     let (mut plan, lost) = record.undo();
     for target in lost {
-        let lost = format!("{target}: cannot be brought back");
+        let lost = format!("{target}: cannot be restored");
         plan.consequences.cannot_be_undone.push(lost);
     }
     ctx.same_cluster(
@@ -89,7 +89,7 @@ fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
     ));
     if let Some(tried) = found.tried {
         ctx.warn(format!(
-            "it was tried {} ago, and not all of it could be taken back ({})",
+            "it was tried {} ago, and not all of it could be undone ({})",
             age(Some(tried.at), crate::ctx::now()),
             tried.id
         ));
@@ -105,7 +105,7 @@ fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
 fn shown(ctx: &mut Ctx, record: &Record, looked: &Looked) -> Result<Plan> {
     if let Some(why) = &looked.unseen {
         ctx.warn(format!(
-            "not every object could be looked at before ({why}): what has changed since is left alone all the same"
+            "not every object could be looked at before ({why}): what has changed since is left alone anyway"
         ));
     }
     let left: Vec<String> = looked.moved.iter().map(words).collect();
@@ -113,12 +113,12 @@ fn shown(ctx: &mut Ctx, record: &Record, looked: &Looked) -> Result<Plan> {
     applied::warn_of(&mut shown, &looked.custom);
     if shown.is_empty() && !left.is_empty() {
         let error = Error::refused(format!(
-            "nothing of {:?} can be taken back, it has changed since: {}; nothing was changed",
+            "nothing of {:?} can be undone, it has changed since: {}; nothing was changed",
             record.begun.plan.title,
             some(&left)
         ));
         return Err(error
-            .hint("it stays in force; an older command is taken back by its id: kubectl skyhook journal list"));
+            .hint("it stays in effect; to undo an older command, name its id: kubectl skyhook journal list"));
     }
     if !left.is_empty() {
         let left = some(&left);

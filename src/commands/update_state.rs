@@ -17,7 +17,7 @@ use crate::view::{NodeSet, plural};
 ///
 /// One entry per node is changed, on all nodes that have it unless some are chosen, and only where it still stands
 /// where it stood. Stages and states that an operator takes up
-/// in a way that they do not say are refused; --force sets them all the same.
+/// in a way that they do not say are refused; --force sets them anyway.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook update-state gpu-tune driver 2.0.1 config complete --node gpu-0001
@@ -127,7 +127,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         steps.push(Step::new(
             target,
             Change::Metadata(change),
-            "asked for by hand",
+            "requested by the user",
         ));
     }
     if steps.is_empty() && !args.selection.node.is_empty() && !without.is_empty() {
@@ -216,7 +216,7 @@ fn refuse_unknown(skyhook: &Skyhook, args: &Args) -> Result<()> {
             package.version,
             args.version
         ))
-        .hint("--force sets the state of another version all the same"));
+        .hint("--force sets the state of another version anyway"));
     }
     for (what, word, known) in [
         ("stage", &args.stage, Stage::KNOWN),
@@ -252,5 +252,5 @@ fn refuse_misleading(stage: &Stage, state: &State) -> Result<()> {
         }
         _ => return Ok(()),
     };
-    Err(Error::refused(format!("{why}; nothing was changed")).hint("--force sets it all the same"))
+    Err(Error::refused(format!("{why}; nothing was changed")).hint("--force sets it anyway"))
 }

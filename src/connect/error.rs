@@ -112,7 +112,7 @@ fn suggestion(name: &str, known: &[String]) -> String {
     let near = near(name, known.iter().map(String::as_str));
     match (near.first(), known) {
         (Some(near), _) => format!("; did you mean {near:?}?"),
-        (None, []) => ", which names none at all".to_owned(),
+        (None, []) => ", which has none".to_owned(),
         (None, known) => format!("; it has{}", choices(known).trim_start_matches(", one of")),
     }
 }

@@ -101,7 +101,7 @@ impl TransportError {
             TransportErrorKind::Certificate(why) => format!("certificate not trusted: {why}"),
             TransportErrorKind::NotTls => "the server is not using TLS".to_owned(),
             TransportErrorKind::NotHttp => "the server does not accept plain HTTP".to_owned(),
-            TransportErrorKind::Proxy(why) => format!("the proxy would not connect: {why}"),
+            TransportErrorKind::Proxy(why) => format!("the proxy refused to connect: {why}"),
             TransportErrorKind::Other(why) => why.clone(),
         }
     }
@@ -162,7 +162,7 @@ impl fmt::Display for TransportError {
             ),
             TransportErrorKind::Proxy(why) => write!(
                 f,
-                "the proxy would not connect to the API server at {server}: {why}; check proxy-url \
+                "the proxy refused to connect to the API server at {server}: {why}; check proxy-url \
                  in the kubeconfig, HTTPS_PROXY and NO_PROXY"
             ),
             TransportErrorKind::Other(why) => {

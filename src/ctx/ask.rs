@@ -135,7 +135,7 @@ impl Ctx {
         if self.global.reading.from.is_empty() || !safety.confirm || only_looks {
             return Ok(());
         }
-        let why = "--confirm is for a change, and what is read with --from cannot be changed";
+        let why = "--confirm cannot be used with --from: files cannot be changed";
         Err(Error::usage(why).hint("leave one of them out, or add --dry-run"))
     }
 

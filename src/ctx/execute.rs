@@ -212,7 +212,7 @@ impl Ctx {
         });
         if !unread.is_empty() {
             let says = unreadable::told(&unread);
-            self.warn(format!("{says}; the plan was made without"));
+            self.warn(format!("{says}; the plan was made without it"));
         }
     }
 

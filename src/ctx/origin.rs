@@ -85,20 +85,19 @@ impl Ctx {
         let here = self.here().await?;
         let Some(then) = then else {
             self.warn(format!(
-                "cannot tell whether this is the same cluster: {what} does not say of which it is"
+                "cannot tell whether this is the same cluster: {what} does not say which cluster it is from"
             ));
             return Ok(());
         };
         let addresses = format!(
-            "{what} is of {}, and this is {}",
+            "{what} is from {}, and this is {}",
             then.server, here.origin.server
         );
         let sameness = then.sameness(&here.origin);
         if sameness == Sameness::Other {
             let uid = |origin: &ClusterIdentity| origin.uid.clone().unwrap_or_default();
             let error = Error::refused(format!(
-                "{what} is of another cluster: there the namespace {} has the uid {} (at {}), here {} (at {}); \
-                     nothing was changed",
+                "{what} is from another cluster: there, namespace {} has the uid {} (at {}); here, {} (at {}); nothing was changed",
                 origin::NAMESPACE,
                 uid(then),
                 then.server,

@@ -95,14 +95,14 @@ impl OutcomeView<'_> {
                 if results.all(|result| *result == StepResult::NotReached) {
                     "interrupted before anything was sent".to_owned()
                 } else if self.put_back() {
-                    "interrupted; the pause was lifted again".to_owned()
+                    "interrupted; the pause was removed again".to_owned()
                 } else {
-                    "interrupted; what was in flight was finished".to_owned()
+                    "interrupted; requests in flight were completed".to_owned()
                 }
             }
             StopReason::Halted => "stopped: a step that all later ones depend on failed".to_owned(),
             StopReason::Unjournalled { why } => format!(
-                "stopped: the journal cannot be written ({why}), and what it does not hold could not be undone"
+                "stopped: the journal cannot be written ({why}), and changes that it does not hold cannot be undone"
             ),
             StopReason::TooManyFailures { failed } => {
                 format!(
@@ -126,7 +126,7 @@ impl OutcomeView<'_> {
                 };
                 format!("timed out waiting until {waiting}{remedy}")
             }
-            StopReason::Hindered { .. } => "stopped: it cannot go on by itself".to_owned(),
+            StopReason::Hindered { .. } => "stopped: it cannot continue by itself".to_owned(),
             StopReason::Lost { why } => format!("stopped waiting: {why}"),
         })
     }

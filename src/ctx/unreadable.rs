@@ -64,7 +64,7 @@ pub fn told(unread: &[(Source, Unread)]) -> String {
         [one] => format!("cannot read {one}: {why}"),
         [first, rest @ ..] => {
             format!(
-                "cannot read {first}: {why}; and likewise {}",
+                "cannot read {first}: {why}; the same for {}",
                 rest.join(", ")
             )
         }

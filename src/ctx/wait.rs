@@ -194,7 +194,7 @@ impl<'a> Display<'a> {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(None, target);
-        let style = ProgressStyle::with_template("{msg}\n{elapsed} so far; Ctrl-C leaves it alone");
+        let style = ProgressStyle::with_template("{msg}\n{elapsed} so far; Ctrl-C stops waiting");
         bar.set_style(style.expect("the template is sound"));
         Display { screen, bar }
     }

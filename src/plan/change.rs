@@ -234,10 +234,10 @@ impl Change {
             Change::Finalizer { .. } if object.is_null() => Rebased::Done,
             Change::Create(_) if object.is_null() => Rebased::Same(self.clone()),
             Change::Create(_) if lookup(object, "/metadata/deletionTimestamp").is_some() => {
-                Rebased::Moved("it is there still, and being deleted".to_owned())
+                Rebased::Moved("it still exists, and is being deleted".to_owned())
             }
             Change::Create(made) if is_as_made(object, made) => Rebased::Done,
-            Change::Create(_) => Rebased::Moved("another one of that name exists".to_owned()),
+            Change::Create(_) => Rebased::Moved("another object with that name exists".to_owned()),
             _ if object.is_null() => Rebased::Moved("it no longer exists".to_owned()),
             Change::Metadata(metadata) => wrap(metadata.rebase(object), Change::Metadata),
             Change::Hold(hold) => wrap(hold.rebase(object), Change::Hold),

@@ -27,7 +27,7 @@ pub enum OnConflict {
     /// The step is not taken.
     #[default]
     Fail,
-    /// It is written all the same: the value follows from others.
+    /// It is written anyway: the value follows from others.
     Overwrite,
     /// The value that is there stays, and all else goes ahead.
     KeepLive,
@@ -232,7 +232,7 @@ fn differences(before: &NodeState, now: &NodeState) -> Vec<String> {
         .filter(|key| at(before, key) != at(now, key))
         .map(|key| {
             let (was, is) = (at(before, key), at(now, key));
-            format!("{key} went from {was} to {is}")
+            format!("{key} changed from {was} to {is}")
         })
         .collect()
 }
@@ -249,7 +249,7 @@ fn changed(key: &str, before: Option<&str>, now: Option<&str>) -> String {
         return moved.join(", ");
     }
     match (before, now) {
-        (None, _) => format!("{key} is there now"),
+        (None, _) => format!("{key} exists now"),
         (_, None) => format!("{key} is gone"),
         _ => format!("{key} has changed"),
     }
@@ -288,7 +288,7 @@ fn replay(key: &str, now: Option<&str>, moves: &[Move]) -> Result<Option<Replaye
                 .from
                 .as_ref()
                 .map_or("absent".to_owned(), |f| format!("{}/{}", f.stage, f.state));
-            return Err(format!("{} went from {was} to {is}", one.entry));
+            return Err(format!("{} changed from {was} to {is}", one.entry));
         }
         text = one.on(key, text.as_deref());
     }

@@ -85,7 +85,7 @@ impl fmt::Display for Broken {
         let name = self.pointer.trim_start_matches("/metadata/");
         let name = name.replace("~1", "/").replace("~0", "~");
         match self.how {
-            How::Appeared => write!(f, "{name} is there now"),
+            How::Appeared => write!(f, "{name} exists now"),
             How::Vanished => write!(f, "{name} is gone"),
             How::Changed => write!(f, "{name} has changed"),
         }

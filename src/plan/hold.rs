@@ -166,10 +166,10 @@ impl Hold {
         let reason_is_ours = now(REASON).is_some_and(|now| now == reason(&self.purpose));
         let kept = match now(&self.key).as_deref() {
             Some("true") if !reason_is_ours => {
-                Some("someone noted another reason for it".to_owned())
+                Some("someone else set another reason for it".to_owned())
             }
             Some("true") => {
-                manager(object, &self.key).map(|other| format!("{other} wants it as well"))
+                manager(object, &self.key).map(|other| format!("{other} set it as well"))
             }
             _ => None,
         };

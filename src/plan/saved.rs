@@ -12,11 +12,11 @@ pub const FORMAT: &str = "kubectl-skyhook/plan/v1";
 /// Why text is not a plan.
 #[derive(Debug, Error)]
 pub enum SavedError {
-    #[error("not what --plan-out writes")]
+    #[error("not a file that --plan-out wrote")]
     Syntax(#[from] serde_json::Error),
-    #[error("a plan of format {0:?}, which this version does not know; it reads {FORMAT:?}")]
+    #[error("a plan of format {0:?}, which this version cannot read; it reads {FORMAT:?}")]
     Format(String),
-    #[error("its changes do not fit its digest: it was edited or cut short")]
+    #[error("its changes do not match its digest: it was edited or truncated")]
     Digest,
 }
 

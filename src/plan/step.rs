@@ -110,7 +110,7 @@ impl Step {
             Rebased::Same(Change::Delete { was: Some(was) })
                 if self.target.uid.is_none() && !recreate::is_as_made(object, &was) =>
             {
-                Rebased::Moved("it is not as it was made any more".to_owned())
+                Rebased::Moved("it was changed after it was created".to_owned())
             }
             Rebased::Same(change) => match self.guard.check(object) {
                 Ok(()) => Rebased::Same(Step {

@@ -317,7 +317,7 @@ fn a_plan_is_read_back_as_it_was_saved() {
     let edited = plan.save().replace(r#""to": "2""#, r#""to": "3""#);
     assert_eq!(
         Plan::load(&edited).expect_err("it was edited").to_string(),
-        "its changes do not fit its digest: it was edited or cut short"
+        "its changes do not match its digest: it was edited or truncated"
     );
     let newer = plan.save().replace("plan/v1", "plan/v9");
     assert!(

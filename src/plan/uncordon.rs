@@ -116,7 +116,5 @@ fn on_cordon(step: &mut Step) -> Option<&mut Metadata> {
 fn warning(others: &str, nodes: &[String]) -> String {
     let names = NodeSet::of(nodes.iter().map(String::as_str)).limited(SHOWN);
     let stay = if nodes.len() == 1 { "stays" } else { "stay" };
-    format!(
-        "{names} {stay} cordoned, held by {others}; --force-uncordon NODE uncordons all the same"
-    )
+    format!("{names} {stay} cordoned, held by {others}; --force-uncordon NODE uncordons anyway")
 }

@@ -101,7 +101,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence("nodes", "free and not started", some_of(&waiting))
                 .remedy(
                     Grade::B0,
-                    "See how the earlier one stands",
+                    "See the status of the earlier one",
                     ["node", "list", "--skyhook", first.skyhook.name()],
                 )
                 .kubectl(

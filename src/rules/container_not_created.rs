@@ -106,7 +106,7 @@ fn not_set_up(cluster: &Cluster, findings: &mut Findings, package_run: &PackageR
     let finding = findings.report(
         Subject::node(package_run.node, Some(&package_run.skyhook)).package(&package_run.package),
         format!(
-            "the pod of package {} does not get past its volumes, its sandbox or its first image, so stage {} does not \
+            "the pod of package {} waits for its volumes, its sandbox or its first image, so stage {} does not \
              start",
             package_run.package, package_run.stage
         ),

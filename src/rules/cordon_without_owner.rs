@@ -128,8 +128,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ["cordon", "release", &node.name],
                 )
                 .caveat(if kept.is_empty() {
-                    "pods are scheduled on the node again; make sure that a half-done interrupt \
-                     left it in order"
+                    "pods are scheduled on the node again; check first that an unfinished interrupt has left the node usable"
                 } else {
                     "the node stays cordoned for the others"
                 });

@@ -79,7 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
                 .since(condition.last_transition_time)
                 .evidence(skyhook.reference(), "condition DeletionBlocked", &condition.message)
-                .evidence("nodes", "nodeState", "none of the nodes read has a malformed one")
+                .evidence("nodes", "nodeState", "none of the nodes that were read has a malformed node state")
                 .remedy(
                     Grade::B0,
                     "Look for the node",

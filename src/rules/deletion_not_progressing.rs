@@ -14,7 +14,7 @@ rule! {
     ///
     /// The custom resource has been on its way out for more than ten minutes and is still there.
     /// Either packages are left to be uninstalled and nothing is at work on any node, or nothing is
-    /// left and the finalizer is there all the same.
+    /// left and the finalizer is there anyway.
     ///
     /// # How it comes about
     ///

@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
                     format!(
-                        "package {} waits for an interrupt that no other package brings any more",
+                        "package {} waits for an interrupt that no other package requests any more",
                         entry.name
                     ),
                 );

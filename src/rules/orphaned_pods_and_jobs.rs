@@ -88,6 +88,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Delete it, if what it does is not wanted",
                 ["delete", kind, "-n", package_run.namespace(), name],
             )
-            .caveat("the script is cut off, which may leave the host half done");
+            .caveat("the script is killed, which may leave its work on the host unfinished");
     }
 }

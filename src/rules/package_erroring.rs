@@ -169,7 +169,9 @@ fn message(
         Some(_) => format!("{what}{and} its job has given up after {attempts}"),
         None if !retries => what,
         None if job.status.succeeded > 0 => {
-            format!("{what}{and} its job has passed since, and the operator has yet to note it")
+            format!(
+                "{what}{and} its job has succeeded since, and the operator has not recorded it yet"
+            )
         }
         None if job.restarts_in_place() => {
             format!(

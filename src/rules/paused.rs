@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     skyhook.reference()
                 ),
                 Some(hold) => format!(
-                    "{} is paused for as long as a command of ours takes: held by {}",
+                    "{} is paused while a kubectl skyhook command runs: held by {}",
                     skyhook.reference(),
                     hold.words()
                 ),

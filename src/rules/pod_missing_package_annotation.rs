@@ -60,8 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::node(&pod.spec.node_name, Some(skyhook.name())),
                 format!(
-                    "pod {} is labelled as one of {} without saying for what, which stops the \
-                     operator",
+                    "pod {} has the label of {} and no package annotation, which stops the operator",
                     pod.path(),
                     skyhook.reference()
                 ),

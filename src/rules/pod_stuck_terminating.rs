@@ -58,8 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::node(package_run.node, Some(&package_run.skyhook)).package(&package_run.package),
             match why {
                 Some(why) => format!(
-                    "the pod for stage {} of package {} cannot end, as its node {why}; its name \
-                     stays taken",
+                    "the pod for stage {} of package {} cannot end, as its node {why}; its name cannot be reused",
                     package_run.stage, package_run.package
                 ),
                 None => format!(

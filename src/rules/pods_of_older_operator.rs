@@ -88,7 +88,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "Or delete it",
                     ["delete", "pod", "-n", namespace, pod.name()],
                 )
-                .caveat("the script is cut off, which may leave the host half done");
+                .caveat("the script is killed, which may leave its work on the host unfinished");
         }
     }
 }

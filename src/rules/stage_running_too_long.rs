@@ -86,7 +86,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "Once the cause is gone, delete the pod, so that the stage starts again",
                     delete.into_iter().chain([pod.name()]),
                 )
-                .caveat("the script is cut off, which may leave the host half done");
+                .caveat("the script is killed, which may leave its work on the host unfinished");
         }
     }
 }

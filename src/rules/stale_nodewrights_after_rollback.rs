@@ -9,7 +9,7 @@ rule! {
     ///
     /// The operator that runs is older than v0.18 and acts on Skyhooks only. These NodeWrights look
     /// alive, and changes of them have no effect. If the newer operator comes back, it takes them up
-    /// as they are. A Job of theirs that is still at work goes on all the same, beside the pods of the
+    /// as they are. A Job of theirs that is still at work goes on anyway, beside the pods of the
     /// older operator: then it is an error.
     ///
     /// # How it comes about

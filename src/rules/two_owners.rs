@@ -51,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{} was not made from {}: both exist, and changes of the older one reach nobody",
+                    "{} was not made from {}: both exist, and changes to the older one have no effect",
                     skyhook.reference(),
                     legacy.reference()
                 ),

@@ -44,8 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook).package(name),
             format!(
-                "package {name} is uninstalled, and the request still stands: nothing installs it until it is \
-                 taken back"
+                "package {name} is uninstalled, and the request is still in the spec: nothing installs it until that is removed"
             ),
         );
         finding

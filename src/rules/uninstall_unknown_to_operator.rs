@@ -16,7 +16,7 @@ rule! {
     /// # How to confirm
     ///
     /// The operator's version is below v0.16.0, and a package has `uninstall.apply: true`. A build that calls itself v0.15
-    /// may know uninstall all the same: it does where the condition `Ready` is as new as the spec, or where the nodes show
+    /// may know uninstall anyway: it does where the condition `Ready` is as new as the spec, or where the nodes show
     /// an uninstall.
     ///
     /// # How to fix

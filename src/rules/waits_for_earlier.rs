@@ -140,7 +140,7 @@ fn close(cluster: &Cluster, finding: &mut Finding, root: &Skyhook, trouble: Opti
     finding.severity(trouble.severity);
     finding.remedy(
         Grade::B0,
-        "See how the earlier one stands",
+        "See the status of the earlier one",
         ["node", "list", "--skyhook", root.name()],
     );
     finding

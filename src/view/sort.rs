@@ -74,7 +74,7 @@ impl SortBy {
             ))),
             [_] => Ok(()),
             several => Err(FormatError(format!(
-                "--sort-by {spelled} finds {}, which have no order among each other",
+                "--sort-by {spelled} finds {}, which cannot be compared",
                 several.join(" and ")
             ))),
         }
@@ -159,7 +159,7 @@ mod tests {
         );
         assert_eq!(
             error(json!([{"n": "a"}, {"n": 1}])),
-            "--sort-by .n finds numbers and texts, which have no order among each other"
+            "--sort-by .n finds numbers and texts, which cannot be compared"
         );
     }
 }

@@ -136,7 +136,7 @@ fn what_is_wrong_is_told() {
     has("error a replica leads: lease 3c22c1ae.nvidia.com was last renewed 60m ago");
     has("error their certificates are valid: that of validating has expired");
     has(
-        "warning the operator is of the version of its chart: the image is of v0.20.0, the chart of v0.19.0",
+        "warning the operator has the version of its chart: the image has version v0.20.0, the chart v0.19.0",
     );
     assert_eq!(
         (wrong.len(), ran.code, ran.json()["sound"].as_bool()),

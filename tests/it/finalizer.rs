@@ -225,7 +225,7 @@ fn what_cannot_be_read_may_be_at_work() {
     assert_eq!(stage.writes(), [""; 0]);
 }
 
-/// What blocks it is known without pods; that something may be at work all the same is said.
+/// What blocks it is known without pods; that something may be at work anyway is said.
 #[test]
 fn a_deletion_is_blocked_though_pods_cannot_be_read() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring"] {
@@ -383,7 +383,7 @@ fn a_deletion_that_others_hold_waits_for_no_uninstall() {
         "SKY112",
         "1. See whose finalizers they are (B0, reads only)",
         "2. Read why it fails, then repair the package (B0, reads only)",
-        "likewise for node-[2-3]",
+        "repeat for node-[2-3]",
         "3. Reset the package on the node",
         "now: kubectl get skyhooks.skyhook.nvidia.com gpu-tune -o yaml",
     ] {

@@ -69,7 +69,7 @@ fn blanks() {
     // Zeros, which take no room on the disk.
     let blank = |file: &mut std::fs::File| file.set_len(600 << 20).expect("room");
     let (_dir, path) = file("blank.yaml", blank);
-    let why = "it holds more than 1 MiB of nothing but blanks or zeros";
+    let why = "it holds more than 1 MiB of blanks or zeros";
     refused(&run("status --from PATH", &path, None), why);
     refused(&run("apply-plan PATH", &path, None), why);
     let ran = run("status", Path::new(""), Some(&path));

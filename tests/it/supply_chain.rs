@@ -1,5 +1,5 @@
 //! What goes into the binary: where `cargo deny` is not at hand, the licences, the sources and the Rust version are looked
-//! at all the same; and that the workflows run what was looked at.
+//! at anyway; and that the workflows run what was looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -400,7 +400,7 @@ fn an_interrupt_says_what_was_done() {
     for said in [
         format!("{done} changed"),
         "not reached".to_owned(),
-        "interrupted; what was in flight was finished".to_owned(),
+        "interrupted; requests in flight were completed".to_owned(),
         "to undo: kubectl skyhook undo ".to_owned(),
     ] {
         assert!(ran.stdout.contains(&said), "{said}: {}", ran.transcript());

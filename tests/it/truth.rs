@@ -308,7 +308,7 @@ fn three_causes_stand_first_with_their_effects_beneath() {
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
 
-/// It need not be on failing nodes alone: one or two others may have it, and go well all the same.
+/// It need not be on failing nodes alone: one or two others may have it, and go well anyway.
 #[test]
 fn what_tells_nodes_apart_is_named_though_others_have_it() {
     const ATTRIBUTES: [&str; 6] = ["osImage", "kernelVersion", ZONE, INSTANCE, "rack", "pool"];

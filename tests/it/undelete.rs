@@ -117,7 +117,7 @@ fn it_is_not_made_again_where_a_node_cannot_be_put_back() {
     expect(&ran, 0);
     assert!(
         ran.stderr
-            .contains("what was taken off node-2 is not put back"),
+            .contains("what was removed from node-2 is not restored"),
         "{}",
         ran.transcript()
     );
@@ -131,7 +131,7 @@ fn one_that_is_being_deleted_is_saved_let_go_and_made_again() {
     let nodes = keys(&stage);
     let ran = stage.run(UNDELETE);
     expect(&ran, 0);
-    let said = "Kubernetes cannot take a deletion back";
+    let said = "Kubernetes cannot cancel a deletion";
     assert!(ran.stderr.contains(said), "{}", ran.transcript());
     let cr = stage.cr().expect("it is back");
     assert_eq!(made(&cr), made(&before));

@@ -100,9 +100,9 @@ pub enum RecordError {
         line: usize,
         source: serde_json::Error,
     },
-    #[error("it does not begin as a journal does")]
+    #[error("it does not start like a journal")]
     NoBeginning,
-    #[error("it is of format {0:?}, which this version does not know; it reads {FORMAT:?}")]
+    #[error("its format is {0:?}, which this version cannot read; it reads {FORMAT:?}")]
     Format(String),
 }
 
@@ -194,7 +194,7 @@ impl Record {
         Some(step)
     }
 
-    /// What is wrong with the file, where it can be read all the same.
+    /// What is wrong with the file, where it can be read anyway.
     pub fn complaint(&self) -> Option<String> {
         let lines: Vec<String> = self.torn.iter().map(usize::to_string).collect();
         let (lines, are) = match lines.as_slice() {
@@ -204,7 +204,7 @@ impl Record {
         };
         let id = &self.begun.id;
         Some(format!(
-            "journal {id}: {lines} cannot be read, and {are} left out"
+            "journal {id}: {lines} cannot be read, and {are} ignored"
         ))
     }
 

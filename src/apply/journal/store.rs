@@ -78,7 +78,7 @@ impl Store {
                 self.folder.display()
             ),
             many => anyhow::bail!(
-                "{id:?} is the beginning of {} journals; type more of it",
+                "{id:?} matches {} journals; type more of the id",
                 many.len()
             ),
         }
@@ -105,7 +105,7 @@ impl Store {
                     complaints.extend(record.complaint());
                     records.push(record);
                 }
-                Err(error) => complaints.push(format!("{error:#}; it is left out")),
+                Err(error) => complaints.push(format!("{error:#}; it is ignored")),
             }
         }
         Ok((records, complaints))
@@ -186,8 +186,7 @@ fn own(path: &Path, metadata: &std::fs::Metadata) -> anyhow::Result<()> {
     }
     let name = path.display();
     anyhow::bail!(
-        "others may write to {name} (mode {mode:04o}), and what it says could be theirs; if it is yours: \
-         chmod go-w {name}"
+        "other users can write to {name} (mode {mode:04o}), so its content cannot be trusted; if it is yours: chmod go-w {name}"
     )
 }
 

@@ -80,7 +80,7 @@ pub enum ReadOutcome {
     Refused,
     /// It could not be read for another reason.
     Failed,
-    /// It was read, and there was no room for it.
+    /// It was read, and it did not fit.
     LeftOut,
     /// Nobody asked for it: it is not part of such a cluster.
     NotRequested,
@@ -135,7 +135,7 @@ impl Source {
         }
     }
 
-    /// Notes that there was no room for it.
+    /// Notes that it did not fit.
     pub fn leave_out(&mut self, why: &str) {
         self.outcome = ReadOutcome::LeftOut;
         self.items = None;

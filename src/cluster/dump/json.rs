@@ -247,7 +247,7 @@ fn syntax(label: &str, before: &[u8], text: &[u8], begun: TextPosition) -> DumpE
     let mut values = serde_json::Deserializer::from_slice(&text).into_iter::<Value>();
     let why = match values.find_map(Result::err) {
         Some(error) => placed(&error, before, begun),
-        None => "it is no JSON".to_owned(),
+        None => "it is not JSON".to_owned(),
     };
     DumpError::Syntax {
         path: label.to_owned(),

@@ -62,7 +62,7 @@ impl ManifestLoader {
         let items = match object.remove("items") {
             Some(Value::Array(items)) => items,
             Some(Value::Null) | None => Vec::new(),
-            Some(_) => return Err("a List whose items are no list".to_owned()),
+            Some(_) => return Err("a List whose items are not a list".to_owned()),
         };
         self.list(stem, &api_version, of, items.is_empty());
         for item in items {
@@ -87,7 +87,7 @@ impl ManifestLoader {
         self.file(stem);
         if kind == index::KIND && api_version == index::API_VERSION {
             let index = body.decode();
-            self.index = Some(index.map_err(|e| format!("an index that makes no sense: {e}"))?);
+            self.index = Some(index.map_err(|e| format!("its index cannot be read: {e}"))?);
             return Ok(());
         }
         self.object(path, api_version, kind, body);

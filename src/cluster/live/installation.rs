@@ -80,5 +80,5 @@ async fn object<T: for<'de> Deserialize<'de>>(
 ) -> Result<T, Failure> {
     let body = get(client, path).await?;
     serde_json::from_slice(&body)
-        .map_err(|error| Failure::Malformed(format!("the answer makes no sense: {error}")))
+        .map_err(|error| Failure::Malformed(format!("the answer cannot be read: {error}")))
 }

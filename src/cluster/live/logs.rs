@@ -198,7 +198,7 @@ async fn one(
                 noted.file = Some(file);
                 return noted;
             }
-            (ReadOutcome::LeftOut, "there was no room for it".to_owned())
+            (ReadOutcome::LeftOut, "it did not fit".to_owned())
         }
         Ok(Err(error)) if error.nothing_there() => return noted,
         Ok(Err(error)) if error.code == Some(403) => (ReadOutcome::Refused, error.why),

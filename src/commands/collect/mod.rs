@@ -134,7 +134,7 @@ impl Args {
                 Ok(PathBuf::from(format!("skyhook-{time}.tar.gz")))
             }
             Some(_) => Err(Error::usage(
-                "-o of collect names a file, and stands behind its name: collect -o FILE",
+                "with collect, -o names a file and comes after the command: collect -o FILE",
             )),
         }
     }

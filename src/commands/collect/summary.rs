@@ -17,7 +17,7 @@ pub fn of(index: &Index, size: u64) -> Text {
     text.paragraph(format!("Collected {}: {size}.", held(index)));
     if let Some(whole) = &index.whole_nodes {
         text.paragraph(format!(
-            "{} of {} are whole; of the others only what rules go by is in it.",
+            "{} of {} are complete; of the others only what the rules need is in it.",
             count(whole.kept),
             plural(whole.of, "node")
         ));
@@ -32,7 +32,7 @@ pub fn of(index: &Index, size: u64) -> Text {
     let whole = if index.is_whole() {
         ""
     } else {
-        " Whoever reads it is told what is missing."
+        " Commands that read it say what is missing."
     };
     text.paragraph(format!(
         "Secrets are replaced by placeholders as far as they can be recognised; look through it before you pass it \

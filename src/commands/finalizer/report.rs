@@ -159,7 +159,7 @@ impl FinalizerStatus<'_> {
             command.line(text::command(shell_words(&remedy.argv)));
             if !more.is_empty() {
                 let nodes = NodeSet::of(more.iter().map(String::as_str)).limited(SHOWN);
-                command.paragraph(text::dim(format!("likewise for {nodes}")));
+                command.paragraph(text::dim(format!("repeat for {nodes}")));
             }
             if let Some(caveat) = &remedy.caveat {
                 command.paragraph(text::dim(format!("note: {caveat}")));

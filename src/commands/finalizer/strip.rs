@@ -83,7 +83,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     };
     if let Some(id) = &before {
         ctx.note(format!(
-            "{} is gone: the finalizer was taken off it before (journal {id})",
+            "{} is gone: its finalizer was removed earlier (journal {id})",
             args.name
         ));
     }
@@ -194,7 +194,7 @@ fn refuse(
     Err(refused(objection.why)
         .hint(command)
         .hint(format!("kubectl skyhook finalizer status {}", args.name))
-        .hint("--force strips the finalizer all the same: uninstall.sh then runs on no node"))
+        .hint("--force strips the finalizer anyway: uninstall.sh then runs on no node"))
 }
 
 /// Pauses what goes on to exist, held by finalizers of others: the operator would start over on it within seconds.
@@ -270,7 +270,7 @@ fn steps(cluster: &Cluster, nodes: &[&Node], args: &Args) -> Vec<Step> {
             steps.push(Step::new(target.clone(), Change::Metadata(keys), why));
         }
         if let Some(conditions) = node::without_conditions(one, &owners) {
-            let why = "the custom resource that it speaks of is gone";
+            let why = "the custom resource that it names is gone";
             steps.push(Step::new(target.clone(), conditions, why));
         }
         if strip_cleanup::needs_no_taint(cluster, one, &args.name)

@@ -97,7 +97,7 @@ impl Alike<'_> {
             shell_words(argv)
         } else {
             format!(
-                "{}, and likewise for {} more",
+                "{}, and the same for {} more",
                 shell_words(&remedy.argv),
                 count(number - 1)
             )
@@ -207,7 +207,9 @@ impl Choosing<'_> {
             return self.leave(finding, &alike.subject, "--skyhook or --node leaves it out");
         }
         if let Some(other) = alike.cured_by {
-            let says = format!("the remedy of {other} works there: look again afterwards");
+            let says = format!(
+                "the remedy of {other} changes the same objects; run diagnose again afterwards"
+            );
             return self.leave(finding, &alike.subject, &says);
         }
         let Some((remedy, argv)) = &alike.remedy else {
@@ -230,7 +232,7 @@ impl Choosing<'_> {
         match planned {
             None if remedy.own().is_some() => {
                 let why = if remedy.choice {
-                    "it is your choice"
+                    "it needs a decision"
                 } else {
                     "it is a command of its own"
                 };
@@ -239,7 +241,7 @@ impl Choosing<'_> {
             None => self.leave(
                 finding,
                 &alike.subject,
-                &format!("it is for a person: {command}"),
+                &format!("it has to be done by hand: {command}"),
             ),
             Some(Err(why)) => {
                 let says = format!("`{command}` refuses: {why}");

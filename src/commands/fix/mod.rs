@@ -155,7 +155,7 @@ impl Args {
 fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> {
     if cluster.skyhooks.absence() == Certainty::Presumed {
         return Err(Error::failed(format!(
-            "the input has no {} objects, so nobody knows what is wrong with them",
+            "the input has no {} objects, so it is not known what is wrong with them",
             cluster.flavor().kind()
         )));
     }

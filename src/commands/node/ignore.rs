@@ -108,7 +108,8 @@ fn plan(cluster: &Cluster, nodes: &[&Node], ignore: bool) -> Plan {
     plan.consequences.nodes = steps.len();
     plan.consequences.gpus = nodes.iter().map(|n| n.gpus).sum();
     if ignore && !steps.is_empty() {
-        plan.consequences.warn("it concerns every custom resource");
+        plan.consequences
+            .warn("it applies to every custom resource");
         warn_of_batches(cluster, nodes, &mut plan);
     }
     for skyhook in cluster
@@ -169,7 +170,7 @@ fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
                 NodeSet::of(held.iter().copied()),
                 match held.len() {
                     1 => "",
-                    _ => ", and likewise for the others",
+                    _ => ", and the same for the others",
                 },
             );
             plan.consequences.warn(format!(

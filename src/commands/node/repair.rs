@@ -93,7 +93,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         plan.consequences.nodes = steps.len();
         plan.consequences.at_least(Grade::B1);
         plan.consequences
-            .warn("the operator goes on, for every custom resource");
+            .warn("the operator continues, for every custom resource");
         plan.stages.push(PlanStage::of(steps));
     }
     migration::refuse_held(cluster, &mut plan, args.force.force)?;

@@ -63,7 +63,7 @@ pub fn end_what_is_left(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) ->
     if let Some(end) = pause_guard::left_behind(cluster, skyhook) {
         plan.stages.push(end);
         plan.consequences.warn(format!(
-            "an earlier try has left {} paused: that pause ends, and the operator goes on",
+            "an earlier try has left {} paused: that pause ends, and the operator continues",
             skyhook.reference()
         ));
     }
@@ -107,7 +107,7 @@ pub fn refuse_end(
             cluster,
             skyhook,
             &hold,
-            "wait for its end; to end the pause all the same: --force, as in",
+            "wait for its end; to end the pause anyway: --force, as in",
         )),
         HolderState::Ended => {
             effects.warn(format!("{words}, and that command has ended"));

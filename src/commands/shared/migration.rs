@@ -67,7 +67,7 @@ pub fn refuse_held(cluster: &Cluster, plan: &mut Plan, force: bool) -> Result<()
     ))
     .hint(first_of_all)
     .hint("kubectl skyhook explain SKY601")
-    .hint("--force writes it all the same; it takes effect once nothing holds the operator"))
+    .hint("--force writes it anyway; it takes effect once nothing holds the operator"))
 }
 
 /// Warns where the operator would not act on anything now.
@@ -97,7 +97,7 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
             "pods cannot be read ({why}), so nobody can tell whether one of the older operator still runs for {name}; \
              nothing was changed"
         ))
-        .hint("--force goes ahead all the same"));
+        .hint("--force goes ahead anyway"));
     }
     let older = cluster.package_runs_of(cluster.flavor().other());
     let alive: Vec<String> = older
@@ -114,7 +114,7 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
         if alive.len() == 1 { "runs" } else { "run" },
         alive.join(", "),
     ))
-    .hint("wait until they have ended, or delete them; --force goes ahead all the same"))
+    .hint("wait until they have ended, or delete them; --force goes ahead anyway"))
 }
 
 fn refused(message: String) -> Error {

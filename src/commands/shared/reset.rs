@@ -168,7 +168,7 @@ impl<'a> ResetPlanner<'a> {
         self.step(node, change, why);
         if let Some(change) = conditions {
             let target = Target::node(&node.name, node.uid.as_deref());
-            let why = "the custom resource that it speaks of is gone";
+            let why = "the custom resource that it names is gone";
             self.steps.push(Step::new(target, change, why));
         }
     }

@@ -74,7 +74,7 @@ pub fn only(words: &[String], skyhook: Option<&str>, package: Option<&str>) -> O
 pub fn expanded(word: &str) -> Result<Vec<String>> {
     match expand(word) {
         Some(names) => {
-            names.map_err(|why| Error::usage(format!("{word:?} is no set of nodes: {why}")))
+            names.map_err(|why| Error::usage(format!("{word:?} is not a set of nodes: {why}")))
         }
         None => Ok(vec![word.to_owned()]),
     }

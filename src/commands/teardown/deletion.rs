@@ -184,7 +184,7 @@ impl<'a> Deletion<'a> {
             .map(ToString::to_string)
             .collect();
         if !done.is_empty() {
-            ctx.note(format!("asked for the deletion of {}", list(&done)));
+            ctx.note(format!("requested the deletion of {}", list(&done)));
         }
         Ok(taken.interrupted.then_some(TeardownEnd::Interrupted))
     }
@@ -273,7 +273,7 @@ impl<'a> Deletion<'a> {
         }
         if now != self.shown && !now.is_empty() {
             let mut note = Text::new();
-            note.line(format!("{} on the way:", count(lines.len())));
+            note.line(format!("{} being deleted:", count(lines.len())));
             let mut each = Text::new();
             for line in now.lines() {
                 each.paragraph(line);

@@ -33,7 +33,7 @@ use crate::view::{count, duration_text};
 ///
 /// As soon as all that remains cannot go on by itself it ends with exit code 2, and says of each what holds it up
 /// and what to type. The same command again goes on. A wave begins once all that has to be gone before it is gone, so
-/// ending it with Ctrl-C leaves the later waves as they were; a deletion that was asked for cannot be taken back, but
+/// ending it with Ctrl-C leaves the later waves as they were; a requested deletion cannot be cancelled, but
 /// `undelete` makes the object again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -149,8 +149,7 @@ fn tell(ctx: &mut Ctx, args: &Args, page: &TeardownReport<'_>) {
         TeardownEnd::Interrupted => {
             if begun > 0 {
                 ctx.note(format!(
-                    "{} being deleted, which cannot be taken back: the operator goes on with it. Once gone, \
-                     `kubectl skyhook undelete NAME` makes one again.",
+                    "{} being deleted, which cannot be cancelled: the operator continues. Once one is gone, `kubectl skyhook undelete NAME` restores it.",
                     count(begun)
                 ));
             }
@@ -159,7 +158,7 @@ fn tell(ctx: &mut Ctx, args: &Args, page: &TeardownReport<'_>) {
             }
         }
         TeardownEnd::TimedOut => ctx.error(&Error::failed(format!(
-            "timed out after {}; the deletions that were asked for go on",
+            "timed out after {}; the requested deletions continue",
             duration_text(args.timeout)
         ))),
         _ => {}

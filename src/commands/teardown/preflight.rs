@@ -235,6 +235,6 @@ impl TeardownPreview {
 /// The deletion of one object, as it is now, and no other one of its name.
 pub fn step(planned: &Planned) -> Step {
     let target = planned.item.target.clone();
-    let why = "everything goes before the operator does";
+    let why = "it has to be gone before the operator is uninstalled";
     Step::new(target, Change::Delete { was: None }, why).guard(Guard::none())
 }

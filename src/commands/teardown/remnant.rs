@@ -98,7 +98,7 @@ fn cordons(cluster: &Cluster) -> Vec<Remnant> {
         return Vec::new();
     }
     vec![Remnant {
-        what: format!("cordons that nobody releases, on {}", folded(&nodes)),
+        what: format!("cordons whose owner is gone, on {}", folded(&nodes)),
         blocks: true,
         next: Some("kubectl skyhook cordon release".to_owned()),
     }]
@@ -127,7 +127,7 @@ fn taints(cluster: &Cluster) -> Vec<Remnant> {
         };
         left.push(Remnant {
             what: format!(
-                "the runtime-required taint, which nobody lifts, on {}",
+                "the runtime-required taint, which nothing removes, on {}",
                 folded(&nodes)
             ),
             blocks: true,

@@ -133,7 +133,7 @@ impl TeardownReport<'_> {
         }
         text.item(
             "- ",
-            "Ctrl-C ends it: what is not deleted yet stays as it is; a deletion that was asked for cannot be taken back",
+            "Ctrl-C ends it: what is not deleted yet stays as it is; a requested deletion cannot be cancelled",
         );
         for warning in &self.plan.consequences.warnings {
             text.item("- ", text::warning("warning: ") + warning.as_str());
@@ -142,7 +142,7 @@ impl TeardownReport<'_> {
             text.item("- ", format!("cannot be undone: {lost}"));
         }
         for why in &self.unread {
-            let warning = format!("{why}; what would hang may not be all");
+            let warning = format!("{why}; other deletions may hang as well");
             text.item("- ", text::warning("warning: ") + warning);
         }
         text

@@ -95,7 +95,7 @@ impl<'a> Recreation<'a> {
         if !gone.is_empty() {
             let set = NodeSet::of(gone);
             self.effects.warn(format!(
-                "what was taken off {} is not put back: the node is gone, or another one by now",
+                "what was removed from {} is not restored: the node is gone, or was replaced",
                 set.limited(SHOWN)
             ));
         }
@@ -150,7 +150,7 @@ impl<'a> Recreation<'a> {
                 index,
                 was: Some(Box::new(old.whole.clone())),
             };
-            let why = "only what is gone can be made again";
+            let why = "the old object has to be gone before it is created again";
             self.stages.push(PlanStage {
                 steps: vec![Step::new(target.clone(), change, why)],
                 until: Some(WaitFor {
@@ -163,7 +163,7 @@ impl<'a> Recreation<'a> {
         }
         self.effects.at_least(Grade::B2);
         self.effects.warn(format!(
-            "Kubernetes cannot take a deletion back: {} is let go and made again at once",
+            "Kubernetes cannot cancel a deletion: {} is removed and created again at once",
             old.reference()
         ));
         let package_runs = self.cluster.package_runs();
@@ -172,8 +172,7 @@ impl<'a> Recreation<'a> {
         let on = NodeSet::of(at_work.map(|e| e.node));
         if !on.is_empty() {
             self.effects.warn(format!(
-                "packages are at work on {}: they are killed with the old object, and leave the \
-                 hosts half done",
+                "packages are at work on {}: they are killed with the old object, in the middle of their work on the hosts",
                 on.limited(SHOWN)
             ));
         }

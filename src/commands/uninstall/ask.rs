@@ -251,8 +251,7 @@ fn plan(
         }
         if request.remove && rehearsed && !survey.is_absent() {
             plan.consequences.warn(format!(
-                "that {name} is taken out of the spec cannot be rehearsed: the server refuses it as long as it is on a \
-                 node"
+                "the removal of {name} from the spec cannot be dry-run: the server refuses it as long as it is on a node"
             ));
         } else if request.remove {
             let out = out_of_the_spec(cluster, skyhook, name, package, &gone);
@@ -317,7 +316,7 @@ fn cancel(
     told.cancel(&mut plan.consequences);
     if skyhook.deleting() {
         plan.consequences.warn(format!(
-            "{} is being deleted, which uninstalls {name} all the same",
+            "{} is being deleted, which uninstalls {name} anyway",
             skyhook.reference()
         ));
     }

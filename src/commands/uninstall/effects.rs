@@ -42,7 +42,7 @@ impl ImpactNotes<'_> {
         }
         if let Some(kind) = interrupt.filter(|_| !concerned.is_empty()) {
             effects.notes.push(format!(
-                "each of them is cordoned and drained for the interrupt of {name}{}; no budget holds that back",
+                "each of them is cordoned and drained for the interrupt of {name}{}; no budget limits that",
                 interrupted(self.package, kind)
             ));
         }
@@ -68,7 +68,7 @@ impl ImpactNotes<'_> {
         if let Some(first) = survey.ignored.first() {
             let others = match survey.ignored.len() {
                 1 => "",
-                _ => ", and likewise for the others",
+                _ => ", and the same for the others",
             };
             effects.warn(format!(
                 "the uninstall of {name} waits on {}, which the operator leaves alone, until `kubectl skyhook node \

@@ -64,7 +64,7 @@ fn ignored_nodes(ignored: &[&str], effects: &mut Consequences) {
     let set = NodeSet::of(ignored.iter().copied()).limited(6);
     let (them, each) = match ignored.len() {
         1 => (format!("{set} carries"), ""),
-        _ => (format!("{set} carry"), ", and likewise for the others"),
+        _ => (format!("{set} carry"), ", and the same for the others"),
     };
     effects.warn(format!(
         "{them} the ignore label: nothing runs there until `kubectl skyhook node unignore {first}`{each}"

@@ -184,7 +184,7 @@ pub fn status(flavor: ApiFlavor, name: &str, on: &NodeRecord, to: &Status) -> Me
     change
 }
 
-/// Whether the cordon of a custom resource is an orphan: nobody is left to release it.
+/// Whether the cordon of a custom resource is an orphan: its owner no longer exists.
 pub fn releases_cordon(cluster: &Cluster, node: &Node, name: &str) -> bool {
     match (cluster.skyhooks.ok(), cluster.skyhook(name)) {
         // Unreadable is not gone.

@@ -89,7 +89,7 @@ pub fn end_failing(
     if failing.is_empty() {
         return;
     }
-    let why = "it fails, and would write down again what is forgotten";
+    let why = "it is failing, and would record again what is removed";
     let step = |pod: &Target| Step::new(pod.clone(), Change::Delete { was: None }, why);
     let mut stages = vec![PlanStage::of(failing.iter().map(step).collect())];
     stages.extend(failing.into_iter().map(|target| PlanStage {
@@ -128,7 +128,7 @@ pub fn warn_of_halt(
         return;
     };
     plan.consequences.warn(format!(
-        "a stage is at work there: it is cut off, and until its pod has ended, which may take {longest} s, the \
+        "a stage is running there: it is terminated, and until its pod has ended, which may take {longest} s, the \
          operator does nothing for {}",
         match cluster.skyhooks.items().len() {
             1 => "its custom resource".to_owned(),
@@ -252,7 +252,7 @@ pub fn left_behind(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
 
 /// The end of a pause, whatever came of the stages before.
 pub fn end(target: Target, release: Hold) -> PlanStage {
-    let step = Step::new(target, Change::Release(release), "let the operator go on");
+    let step = Step::new(target, Change::Release(release), "resume the operator");
     PlanStage {
         steps: vec![step.may_be_gone()],
         until: None,

@@ -85,7 +85,7 @@ fn an_entry_edit_is_given_up_when_its_entry_moved() {
     let now = STATE.replace("erroring", "complete");
     assert_eq!(
         removal().rebase(&key(), Some(&now)),
-        Rebased::Moved("a|1 went from apply/erroring to apply/complete".into())
+        Rebased::Moved("a|1 changed from apply/erroring to apply/complete".into())
     );
     let gone = removal().to;
     assert_eq!(removal().rebase(&key(), gone.as_deref()), Rebased::Done);
@@ -117,7 +117,7 @@ fn a_whole_state_may_only_change_where_it_does_not_matter() {
     let moved = STATE.replace("erroring", "complete");
     assert_eq!(
         edit.rebase(&key(), Some(&moved)),
-        Rebased::Moved("a|1 went from apply/erroring to apply/complete".into())
+        Rebased::Moved("a|1 changed from apply/erroring to apply/complete".into())
     );
     assert_eq!(edit.rebase(&key(), None), Rebased::Done);
     let malformed = edit.rebase(&key(), Some("{"));

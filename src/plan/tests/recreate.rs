@@ -68,7 +68,7 @@ fn an_object_that_is_not_gone_yet_is_not_made_again() {
         "a test",
     );
     let going = json!({"metadata": {"deletionTimestamp": "t"}, "spec": {}});
-    let why = "it is there still, and being deleted".to_owned();
+    let why = "it still exists, and is being deleted".to_owned();
     assert_eq!(create.rebase(&going), Rebased::Moved(why));
 }
 

@@ -32,7 +32,7 @@ fn selects(selector: &Selector, value: &Value) -> Result<(), EvalError> {
             Value::Array(items) => items.iter().try_for_each(|item| compares(filter, item)),
             Value::Object(_) | Value::Null => Ok(()),
             other => Err(EvalError(format!(
-                "{} is no list and cannot be filtered",
+                "{} is not a list and cannot be filtered",
                 kind(other)
             ))),
         },
@@ -44,7 +44,7 @@ fn bounds(value: &Value, start: Option<i64>, end: Option<i64>, one: bool) -> Res
     let length = match value {
         Value::Array(items) => i64::try_from(items.len()).unwrap_or(i64::MAX),
         Value::Null => return Ok(()),
-        other => return Err(EvalError(format!("{} is no list", kind(other)))),
+        other => return Err(EvalError(format!("{} is not a list", kind(other)))),
     };
     let from_end = |at: i64| if at < 0 { at + length } else { at };
     let start = from_end(start.unwrap_or(0));

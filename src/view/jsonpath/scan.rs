@@ -122,6 +122,6 @@ impl<'s> Scanner<'s> {
         let code = code.and_then(|code| u32::from_str_radix(code, 16).ok());
         self.at += code.map_or(0, |_| digits);
         code.and_then(char::from_u32)
-            .ok_or_else(|| start.error("an escape that is no character"))
+            .ok_or_else(|| start.error("an escape that is not a character"))
     }
 }

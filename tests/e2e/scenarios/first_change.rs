@@ -138,6 +138,8 @@ pub fn uninstall_finished(cluster: &Cluster) {
 
 /// SKY111 as a note: the dependent is complete, and would not get through its next change.
 pub fn dependency_uninstalled_under_a_complete_one(cluster: &Cluster) {
+    // They tell that it was there once; its last pod is gone at some moment.
+    cluster.allow_events();
     let gpu = cluster.apply(
         &skyhook("gpu")
             .with(package("tuning", "1.2.0").uninstallable())

@@ -112,7 +112,7 @@ async fn a_step_that_would_mean_something_else_is_skipped() {
         None
     });
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
-    let why = "a|1.0.0 went from apply/erroring to config/complete".to_owned();
+    let why = "a|1.0.0 changed from apply/erroring to config/complete".to_owned();
     assert_eq!(outcome.results, [[StepResult::Skipped { why }]]);
     assert_eq!(server.writes().len(), 0);
 }

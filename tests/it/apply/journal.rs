@@ -108,7 +108,7 @@ async fn undo_leaves_alone_what_the_operator_did_since() {
     }
     let (undo, _) = store.newest_in_force().expect("a journal").record.undo();
     let (outcome, _) = execute(&server, &undo, &options()).await;
-    let why = "a|1.0.0 went from absent to apply/in_progress".to_owned();
+    let why = "a|1.0.0 changed from absent to apply/in_progress".to_owned();
     assert_eq!(
         outcome.results,
         [[
@@ -333,7 +333,7 @@ fn journals_are_for_the_user_alone_and_each_has_its_name() {
     }
     assert_eq!(
         store.read("2026").expect_err("three fit").to_string(),
-        r#""2026" is the beginning of 3 journals; type more of it"#
+        r#""2026" matches 3 journals; type more of the id"#
     );
 }
 
@@ -364,7 +364,7 @@ fn without_a_place_for_the_journal_nothing_begins() {
     let error = Journal::begin(&store, &plan_of(&names(1)), Circumstances::default());
     let error = error.expect_err("there is no place").to_string();
     assert!(
-        error.ends_with("or pass --no-journal and forgo undo"),
+        error.ends_with("or pass --no-journal to go on without undo"),
         "{error}"
     );
 }

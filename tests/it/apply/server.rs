@@ -51,7 +51,7 @@ pub struct Store {
     counts: BTreeMap<(String, String), usize>,
     /// What the user may not do: `patch nodes`.
     pub denied: BTreeSet<String>,
-    /// Granted by name all the same: the verb, the resource and the name.
+    /// Granted by name anyway: the verb, the resource and the name.
     pub granted: BTreeSet<String>,
 }
 

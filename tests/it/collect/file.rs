@@ -78,7 +78,7 @@ fn what_makes_no_sense_is_refused() {
         (
             "collect --from tests/clusters/complete -o /tmp/never.tar.gz",
             64,
-            "collect reads a cluster",
+            "collect requires a cluster",
         ),
         ("collect --max-size much", 64, "expected a size"),
     ] {

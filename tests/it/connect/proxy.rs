@@ -87,7 +87,7 @@ async fn a_proxy_that_refuses_is_named_as_what_refuses() {
     let (mut here, authority) = unreachable(&served);
     here.https_proxy = Some(proxy(&served, "HTTP/1.1 403 Forbidden\r\n\r\n"));
     let connected = connected(&here, &[&authority]).await;
-    let message = "the proxy would not connect to the API server at https://fake.example:6443: \
+    let message = "the proxy refused to connect to the API server at https://fake.example:6443: \
                    unsuccessful; check proxy-url in the kubeconfig, HTTPS_PROXY and NO_PROXY";
     assert_eq!(nodes(&connected).await, Err(message.to_owned()));
 }

@@ -116,7 +116,7 @@ async fn a_server_that_throttles_a_list_gives_it_later_and_that_is_said() {
         .expect("a cluster");
     assert_eq!(cluster.source(Source::Nodes), Read::Ok(1));
     assert_eq!(cluster.source(Source::Pods), Read::Ok(1));
-    let said = "the API server was too busy for some requests (429), and was asked again later";
+    let said = "the API server throttled some requests (429); they were sent again later";
     assert_eq!(warnings.take(), [said]);
 }
 

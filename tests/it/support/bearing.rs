@@ -51,7 +51,7 @@ pub const COMMANDS: &[Asked] = &[
     on("complete", "update-state gpu-tune driver 2.0.1 apply in_progress --node node-2"),
     after("complete", "pause gpu-tune --plan-out PLAN", "apply-plan PLAN"),
     after("complete", "pause gpu-tune", "undo ID"),
-    Asked { undone: false, ..on("complete", "teardown --timeout 20s") },
+    Asked { undone: false, ..on("complete", "teardown --timeout 10s") },
     on("uninstall-in-progress", "uninstall gpu-tune driver --cancel"),
     on("disabled-midway", "enable gpu-tune"),
     on("deleted-while-paused", "resume gpu-tune"),

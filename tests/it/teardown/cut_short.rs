@@ -56,7 +56,7 @@ fn an_interrupt_leaves_the_later_waves_alone() {
     assert_eq!(ran.code, Some(130), "{}", ran.transcript());
     assert_eq!(stage.writes().len(), 1);
     for words in [
-        "1 being deleted, which cannot be taken back",
+        "1 being deleted, which cannot be cancelled",
         "2 not started; left unchanged",
         "To go on: kubectl skyhook teardown",
     ] {
@@ -72,7 +72,7 @@ fn time_runs_out() {
     assert_eq!(ran.code, Some(5), "{}", ran.transcript());
     assert!(
         ran.stderr
-            .contains("error: timed out after 300ms; the deletions that were asked for go on"),
+            .contains("error: timed out after 300ms; the requested deletions continue"),
         "{}",
         ran.transcript()
     );
@@ -99,12 +99,12 @@ fn a_terminal_shows_what_is_on_its_way() {
     let mut session = Session::spawn(command).expect("the binary starts on a terminal");
     session.set_expect_timeout(Some(Duration::from_secs(60)));
     for said in [
-        "asked for the deletion of skyhook/late",
-        "1 on the way:",
+        "requested the deletion of skyhook/late",
+        "1 being deleted:",
         "  skyhook/late: 1 uninstall left on 1 node",
         "gone: skyhook/late",
-        "asked for the deletion of skyhook/base",
-        "asked for the deletion of deploymentpolicy/careful",
+        "requested the deletion of skyhook/base",
+        "requested the deletion of deploymentpolicy/careful",
     ] {
         if let Err(error) = session.expect(said) {
             panic!("no {said:?}: {error}");

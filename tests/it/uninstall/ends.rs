@@ -24,7 +24,7 @@ fn what_cannot_go_on_ends_it_with_the_finding() {
     );
     let end = [
         "uninstall driver of gpu, and wait: 1 changed",
-        "stopped: it cannot go on by itself",
+        "stopped: it cannot continue by itself",
         "driver 1.0.0: 1 of 2 nodes done: uninstall erroring on node-1; its uninstall goes on in the cluster, as far \
          as it can",
     ];

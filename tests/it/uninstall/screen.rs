@@ -32,7 +32,7 @@ fn stages_and_the_slowest_nodes_are_drawn() {
         "STAGE",
         "uninstall, to start",
         "longest there: node-1 (uninstall, to start, ",
-        "so far; Ctrl-C leaves it alone",
+        "so far; Ctrl-C stops waiting",
     ] {
         session.expect(drawn).expect("it is drawn");
     }

@@ -271,7 +271,7 @@ fn a_confirmation_of_a_change_to_files_is_refused() {
             (ran.stdout.as_str(), ran.stderr.as_str()),
             (
                 "",
-                "error: --confirm is for a change, and what is read with --from cannot be changed\n\
+                "error: --confirm cannot be used with --from: files cannot be changed\n\
                  hint: leave one of them out, or add --dry-run\n"
             ),
             "{}",

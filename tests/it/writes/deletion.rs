@@ -80,7 +80,7 @@ fn what_is_not_gone_yet_is_not_made_again() {
     assert!(
         undone
             .stderr
-            .contains("it is there still, and being deleted"),
+            .contains("it still exists, and is being deleted"),
         "{}",
         undone.transcript()
     );

@@ -70,7 +70,7 @@ fn nothing_is_written_that_the_journal_does_not_hold() {
     assert!(out.contains(said), "{out}{err}");
     let writes = stage.writes().len();
     assert!(writes > 0 && writes < NODES, "{writes}: {out}{err}");
-    // What was done is taken back all the same. The disk may have been full just where a line ends.
+    // What was done is taken back anyway. The disk may have been full just where a line ends.
     let whole = |line: &str| serde_json::from_str::<Value>(line).is_ok();
     let torn = !journal(&stage).1.lines().all(whole);
     let undone = stage.run("undo --confirm");
@@ -100,7 +100,7 @@ fn a_torn_line_in_the_middle_is_left_out_and_said() {
         expect(&ran, 0);
         assert!(
             ran.stderr
-                .contains(": line 2 cannot be read, and is left out"),
+                .contains(": line 2 cannot be read, and is ignored"),
             "{}",
             ran.transcript()
         );

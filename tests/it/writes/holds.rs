@@ -119,7 +119,7 @@ fn a_pause_that_another_program_has_written_stays() {
         });
     });
     expect(&ran, 0);
-    let said = "skyhook/gpu-tune stays paused: kubectl-annotate wants it as well";
+    let said = "skyhook/gpu-tune stays paused: kubectl-annotate set it as well";
     assert!(ran.stderr.contains(said), "{}", ran.transcript());
     assert_eq!(stage.reset_and_paused(), (true, json!("true"), Value::Null));
     assert_eq!(stage.annotation(REASON), Value::Null);
@@ -425,7 +425,7 @@ fn a_hold_of_another_machine_is_theirs_until_it_is_old() {
             "{}",
             ran.transcript()
         );
-        // What is known to be theirs can be ended all the same, said what it is.
+        // What is known to be theirs can be ended anyway, said what it is.
         if theirs {
             let ran = stage.run("resume gpu-tune --confirm");
             expect(&ran, 0);

@@ -128,9 +128,9 @@ fn an_interrupt_at_any_moment_can_be_taken_back() {
         // Paused and resumed again, before any node was written to.
         let put_back = in_time && reset == 0;
         let says = if put_back {
-            ": nothing changed, 61 not reached\ninterrupted; the pause was lifted again\n"
+            ": nothing changed, 61 not reached\ninterrupted; the pause was removed again\n"
         } else {
-            "\ninterrupted; what was in flight was finished\n"
+            "\ninterrupted; requests in flight were completed\n"
         };
         assert_eq!(ran.stdout.contains(says), in_time, "{moment}");
         assert!(

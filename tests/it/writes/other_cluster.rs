@@ -94,7 +94,7 @@ fn where_the_uid_cannot_be_read_the_address_decides_and_that_is_said() {
     let ran = run_with(&stage, &again, "undo --confirm");
     expect(&ran, 0);
     let says = format!(
-        "is of {}, and this is {}",
+        "is from {}, and this is {}",
         stage.served.url, again.served.url
     );
     assert!(ran.stderr.contains(&says), "{}", ran.transcript());
@@ -138,7 +138,7 @@ fn a_plan_for_another_cluster_is_refused() {
         let ran = there.run(&format!("apply-plan {file} --confirm{dry}"));
         assert_eq!(ran.code, Some(3), "{}", ran.transcript());
         assert!(
-            ran.stderr.contains("is of another cluster"),
+            ran.stderr.contains("is from another cluster"),
             "{}",
             ran.transcript()
         );
@@ -179,7 +179,7 @@ fn undelete_takes_nothing_from_the_journal_of_another_cluster() {
     assert!(
         named
             .stderr
-            .contains(&format!("journal {id} is of another cluster")),
+            .contains(&format!("journal {id} is from another cluster")),
         "{}",
         named.transcript()
     );

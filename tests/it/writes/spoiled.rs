@@ -15,9 +15,9 @@ use crate::support::proxy::Proxy;
 use crate::support::stage::captured;
 
 /// Runs of the suite are a sample of this size.
-const SAMPLE: usize = 60;
+const SAMPLE: usize = 50;
 /// The commands wait more than they work.
-const AT_ONCE: usize = 12;
+const AT_ONCE: usize = 25;
 /// The same, where there is nothing else to do.
 const AT_ONCE_OF_ALL: usize = 40;
 

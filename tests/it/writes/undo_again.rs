@@ -35,10 +35,10 @@ fn an_undo_that_did_nothing_does_not_make_the_next_one_take_back_an_older_comman
         expect(&ran, 3);
         for said in [
             "Most recent command not yet undone: reset gpu-tune on 1 node",
-            "nothing of \"reset gpu-tune on 1 node\" can be taken back",
+            "nothing of \"reset gpu-tune on 1 node\" can be undone",
             "node/node-2 (",
             "nothing was changed",
-            "an older command is taken back by its id",
+            "to undo an older command, name its id",
         ] {
             assert!(ran.stderr.contains(said), "{said}: {}", ran.transcript());
         }
@@ -78,7 +78,7 @@ fn an_undo_that_came_too_late_leaves_the_command_in_force_and_says_so() {
     for said in [
         "reset gpu-tune on 1 node",
         "it was tried ",
-        "could be taken back (2",
+        "could be undone (2",
     ] {
         assert!(
             again.stderr.contains(said),

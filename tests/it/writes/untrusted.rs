@@ -68,7 +68,7 @@ fn a_folder_that_others_may_write_to_is_not_relied_on() {
     ] {
         let ran = stage.run(words);
         expect(&ran, 1);
-        let said = "others may write to ";
+        let said = "other users can write to ";
         assert!(
             ran.stderr.contains(said) && ran.stderr.contains("chmod go-w "),
             "{}",
@@ -78,7 +78,7 @@ fn a_folder_that_others_may_write_to_is_not_relied_on() {
     let list = stage.run("journal list");
     expect(&list, 0);
     assert!(
-        list.stderr.contains("warning: others may write to "),
+        list.stderr.contains("warning: other users can write to "),
         "{}",
         list.transcript()
     );

@@ -52,7 +52,7 @@ fn neither_is_its_pause_missed() {
     assert_eq!(ran.json()["counts"], counts);
     assert!(
         ran.stderr.contains(
-            "skipped: the rollout's batches start again from the first; let the operator go on\n"
+            "skipped: the rollout's batches start again from the first; resume the operator\n"
         ),
         "{}",
         ran.transcript()

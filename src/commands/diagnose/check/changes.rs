@@ -69,7 +69,7 @@ pub fn changes(
         .map(|command| command.words)
         .collect();
     if denied.len() == every_change(cluster).permissions().len() {
-        let says = "none of it is allowed: this user may only look".to_owned();
+        let says = "none of it is allowed: this user can only read".to_owned();
         return check(CheckResult::Warning, says).hint("kubectl skyhook rbac --for operator");
     }
     let missing: Vec<String> = denied.iter().map(ToString::to_string).collect();

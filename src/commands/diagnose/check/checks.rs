@@ -72,7 +72,7 @@ fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
     }
     if !wrong.is_empty() {
         return Check::new(about, title, CheckResult::Error, list(&wrong))
-            .hint("install the definitions of the chart that the operator is of");
+            .hint("install the definitions from the operator's chart");
     }
     let versions = found
         .iter()
@@ -149,7 +149,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
                 about,
                 title,
                 CheckResult::Good,
-                "it is told to elect no leader",
+                "leader election is turned off",
             ),
             _ => Check::new(about, title, CheckResult::Warning, "there is no lease")
                 .hint("see the log of the operator; without leader election there is none"),

@@ -69,7 +69,7 @@ pub fn certificates(cluster: &Cluster) -> Check {
 
 /// A tag that was set by hand leaves the chart's other parts behind.
 pub fn image_and_chart(cluster: &Cluster) -> Check {
-    let (about, title) = ("versions", "the operator is of the version of its chart");
+    let (about, title) = ("versions", "the operator has the version of its chart");
     let Some(operators) = cluster.operators.ok() else {
         return Check::not_asked(about, title, cluster);
     };
@@ -81,20 +81,20 @@ pub fn image_and_chart(cluster: &Cluster) -> Check {
             continue;
         };
         if image != chart {
-            let says = format!("the image is of {image}, the chart of {chart}");
+            let says = format!("the image has version {image}, the chart {chart}");
             return Check::new(about, title, CheckResult::Warning, says)
                 .hint("upgrade the chart rather than the image alone: the definitions and rights are its own");
         }
         let agent = deployment.env("AGENT_IMAGE");
         let agent = agent.map_or(String::new(), |image| format!(", the agent is {image}"));
-        seen.push(format!("both are of {image}{agent}"));
+        seen.push(format!("both have version {image}{agent}"));
     }
     if seen.is_empty() {
         Check::new(
             about,
             title,
             CheckResult::NotChecked,
-            "the deployment does not say of which chart it is",
+            "the deployment does not name its chart",
         )
     } else {
         Check::new(about, title, CheckResult::Good, list(&seen))
@@ -102,7 +102,7 @@ pub fn image_and_chart(cluster: &Cluster) -> Check {
 }
 
 pub fn operator_and_api(cluster: &Cluster) -> Check {
-    let (about, title) = ("versions", "the API that is served is that of the operator");
+    let (about, title) = ("versions", "the API of the operator is served");
     let Some(version) = &cluster.active_api.operator_version else {
         return Check::new(
             about,
@@ -128,12 +128,15 @@ pub fn operator_and_api(cluster: &Cluster) -> Check {
             CheckResult::Error,
             format!("{says}, which is not served"),
         )
-        .hint("install the definitions of the chart that the operator is of")
+        .hint("install the definitions from the operator's chart")
     }
 }
 
 pub fn uninstall(cluster: &Cluster, installation: &Installation) -> Check {
-    let (about, title) = ("versions", "the definitions know what the operator knows");
+    let (about, title) = (
+        "versions",
+        "the definitions have the fields that the operator uses",
+    );
     let found = match &installation.definitions {
         Read::Ok(found) => found,
         Read::Unreadable(why) => return Check::unread(about, title, why),

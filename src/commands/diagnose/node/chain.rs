@@ -196,7 +196,7 @@ impl<'a> Inspection<'_, 'a> {
         }
         if let Some(gate) = cluster.gate_on(skyhook, node) {
             let says = format!(
-                "it waits for {}, which goes first",
+                "it waits for {}, which comes first",
                 gate.skyhook.reference()
             );
             return (self.gated(gate.skyhook.name(), before), says);
@@ -272,7 +272,7 @@ impl<'a> Inspection<'_, 'a> {
                 None => String::new(),
             };
             let now = match turn.working {
-                0 => "; the operator chooses the next nodes when it looks again".to_owned(),
+                0 => "; the operator chooses the next nodes at its next pass".to_owned(),
                 1 => "; one node is at work now".to_owned(),
                 n => format!("; {} are at work now", plural(n, "node")),
             };
@@ -282,7 +282,7 @@ impl<'a> Inspection<'_, 'a> {
             );
         }
         if self.cluster.is_taken_up(skyhook, self.node) {
-            let says = "the operator has taken the node up, and goes on when it looks again";
+            let says = "the operator has started on the node, and continues at its next pass";
             return (
                 LinkState::Working,
                 self.unless_something_is_wrong(says.to_owned()),
@@ -290,7 +290,7 @@ impl<'a> Inspection<'_, 'a> {
         }
         (
             LinkState::Waiting,
-            "the operator has not begun on the node".to_owned(),
+            "the operator has not started on the node".to_owned(),
         )
     }
 

@@ -131,7 +131,7 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
     // Their pods are collected with the custom resource, and no sooner.
     effects.warn(match others.next() {
         None => {
-            format!("packages are at work on {on}: they are killed, and leave the hosts half-done")
+            format!("packages are at work on {on}: they are killed in the middle of their work on the hosts")
         }
         Some(_) => format!(
             "packages are at work on {on}: they may go on until {} is gone, and are killed then",
@@ -141,8 +141,7 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
     // Where it runs bare pods, what watches them asks neither for a pause nor for the custom resource.
     if cluster.flavor().executor() == Executor::Pod && !pause_guard::away(cluster) {
         effects.warn(format!(
-            "the operator may still write on {on} how far they got: once their pods are gone, look with \
-             `kubectl skyhook leftovers`"
+            "the operator may still record their progress on {on}: once their pods are gone, run `kubectl skyhook leftovers`"
         ));
     }
 }
@@ -179,8 +178,7 @@ fn held(cluster: &Cluster, name: &str, nodes: &[&Node], effects: &mut Consequenc
         .collect();
     if !unfinished.is_empty() {
         effects.warn(format!(
-            "workloads may be scheduled on {}, where it has not finished: the runtime-required taint \
-             goes",
+            "workloads may be scheduled on {}, where it has not finished: the runtime-required taint is removed",
             folded(unfinished)
         ));
     }

@@ -229,7 +229,7 @@ impl Following<'_> {
             _ => "",
         };
         ctx.note(format!(
-            "Nothing more to come of {package} on {}{why}.",
+            "No more output of {package} on {}{why}.",
             plural(nodes.len(), "node")
         ));
         Ok(exit)

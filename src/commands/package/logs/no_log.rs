@@ -35,7 +35,7 @@ pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
     let mut note = Text::new();
     if begun.is_empty() {
         note.paragraph(format!(
-            "No pod of {what} is there, and no node has begun it: it has said nothing yet, or long ago."
+            "No pod of {what} is there, and no node has begun it: it has not run yet, or ran long ago."
         ));
     } else if let Some(entry) = erroring {
         note.paragraph(format!(

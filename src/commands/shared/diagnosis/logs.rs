@@ -29,7 +29,7 @@ impl Diagnosis<'_> {
                     Tail::Lines(piece, lines) => reason.heard(&pieces[*piece], lines),
                     Tail::Nothing => {}
                     Tail::Unread(why) => reason.log_unread = Some(why.clone()),
-                    Tail::Late => reason.log_unread = Some("it did not come in time".to_owned()),
+                    Tail::Late => reason.log_unread = Some("not received in time".to_owned()),
                 }
             }
         }
@@ -77,7 +77,7 @@ impl Diagnosis<'_> {
         for tail in &self.asks {
             let why = match tail {
                 Tail::Unread(why) => why.as_str(),
-                Tail::Late => "not here within a second",
+                Tail::Late => "no answer within a second",
                 Tail::Lines(..) | Tail::Nothing => continue,
             };
             match reasons.iter_mut().find(|(known, _)| *known == why) {

@@ -23,7 +23,7 @@ pub(super) fn refuse_traps(
     request: &UninstallRequest<'_>,
 ) -> Result<()> {
     let cr = skyhook.name();
-    let force = "to ask for it all the same, add --force";
+    let force = "to ask for it anyway, add --force";
     undeclared(skyhook, name, package, request)?;
     if let Some((node, entry)) = first(&survey.other).filter(|_| !request.force) {
         let why = format!(
@@ -159,7 +159,7 @@ fn never_installed(
              installed, wait until it is"
         ))
         .hint(format!("kubectl skyhook wait {cr}"))
-        .hint("to keep it from being installed all the same, add --force"));
+        .hint("to keep it from being installed anyway, add --force"));
     }
     // It is asked for already: taking the package out of the spec is a way out, too.
     if request.remove || request.force {
