@@ -85,7 +85,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::node(&node.name, Some(skyhook.name())),
                 format!(
-                    "{} waits for {}, which goes first{}",
+                    "{} waits for {}, which comes first{}",
                     skyhook.reference(),
                     root.reference(),
                     suffix(trouble.as_ref())

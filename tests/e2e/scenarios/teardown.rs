@@ -108,18 +108,18 @@ pub fn in_order(cluster: &Cluster) {
     let told: Vec<&str> = said
         .stderr
         .lines()
-        .filter(|l| l.starts_with("asked for") || l.starts_with("gone:"))
+        .filter(|l| l.starts_with("requested") || l.starts_with("gone:"))
         .collect();
     assert_eq!(
         told,
         [
-            "asked for the deletion of skyhook/late",
+            "requested the deletion of skyhook/late",
             "gone: skyhook/late",
-            "asked for the deletion of skyhook/driver",
+            "requested the deletion of skyhook/driver",
             "gone: skyhook/driver",
-            "asked for the deletion of skyhook/base",
+            "requested the deletion of skyhook/base",
             "gone: skyhook/base",
-            "asked for the deletion of deploymentpolicy/careful",
+            "requested the deletion of deploymentpolicy/careful",
             "gone: deploymentpolicy/careful",
         ],
         "{said:#?}"

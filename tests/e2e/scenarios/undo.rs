@@ -378,7 +378,7 @@ pub fn plan_that_came_too_late(cluster: &Cluster) {
     let moved = written(&gpu);
     carried_out(
         3,
-        "driver|2.0.1 went from apply/erroring to config/complete",
+        "driver|2.0.1 changed from apply/erroring to config/complete",
     );
     assert_eq!(written(&gpu), moved, "nothing is written");
 
