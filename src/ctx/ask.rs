@@ -61,8 +61,10 @@ impl Question {
         if terminal && !screen.err.terminal {
             return Err(Unconfirmed::Unanswered);
         }
+        // Who sees the question may answer it with Ctrl-C at once.
+        let interrupt = process::interrupt();
         screen.prompt(&self.words(plan, terminal));
-        let line = process::line().await;
+        let line = process::line(interrupt).await;
         // What comes next starts on a line of its own, also where no one has pressed enter.
         if !matches!(&line, Line::Of(typed) if terminal && typed.ends_with('\n')) {
             screen.prompt("\n");

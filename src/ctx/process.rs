@@ -59,10 +59,9 @@ pub enum Line {
     Interrupted,
 }
 
-/// The next line of standard input, or as much of it as an answer may need.
-pub async fn line() -> Line {
+/// The next line of standard input, or as much of it as an answer may need, unless an interrupt comes first.
+pub async fn line(interrupt: impl Future<Output = ()>) -> Line {
     const MOST: u64 = 1024;
-    let interrupt = interrupt();
     let (tell, told) = tokio::sync::oneshot::channel();
     // A read cannot be called off; on a thread of nobody's it does not keep the process from ending.
     std::thread::spawn(move || {

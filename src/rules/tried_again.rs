@@ -14,12 +14,29 @@ pub fn tried_once(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> bo
     if package_run.job_unseen {
         return made_meanwhile(cluster, package_run);
     }
+    young_pod(cluster, package_run).is_some_and(|pod| package_run.alive() && started_again(pod))
+}
+
+/// Whether all scripts of a young bare pod have ended well since the node was read, or before the operator noted it. The
+/// older operator deletes such a pod once it has.
+pub fn succeeded_since(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> bool {
+    let ended_well = |e: &Terminated| e.exit_code == 0;
+    let pod = package_run.and_then(|run| young_pod(cluster, run));
+    pod.is_some_and(|pod| {
+        let mut containers = pod.status.init_container_statuses.iter();
+        containers.len() > 0
+            && containers.all(|c| c.state.terminated.as_ref().is_some_and(ended_well))
+    })
+}
+
+/// The only pod of a run without a Job, where it was made not long ago.
+fn young_pod<'a>(cluster: &Cluster, package_run: &PackageRun<'a>) -> Option<&'a Pod> {
     let [pod] = package_run.pods.as_slice() else {
-        return false;
+        return None;
     };
     let created = pod.metadata.creation_timestamp;
     let young = created.is_some() && !cluster.is_stale(created);
-    young && package_run.bare() && package_run.alive() && started_again(pod)
+    (young && package_run.bare()).then_some(*pod)
 }
 
 /// Whether all Jobs were read, and not the one of these pods: it was made since, and what an earlier one left on the node
