@@ -194,17 +194,21 @@ impl<'a> PackageRun<'a> {
         meta.creation_timestamp
     }
 
+    /// How often the container of an interrupt was restarted when the operator (v0.20 and later) ended its Job for it.
+    pub fn restart_limit_exceeded(&self, flavor: ApiFlavor) -> Option<i64> {
+        let annotations = &self.job?.metadata.annotations;
+        annotations
+            .get(&flavor.key("restart-limit-exceeded"))?
+            .parse()
+            .ok()
+    }
+
     /// How many attempts have failed: pods, and runs of a container that was started again in its pod.
     pub fn failed_attempts(&self, flavor: ApiFlavor) -> i64 {
         let Some(job) = self.job else {
             return 0;
         };
-        // The operator ends an interrupt that was restarted too often, and notes how often that was.
-        let exceeded = job
-            .metadata
-            .annotations
-            .get(&flavor.key("restart-limit-exceeded"));
-        let exceeded = exceeded.and_then(|n| n.parse::<i64>().ok()).unwrap_or(0);
+        let exceeded = self.restart_limit_exceeded(flavor).unwrap_or(0);
         let restarts = |p: &&Pod| {
             let containers = p.status.init_container_statuses.iter();
             let all = containers.chain(&p.status.container_statuses);

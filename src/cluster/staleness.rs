@@ -20,6 +20,12 @@ impl Cluster {
         }
     }
 
+    /// Whether a node of a batch that is ignored, or blocked by a taint, keeps its place in it: before v0.20 the operator
+    /// forms no other batch until all nodes of the one at work are complete (`getStickyBatchNodes`).
+    pub fn blocked_nodes_keep_places(&self) -> bool {
+        self.operator_before(0, 20)
+    }
+
     /// Whether the operator is known to be at least `major.minor`.
     pub fn operator_since(&self, major: u64, minor: u64) -> bool {
         let version = self.active_api.operator_version.as_ref();

@@ -14,13 +14,26 @@ use super::pointer::{change, lookup, pointer, set, test};
 pub struct Field {
     /// The members to go through, from the top of the object.
     pub path: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub from: Option<Value>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub to: Option<Value>,
     /// What becomes of it whose old value is another one by now.
     #[serde(default, skip_serializing_if = "OnConflict::is_fail")]
     pub on_conflict: OnConflict,
+}
+
+/// A null that is written is a value, not an absence.
+fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(from).map(Some)
 }
 
 impl Field {

@@ -1,4 +1,5 @@
 use super::evidence::some_of;
+use super::leave_out::leave_out;
 use super::standstill::{Standstill, stands_still};
 use super::{Findings, Grade, Severity, Subject};
 use crate::cluster::{Cluster, Source};
@@ -23,8 +24,9 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Treat the earlier custom resource: what is wrong with it is a finding of its own. Or raise the
-    /// budget, so that free nodes find a place.
+    /// Treat the earlier custom resource: what is wrong with it is a finding of its own. Or leave out the
+    /// nodes that hold the places. A raised budget alone does not help: the operator forms no other
+    /// batch until all nodes of this one are complete.
     ///
     /// # Since
     ///
@@ -53,6 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let waiting = batch.waiting();
             let gates: Vec<_> = batch
                 .chosen()
+                .filter(|n| cluster.blocked_nodes_keep_places() || !n.ignored(cluster.flavor()))
                 .filter_map(|n| cluster.gate_on(skyhook, n))
                 .collect();
             let (Some(first), false) = (gates.first(), waiting.is_empty()) else {
@@ -84,10 +87,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "the places in the batch of {} are held by nodes that wait for {}, so {} free nodes are not started",
+                    "the places in the batch of {} are held by nodes that wait for {}, so {} not started",
                     skyhook.reference(),
                     earlier.join(", "),
-                    waiting.len()
+                    if waiting.len() == 1 {
+                        "1 free node is".to_owned()
+                    } else {
+                        format!("{} free nodes are", waiting.len())
+                    }
                 ),
             );
             finding
@@ -103,13 +110,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     Grade::B0,
                     "See the status of the earlier one",
                     ["node", "list", "--skyhook", first.skyhook.name()],
-                )
-                .kubectl(
-                    Grade::B3,
-                    "Or raise the budget, so that free nodes find a place",
-                    ["edit", &cluster.flavor().resource(), skyhook.name()],
-                )
-                .caveat("more nodes are then worked on at a time, with the interrupts that packages have");
+                );
+            if finding.severity == Severity::Error {
+                leave_out(
+                    finding,
+                    cluster,
+                    skyhook,
+                    &holders,
+                    "Or leave them out until it is treated, so that free nodes are started",
+                );
+            }
             for gate in &gates {
                 finding.waits_for_queued(gate.skyhook.name(), &gate.node.name);
             }

@@ -142,7 +142,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let text = on.drain_blocked.as_deref().unwrap_or_default();
             finding.evidence(object, key("drainBlocked"), text);
         }
-        remedies(finding, &drain, &noted, &held, leaving.first().copied());
+        remedies(
+            finding,
+            cluster,
+            &drain,
+            &noted,
+            &held,
+            leaving.first().copied(),
+        );
     }
     let skyhooks = cluster.skyhooks.items().iter().filter(|s| s.runs());
     for skyhook in skyhooks.filter(|s| !told.contains(s.name())) {

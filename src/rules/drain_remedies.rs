@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::evidence::pods_on_node;
+use super::leave_out::leave_out;
 use super::{Finding, Grade};
 use crate::api::Skyhook;
+use crate::cluster::Cluster;
 use crate::cluster::drain::Drain;
 use crate::cluster::pod::{DisruptionBudget, Pod};
 use crate::cluster::refusal::Refusal;
@@ -14,6 +16,7 @@ pub type Held<'a> = BTreeMap<String, (&'a DisruptionBudget, Vec<String>)>;
 
 pub fn remedies(
     finding: &mut Finding,
+    cluster: &Cluster,
     drain: &Drain<'_>,
     noted: &[Refusal],
     held: &Held<'_>,
@@ -29,16 +32,13 @@ pub fn remedies(
     }
     // A deletion waits for the node, be it left out or not.
     if !drain.skyhook.deleting() && !drain.ignored {
-        finding
-            .remedy(
-                Grade::B1,
-                "Leave the node out for now, so that the others go on",
-                ["node", "ignore", &drain.node.name],
-            )
-            .caveat(
-                "every custom resource leaves the node alone until it is unignored; before v0.20 an ignored node of \
-                 a batch holds that batch up",
-            );
+        leave_out(
+            finding,
+            cluster,
+            drain.skyhook,
+            &[&drain.node.name],
+            "Leave the node out for now, so that the others go on",
+        );
     }
     if let Some((budget, _)) = held.values().next() {
         let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();

@@ -76,6 +76,7 @@ macro_rules! rule {
 mod drain_remedies;
 mod evidence;
 mod last_sign;
+mod leave_out;
 mod reset;
 mod retry;
 mod standstill;

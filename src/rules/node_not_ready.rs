@@ -1,6 +1,7 @@
 use jiff::Timestamp;
 
 use super::evidence::some_of;
+use super::leave_out::leave_out;
 use super::pod_not_started::is_unacknowledged;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, State};
@@ -117,19 +118,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .by_choice();
                 continue;
             }
-            let in_batch = skyhook.status.node_priority.contains_key(&node.name);
-            finding
-                .remedy(
-                    Grade::B1,
-                    "Or leave the node out until it is back, so that others go on",
-                    ["node", "ignore", &node.name],
-                )
-                .caveat(if in_batch && cluster.operator_before(0, 20) {
-                    "before v0.20 it still holds its place in the batch: look again, SKY305 says how to take it out; \
-                     every custom resource leaves the node alone until it is unignored"
-                } else {
-                    "every custom resource leaves the node alone until it is unignored"
-                });
+            leave_out(
+                finding,
+                cluster,
+                skyhook,
+                &[&node.name],
+                "Or leave the node out until it is back, so that the others go on",
+            );
         }
     }
 }

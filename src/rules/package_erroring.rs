@@ -169,6 +169,13 @@ fn message(
     let and = if over { ", and" } else { ":" };
     match job.failed() {
         Some(_) if failed == 0 => format!("{what}{and} its job has given up"),
+        Some(_)
+            if package_run
+                .restart_limit_exceeded(cluster.flavor())
+                .is_some() =>
+        {
+            format!("{what}{and} {attempts}, and the operator ended its job at the restart limit")
+        }
         Some(_) => format!("{what}{and} its job has given up after {attempts}"),
         None if !retries => what,
         None if job.status.succeeded > 0 => {

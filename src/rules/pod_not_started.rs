@@ -1,6 +1,7 @@
 use jiff::SignedDuration;
 
 use super::evidence::forget;
+use super::leave_out::leave_out;
 use super::{Findings, Grade, Severity, Subject};
 use crate::cluster::deletion::Pending;
 use crate::cluster::{Cluster, Node, Pod};
@@ -81,10 +82,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ["describe", "node", &node.name],
             );
         // A deletion waits for every node that it has to uninstall something on, be it left out or not.
-        let skyhook = cluster
-            .skyhook(&package_run.skyhook)
-            .filter(|s| s.deleting());
-        let pending = skyhook.map_or_else(Vec::new, |s| cluster.pending_uninstalls(s));
+        let skyhook = cluster.skyhook(&package_run.skyhook);
+        let deleted = skyhook.filter(|s| s.deleting());
+        let pending = deleted.map_or_else(Vec::new, |s| cluster.pending_uninstalls(s));
         let here = |p: &&Pending<'_>| p.node.name == node.name && p.name == package_run.package;
         if let Some(pending) = pending.iter().find(here) {
             forget(finding, Grade::B4, &package_run.skyhook, &node.name, pending.entry).caveat(
@@ -96,13 +96,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if node.ignored(cluster.flavor()) {
             continue;
         }
-        finding
-            .remedy(
-                Grade::B1,
+        if let Some(skyhook) = skyhook {
+            leave_out(
+                finding,
+                cluster,
+                skyhook,
+                &[&node.name],
                 "Or leave the node out until it is back",
-                ["node", "ignore", &node.name],
-            )
-            .caveat("every custom resource leaves the node alone until it is unignored");
+            );
+        }
     }
 }
 

@@ -157,6 +157,12 @@ fn terms(argv: &[String], grade: Grade) -> (Vec<String>, Undo) {
         return (Vec::new(), Undo::No);
     };
     let (more, undo) = known(words).map_or((&[][..], Undo::No), |own| (own.needs, own.undo));
+    // The next batch starts at once.
+    let undo = if words.iter().any(|word| word == "--leave-batch") {
+        Undo::Partly
+    } else {
+        undo
+    };
     let all = more.iter().chain([&UNCHANGED]);
     (all.map(ToString::to_string).collect(), undo)
 }

@@ -40,7 +40,7 @@ pub fn stuck_in_batch(
 ) -> Option<Trouble> {
     let on = cluster.on_node(node, skyhook.name());
     let status = on.map_or(Status::Unknown, |on| on.operator_status());
-    let holds_while_blocked = cluster.operator_before(0, 20);
+    let holds_while_blocked = cluster.blocked_nodes_keep_places();
     // In the middle of a reboot a node is called erroring as well.
     if status == Status::Erroring && on.is_some_and(|on| fails_for_real(skyhook, on)) {
         // How newer operators choose around a failing node is not known for certain.

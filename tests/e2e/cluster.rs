@@ -235,6 +235,12 @@ impl Cluster {
         }
     }
 
+    /// Its Deployment names another version than the one that was started.
+    pub fn announces(&self, version: &str) {
+        operator::announce_instead(&self.api, version, operator::IMAGE)
+            .expect("a Deployment can be changed");
+    }
+
     pub fn stop_operator(&self) {
         self.stop("operator");
     }

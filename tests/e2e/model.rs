@@ -385,6 +385,15 @@ impl<'a> Played<'a> {
         }));
     }
 
+    /// A node that is cordoned for an interrupt, and drained.
+    pub fn cordoned(&self, node: &str) {
+        let cordon = format!("{PREFIX}/cordon_{}", self.name);
+        self.cluster.patch_node(
+            node,
+            json!({"metadata": {"annotations": {cordon: "true"}}, "spec": {"unschedulable": true}}),
+        );
+    }
+
     /// What the operator takes off a node once it is drained and the interrupt is over.
     pub fn given_back(&self, node: &str) {
         let key = |kind: &str| format!("{PREFIX}/{kind}_{}", self.name);

@@ -13,6 +13,8 @@ use crate::{api::Api, control_plane::ControlPlane, servers::free_ports, tools::T
 
 pub const NAMESPACE: &str = "skyhook";
 pub const VERSION: &str = "v0.17.0";
+const DEPLOYMENT: &str = "skyhook-operator-controller-manager";
+pub const IMAGE: &str = "ghcr.io/nvidia/skyhook/operator";
 /// The operator serves its webhooks at this port and no other.
 const WEBHOOK_PORT: u16 = 9443;
 const WEBHOOK_SERVICE: &str = "skyhook-operator-webhook-service";
@@ -38,7 +40,7 @@ pub fn install(tools: &Tools, api: &Api) -> Result<()> {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]},
         "subjects": [{"kind": "User", "name": "operator", "apiGroup": "rbac.authorization.k8s.io"}],
     }))?;
-    announce(api, NAMESPACE, VERSION, "ghcr.io/nvidia/skyhook/operator")?;
+    announce(api, NAMESPACE, VERSION, IMAGE)?;
     // Without it no pod can be created, and the operator would begin with an error.
     awaited(
         api,
@@ -50,17 +52,40 @@ pub fn install(tools: &Tools, api: &Api) -> Result<()> {
     Ok(())
 }
 
+/// The path of the Deployment that announces an operator.
+pub fn deployment(namespace: &str) -> String {
+    format!("/apis/apps/v1/namespaces/{namespace}/deployments/{DEPLOYMENT}")
+}
+
 /// The Deployment by which clients find the operator and its version. Nothing runs it here.
 pub fn announce(api: &Api, namespace: &str, version: &str, image: &str) -> Result<()> {
-    let name = "skyhook-operator-controller-manager";
+    let mut body = of_version(version, image);
+    body["metadata"]["name"] = json!(DEPLOYMENT);
+    let deployments = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
+    api.post(&deployments, &body)?;
+    let status = json!({"status": {
+        "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
+        "conditions": [{"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"}],
+    }});
+    api.merge(&format!("{}/status", deployment(namespace)), &status)?;
+    Ok(())
+}
+
+/// Another version in that Deployment.
+pub fn announce_instead(api: &Api, version: &str, image: &str) -> Result<()> {
+    let body = of_version(version, image);
+    api.merge(&deployment(NAMESPACE), &body)?;
+    Ok(())
+}
+
+fn of_version(version: &str, image: &str) -> Value {
     let labels = json!({
         "control-plane": "controller-manager",
         "app.kubernetes.io/name": "skyhook-operator",
         "app.kubernetes.io/version": version,
     });
-    let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
-    api.post(&path, &json!({
-        "metadata": {"name": name, "labels": labels},
+    json!({
+        "metadata": {"labels": labels},
         "spec": {
             "replicas": 1,
             "selector": {"matchLabels": {"control-plane": "controller-manager"}},
@@ -69,13 +94,7 @@ pub fn announce(api: &Api, namespace: &str, version: &str, image: &str) -> Resul
                 "spec": {"containers": [{"name": "manager", "image": format!("{image}:{version}")}]},
             },
         },
-    }))?;
-    let status = json!({"status": {
-        "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
-        "conditions": [{"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"}],
-    }});
-    api.merge(&format!("{path}/{name}/status"), &status)?;
-    Ok(())
+    })
 }
 
 /// Starts the operator; with webhooks, returns when the API server is served by them.

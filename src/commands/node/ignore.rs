@@ -5,23 +5,31 @@ use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::selection;
+use crate::commands::shared::{migration, selection};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
-use crate::plan::build::effects;
+use crate::plan::build::{batches, effects};
 use crate::plan::{Change, Edit, Metadata, Plan, PlanStage, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// Make the operator ignore nodes
 ///
 /// Concerns every custom resource. Nothing new is started on the nodes; what runs goes on to the end of its stage.
-/// With an operator before v0.20, an ignored node that is part of a batch at work holds that batch up.
+///
+/// With an operator before v0.20, an ignored node that is part of a batch keeps its place in it, and no other node is
+/// started until all nodes of the batch are complete.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  kubectl skyhook node ignore gpu-0001 gpu-0002")]
+  kubectl skyhook node ignore gpu-0001 gpu-0002
+  # Also let the batches go on without the node
+  kubectl skyhook node ignore gpu-0001 --leave-batch")]
 pub struct Ignore {
     #[command(flatten)]
     with: IgnoreArgs,
+
+    /// Also take the nodes out of the batches that rollouts work on
+    #[arg(long)]
+    leave_batch: bool,
 }
 
 /// Make the operator work on ignored nodes again
@@ -51,7 +59,7 @@ pub const NEEDS: [Source; 3] = [Source::Nodes, Source::Skyhooks, Source::Operato
 command! {
     "node ignore": Ignore => ignore,
     needs: NEEDS,
-    writes: &[Write::Nodes],
+    writes: &[Write::Nodes, Write::SkyhookStatus],
 }
 
 command! {
@@ -61,16 +69,26 @@ command! {
 }
 
 async fn ignore(ctx: &mut Ctx, args: &Ignore) -> Result<Exit> {
-    run(ctx, &args.with, true).await
+    let does = Does::Ignore {
+        leave_batch: args.leave_batch,
+    };
+    run(ctx, &args.with, does).await
 }
 
 async fn unignore(ctx: &mut Ctx, args: &Unignore) -> Result<Exit> {
-    run(ctx, &args.with, false).await
+    run(ctx, &args.with, Does::Unignore).await
 }
 
-async fn run(ctx: &mut Ctx, args: &IgnoreArgs, ignore: bool) -> Result<Exit> {
+/// What happens to the label.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Does {
+    Ignore { leave_batch: bool },
+    Unignore,
+}
+
+async fn run(ctx: &mut Ctx, args: &IgnoreArgs, does: Does) -> Result<Exit> {
     // To keep the operator off does not wait for a look at what it does; to let it in shows what begins then.
-    let required: &[Source] = if ignore {
+    let required: &[Source] = if does == (Does::Ignore { leave_batch: false }) {
         &[Source::Nodes]
     } else {
         &Source::DECIDING
@@ -80,12 +98,16 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, ignore: bool) -> Result<Exit> {
         .load_to_change(&NEEDS, required)
         .await?;
     let nodes = selection::nodes(&cluster, &args.nodes)?;
-    let plan = plan(&cluster, &nodes, ignore);
+    let mut plan = plan(&cluster, &nodes, does);
+    if does == (Does::Ignore { leave_batch: true }) {
+        migration::refuse_held(&cluster, &mut plan, false)?;
+    }
     ctx.execute(&plan, &args.safety, CommandOptions::default())
         .await
 }
 
-fn plan(cluster: &Cluster, nodes: &[&Node], ignore: bool) -> Plan {
+fn plan(cluster: &Cluster, nodes: &[&Node], does: Does) -> Plan {
+    let ignore = does != Does::Unignore;
     let mut steps = Vec::new();
     for node in nodes {
         let change = change(cluster.flavor(), node, ignore);
@@ -110,7 +132,6 @@ fn plan(cluster: &Cluster, nodes: &[&Node], ignore: bool) -> Plan {
     if ignore && !steps.is_empty() {
         plan.consequences
             .warn("it applies to every custom resource");
-        warn_of_batches(cluster, nodes, &mut plan);
     }
     for skyhook in cluster
         .skyhooks
@@ -128,7 +149,37 @@ fn plan(cluster: &Cluster, nodes: &[&Node], ignore: bool) -> Plan {
     if !steps.is_empty() {
         plan.stages.push(PlanStage::of(steps));
     }
+    match does {
+        Does::Ignore { leave_batch: true } => leave_batches(cluster, nodes, &mut plan),
+        Does::Ignore { leave_batch: false } if !plan.stages.is_empty() => {
+            warn_of_batches(cluster, nodes, &mut plan);
+        }
+        _ => {}
+    }
     plan
+}
+
+/// The places of these nodes in batches are given up, once the nodes are ignored.
+fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
+    let mut steps = Vec::new();
+    for skyhook in cluster.skyhooks.items() {
+        let fields = batches::leave(skyhook, nodes.iter().map(|n| n.name.as_str()));
+        if fields.is_empty() {
+            continue;
+        }
+        plan.consequences.at_least(batches::grade_of_next(skyhook));
+        plan.consequences.warn(format!(
+            "the next batch of {} starts at once",
+            skyhook.reference()
+        ));
+        let (name, uid) = (skyhook.name(), skyhook.metadata.uid.as_deref());
+        let target = Target::skyhook(cluster.flavor(), name, uid);
+        let why = "the next batch forms without them";
+        steps.push(Step::new(target, Change::Status(fields), why));
+    }
+    if !steps.is_empty() {
+        plan.stages.push(PlanStage::of(steps));
+    }
 }
 
 fn change(flavor: ApiFlavor, node: &Node, ignore: bool) -> Metadata {
@@ -150,9 +201,8 @@ fn change(flavor: ApiFlavor, node: &Node, ignore: bool) -> Metadata {
     change
 }
 
-/// Before v0.20 the operator waits for a node of the batch even where it is ignored.
 fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
-    if cluster.operator_since(0, 20) {
+    if !cluster.blocked_nodes_keep_places() {
         return;
     }
     for skyhook in cluster.skyhooks.items() {
@@ -165,20 +215,19 @@ fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
             .filter(in_batch)
             .map(|n| n.name.as_str())
             .collect();
-        if let Some(first) = held.first() {
-            let (set, more) = (
-                NodeSet::of(held.iter().copied()),
-                match held.len() {
-                    1 => "",
-                    _ => ", and the same for the others",
-                },
-            );
-            plan.consequences.warn(format!(
-                "{} of the batch that {} works on: it holds the batch up until `kubectl skyhook node unignore \
-                 {first}`{more}",
-                set.limited(6),
-                skyhook.reference()
-            ));
+        if held.is_empty() {
+            continue;
         }
+        let set = NodeSet::of(held.iter().copied()).limited(6);
+        let (are, keep, out) = if held.len() == 1 {
+            ("is", "keeps its place", "it")
+        } else {
+            ("are", "keep their places", "them")
+        };
+        let of = skyhook.reference();
+        plan.consequences.warn(format!(
+            "{set} {are} in the batch that {of} works on and {keep}, so no other node is started; --leave-batch takes \
+             {out} out"
+        ));
     }
 }

@@ -4,6 +4,47 @@ use serde_json::{Value, json};
 
 use super::{NAMESPACE, PREFIX, Played};
 
+const AGENT: &str = "ghcr.io/nvidia/nodewright/agent:v7.0.0";
+
+/// How a Job tries again what has failed.
+enum Attempts {
+    /// A stage: one pod for each attempt.
+    PodEach,
+    /// An interrupt: the container of its only pod starts again, until the operator ends it.
+    RestartedInPlace,
+}
+
+impl Attempts {
+    fn limit(&self, spec: &mut Value) {
+        let pod = &mut spec["template"]["spec"];
+        match self {
+            Self::PodEach => {
+                pod["restartPolicy"] = json!("Never");
+                pod["activeDeadlineSeconds"] = json!(3600);
+                // The default is 3, which takes over a minute to use up.
+                spec["backoffLimit"] = json!(1);
+                spec["podFailurePolicy"] = json!({"rules": [{
+                    "action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+                }]});
+            }
+            Self::RestartedInPlace => {
+                pod["restartPolicy"] = json!("OnFailure");
+                spec["backoffLimit"] = json!(i32::MAX);
+                spec["activeDeadlineSeconds"] = json!(3600);
+            }
+        }
+    }
+}
+
+/// The interrupt as the agent is told of it: JSON in base64.
+fn interrupt_argument(kind: &str) -> &'static str {
+    match kind {
+        "reboot" => "eyJ0eXBlIjoibm9kZV9yZXN0YXJ0In0=",
+        "service" => "eyJ0eXBlIjoic2VydmljZV9yZXN0YXJ0Iiwic2VydmljZXMiOlsiY29udGFpbmVyZCJdfQ==",
+        other => panic!("interrupt {other}"),
+    }
+}
+
 impl Played<'_> {
     /// The Job of a package's stage on a node, as upstream builds it; its name is returned.
     pub fn job(&self, node: &str, package: &str, stage: &str) -> String {
@@ -28,37 +69,58 @@ impl Played<'_> {
         let generation = object["metadata"]["generation"].to_string();
         let image = format!("ghcr.io/nvidia/skyhook-packages/{name}");
         let tagged = format!("{image}:{version}");
-        let agent = "ghcr.io/nvidia/nodewright/agent:v7.0.0";
         let dir = format!(
             "/var/lib/skyhook/{}/{name}-{version}-{uid}-{generation}",
             self.name
         );
         let resource = format!("{}-{uid}-{generation}", self.name);
         let record = json!({"name": name, "version": version, "skyhook": self.name, "stage": stage, "image": image});
-        let labels = json!({
+        let mut labels = json!({
             format!("{PREFIX}/name"): self.name, format!("{PREFIX}/package"): format!("{name}-{version}"),
             format!("{PREFIX}/stage"): stage, format!("{PREFIX}/node"): node, format!("{PREFIX}/generation"): generation,
         });
+        let mut annotations = json!({
+            format!("{PREFIX}/resource-id"): resource, format!("{PREFIX}/package"): record.to_string(),
+        });
+        // What the name ends with is a hash; of what is of no concern here.
+        let hash = &uid[..8];
+        let (name_of_job, attempts, init) = if stage == "interrupt" {
+            labels[format!("{PREFIX}/interrupt")] = json!("True");
+            annotations[format!("{PREFIX}/restart-allowance")] = json!("1");
+            let kind = object["spec"]["packages"][name]["interrupt"]["type"].as_str();
+            let kind = kind.expect("the package has an interrupt");
+            (
+                format!("{}-interrupt-{kind}-{node}-{hash}", self.name),
+                Attempts::RestartedInPlace,
+                json!([{"name": "interrupt", "image": AGENT, "args": ["interrupt", "/root", dir, interrupt_argument(kind)],
+                        "securityContext": {"privileged": true}}]),
+            )
+        } else {
+            let step = |suffix: &str, verb: &str| {
+                json!({"name": format!("{name}-{suffix}"), "image": AGENT, "args": [verb, "/root", dir],
+                       "securityContext": {"privileged": true}})
+            };
+            (
+                format!(
+                    "{}-{name}-{}-{stage}-{node}-{hash}",
+                    self.name,
+                    version.replace('.', "-"),
+                ),
+                Attempts::PodEach,
+                json!([
+                    {"name": format!("{name}-init"), "image": tagged, "command": ["/bin/sh"],
+                     "args": ["-c", "mkdir -p /root/${SKYHOOK_DIR} && cp -r /skyhook-package/* /root/${SKYHOOK_DIR}"],
+                     "env": [{"name": "SKYHOOK_DIR", "value": dir}], "securityContext": {"privileged": true}},
+                    step(stage, stage), step(&format!("{stage}check"), &format!("{stage}-check")),
+                ]),
+            )
+        };
         let exists =
             |key: &str, effect: &str| json!({"key": key, "operator": "Exists", "effect": effect});
         let runtime_required = |key: &str| json!({"key": key, "operator": "Equal", "value": "runtime-required", "effect": "NoSchedule"});
-        let step = |suffix: &str, verb: &str| {
-            json!({"name": format!("{name}-{suffix}"), "image": agent, "args": [verb, "/root", dir],
-                   "securityContext": {"privileged": true}})
-        };
-        // What it is a hash of is of no concern here.
-        let job = format!(
-            "{}-{name}-{}-{stage}-{node}-{}",
-            self.name,
-            version.replace('.', "-"),
-            &uid[..8]
-        );
-        json!({
+        let mut body = json!({
             "metadata": {
-                "name": job, "labels": labels,
-                "annotations": {
-                    format!("{PREFIX}/resource-id"): resource, format!("{PREFIX}/package"): record.to_string(),
-                },
+                "name": name_of_job, "labels": labels, "annotations": annotations,
                 "ownerReferences": [{
                     "apiVersion": format!("{PREFIX}/v1alpha1"), "kind": "NodeWright", "name": self.name, "uid": uid,
                     "controller": true, "blockOwnerDeletion": true,
@@ -66,22 +128,11 @@ impl Played<'_> {
             },
             "spec": {
                 "parallelism": 1, "completions": 1, "podReplacementPolicy": "Failed",
-                // The default is 3, which takes over a minute to use up.
-                "backoffLimit": 1,
-                "podFailurePolicy": {"rules": [{
-                    "action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
-                }]},
                 "template": {
                     "metadata": {"labels": labels, "annotations": {format!("{PREFIX}/package"): record.to_string()}},
                     "spec": {
-                        "nodeName": node, "restartPolicy": "Never", "activeDeadlineSeconds": 3600,
-                        "hostPID": true, "hostNetwork": true,
-                        "initContainers": [
-                            {"name": format!("{name}-init"), "image": tagged, "command": ["/bin/sh"],
-                             "args": ["-c", "mkdir -p /root/${SKYHOOK_DIR} && cp -r /skyhook-package/* /root/${SKYHOOK_DIR}"],
-                             "env": [{"name": "SKYHOOK_DIR", "value": dir}], "securityContext": {"privileged": true}},
-                            step(stage, stage), step(&format!("{stage}check"), &format!("{stage}-check")),
-                        ],
+                        "nodeName": node, "hostPID": true, "hostNetwork": true,
+                        "initContainers": init,
                         "containers": [{"name": "done", "image": tagged, "command": ["/bin/sh", "-c", "exit 0"]}],
                         "tolerations": [
                             {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"},
@@ -92,7 +143,9 @@ impl Played<'_> {
                     },
                 },
             },
-        })
+        });
+        attempts.limit(&mut body["spec"]);
+        body
     }
 
     pub fn await_job(&self, job: &str, what: &str, holds: impl Fn(&Value) -> bool) {
@@ -141,5 +194,21 @@ impl Played<'_> {
             .api
             .merge(&path, &json!({"spec": {"suspend": true}}))
             .expect("a Job can be suspended");
+    }
+
+    /// What the operator does to the Job of an interrupt whose container was started again too often: the pod goes, and the
+    /// end of its log is kept.
+    pub fn end_at_restart_limit(&self, job: &str, log: &str) {
+        let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}");
+        let patch = json!({
+            "metadata": {"annotations": {
+                format!("{PREFIX}/restart-limit-exceeded"): "1", format!("{PREFIX}/last-logs"): log,
+            }},
+            "spec": {"backoffLimit": 0},
+        });
+        self.cluster
+            .api
+            .merge(&path, &patch)
+            .expect("a Job can be limited");
     }
 }

@@ -5,12 +5,14 @@ use serde_json::{Value, json};
 use super::{
     cures::{all_well, execute, first_change},
     races::{HOLD, held_up, noted},
-    writes::{DRIVER, LONG_ENOUGH, TUNING},
+    setting::changes_new_pods,
+    writes::{self, DRIVER, LONG_ENOUGH, TUNING},
 };
 use crate::{
     cluster::Cluster,
     kubelet::{StepResult, Target},
     manifest::{package, skyhook},
+    operator,
     rollout::{Rollout, pods},
     run::{Child, run},
     view::{absent, complete, entry, everywhere, status, that},
@@ -70,14 +72,14 @@ pub fn operator_scaled_to_zero(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(entry("node-2", DRIVER, "apply", "in_progress"));
     cluster.stop_operator();
-    let path = "/apis/apps/v1/namespaces/skyhook/deployments/skyhook-operator-controller-manager";
+    let path = operator::deployment(operator::NAMESPACE);
     let change = |path: &str, patch: Value| {
         cluster
             .api
             .merge(path, &patch)
             .expect("a Deployment can be changed")
     };
-    change(path, json!({"spec": {"replicas": 0}}));
+    change(&path, json!({"spec": {"replicas": 0}}));
     let status = format!("{path}/status");
     let none = json!({"replicas": null, "updatedReplicas": null, "readyReplicas": null, "availableReplicas": null,
         "conditions": null});
@@ -85,7 +87,7 @@ pub fn operator_scaled_to_zero(cluster: &Cluster) {
     cluster.heal();
     cluster.captured("old-operator-scaled-to-zero");
     cure(&gpu, "SKY501", json!({}));
-    let deployment = cluster.api.get(path).expect("it is there");
+    let deployment = cluster.api.get(&path).expect("it is there");
     assert_eq!(deployment["spec"]["replicas"], 1);
     // What the controller of Deployments would do, which is not here.
     cluster.start_operator();
@@ -252,5 +254,93 @@ pub fn reboots_not_counted_together(cluster: &Cluster) {
     cluster.heal();
     first.until(complete());
     second.until(complete());
+    silent(cluster);
+}
+
+/// SKY312: the only place of the batch is held by a node on which the earlier one is not done. It is left out, and taken up
+/// again once the earlier one is treated.
+pub fn batch_slots_held(cluster: &Cluster) {
+    cluster.result(pods("kernel", "apply").on("node-1"), StepResult::PullFails);
+    let base = skyhook("base")
+        .with(package("kernel", "1.0.0"))
+        .set("priority", json!(10));
+    let base = cluster.apply(&base);
+    base.until(everywhere("kernel|1.0.0", "config", "complete").but_for("node-1"));
+    let gpu = cluster.apply(
+        &skyhook("gpu")
+            .with(package("driver", "2.0.1"))
+            .set("interruptionBudget", json!({"count": 1})),
+    );
+    let nothing = that("nothing is begun", |view| view.entries(DRIVER).is_empty());
+    gpu.until(that("node-1 has the place", |view| {
+        let object = view.object.as_ref().expect("it is there");
+        object["status"]["nodePriority"]["node-1"].is_string()
+    }))
+    .stays(&nothing, LONG_ENOUGH)
+    .captured("old-batch-slots-held");
+    // More places alone do not help: no other batch is formed.
+    gpu.edit(json!({"interruptionBudget": {"count": 3}}))
+        .stays(&nothing, LONG_ENOUGH)
+        .edit(json!({"interruptionBudget": {"count": 1}}));
+    let report = cluster.report(&[]);
+    let finding = report.has("SKY312", &json!({"name": "gpu"}));
+    execute(&gpu, finding, &first_change(finding));
+    gpu.until(everywhere(DRIVER, "config", "complete").but_for("node-1"));
+    cluster.heal();
+    writes::run(cluster, &["node", "unignore", "node-1", "--confirm"]);
+    base.until(complete());
+    gpu.until(complete());
+    silent(cluster);
+}
+
+/// SKY412: admission keeps only the toleration without a key, as on AKS.
+pub fn drain_evicts_package_pods(cluster: &Cluster) {
+    let keyless = "has(object.spec.tolerations) && object.spec.tolerations.exists(t, !has(t.key))";
+    changes_new_pods(
+        cluster,
+        keyless,
+        r#"[JSONPatch{op: "replace", path: "/spec/tolerations", value: object.spec.tolerations.filter(t, !has(t.key))}]"#,
+    );
+    let gpu = cluster.apply(
+        &skyhook("gpu")
+            .with(package("driver", "2.0.1").interrupts("service"))
+            .set("additionalTolerations", json!([{"operator": "Exists"}])),
+    );
+    let mut seen = std::collections::BTreeSet::new();
+    cluster.await_that("pods come and go", || {
+        let view = gpu.view();
+        let pods = view.pods_of("driver", "apply").into_iter();
+        seen.extend(pods.map(|pod| pod["metadata"]["uid"].to_string()));
+        seen.len() > 9
+    });
+    cluster.edits("s/^  - operator: Exists$/  - key: gpu\\n    operator: Exists/");
+    let mut report = cluster.report(&[]);
+    // A pod is there only now and then.
+    cluster.await_that("it is an error", || {
+        report = cluster.report(&[]);
+        let found = report.with_code("SKY412");
+        found.iter().any(|finding| finding["severity"] == "error")
+    });
+    let finding = report.has("SKY412", &json!({"name": "gpu"}));
+    execute(&gpu, finding, &first_change(finding));
+    gpu.until(complete());
+    silent(cluster);
+}
+
+/// SKY607: an operator that knows no uninstall was rolled back to, and is at work nowhere here.
+pub fn uninstall_unknown_to_operator(cluster: &Cluster) {
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
+    gpu.until(complete());
+    cluster.stop_operator();
+    cluster.announces("v0.15.1");
+    gpu.uninstall("driver", true)
+        .captured("old-uninstall-unknown-to-operator");
+    cluster.edits("s/^        apply: true$/        apply: false/");
+    cure(&gpu, "SKY607", json!({"name": "gpu", "package": "driver"}));
+    silent(cluster);
+    cluster.announces(operator::VERSION);
+    cluster.start_operator();
+    gpu.until(complete())
+        .until(everywhere(DRIVER, "config", "complete"));
     silent(cluster);
 }

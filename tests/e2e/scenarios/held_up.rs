@@ -10,7 +10,7 @@ use crate::{
     cluster::Cluster,
     kubelet::StepResult,
     manifest::{Skyhook, package, skyhook},
-    ours,
+    operator, ours,
     rollout::pods,
     view::{Condition, absent, complete, entry, everywhere, gone, status, that},
 };
@@ -303,15 +303,14 @@ pub fn operator_not_running(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
     cluster.stop_operator();
-    let path =
-        "/apis/apps/v1/namespaces/skyhook/deployments/skyhook-operator-controller-manager/status";
+    let path = format!("{}/status", operator::deployment(operator::NAMESPACE));
     let down = json!({"status": {
         "readyReplicas": 0, "availableReplicas": 0, "unavailableReplicas": 1,
         "conditions": [{"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable"}],
     }});
     cluster
         .api
-        .merge(path, &down)
+        .merge(&path, &down)
         .expect("a Deployment has a status");
     gpu.uninstall("driver", true);
     gpu.stays(&everywhere(DRIVER, "config", "complete"), LONG_ENOUGH);

@@ -23,6 +23,7 @@ mod soak;
 mod strip;
 mod stuck;
 mod teardown;
+mod too_large;
 mod undelete;
 mod undo;
 mod uninstall;
@@ -317,6 +318,15 @@ const FIRST_CHANGE: Group = &[
         "reboots_not_counted_together",
         first_change::reboots_not_counted_together,
     ),
+    ("batch_slots_held", first_change::batch_slots_held),
+    (
+        "drain_evicts_package_pods",
+        first_change::drain_evicts_package_pods,
+    ),
+    (
+        "uninstall_unknown_to_operator",
+        first_change::uninstall_unknown_to_operator,
+    ),
 ];
 
 /// What one has to be allowed.
@@ -466,6 +476,19 @@ const NEW: Group = &[
         parked::batch_held_by_parked_node,
     ),
     ("job_without_pod", parked::job_without_pod),
+    (
+        "interrupt_over_its_restart_limit",
+        parked::interrupt_over_its_restart_limit,
+    ),
+];
+
+/// What no longer fits, with nobody to make it smaller.
+const TOO_LARGE: Group = &[
+    ("status", too_large::status),
+    (
+        "cluster_for_its_operator",
+        too_large::cluster_for_its_operator,
+    ),
 ];
 
 /// Which generation rules, and what one sees without rights.
@@ -532,6 +555,7 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         ("modelled", Cluster::new, NEW),
         ("migration", Cluster::old, MIGRATION),
         ("encodings", Cluster::bare, ENCODINGS),
+        ("too_large", Cluster::unoperated, TOO_LARGE),
         ("readme", Cluster::old, README),
         ("faults", Cluster::old, FAULTS),
         ("soak", Cluster::old, SOAK),

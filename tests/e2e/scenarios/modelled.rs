@@ -9,6 +9,7 @@ use crate::{
     kubelet::StepResult,
     manifest::{Skyhook, package, skyhook},
     model::{self, PREFIX, Played, RefusedBy},
+    operator,
     rollout::pods,
     view::{complete, entry, status},
 };
@@ -256,16 +257,12 @@ pub fn mirrored_and_complete(cluster: &Cluster) {
 pub fn upgraded(cluster: &Cluster) {
     cluster.stop_operator();
     model::install_crds(cluster.tools(), &cluster.api).expect("the CRDs are accepted");
-    let path = "/apis/apps/v1/namespaces/skyhook/deployments/skyhook-operator-controller-manager";
-    let labels = json!({"app.kubernetes.io/version": model::PLAYED});
-    let image = format!("ghcr.io/nvidia/nodewright/operator:{}", model::PLAYED);
-    cluster
-        .api
-        .merge(path, &json!({
-            "metadata": {"labels": labels},
-            "spec": {"template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "manager", "image": image}]}}},
-        }))
-        .expect("a Deployment can be changed");
+    operator::announce_instead(
+        &cluster.api,
+        model::PLAYED,
+        "ghcr.io/nvidia/nodewright/operator",
+    )
+    .expect("a Deployment can be changed");
 }
 
 /// What the mirror controller makes of a Skyhook.

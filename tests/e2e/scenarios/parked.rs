@@ -7,7 +7,7 @@ use super::cures::{all_well, execute, first_change};
 use super::setting::no_room_for_pods;
 use crate::{
     cluster::Cluster,
-    kubelet::StepResult,
+    kubelet::{StepResult, logs::FAILURE},
     manifest::{package, skyhook},
     model::{PREFIX, Played},
     ours::Report,
@@ -161,6 +161,59 @@ pub fn job_without_pod(cluster: &Cluster) {
     gpu.runs("node-1", DRIVER, "config", "complete");
     for node in ["node-2", "node-3"] {
         gpu.installs(node, DRIVER);
+    }
+    gpu.status("complete", &[]);
+    all_well(cluster);
+}
+
+/// SKY201: the interrupt fails until its Job is ended, and the node stays cordoned.
+pub fn interrupt_over_its_restart_limit(cluster: &Cluster) {
+    let spec = skyhook("gpu").with(package("driver", "2.0.1").interrupts("service"));
+    let mut gpu = Played::new(cluster, "gpu", &spec.spec, &json!({})).begun();
+    gpu.cordoned("node-1");
+    for stage in ["apply", "config"] {
+        gpu.runs("node-1", DRIVER, stage, "in_progress");
+    }
+    let interrupt = pods("driver", "interrupt");
+    cluster.result(interrupt.on("node-1"), StepResult::Exit(1));
+    let job = gpu.begins("node-1", DRIVER, "interrupt");
+    cluster.await_that("its container is started again", || {
+        let pods = gpu.pods(&job);
+        let status = pods.first().map(|pod| &pod["status"]);
+        status.is_some_and(|s| s["initContainerStatuses"][0]["restartCount"] == 2)
+    });
+    let erroring = Some(("interrupt", "erroring"));
+    gpu.on("node-1", DRIVER, erroring, "in_progress");
+    gpu.status("in_progress", &[]);
+    gpu.end_at_restart_limit(&job, &format!("interrupt:\n{FAILURE}\n"));
+    gpu.await_job(&job, "is given up", |status| {
+        let mut conditions = status["conditions"].as_array().into_iter().flatten();
+        conditions.any(|c| c["type"] == "Failed" && c["status"] == "True")
+    });
+    gpu.record(&job, 86400);
+    gpu.on("node-1", DRIVER, erroring, "erroring");
+    gpu.status("erroring", &[]);
+    cluster.captured("new-interrupt-over-its-restart-limit");
+    let report = cluster.report(&[]);
+    let (code, _) = only_cause(&report);
+    assert_eq!(code, "SKY201");
+    let finding = report.has("SKY201", &json!({"node": "node-1", "package": "driver"}));
+    let says = finding["message"].to_string();
+    assert!(
+        says.contains("ended its job at the restart limit"),
+        "{finding:#}"
+    );
+    let argv = first_change(finding);
+    assert_eq!(argv[2..4], ["package", "retry"]);
+    cluster.heal();
+    execute(&cluster.rollout("gpu"), finding, &argv);
+    cluster.await_that("the Job is gone", || !gpu.has_job(&job));
+    gpu.runs("node-1", DRIVER, "interrupt", "in_progress");
+    let done = Some(("post-interrupt", "complete"));
+    gpu.given_back("node-1");
+    gpu.on("node-1", DRIVER, done, "complete");
+    for node in ["node-2", "node-3"] {
+        gpu.installs_and_interrupts(node, DRIVER);
     }
     gpu.status("complete", &[]);
     all_well(cluster);

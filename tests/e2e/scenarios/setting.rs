@@ -68,3 +68,33 @@ pub fn no_room_for_pods(cluster: &Cluster, namespace: &str) -> String {
     });
     path
 }
+
+/// Changes pods as they are created, by an expression of a JSON patch, where this CEL expression holds.
+pub fn changes_new_pods(cluster: &Cluster, holds: &str, change: &str) {
+    let admission = "/apis/admissionregistration.k8s.io/v1";
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy", "metadata": {"name": "pods"},
+        "spec": {
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
+            "matchConstraints": {"resourceRules": [{
+                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"],
+            }]},
+            "matchConditions": [{"name": "holds", "expression": holds}],
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": change}}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": "pods"}, "spec": {"policyName": "pods"},
+    });
+    for (path, object) in [
+        ("mutatingadmissionpolicies", &policy),
+        ("mutatingadmissionpolicybindings", &binding),
+    ] {
+        cluster
+            .api
+            .post(&format!("{admission}/{path}"), object)
+            .unwrap_or_else(|refused| panic!("a policy can be made: {refused}"));
+    }
+}

@@ -10,7 +10,7 @@ use crate::{
     cluster::{Cluster, SKYHOOKS},
     kubelet::{StepResult, Target},
     manifest::{Skyhook, package, skyhook},
-    operator::NAMESPACE,
+    operator::{self, NAMESPACE},
     ours,
     rollout::pods,
     view::{PREFIX, complete, entry, gone, that},
@@ -248,9 +248,7 @@ pub fn with_the_operator_gone_and_its_webhooks_left(cluster: &Cluster) {
     gpu.until(complete());
     cluster.stop_operator();
     for path in [
-        format!(
-            "/apis/apps/v1/namespaces/{NAMESPACE}/deployments/skyhook-operator-controller-manager"
-        ),
+        operator::deployment(NAMESPACE),
         format!("/api/v1/namespaces/{NAMESPACE}/services/skyhook-operator-webhook-service"),
     ] {
         cluster

@@ -5,7 +5,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::setting::guarded_workload;
+use super::cures::{execute, first_change};
+use super::setting::{changes_new_pods, guarded_workload};
+use super::writes;
 
 use crate::{
     cluster::Cluster,
@@ -263,49 +265,28 @@ pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
         }),
         LONG_ENOUGH,
     )
-    .diagnosed("SKY401", json!({"node": "node-2"}))
     .captured("old-drain-blocked");
+    // It is left out, and the others go on.
+    let report = cluster.report(&[]);
+    let finding = report.has("SKY401", &json!({"node": "node-2"}));
+    execute(&gpu, finding, &first_change(finding));
+    let driver = "driver|2.0.1";
+    gpu.until(everywhere(driver, "post-interrupt", "complete").but_for("node-2"));
     cluster
         .api
         .delete(&path, &json!({}))
         .expect("the budget can be removed");
+    writes::run(cluster, &["node", "unignore", "node-2", "--confirm"]);
     gpu.until(complete());
 }
 
 /// A pod that a policy changes on its way in is condemned as soon as it is there, and so is the next.
 pub fn changed_pods_are_replaced_for_ever(cluster: &Cluster) {
-    let policy = |kind: &str, spec: Value| {
-        json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
-            "metadata": {"name": "mirror"}, "spec": spec,
-        })
-    };
-    let admission = "/apis/admissionregistration.k8s.io/v1";
-    let change = r#"[JSONPatch{op: "replace", path: "/spec/initContainers/0/image", value: object.spec.initContainers[0].image.replace("ghcr.io", "mirror.example")}]"#;
-    let mutating = policy(
-        "MutatingAdmissionPolicy",
-        json!({
-            "failurePolicy": "Fail",
-            "reinvocationPolicy": "Never",
-            "matchConstraints": {"resourceRules": [{
-                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"],
-            }]},
-            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": change}}],
-        }),
+    changes_new_pods(
+        cluster,
+        "true",
+        r#"[JSONPatch{op: "replace", path: "/spec/initContainers/0/image", value: object.spec.initContainers[0].image.replace("ghcr.io", "mirror.example")}]"#,
     );
-    let binding = policy(
-        "MutatingAdmissionPolicyBinding",
-        json!({"policyName": "mirror"}),
-    );
-    for (path, object) in [
-        ("mutatingadmissionpolicies", &mutating),
-        ("mutatingadmissionpolicybindings", &binding),
-    ] {
-        cluster
-            .api
-            .post(&format!("{admission}/{path}"), object)
-            .unwrap_or_else(|refused| panic!("a policy can be made: {refused}"));
-    }
     cluster.result(pods("driver", "apply"), StepResult::Hang);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     let mut seen = BTreeSet::new();
