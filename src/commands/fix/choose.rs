@@ -204,7 +204,7 @@ impl Choosing<'_> {
             return;
         }
         if alike.elsewhere {
-            return self.leave(finding, &alike.subject, "--skyhook or --node leaves it out");
+            return self.leave(finding, &alike.subject, "it is outside --skyhook or --node");
         }
         if let Some(other) = alike.cured_by {
             let says = format!(

@@ -81,7 +81,7 @@ pub fn refuse(cluster: &Cluster, skyhook: &Skyhook) -> Result<()> {
             cluster,
             skyhook,
             &hold,
-            "wait for its end; where it has ended without resuming:",
+            "wait until it ends; where it has ended without resuming:",
         )),
         _ => Ok(()),
     }
@@ -107,7 +107,7 @@ pub fn refuse_end(
             cluster,
             skyhook,
             &hold,
-            "wait for its end; to end the pause anyway: --force, as in",
+            "wait until it ends; to end the pause anyway: --force, as in",
         )),
         HolderState::Ended => {
             effects.warn(format!("{words}, and that command has ended"));

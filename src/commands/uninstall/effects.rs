@@ -180,7 +180,7 @@ impl ImpactNotes<'_> {
         }
         if !beyond.is_empty() {
             effects.warn(format!(
-                "it cannot be cancelled any more on {}: the interrupt has been fired and runs to its end, then {name} \
+                "it cannot be cancelled any more on {}: the interrupt has started and runs to its end, then {name} \
                  is installed again",
                 nodes(beyond.iter().copied())
             ));
