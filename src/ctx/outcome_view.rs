@@ -149,11 +149,15 @@ impl OutcomeView<'_> {
             return None;
         }
         let id = self.journal.as_ref()?;
-        let again = match self.outcome.verdict() {
-            PlanVerdict::Done => "",
-            _ => "rerun the command to complete the rest; ",
-        };
-        Some(format!("{again}to undo: kubectl skyhook undo {id}"))
+        let (back, _) = self.plan.inverse();
+        let again = "rerun the command to complete the rest";
+        let undo = format!("to undo: kubectl skyhook undo {id}");
+        match (self.outcome.verdict(), back.is_empty()) {
+            (PlanVerdict::Done, true) => None,
+            (PlanVerdict::Done, false) => Some(undo),
+            (_, true) => Some(again.to_owned()),
+            (_, false) => Some(format!("{again}; {undo}")),
+        }
     }
 }
 

@@ -2,7 +2,7 @@ use super::evidence::{
     failing_package_run, failing_since, forget, newest_package_run, other_finalizers, read_logs,
 };
 use super::retry::{retry_given_up, take_up};
-use super::tried_again::{operator_retries, succeeded_since, tried_once};
+use super::tried_again::{operator_retries, tries_again};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::State;
 use crate::cluster::Cluster;
@@ -79,8 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(skyhook.reference(), "deletionTimestamp", "set")
                 .entry(node, entry);
             let package_run = newest_package_run(&package_runs, skyhook.name(), node, entry);
-            if tried_once(cluster, package_run)
-                || succeeded_since(cluster, package_run)
+            if tries_again(cluster, package_run).is_some()
                 || operator_retries(cluster, package_run, pending.on)
             {
                 finding.severity(Severity::Warning);

@@ -5,7 +5,7 @@ use super::evidence::{
     restarted_by_its_own_reboot,
 };
 use super::retry::retry_given_up;
-use super::tried_again::{made_meanwhile, operator_retries, succeeded_since, tried_once};
+use super::tried_again::{made_meanwhile, operator_retries, tries_again};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, State};
 use crate::cluster::{Cluster, Job, PackageRun};
@@ -50,25 +50,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             for entry in on.entries().iter().filter(|e| fails(skyhook, e)) {
                 let package_run =
                     newest_package_run(&package_runs, skyhook.name(), &node.name, entry);
-                let succeeded = succeeded_since(cluster, package_run);
-                let once = tried_once(cluster, package_run);
+                let tries = tries_again(cluster, package_run);
                 let meanwhile = package_run.is_some_and(|e| made_meanwhile(cluster, e));
                 let retries = meanwhile || operator_retries(cluster, package_run, on);
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
-                    if succeeded {
-                        format!("{}: its pod has succeeded since", alike(entry))
-                    } else if once && !meanwhile {
-                        format!(
-                            "{}: it is tried again after its first failure",
-                            alike(entry)
-                        )
-                    } else {
-                        message(cluster, entry, package_run, retries)
+                    match tries {
+                        Some(why) if !meanwhile => format!("{}: {why}", alike(entry)),
+                        _ => message(cluster, entry, package_run, retries),
                     },
                 );
                 finding.alike(alike(entry));
-                if succeeded || once || retries && !fails_on(cluster, package_run) {
+                if tries.is_some() || retries && !fails_on(cluster, package_run) {
                     finding.severity(Severity::Warning);
                 }
                 finding.failing_since(failing_since(cluster, skyhook, node));

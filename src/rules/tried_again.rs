@@ -6,27 +6,36 @@ use crate::api::{Executor, Status};
 use crate::cluster::pod::{Pod, Terminated};
 use crate::cluster::{Certainty, Cluster, NodeRecord, PackageRun};
 
-/// Whether a script has failed for the very first time, not long ago, and is tried again.
-pub fn tried_once(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> bool {
-    let Some(package_run) = package_run else {
-        return false;
-    };
+/// Why a failure on the node is none to act on yet, where it was the very first one, not long ago.
+///
+/// Nodes and pods are listed side by side: a pod may have been read before it failed, or after it succeeded.
+pub fn tries_again(
+    cluster: &Cluster,
+    package_run: Option<&PackageRun<'_>>,
+) -> Option<&'static str> {
+    let package_run = package_run?;
     if package_run.job_unseen {
-        return made_meanwhile(cluster, package_run);
+        return made_meanwhile(cluster, package_run).then_some("it is tried again");
     }
-    young_pod(cluster, package_run).is_some_and(|pod| package_run.alive() && started_again(pod))
+    let pod = young_pod(cluster, package_run)?;
+    if succeeded(pod) {
+        return Some("its pod has succeeded since");
+    }
+    if !package_run.alive() {
+        return None;
+    }
+    match failures(pod) {
+        Failures::None => Some("it is tried again"),
+        Failures::One => Some("it is tried again after its first failure"),
+        Failures::More => None,
+    }
 }
 
-/// Whether all scripts of a young bare pod have ended well since the node was read, or before the operator noted it. The
-/// older operator deletes such a pod once it has.
-pub fn succeeded_since(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> bool {
+/// Whether all scripts of a pod have ended well. The older operator deletes the pod once it has noted that.
+fn succeeded(pod: &Pod) -> bool {
     let ended_well = |e: &Terminated| e.exit_code == 0;
-    let pod = package_run.and_then(|run| young_pod(cluster, run));
-    pod.is_some_and(|pod| {
-        let mut containers = pod.status.init_container_statuses.iter();
-        containers.len() > 0
-            && containers.all(|c| c.state.terminated.as_ref().is_some_and(ended_well))
-    })
+    let mut containers = pod.status.init_container_statuses.iter();
+    containers.len() > 0 && containers.all(|c| c.state.terminated.as_ref().is_some_and(ended_well))
 }
 
 /// The only pod of a run without a Job, where it was made not long ago.
@@ -73,11 +82,18 @@ pub fn operator_retries(
         && package_run.is_none_or(|e| e.alive() || may_come(e))
 }
 
-/// Whether the kubelet has only just started a bare pod's script again, or is about to, after the very first failure:
-/// the older operator calls the node erroring at once, and the second attempt may succeed.
-fn started_again(pod: &Pod) -> bool {
+/// How often a bare pod's scripts have failed, as far as it shows.
+enum Failures {
+    None,
+    /// The kubelet has started the script again, or is about to: the older operator calls the node erroring at once, and the
+    /// second attempt may succeed.
+    One,
+    More,
+}
+
+fn failures(pod: &Pod) -> Failures {
     let failed = |ended: &Option<Terminated>| ended.as_ref().is_some_and(|e| e.exit_code != 0);
-    let mut worst = 0;
+    let mut worst = Failures::None;
     for c in &pod.status.init_container_statuses {
         let once = match c.restart_count {
             0 => failed(&c.state.terminated),
@@ -93,11 +109,11 @@ fn started_again(pod: &Pod) -> bool {
                 .terminated
                 .as_ref()
                 .is_some_and(|e| e.exit_code == 0);
-        worst = worst.max(match (once, well) {
-            (true, _) => 1,
-            (false, true) => 0,
-            (false, false) => 2,
-        });
+        worst = match (once, well, worst) {
+            (true, _, Failures::None | Failures::One) => Failures::One,
+            (false, true, worst) => worst,
+            _ => Failures::More,
+        };
     }
-    worst == 1
+    worst
 }

@@ -2,7 +2,7 @@ use super::evidence::{
     failing_package_run, failing_since, forget, newest_package_run, no_longer_selected, read_logs,
 };
 use super::retry::retry_given_up;
-use super::tried_again::{operator_retries, succeeded_since, tried_once};
+use super::tried_again::{operator_retries, tries_again};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::State;
 use crate::cluster::Cluster;
@@ -67,8 +67,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.alike(message);
                 let package_run =
                     newest_package_run(&package_runs, skyhook.name(), &node.name, entry);
-                if tried_once(cluster, package_run)
-                    || succeeded_since(cluster, package_run)
+                if tries_again(cluster, package_run).is_some()
                     || operator_retries(cluster, package_run, on)
                 {
                     finding.severity(Severity::Warning);

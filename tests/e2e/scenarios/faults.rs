@@ -25,6 +25,7 @@ use crate::{
 };
 
 const NODES: &str = "/api/v1/nodes";
+const PODS: &str = "/api/v1/namespaces/skyhook/pods";
 
 /// A captured cluster on a real API server of its own, with the operator away.
 struct Real {
@@ -50,7 +51,7 @@ impl Real {
     /// Takes everything away.
     fn clear(&mut self) {
         self.made.clear();
-        for collection in [SKYHOOKS, POLICIES, NODES] {
+        for collection in [SKYHOOKS, POLICIES, PODS, NODES] {
             for item in self.cluster.api.items(collection).expect("it answers") {
                 let name = item["metadata"]["name"].as_str().unwrap_or_default();
                 self.remove(&format!("{collection}/{name}"));
@@ -66,7 +67,7 @@ impl Real {
         assert_eq!(api.find(path).expect("it answers"), None, "{path} goes");
     }
 
-    /// The objects of a capture that commands change. There are no kubelets, and so no pods.
+    /// The objects of a capture that commands change. There are no kubelets, and so no pods but those that have ended.
     fn load(&mut self, name: &str) {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
         let text = std::fs::read(folder.join(name).join("cluster.json")).expect("a capture");
@@ -76,6 +77,7 @@ impl Real {
                 Some("Node") => NODES,
                 Some("Skyhook") => SKYHOOKS,
                 Some("DeploymentPolicy") => POLICIES,
+                Some("Pod") if object["status"]["phase"] == "Failed" => PODS,
                 _ => continue,
             };
             let name = object["metadata"]["name"].as_str().expect("a name");
@@ -184,6 +186,7 @@ impl Ground for Real {
             (SKYHOOKS, "Skyhook"),
             (POLICIES, "DeploymentPolicy"),
             (NODES, "Node"),
+            (PODS, "Pod"),
         ];
         let all = kinds.into_iter().flat_map(|(collection, kind)| {
             let items = self.cluster.api.items(collection).expect("it answers");

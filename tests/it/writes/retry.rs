@@ -16,6 +16,8 @@ fn the_job_that_has_given_up_is_deleted_and_nothing_else() {
     let before = stage.fake.objects().len();
     let ran = stage.run("package retry driver --skyhook gpu --all-nodes --confirm");
     expect(&ran, 0);
+    // A Job that was deleted is not made again.
+    assert!(!ran.stdout.contains("undo"), "{}", ran.transcript());
     let job = "/apis/batch/v1/namespaces/nodewright/jobs/gpu-driver-2-0-1-apply-node-2";
     assert_eq!(
         stage.writes(),
