@@ -17,6 +17,7 @@ use super::{
 use crate::{
     bearing::{COMMANDS, Ground, Sample, call, faults, sample, try_all, typed},
     cluster::{Cluster, SKYHOOKS},
+    kubelet::{StepResult, Target},
     proxy::{Fault, Hears, LIMIT, Proxy, Spoil},
     rollout::Rollout,
     run::{Child, Ran},
@@ -39,6 +40,8 @@ struct Real {
 
 impl Real {
     fn of(cluster: Cluster) -> Real {
+        // The only pods here are those that kubelets have turned away.
+        cluster.result(Target::default(), StepResult::Rejected);
         Real {
             proxy: cluster.proxy().standing_in(),
             cluster,
