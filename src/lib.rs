@@ -8,6 +8,17 @@
 //!
 //! Modules stand in the order in which data flows: each uses those above it only.
 //!
+//! | To change | Look in |
+//! | --- | --- |
+//! | a rule, or add one | `rules/NAME.rs` with its fixture `tests/rules/NAME.yaml`; `rules/mod.rs` says how |
+//! | a column of `node status` | `commands/node/row.rs` (what a row holds) and `commands/node/status.rs` (its cells) |
+//! | where a package stands on a node | `cluster/placement.rs` |
+//! | what is read, and for what | `cluster/source.rs`; what became of reading it (403, not in the input): `cluster/read.rs` |
+//! | when a rule is "not checked" | `rules/report.rs` |
+//! | what a command reads, writes and prints | its `command!` in `commands/` |
+//! | what a command would do | the plans of `plan/build/`; how a step is guarded: `plan/guard.rs` |
+//! | how changes are sent, and what counts as done | `apply/` |
+//!
 //! What is not there: no I/O in `api`, `rules` and `view`, and none in `cluster` but in its two edges `live` and
 //! `dump`. No clock but in `ctx`, and in `connect` for credentials that expire. No API group spelled outside `api`. No
 //! client in the hands of a command, but of those that stream or wait.

@@ -1,4 +1,5 @@
-use super::{Findings, Grade, Severity, Subject};
+use super::leave_out::leave_out;
+use super::{Findings, Severity, Subject};
 use crate::api::ApiFlavor;
 use crate::cluster::Cluster;
 
@@ -56,12 +57,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         finding
             .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
-            .evidence(format!("node/{}", node.name), "cordon annotations", "none")
-            .remedy(
-                Grade::B1,
-                "Keep the operator off, if the node must stay cordoned",
-                ["node", "ignore", &node.name],
-            )
-            .caveat("every custom resource leaves the node alone until it is unignored");
+            .evidence(format!("node/{}", node.name), "cordon annotations", "none");
+        leave_out(
+            finding,
+            cluster,
+            drain.skyhook,
+            &[&node.name],
+            "Keep the operator off, if the node must stay cordoned",
+        );
     }
 }

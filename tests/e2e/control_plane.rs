@@ -105,7 +105,7 @@ impl ControlPlane {
     fn start_controllers(mut self, tools: &Tools, accounts: &std::path::Path) -> Result<Self> {
         let ready = self
             .user("admin")
-            .and_then(|admin| admin.await_ready(Duration::from_secs(30)));
+            .and_then(|admin| admin.await_ready(Duration::from_secs(120)));
         ready.map_err(|error| error.context(self.servers.log_tail("kube-apiserver", 20)))?;
         let ca = self.write_kubeconfigs()?;
         self.servers.start(

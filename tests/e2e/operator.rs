@@ -199,7 +199,7 @@ fn serve_webhooks(api: &Api) -> Result<()> {
         if answer.contains("denied the request") {
             return Ok(());
         }
-        if begun.elapsed() > Duration::from_secs(30) {
+        if begun.elapsed() > Duration::from_secs(120) {
             bail!("the webhooks do not answer: {answer}");
         }
         std::thread::sleep(Duration::from_millis(100));
@@ -229,7 +229,7 @@ pub fn established(api: &Api, name: &str) -> Result<()> {
     let path = format!("/apis/{group}/v1alpha1/{plural}");
     let begun = Instant::now();
     while let Err(refused) = api.get(&path) {
-        if begun.elapsed() > Duration::from_secs(30) {
+        if begun.elapsed() > Duration::from_secs(120) {
             bail!("{name} is not served: {refused}");
         }
         std::thread::sleep(Duration::from_millis(25));

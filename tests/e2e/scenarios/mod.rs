@@ -11,6 +11,7 @@ mod flavors;
 mod healing;
 mod healthy;
 mod held_up;
+mod kept_out;
 mod modelled;
 mod overdue;
 mod parked;
@@ -482,6 +483,17 @@ const NEW: Group = &[
     ),
 ];
 
+/// Nodes that somebody or something is kept off.
+const KEPT_OUT: Group = &[
+    ("taint_that_was_not_set", kept_out::taint_that_was_not_set),
+    (
+        "taint_that_nothing_lifts",
+        kept_out::taint_that_nothing_lifts,
+    ),
+    ("cordon_by_hand", kept_out::cordon_by_hand),
+    ("node_that_went_away", kept_out::node_that_went_away),
+];
+
 /// What no longer fits, with nobody to make it smaller.
 const TOO_LARGE: Group = &[
     ("status", too_large::status),
@@ -544,6 +556,7 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         ("healing", Cluster::new, HEALING_JOBS),
         ("held_up", Cluster::old, HELD_UP),
         ("facts", Cluster::old, FACTS),
+        ("kept_out", Cluster::old, KEPT_OUT),
         ("writes", Cluster::old, WRITES),
         ("first_change", Cluster::old, FIRST_CHANGE),
         ("undo", Cluster::old, UNDO),

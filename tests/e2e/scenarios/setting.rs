@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::{cluster::Cluster, view::View};
+use crate::{
+    cluster::Cluster,
+    rollout::Rollout,
+    view::{View, that},
+};
 
 pub const POLICIES: &str = "/apis/skyhook.nvidia.com/v1alpha1/deploymentpolicies";
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
@@ -44,6 +48,24 @@ pub fn guarded_workload(cluster: &Cluster) -> String {
         budget.is_ok_and(|budget| budget["status"]["currentHealthy"] == 1)
     });
     path
+}
+
+/// The node that a rollout with a budget of one has chosen, and the two others. In which order the operator comes to nodes
+/// is not to be known before.
+pub fn chosen(gpu: &Rollout<'_>) -> (&'static str, [&'static str; 2]) {
+    gpu.until(that("one node is chosen", |view| one_place(view).is_some()));
+    let name = one_place(&gpu.view()).expect("it was there");
+    match name.as_str() {
+        "node-1" => ("node-1", ["node-2", "node-3"]),
+        "node-2" => ("node-2", ["node-1", "node-3"]),
+        _ => ("node-3", ["node-1", "node-2"]),
+    }
+}
+
+/// The name of a node that has a place in a batch.
+pub fn one_place(view: &View) -> Option<String> {
+    let places = view.object.as_ref()?["status"]["nodePriority"].as_object()?;
+    places.keys().next().cloned()
 }
 
 /// Leaves no room for pods in a namespace; returns the path of the quota.
