@@ -128,6 +128,8 @@ fn needed_at_times(command: &str, (verb, _, resource): &Right) -> bool {
             verb == "watch" || !always.contains(&resource.as_str())
         }
         "reset" | "node reset" | "package rerun" | "update-state" => changes && resource != "nodes",
+        // A node leaves its batches only where that is asked for.
+        "node ignore" => changes && resource != "nodes",
         "deployment-policy reset" => changes && resource == "nodes",
         "leftovers" => changes && matches!(resource.as_str(), "pods" | "configmaps"),
         "undelete" => changes && verb != "create",
