@@ -98,10 +98,7 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, does: Does) -> Result<Exit> {
         .load_to_change(&NEEDS, required)
         .await?;
     let nodes = selection::nodes(&cluster, &args.nodes)?;
-    let mut plan = plan(&cluster, &nodes, does);
-    if does == (Does::Ignore { leave_batch: true }) {
-        migration::refuse_held(&cluster, &mut plan, false)?;
-    }
+    let plan = plan(&cluster, &nodes, does);
     ctx.execute(&plan, &args.safety, CommandOptions::default())
         .await
 }
@@ -177,9 +174,18 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
         let why = "the next batch forms without them";
         steps.push(Step::new(target, Change::Status(fields), why));
     }
-    if !steps.is_empty() {
-        plan.stages.push(PlanStage::of(steps));
+    if steps.is_empty() {
+        return;
     }
+    migration::warn_of_hold(cluster, &mut plan.consequences);
+    if plan.stages.is_empty() {
+        plan.title = format!(
+            "take {} out of {}",
+            plural(nodes.len(), "ignored node"),
+            plural(steps.len(), "batch")
+        );
+    }
+    plan.stages.push(PlanStage::of(steps));
 }
 
 fn change(flavor: ApiFlavor, node: &Node, ignore: bool) -> Metadata {
