@@ -2,6 +2,7 @@ use super::evidence::some_of;
 use super::leave_out::leave_out;
 use super::standstill::{Standstill, stands_still};
 use super::{Findings, Grade, Severity, Subject};
+use crate::cluster::order::Gate;
 use crate::cluster::{Cluster, Source};
 
 rule! {
@@ -25,7 +26,8 @@ rule! {
     /// # How to fix
     ///
     /// Treat the earlier custom resource: what is wrong with it is a finding of its own. Or leave out the
-    /// nodes that hold the places. A raised budget alone does not help: the operator forms no other
+    /// nodes that hold the places, and the others on which it is stuck: the operator chooses in no
+    /// particular order, and one of them could hold the next batch. A raised budget alone does not help: the operator forms no other
     /// batch until all nodes of this one are complete.
     ///
     /// # Since
@@ -112,11 +114,24 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ["node", "list", "--skyhook", first.skyhook.name()],
                 );
             if finding.severity == Severity::Error {
+                let stuck = |gate: &Gate<'_>| {
+                    let trouble = standstill.trouble(cluster, gate.skyhook, gate.node);
+                    trouble.is_some_and(|t| t.severity == Severity::Error)
+                };
+                let next: Vec<&str> = batch
+                    .unfinished()
+                    .filter(|n| !batch.contains(n) && !n.ignored(cluster.flavor()))
+                    .filter_map(|n| cluster.gate_on(skyhook, n).filter(stuck))
+                    .map(|gate| gate.node.name.as_str())
+                    .collect();
+                if !next.is_empty() {
+                    finding.evidence("nodes", "could hold the next batch", some_of(&next));
+                }
                 leave_out(
                     finding,
                     cluster,
                     skyhook,
-                    &holders,
+                    &[holders, next].concat(),
                     "Or leave them out until it is treated, so that free nodes are started",
                 );
             }

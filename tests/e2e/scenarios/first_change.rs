@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     cures::{all_well, execute, first_change},
     races::{HOLD, held_up, noted},
-    setting::{changes_new_pods, chosen, one_place},
+    setting::{changes_new_pods, chosen},
     writes::{self, DRIVER, LONG_ENOUGH, TUNING},
 };
 use crate::{
@@ -260,34 +260,37 @@ pub fn reboots_not_counted_together(cluster: &Cluster) {
 /// SKY312: the only place of the batch is held by a node on which the earlier one is not done. It is left out, and taken up
 /// again once the earlier one is treated.
 pub fn batch_slots_held(cluster: &Cluster) {
-    // Where it is done on no node at all, the later one is not looked at.
-    for node in ["node-1", "node-2"] {
-        cluster.result(pods("kernel", "apply").on(node), StepResult::PullFails);
+    let nodes = ["node-1", "node-2", "node-3"];
+    for node in nodes {
+        cluster.run_pod(
+            &format!("training-{node}"),
+            node,
+            json!({"app": "training"}),
+        );
     }
+    let gpu = cluster.apply(
+        &skyhook("gpu")
+            .with(package("driver", "2.0.1").interrupts("service"))
+            .set("interruptionBudget", json!({"count": 1}))
+            .set(
+                "podNonInterruptLabels",
+                json!({"matchLabels": {"app": "training"}}),
+            ),
+    );
+    let (held, _) = chosen(&gpu);
+    // It comes first from now on, and fails there.
+    cluster.result(pods("kernel", "apply").on(held), StepResult::PullFails);
     let base = skyhook("base")
         .with(package("kernel", "1.0.0"))
         .set("priority", json!(10));
     let base = cluster.apply(&base);
-    base.until(entry("node-3", "kernel|1.0.0", "config", "complete"));
-    let gpu = cluster.apply(
-        &skyhook("gpu")
-            .with(package("driver", "2.0.1"))
-            .set("interruptionBudget", json!({"count": 1})),
-    );
-    let (mut held, mut others) = chosen(&gpu);
-    if held == "node-3" {
-        gpu.until(entry("node-3", DRIVER, "config", "complete"))
-            .until(that("another one has its place", |view| {
-                one_place(view).is_some_and(|node| node != "node-3")
-            }));
-        (held, others) = chosen(&gpu);
-    }
-    let free = others[usize::from(others[0] == "node-3")];
-    cluster.result(pods("kernel", "apply").on(free), StepResult::Succeed);
     base.until(everywhere("kernel|1.0.0", "config", "complete").but_for(held));
-    let nothing = that("nothing is begun on the free one", move |view| {
-        !view.entries(DRIVER).iter().any(|e| e.node == free)
-    });
+    for node in nodes {
+        let training = format!("/api/v1/namespaces/default/pods/training-{node}");
+        let ended = cluster.api.delete(&training, &json!({}));
+        ended.expect("the workload ends");
+    }
+    let nothing = that("nothing is begun", |view| view.entries(DRIVER).is_empty());
     gpu.stays(&nothing, LONG_ENOUGH)
         .captured("old-batch-slots-held");
     // More places alone do not help: no other batch is formed.
@@ -297,7 +300,7 @@ pub fn batch_slots_held(cluster: &Cluster) {
     let report = cluster.report(&[]);
     let finding = report.has("SKY312", &json!({"name": "gpu"}));
     execute(&gpu, finding, &first_change(finding));
-    gpu.until(everywhere(DRIVER, "config", "complete").but_for(held));
+    gpu.until(everywhere(DRIVER, "post-interrupt", "complete").but_for(held));
     cluster.heal();
     writes::run(cluster, &["node", "unignore", held, "--confirm"]);
     base.until(complete());
