@@ -216,7 +216,13 @@ impl Cluster {
     }
 
     pub fn start_operator(&self) {
-        operator::start(&mut self.plane.borrow_mut(), &self.tools, self.webhooks)
+        self.start_operator_with(&[]);
+    }
+
+    /// With these settings besides.
+    pub fn start_operator_with(&self, settings: &[(&'static str, &str)]) {
+        let mut plane = self.plane.borrow_mut();
+        operator::start(&mut plane, &self.tools, self.webhooks, settings)
             .expect("the operator starts");
     }
 

@@ -98,9 +98,14 @@ fn of_version(version: &str, image: &str) -> Value {
 }
 
 /// Starts the operator; with webhooks, returns when the API server is served by them.
-pub fn start(plane: &mut ControlPlane, tools: &Tools, webhooks: bool) -> Result<()> {
+pub fn start(
+    plane: &mut ControlPlane,
+    tools: &Tools,
+    webhooks: bool,
+    settings: &[(&'static str, &str)],
+) -> Result<()> {
     let [probe] = free_ports()?;
-    let env = BTreeMap::from([
+    let mut env = BTreeMap::from([
         ("NAMESPACE", NAMESPACE.to_owned()),
         (
             "KUBECONFIG",
@@ -121,6 +126,8 @@ pub fn start(plane: &mut ControlPlane, tools: &Tools, webhooks: bool) -> Result<
         // It writes its serving certificate below the directory for temporary files.
         ("TMPDIR", plane.servers.dir().display().to_string()),
     ]);
+    let settings = settings.iter();
+    env.extend(settings.map(|(name, value)| (*name, (*value).to_owned())));
     plane.servers.start(
         "operator",
         &tools.program(&format!("operator-{VERSION}")),

@@ -98,7 +98,12 @@ pub fn next(pod: &Value, result: StepResult, since: Duration) -> Option<Step> {
             if reason == "CrashLoopBackOff" && since < BACK_OFF {
                 return None;
             }
+            let refusal = refusal(&pod["spec"]["initContainers"][index]);
+            if refusal.is_some_and(|(refused, _)| refused == reason) {
+                return None;
+            }
             container["state"] = match (mine, reason) {
+                _ if let Some((refused, why)) = refusal => waiting(refused, why),
                 (StepResult::PullsLate, "ErrImagePull") if since < BACK_OFF => return None,
                 (StepResult::PullsLate, reason) if reason != "ErrImagePull" => {
                     waiting("ErrImagePull", "failed to resolve reference: i/o timeout")
@@ -120,6 +125,19 @@ pub fn next(pod: &Value, result: StepResult, since: Duration) -> Option<Step> {
         });
     }
     main_containers(pod, result, containers).map(|status| Step { status, reboots })
+}
+
+/// Why a container is never made, by its definition: no registry has images without a repository, and there are no Secrets.
+fn refusal(container: &Value) -> Option<(&'static str, &'static str)> {
+    let image = container["image"].as_str().unwrap_or_default();
+    let mut env = container["env"].as_array().into_iter().flatten();
+    if !image.contains('/') {
+        Some(("ImagePullBackOff", "Back-off pulling image"))
+    } else if env.any(|variable| variable["valueFrom"]["secretKeyRef"].is_object()) {
+        Some(("CreateContainerConfigError", "secret not found"))
+    } else {
+        None
+    }
 }
 
 /// What is left when the init containers are done: a Job's pod ends, any other runs on.

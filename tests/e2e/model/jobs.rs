@@ -188,12 +188,12 @@ impl Played<'_> {
         found.is_ok_and(|job| job["metadata"]["deletionTimestamp"].is_null())
     }
 
-    pub fn suspend(&self, job: &str) {
+    pub fn suspend(&self, job: &str, suspended: bool) {
         let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}");
         self.cluster
             .api
-            .merge(&path, &json!({"spec": {"suspend": true}}))
-            .expect("a Job can be suspended");
+            .merge(&path, &json!({"spec": {"suspend": suspended}}))
+            .expect("a Job can be suspended and resumed");
     }
 
     /// What the operator does to the Job of an interrupt whose container was started again too often: the pod goes, and the

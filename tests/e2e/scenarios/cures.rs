@@ -320,6 +320,27 @@ pub fn orphan_forgotten(cluster: &Cluster) {
     all_well(cluster);
 }
 
+/// SKY702: a stage goes on that nobody waits for.
+pub fn orphaned_pod_deleted(cluster: &Cluster) {
+    cluster.result(pods("driver", "apply").on("node-2"), StepResult::Hang);
+    let gpu = cluster.apply(&driver());
+    gpu.until(everywhere(DRIVER, "config", "complete").but_for("node-2"))
+        .until(pod("driver", "apply"));
+    // Else the garbage collector would come first.
+    cluster.stop("kube-controller-manager");
+    gpu.strip_finalizer().delete().until(gone());
+    cure(
+        &gpu,
+        "SKY702",
+        json!({"node": "node-2", "package": "driver"}),
+        &["delete", "pod"],
+    );
+    gpu.until(that("nothing runs", |view| view.pods.is_empty()));
+    let report = cluster.report(&[]);
+    assert!(report.with_code("SKY702").is_empty(), "{:#}", report.json);
+    all_well(cluster);
+}
+
 /// SKY301: the stop stays when the package is repaired, and comes back while a node counts as erroring.
 pub fn rollout_goes_on(cluster: &Cluster) {
     careful_policy(cluster);

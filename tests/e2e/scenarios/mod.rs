@@ -12,10 +12,11 @@ mod healing;
 mod healthy;
 mod held_up;
 mod kept_out;
+mod migrated;
 mod modelled;
+mod not_begun;
 mod overdue;
 mod parked;
-mod pods_left;
 mod races;
 mod readme;
 mod rights;
@@ -251,6 +252,7 @@ const WRITES: Group = &[
     ("version_changed", cures::version_changed),
     ("dependency_back", cures::dependency_back),
     ("orphan_forgotten", cures::orphan_forgotten),
+    ("orphaned_pod_deleted", cures::orphaned_pod_deleted),
     ("rollout_goes_on", cures::rollout_goes_on),
     ("resets_race_the_operator", races::resets_race_the_operator),
     (
@@ -460,6 +462,7 @@ const NEW: Group = &[
         "paused_with_suspended_jobs",
         modelled::paused_with_suspended_jobs,
     ),
+    ("cordon_left_to_others", modelled::cordon_left_to_others),
     (
         "drain_blocked_by_a_budget",
         modelled::drain_blocked_by_a_budget,
@@ -492,6 +495,16 @@ const KEPT_OUT: Group = &[
     ),
     ("cordon_by_hand", kept_out::cordon_by_hand),
     ("node_that_went_away", kept_out::node_that_went_away),
+];
+
+/// What a spec says that nothing can be begun with.
+const NOT_BEGUN: Group = &[
+    ("container_not_created", not_begun::container_not_created),
+    (
+        "image_reference_truncated",
+        not_begun::image_reference_truncated,
+    ),
+    ("auto_taint_key_invalid", not_begun::auto_taint_key_invalid),
 ];
 
 /// What no longer fits, with nobody to make it smaller.
@@ -528,8 +541,10 @@ const MIGRATION: Group = &[
     ("migration_hold", modelled::migration_hold),
     (
         "pods_of_the_older_operator",
-        pods_left::pods_of_the_older_operator,
+        migrated::pods_of_the_older_operator,
     ),
+    ("two_owners", migrated::two_owners),
+    ("legacy_keys_left", migrated::legacy_keys_left),
     ("mirrored_and_complete", modelled::mirrored_and_complete),
 ];
 
@@ -557,6 +572,7 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         ("held_up", Cluster::old, HELD_UP),
         ("facts", Cluster::old, FACTS),
         ("kept_out", Cluster::old, KEPT_OUT),
+        ("not_begun", Cluster::old, NOT_BEGUN),
         ("writes", Cluster::old, WRITES),
         ("first_change", Cluster::old, FIRST_CHANGE),
         ("undo", Cluster::old, UNDO),

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::setting::guarded_workload;
+use super::{
+    cures::{execute, first_change},
+    setting::guarded_workload,
+};
 
 use crate::{
     cluster::Cluster,
@@ -187,20 +190,63 @@ pub fn uninstall_complete(cluster: &Cluster) {
     cluster.captured("new-uninstall-complete");
 }
 
-/// Pausing suspends the Jobs, whose running pods end.
+/// Pausing suspends the Jobs, whose running pods end. SKY208: it is disabled meanwhile, so that the end of the pause alone
+/// does not resume them.
 pub fn paused_with_suspended_jobs(cluster: &Cluster) {
     let mut gpu = played(cluster);
     gpu.installs("node-1", DRIVER);
     cluster.result(pods("driver", "apply"), StepResult::Hang);
     let job = gpu.begins("node-2", DRIVER, "apply");
     gpu.await_job(&job, "is active", |status| status["active"] == 1);
-    gpu.edit(&json!({"metadata": {"annotations": {format!("{PREFIX}/pause"): "true"}}}));
-    gpu.suspend(&job);
+    let flag = |gpu: &Played<'_>, key: &str, value: Value| {
+        gpu.edit(&json!({"metadata": {"annotations": {format!("{PREFIX}/{key}"): value}}}));
+    };
+    flag(&gpu, "pause", json!("true"));
+    gpu.suspend(&job, true);
     cluster.await_that("its pod ends", || gpu.pods(&job).is_empty());
     gpu.on("node-2", DRIVER, Some(("apply", "in_progress")), "paused");
     gpu.status("paused", &[]);
     well(cluster);
     cluster.captured("new-paused-suspended-job");
+
+    flag(&gpu, "disable", json!("true"));
+    flag(&gpu, "pause", Value::Null);
+    gpu.on("node-2", DRIVER, Some(("apply", "in_progress")), "disabled");
+    gpu.status("disabled", &[]);
+    cluster.captured("new-disabled-suspended-job");
+    let report = cluster.report(&[]);
+    let finding = report.has("SKY208", &json!({"node": "node-2", "package": "driver"}));
+    let argv = first_change(finding);
+    assert_eq!(argv[2..], ["enable", "gpu"]);
+    execute(&cluster.rollout("gpu"), finding, &argv);
+    gpu.suspend(&job, false);
+    cluster.heal();
+    gpu.await_job(&job, "succeeds", |status| status["succeeded"] == 1);
+    gpu.record(&job, 3600);
+    gpu.on("node-2", DRIVER, Some(("apply", "complete")), "in_progress");
+    gpu.runs("node-2", DRIVER, "config", "complete");
+    gpu.installs("node-3", DRIVER);
+    gpu.status("complete", &[]);
+    well(cluster);
+}
+
+/// SKY408: the operator has lifted the runtime-required taint, and leaves the cordon to others.
+pub fn cordon_left_to_others(cluster: &Cluster) {
+    installed(cluster);
+    let key = format!("{PREFIX}/runtimeRequiredCordon");
+    cluster.patch_node(
+        "node-1",
+        json!({"metadata": {"annotations": {&key: "true"}}, "spec": {"unschedulable": true}}),
+    );
+    let report = cluster.report(&[]);
+    let finding = report.has("SKY408", &json!({"name": "node-1"}));
+    cluster.captured("new-cordon-left-to-others");
+    execute(&cluster.rollout("gpu"), finding, &first_change(finding));
+    let node = cluster.node("node-1");
+    assert_eq!(node["spec"]["unschedulable"], Value::Null);
+    assert_eq!(node["metadata"]["annotations"][&key], Value::Null);
+    let report = cluster.report(&[]);
+    assert!(report.findings().is_empty(), "{:#}", report.json);
 }
 
 pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
