@@ -42,6 +42,13 @@ impl<'a> Batch<'a> {
         self.unfinished().filter(|n| self.skyhook.chose(n))
     }
 
+    /// How many nodes the operator chooses at once, where it says so.
+    pub fn places(&self) -> Option<i64> {
+        let statuses = &self.skyhook.status.compartment_statuses;
+        let status = statuses.get(self.compartment);
+        status.map(|s| s.ceiling).filter(|places| *places > 0)
+    }
+
     /// The nodes that could be worked on and are not in the batch.
     pub fn waiting(&self) -> Vec<&'a str> {
         let waiting = self.open.iter().filter(|n| !self.skyhook.chose(n));

@@ -25,12 +25,11 @@ impl Cluster {
         let batch = batches
             .into_iter()
             .find(|batch| batch.waiting().contains(&node.name.as_str()))?;
-        let status = skyhook.status.compartment_statuses.get(batch.compartment);
         Some(QueuePosition {
             compartment: batch.compartment,
             number: self.number_of(skyhook, node, &batch),
             waiting: batch.waiting().len(),
-            at_once: status.map(|s| s.ceiling).filter(|n| *n > 0),
+            at_once: batch.places(),
             working: batch.chosen().count(),
         })
     }

@@ -85,6 +85,7 @@ mod tried_again;
 mod auto_taint_key_invalid;
 mod batch_counters_frozen;
 mod batch_held_by_node;
+mod batch_of_ignored_nodes;
 mod batch_slots_held;
 mod cancelled_uninstall_still_running;
 mod container_not_created;
@@ -215,6 +216,7 @@ pub static ALL: &[&Rule] = &[
     &pause_left_behind::RULE,
     &batch_slots_held::RULE,
     &reboots_not_counted_together::RULE,
+    &batch_of_ignored_nodes::RULE,
     &drain_blocked::RULE,
     &cordon_without_owner::RULE,
     &untolerated_taint::RULE,

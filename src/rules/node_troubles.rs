@@ -7,7 +7,9 @@ use super::{ALL, Finding, Rule, Severity};
 
 /// The rules that find effects: a deletion without a cause, a failure without one, a later custom resource that waits,
 /// a batch that is held. They ask here, so that asking them would never end.
-const EFFECTS: [&str; 6] = ["SKY113", "SKY216", "SKY222", "SKY302", "SKY305", "SKY312"];
+const EFFECTS: [&str; 7] = [
+    "SKY113", "SKY216", "SKY222", "SKY302", "SKY305", "SKY312", "SKY314",
+];
 
 /// Waits that are right, and that last until somebody acts.
 const HOLDING_WARNINGS: [&str; 1] = ["SKY404"];

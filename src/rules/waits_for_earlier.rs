@@ -124,6 +124,7 @@ fn waits(cluster: &Cluster, findings: &Findings) -> Standstill {
     let held = [
         &super::batch_held_by_node::RULE,
         &super::batch_slots_held::RULE,
+        &super::batch_of_ignored_nodes::RULE,
     ];
     Standstill::of(cluster, findings, &held)
 }

@@ -13,7 +13,7 @@ use crate::{
     kubelet::StepResult,
     manifest::{Skyhook, package, skyhook},
     rollout::{Rollout, pods},
-    view::{complete, entry, everywhere, that},
+    view::{complete, entry, everywhere, status, that},
 };
 
 const TAINT: &str = "skyhook.nvidia.com";
@@ -145,6 +145,53 @@ pub fn node_that_went_away(cluster: &Cluster) {
     ready("True");
     cluster.heal();
     writes::run(cluster, &["node", "unignore", away, "--confirm"]);
+    gpu.until(complete());
+    all_well(cluster);
+}
+
+/// SKY314: a node that was ignored once is chosen last, and ignored ones that wait for the earlier one always come before.
+pub fn batch_of_ignored_nodes(cluster: &Cluster) {
+    let nodes = ["node-1", "node-2", "node-3"];
+    let [ignored @ .., free] = nodes;
+    for node in ignored {
+        cluster.result(pods("kernel", "apply").on(node), StepResult::PullFails);
+    }
+    let base = skyhook("base")
+        .with(package("kernel", "1.0.0"))
+        .set("priority", json!(10));
+    let base = cluster.apply(&base);
+    base.until(entry(free, "kernel|1.0.0", "config", "complete"));
+    let ignore = |node: &str, value: Value| {
+        let labels = json!({"skyhook.nvidia.com/ignore": value});
+        cluster.patch_node(node, json!({"metadata": {"labels": labels}}));
+    };
+    for node in nodes {
+        ignore(node, json!("true"));
+    }
+    let gpu = cluster.apply(&driver().set("interruptionBudget", json!({"count": 1})));
+    gpu.until(that("it is blocked", move |view| {
+        let mut nodes = view.nodes.iter();
+        let node = nodes.find(|n| n["metadata"]["name"] == free);
+        let status = "skyhook.nvidia.com/status_gpu";
+        node.is_some_and(|n| n["metadata"]["annotations"][status] == "blocked")
+    }));
+    ignore(free, Value::Null);
+    let nothing = that("nothing is begun", |view| view.entries(DRIVER).is_empty());
+    gpu.stays(&nothing, LONG_ENOUGH)
+        .captured("old-batch-of-ignored-nodes");
+    let report = cluster.report(&[]);
+    let finding = report.has("SKY314", &json!({"name": "gpu"}));
+    execute(&gpu, finding, &first_change(finding));
+    gpu.until(status("paused"));
+    execute(&gpu, finding, &["resume"]);
+    gpu.until(entry(free, DRIVER, "config", "complete"));
+    let report = cluster.report(&[]);
+    assert!(report.with_code("SKY314").is_empty(), "{:#}", report.json);
+    cluster.heal();
+    for node in ignored {
+        ignore(node, Value::Null);
+    }
+    base.until(complete());
     gpu.until(complete());
     all_well(cluster);
 }

@@ -495,6 +495,7 @@ const KEPT_OUT: Group = &[
     ),
     ("cordon_by_hand", kept_out::cordon_by_hand),
     ("node_that_went_away", kept_out::node_that_went_away),
+    ("batch_of_ignored_nodes", kept_out::batch_of_ignored_nodes),
 ];
 
 /// What a spec says that nothing can be begun with.

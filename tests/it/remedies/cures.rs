@@ -13,8 +13,8 @@ use crate::support::marks;
 use crate::support::model::{self, execute, tidy};
 use crate::support::run::Run;
 
-/// Where the pause was lifted too early, the first remedy is to pause it once more: this one follows it.
-const FOLLOWS: [(&str, &str); 1] = [("SKY208", "resume")];
+/// The first remedy is to pause it, and this one follows it.
+const FOLLOWS: [(&str, &str); 2] = [("SKY208", "resume"), ("SKY314", "resume")];
 
 /// What leaves the finding as it is on the model, which has no operator: a stage that is retried is started by the operator,
 /// a pause or an ignored node keeps the trouble from others, and the rest waits for a pass of the operator.

@@ -1,0 +1,108 @@
+use super::evidence::some_of;
+use super::{Findings, Grade, Subject};
+use crate::api::Status;
+use crate::cluster::{Cluster, Node, Source};
+
+rule! {
+    /// Nodes that are left out take every batch, and free nodes never have a turn.
+    ///
+    /// # What it means
+    ///
+    /// A node that was ignored or tainted keeps the status `blocked` when that is over, and the operator
+    /// chooses it after every node that is `waiting`. A node that is left out and also waits for an
+    /// earlier custom resource is `waiting` again in each pass, is chosen, and is passed over. Where
+    /// these are as many as a batch has places, the free nodes are not reached.
+    ///
+    /// # How it comes about
+    ///
+    /// Nodes were ignored for some time and are not any more, while others still are on which an
+    /// earlier custom resource is not done. The budget or the deployment policy allows fewer nodes at
+    /// once than those.
+    ///
+    /// # How to confirm
+    ///
+    /// `status.nodePriority` lists no node with work left. The free nodes have the status `blocked`,
+    /// without the label `ignore` and without a taint that is not tolerated; the others change between
+    /// `waiting` and `blocked` every two seconds.
+    ///
+    /// # How to fix
+    ///
+    /// Pause the custom resource and resume it: all of its nodes are `waiting` then, and the free ones
+    /// are chosen sooner or later. Or treat the earlier custom resource on the nodes that are left out.
+    ///
+    /// # Since
+    ///
+    /// Operators v0.15.0 up to v0.19.
+    SKY314 "batch-of-ignored-nodes" Error needs Skyhooks Nodes, also Policies,
+        blocks Install
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    if cluster.operator_before(0, 15) || !cluster.blocked_nodes_keep_places() {
+        return;
+    }
+    let all = cluster.skyhooks.items().iter();
+    for skyhook in all.filter(|s| s.runs() && !s.deleting()) {
+        if cluster.policy_not_read(skyhook) {
+            findings.depends_on(Source::Policies);
+        }
+        let ignored = |node: &Node| {
+            node.ignored(cluster.flavor()) || !cluster.untolerated_by(skyhook, node).is_empty()
+        };
+        let status = |node: &str| {
+            let node = cluster.node(node)?;
+            let on = cluster.on_node(node, skyhook.name())?;
+            Some(on.operator_status())
+        };
+        for batch in cluster.batches(skyhook) {
+            let free = batch.waiting();
+            let blocked = |node: &&str| status(node) == Some(Status::Blocked);
+            if free.is_empty() || batch.chosen().next().is_some() || !free.iter().all(blocked) {
+                continue;
+            }
+            let left_out: Vec<&str> = batch
+                .unfinished()
+                .filter(|n| ignored(n) && cluster.gate_on(skyhook, n).is_some())
+                .map(|n| n.name.as_str())
+                .collect();
+            let as_many = i64::try_from(left_out.len()).unwrap_or(i64::MAX);
+            if batch.places().is_none_or(|places| places > as_many) {
+                continue;
+            }
+            findings
+                .report(
+                    Subject::skyhook(skyhook),
+                    format!(
+                        "the operator chooses {} again and again, so {} not started",
+                        if left_out.len() == 1 {
+                            "a node that is left out".to_owned()
+                        } else {
+                            format!("{} nodes that are left out", left_out.len())
+                        },
+                        if free.len() == 1 {
+                            "1 free node is".to_owned()
+                        } else {
+                            format!("{} free nodes are", free.len())
+                        }
+                    ),
+                )
+                .holds_up(&free)
+                .evidence(
+                    "nodes",
+                    "left out, and wait for an earlier one",
+                    some_of(&left_out),
+                )
+                .evidence("nodes", "free, with the status blocked", some_of(&free))
+                .remedy(
+                    Grade::B1,
+                    "Pause it, until its status says so",
+                    ["pause", skyhook.name()],
+                )
+                .caveat("what runs goes on to the end of its stage")
+                .remedy(Grade::B3, "And resume it", ["resume", skyhook.name()])
+                .caveat("the free nodes are then chosen, with the interrupts that packages have")
+                // By itself it changes nothing: it follows the pause.
+                .by_choice();
+        }
+    }
+}
