@@ -66,15 +66,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let others = others.get_or_insert_with(|| what_others_find(cluster, findings));
+        let is_open = |name: &String| open.iter().any(|o| o.name == *name);
         let about = |f: &Finding| {
-            f.blocks_reconcile()
-                || f.subject.skyhook.as_deref() == Some(skyhook.name())
-                    && (f.severity > Severity::Info || !f.blocks.is_empty())
-                || f.subject.skyhook.is_none()
-                    && f.subject
-                        .node
-                        .as_ref()
-                        .is_some_and(|n| open.iter().any(|o| o.name == *n))
+            let on_open = f.subject.node.as_ref().is_some_and(is_open);
+            // What fails on one node may hold the budget; a warning tells of its own node.
+            let reaches_open = on_open
+                || f.subject.node.is_none()
+                || f.severity == Severity::Error
+                || f.holds_up.iter().any(is_open);
+            let says_why = f.severity > Severity::Info || !f.blocks.is_empty();
+            let here = match &f.subject.skyhook {
+                Some(name) => name == skyhook.name() && says_why && reaches_open,
+                None => on_open,
+            };
+            f.blocks_reconcile() || here
         };
         if others.iter().any(about) {
             continue;
