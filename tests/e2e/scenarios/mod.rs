@@ -12,6 +12,7 @@ mod healing;
 mod healthy;
 mod held_up;
 mod kept_out;
+mod later;
 mod migrated;
 mod modelled;
 mod not_begun;
@@ -75,6 +76,7 @@ const OLD: Group = &[
         "uninstall_requested_but_never_installed",
         stuck::uninstall_requested_but_never_installed,
     ),
+    ("two_operators_running", stuck::two_operators_running),
     (
         "version_changed_while_uninstalling",
         stuck::version_changed_while_uninstalling,
@@ -508,6 +510,14 @@ const NOT_BEGUN: Group = &[
     ("auto_taint_key_invalid", not_begun::auto_taint_key_invalid),
 ];
 
+/// What only time tells.
+const LATER: Group = &[
+    ("pod_stuck_terminating", later::pod_stuck_terminating),
+    ("deletion_not_progressing", later::deletion_not_progressing),
+    ("nothing_at_work", later::nothing_at_work),
+    ("not_migrated_yet", later::not_migrated_yet),
+];
+
 /// What no longer fits, with nobody to make it smaller.
 const TOO_LARGE: Group = &[
     ("status", too_large::status),
@@ -574,6 +584,7 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         ("facts", Cluster::old, FACTS),
         ("kept_out", Cluster::old, KEPT_OUT),
         ("not_begun", Cluster::old, NOT_BEGUN),
+        ("later", Cluster::old, LATER),
         ("writes", Cluster::old, WRITES),
         ("first_change", Cluster::old, FIRST_CHANGE),
         ("undo", Cluster::old, UNDO),

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::cures::{execute, first_change};
+use super::cures::{all_well, execute, first_change};
 use super::setting::{changes_new_pods, guarded_workload};
 use super::writes;
 
@@ -13,6 +13,7 @@ use crate::{
     cluster::Cluster,
     kubelet::{StepResult, Target},
     manifest::{package, skyhook},
+    operator,
     rollout::pods,
     view::{absent, complete, condition, entry, everywhere, pod, status, that},
 };
@@ -303,4 +304,31 @@ pub fn changed_pods_are_replaced_for_ever(cluster: &Cluster) {
     cluster.await_that("it is named", || {
         !gpu.report().with_code("SKY215").is_empty()
     });
+}
+
+/// SKY508: the chart was installed once more, into a namespace of its own.
+pub fn two_operators_running(cluster: &Cluster) {
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
+    gpu.until(complete());
+    let namespace = json!({"metadata": {"name": "nodewright"}});
+    let made = cluster.api.post("/api/v1/namespaces", &namespace);
+    made.expect("a namespace can be created");
+    let second = operator::announce(
+        &cluster.api,
+        "nodewright",
+        operator::VERSION,
+        operator::IMAGE,
+    );
+    second.expect("a Deployment can be created");
+    assert!(!cluster.report(&[]).with_code("SKY508").is_empty());
+    let path = operator::deployment("nodewright");
+    let patch = |path: &str, patch: Value| {
+        let changed = cluster.api.merge(path, &patch);
+        changed.expect("a Deployment can be changed");
+    };
+    patch(&path, json!({"spec": {"replicas": 0}}));
+    let none = json!({"replicas": null, "updatedReplicas": null, "readyReplicas": null, "availableReplicas": null,
+        "conditions": null});
+    patch(&format!("{path}/status"), json!({"status": none}));
+    all_well(cluster);
 }
