@@ -34,7 +34,7 @@ rule! {
     ///
     /// Operators v0.15.0 up to v0.19.
     SKY314 "batch-of-ignored-nodes" Error needs Skyhooks Nodes, also Policies,
-        blocks Install
+        blocks Install, finds HeldNodes
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

@@ -2,7 +2,7 @@ use jiff::SignedDuration;
 
 use super::evidence::{no_package_run, operator_log, pending_deletion};
 use super::last_sign::last_sign;
-use super::{ALL, Finding, Findings, Goal, Grade, Severity, Subject, blockers};
+use super::{Finding, Findings, Goal, Grade, Severity, Subject, blockers};
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::deletion::Pending;
 use crate::cluster::{Certainty, Cluster, Node};
@@ -40,7 +40,7 @@ rule! {
     ///
     /// Operators with explicit uninstall (v0.16.0).
     SKY113 "deletion-not-progressing" Error needs Skyhooks Nodes Pods Jobs,
-        blocks Deletion
+        blocks Deletion, finds Unexplained
 }
 
 /// Without a sign for so long nothing happens any more.
@@ -69,7 +69,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             || explained(cluster, skyhook, &pending)
             || is_blocked(
                 cluster,
-                others.get_or_insert_with(|| what_others_find(cluster, findings)),
+                others.get_or_insert_with(|| findings.of_all_others(cluster)),
                 skyhook,
             )
         {
@@ -150,16 +150,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .caveat("uninstall.sh does not run on any node");
     }
-}
-
-/// What the rules find that do not build on each other.
-fn what_others_find(cluster: &Cluster, findings: &Findings) -> Vec<Finding> {
-    let others = ALL
-        .iter()
-        .filter(|r| !["SKY113", "SKY216", "SKY222"].contains(&r.code));
-    others
-        .flat_map(|rule| findings.by(rule, cluster).to_vec())
-        .collect()
 }
 
 /// Whether any rule says what the deletion waits for.

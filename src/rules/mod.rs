@@ -41,9 +41,26 @@ pub struct Rule {
     pub blocks: &'static [Blocks],
     /// The executor or the kubelet tries again by itself, so that it may pass.
     pub retried: bool,
+    /// What its findings are to the rules that look at effects.
+    pub finds: Finds,
     /// The full text: what it means, how it comes about, how to confirm, how to fix, since when.
     pub docs: &'static str,
     pub detect: fn(&Cluster, &mut Findings),
+}
+
+/// What the findings of a rule are to the rules that look at effects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finds {
+    /// Something that is wrong; an error keeps the node that it is about from getting on.
+    Causes,
+    /// Waits that are right, and that last until somebody acts: a warning keeps the node from getting on, too.
+    LastingWaits,
+    /// What comes of something else: it explains nothing on a node.
+    Effects,
+    /// Effects, by which the operator does not choose nodes: what waits for those nodes waits on.
+    HeldNodes,
+    /// That something does not get on, where no other rule says why.
+    Unexplained,
 }
 
 impl Rule {
@@ -57,7 +74,7 @@ impl Rule {
 macro_rules! rule {
     ($(#[doc = $doc:literal])+ $code:ident $name:literal $severity:ident
      needs $($need:ident)+ $(, also $($also:ident)+)?
-     $(, blocks $($blocks:ident)+)? $(, retried $retried:literal)?) => {
+     $(, blocks $($blocks:ident)+)? $(, retried $retried:literal)? $(, finds $finds:ident)?) => {
         $(#[doc = $doc])+
         pub static RULE: $crate::rules::Rule = $crate::rules::Rule {
             code: stringify!($code),
@@ -67,9 +84,16 @@ macro_rules! rule {
             optional_sources: &[$($($crate::cluster::Source::$also),+)?],
             blocks: &[$($($crate::rules::Blocks::$blocks),+)?],
             retried: false $(|| $retried)?,
+            finds: rule!(@finds $($finds)?),
             docs: concat!($($doc, "\n"),+),
             detect,
         };
+    };
+    (@finds) => {
+        $crate::rules::Finds::Causes
+    };
+    (@finds $finds:ident) => {
+        $crate::rules::Finds::$finds
     };
 }
 
