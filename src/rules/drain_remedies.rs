@@ -37,7 +37,7 @@ pub fn remedies(
             cluster,
             drain.skyhook,
             &[&drain.node.name],
-            "Leave the node out for now, so that the others go on",
+            "Leave the node out for now, so that the others continue",
         );
     }
     if let Some((budget, _)) = held.values().next() {
@@ -86,7 +86,7 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
         finding
             .kubectl(
                 Grade::B3,
-                "Or delete the pod; the drain then goes on by itself",
+                "Or delete the pod; the drain then continues by itself",
                 ["delete", "pod", "-n", &refusal.namespace, &refusal.name],
             )
             .caveat(lost)

@@ -133,7 +133,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         "--replicas=1",
                     ],
                 )
-                .caveat("rollouts that were under way go on at once");
+                .caveat("rollouts that were under way continue at once");
         } else {
             finding.kubectl(
                 Grade::B0,

@@ -59,7 +59,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Correct the spec",
                 ["edit", &cluster.flavor().resource(), skyhook.name()],
             )
-            .caveat("the operator then goes on, for every custom resource");
+            .caveat("the operator then continues, for every custom resource");
     }
     for skyhook in cluster.skyhooks.items() {
         for (name, package) in skyhook.packages() {
@@ -182,7 +182,7 @@ format!(
         finding
             .evidence(user.reference(), "spec.deploymentPolicy", name)
             .kubectl(Grade::B2, "Set the fields", ["edit", &resource, name])
-            .caveat("the operator then goes on, for every custom resource");
+            .caveat("the operator then continues, for every custom resource");
     }
 }
 

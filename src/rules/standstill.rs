@@ -157,7 +157,7 @@ impl Standstill {
             Some(Trouble::new("fails there", severity))
         } else if node.ignored(cluster.flavor()) {
             Some(Trouble::new(
-                "leaves an ignored node alone",
+                "does not work on an ignored node",
                 Severity::Warning,
             ))
         } else if cluster.policy_missing(root) {

@@ -138,7 +138,7 @@ fn close(cluster: &Cluster, finding: &mut Finding, root: &Skyhook, trouble: Opti
     finding
         .remedy(
             Grade::B1,
-            "Disable it, so that later ones go on without it",
+            "Disable it, so that later ones continue without it",
             ["disable", root.name()],
         )
         .caveat("it is not finished then, and later ones may count on what it installs");

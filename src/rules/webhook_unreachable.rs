@@ -83,7 +83,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let rest = [deployment.metadata.name.as_str(), "--replicas=1"];
             finding
                 .kubectl(Grade::B2, "Start the operator", scale.iter().chain(&rest))
-                .caveat("rollouts that were under way go on at once");
+                .caveat("rollouts that were under way continue at once");
         }
         if absent && configuration.is_operators() {
             finding

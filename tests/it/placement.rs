@@ -92,7 +92,7 @@ fn an_uninstall_starts_only_after_the_stage_at_work() {
     let fake = with(OLD.serve(driver(true)).with(gpu), &nodes);
     let preview = said(&fake, "resume gpu --dry-run").stdout;
     for begins in [
-        "- the operator goes on with driver on 1 node\n",
+        "- the operator continues with driver on 1 node\n",
         "- the uninstall of driver starts on 1 node\n",
         "- the uninstall of driver continues on 1 node\n",
     ] {

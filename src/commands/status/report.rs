@@ -326,7 +326,7 @@ fn compartments(item: &SkyhookProgress, wide: bool) -> Table {
         let going = match part.stopped {
             true => text::error("stopped"),
             false if part.completed >= part.nodes => text::good("done"),
-            false => text::plain("goes on"),
+            false => text::plain("not stopped"),
         };
         table.row(cells![
             name,

@@ -60,7 +60,7 @@ fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
     let mut wrong = Vec::new();
     for name in Definition::names(flavor) {
         match found.iter().find(|d| d.metadata.name == name) {
-            None => wrong.push(format!("{name} is not there")),
+            None => wrong.push(format!("{name} does not exist")),
             Some(definition) if !definition.established() => {
                 wrong.push(format!("{name} is not established"));
             }
