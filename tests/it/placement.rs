@@ -1,5 +1,7 @@
 //! Where a package stands on a node: each view, wait and preview says the same.
 
+mod agree;
+
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
