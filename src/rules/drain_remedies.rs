@@ -7,8 +7,9 @@ use super::leave_out::leave_out;
 use super::{Finding, Grade};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
+use crate::cluster::DisruptionBudget;
 use crate::cluster::drain::Drain;
-use crate::cluster::pod::{DisruptionBudget, Pod};
+use crate::cluster::pod::Pod;
 use crate::cluster::refusal::Refusal;
 
 /// The budgets that refuse evictions on a node, by path, each with the pods that it holds.
@@ -41,7 +42,6 @@ pub fn remedies(
         );
     }
     if let Some((budget, _)) = held.values().next() {
-        let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
         finding
             .kubectl(
                 Grade::B3,
@@ -50,8 +50,8 @@ pub fn remedies(
                     "edit",
                     "poddisruptionbudget",
                     "-n",
-                    namespace,
-                    &budget.metadata.name,
+                    &budget.namespace,
+                    &budget.name,
                 ],
             )
             .caveat("the pods are then evicted as soon as the operator tries again");
