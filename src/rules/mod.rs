@@ -154,6 +154,7 @@ mod operator_undersized;
 mod orphaned_pods_and_jobs;
 mod orphaned_uninstall_complete;
 mod package_erroring;
+mod package_label_invalid;
 mod package_left_the_spec;
 mod package_never_scheduled;
 mod pause_left_behind;
@@ -227,6 +228,7 @@ pub static ALL: &[&Rule] = &[
     &job_cannot_create_pod::RULE,
     &package_left_the_spec::RULE,
     &nothing_at_work::RULE,
+    &package_label_invalid::RULE,
     &rollout_stopped::RULE,
     &waits_for_earlier::RULE,
     &deployment_policy_missing::RULE,
