@@ -507,6 +507,7 @@ const NOT_BEGUN: Group = &[
         "image_reference_truncated",
         not_begun::image_reference_truncated,
     ),
+    ("package_label_invalid", not_begun::package_label_invalid),
     ("auto_taint_key_invalid", not_begun::auto_taint_key_invalid),
 ];
 

@@ -94,6 +94,20 @@ fn kubectl_applies<'a>(cluster: &'a Cluster, skyhook: &Skyhook) -> Rollout<'a> {
     cluster.rollout(&skyhook.name)
 }
 
+/// SKY223: the webhook takes a version that makes no label, and the API server takes no pod with it.
+pub fn package_label_invalid(cluster: &Cluster) {
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1+cuda12")));
+    let nothing = that("no pod is made", |view| view.pods.is_empty());
+    gpu.stays(&nothing, LONG_ENOUGH)
+        .captured("old-package-label-invalid");
+    cured_by_edit(
+        &gpu,
+        "SKY223",
+        &json!({"package": "driver"}),
+        "s/2[.]0[.]1+cuda12/2.0.1/",
+    );
+}
+
 /// SKY503: the operator cannot note the taint on a new node, and so does nothing at all.
 pub fn auto_taint_key_invalid(cluster: &Cluster) {
     let taint = "example.com/runtime=missing:NoSchedule";
