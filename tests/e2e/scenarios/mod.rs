@@ -192,6 +192,10 @@ const FACTS: Group = &[
     ),
     ("dependency_cycle", facts::dependency_cycle),
     (
+        "interrupt_skipped_for_good",
+        facts::interrupt_skipped_for_good,
+    ),
+    (
         "rough_reboot_heals_itself",
         facts::rough_reboot_heals_itself,
     ),
