@@ -192,8 +192,8 @@ const FACTS: Group = &[
     ),
     ("dependency_cycle", facts::dependency_cycle),
     (
-        "interrupt_skipped_for_good",
-        facts::interrupt_skipped_for_good,
+        "skipped_interrupt_is_taken_up",
+        facts::skipped_interrupt_is_taken_up,
     ),
     (
         "rough_reboot_heals_itself",
