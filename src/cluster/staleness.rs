@@ -39,8 +39,7 @@ impl Cluster {
 
     /// Since when a node has not been ready, where that is too long for a reboot.
     pub fn not_ready_since(&self, node: &Node) -> Option<Timestamp> {
-        let ready = node.conditions.iter().find(|c| c.kind == "Ready")?;
-        let since = ready.last_transition_time.filter(|_| !ready.is_true());
+        let since = node.not_ready_since();
         since.filter(|at| self.is_stale(Some(*at)))
     }
 
@@ -48,5 +47,13 @@ impl Cluster {
     pub fn at_work(&self, package_run: &PackageRun<'_>) -> bool {
         let node = self.node(package_run.node);
         package_run.alive() && node.is_none_or(|n| self.not_ready_since(n).is_none())
+    }
+}
+
+impl Node {
+    /// Since when it has not been ready, be it long ago or not.
+    pub fn not_ready_since(&self) -> Option<Timestamp> {
+        let ready = self.conditions.iter().find(|c| c.kind == "Ready")?;
+        ready.last_transition_time.filter(|_| !ready.is_true())
     }
 }

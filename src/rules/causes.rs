@@ -48,9 +48,11 @@ impl Causes {
         &self.explained_by[at]
     }
 
-    /// The causes, each with its effects: the gravest first, then those on which most hangs.
+    /// The causes, each with its effects: the gravest first, then what stops the operator, as until then nothing else
+    /// helps, then those on which most hangs.
     ///
-    /// An effect of several causes stands with each. Of findings that only explain each other, each is a cause.
+    /// An effect of several causes stands with each. Of findings that only explain each other, each is a cause. What
+    /// stops a whole custom resource comes before what is wrong on nodes of it.
     pub fn ranked(&self, findings: &[Finding]) -> Vec<Cause> {
         let mut explains: Vec<Vec<usize>> = vec![Vec::new(); findings.len()];
         for (at, causes) in self.explained_by.iter().enumerate() {
@@ -64,10 +66,23 @@ impl Causes {
         }
         let circles = by_kind(findings, (0..findings.len()).filter(|at| !told[*at]));
         causes.extend(circles);
+        let mut heaviest: HashMap<&str, usize> = HashMap::new();
+        for cause in &causes {
+            let skyhook = findings[cause.findings[0]].subject.skyhook.as_deref();
+            let most = heaviest.entry(skyhook.unwrap_or_default()).or_default();
+            *most = cause.len().max(*most);
+        }
         let weight = |cause: &Cause| {
             let all = cause.findings.iter().chain(&cause.effects);
             let gravest = all.map(|at| findings[*at].severity).max();
-            (gravest, cause.findings.len() + cause.effects.len())
+            let first = &findings[cause.findings[0]];
+            let whole = first
+                .subject
+                .skyhook
+                .as_deref()
+                .filter(|_| first.stops_whole());
+            let hangs = whole.map_or(cause.len(), |name| heaviest[name]);
+            (gravest, first.blocks_reconcile(), hangs, whole.is_some())
         };
         // Stable: of equals, the one that comes first in the list stays first.
         causes.sort_by_key(|cause| std::cmp::Reverse(weight(cause)));
@@ -76,6 +91,11 @@ impl Causes {
 }
 
 impl Cause {
+    /// How many findings it stands for.
+    fn len(&self) -> usize {
+        self.findings.len() + self.effects.len()
+    }
+
     /// Finds all that its findings explain, and marks it and them as told.
     fn reach(&mut self, explains: &[Vec<usize>], told: &mut [bool]) {
         let mut seen: BTreeSet<usize> = self.findings.iter().copied().collect();

@@ -5,7 +5,7 @@ use super::last_sign::last_sign;
 use super::{Finding, Findings, Goal, Grade, Severity, Subject, blockers};
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::deletion::Pending;
-use crate::cluster::{Certainty, Cluster, Node};
+use crate::cluster::{Certainty, Cluster, Deployment, Node, PackageRuns};
 
 rule! {
     /// A deletion makes no progress, and no other rule of deletions says why.
@@ -14,7 +14,9 @@ rule! {
     ///
     /// The custom resource has been on its way out for more than ten minutes and is still there.
     /// Either packages are left to be uninstalled and nothing is at work on any node, or nothing is
-    /// left and the finalizer is there anyway.
+    /// left and the finalizer is there anyway. Where the finalizer that is left is somebody else's, the operator is done
+    /// with it, and that is said at once, as a warning for the first ten minutes. It is also a warning after half a minute
+    /// that the operator has not taken up the deletion at all: it usually does so within seconds.
     ///
     /// # How it comes about
     ///
@@ -47,24 +49,29 @@ rule! {
 const QUIET: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.certainty_of_no_package_run() == Certainty::Unknown {
-        return;
+    let deleting = || cluster.skyhooks.items().iter().filter(|s| s.deleting());
+    for skyhook in deleting().filter(|s| !s.has_finalizer()) {
+        held_by_others(cluster, findings, skyhook);
     }
     let package_runs = cluster.package_runs();
     let mut others: Option<Vec<Finding>> = None;
-    let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
-    for skyhook in deleting.filter(|s| cluster.is_stale(s.metadata.deletion_timestamp)) {
+    for skyhook in deleting().filter(|s| is_untouched(cluster, &package_runs, s)) {
+        let others = others.get_or_insert_with(|| findings.of_all_others(cluster));
+        if !is_blocked(cluster, others, skyhook) {
+            not_taken_up(cluster, findings, skyhook);
+        }
+    }
+    if cluster.certainty_of_no_package_run() == Certainty::Unknown {
+        return;
+    }
+    let old = |s: &&Skyhook| s.has_finalizer() && cluster.is_stale(s.metadata.deletion_timestamp);
+    for skyhook in deleting().filter(old) {
         let at_work = package_runs
             .all()
             .iter()
             .filter(|e| e.skyhook == skyhook.name() && cluster.at_work(e))
             .any(|e| cluster.overtime(e, package_runs.all()).is_none());
-        // Without the operator's finalizer nothing is uninstalled any more, whatever is recorded.
-        let pending = if skyhook.has_finalizer() {
-            cluster.pending_uninstalls(skyhook)
-        } else {
-            Vec::new()
-        };
+        let pending = cluster.pending_uninstalls(skyhook);
         if at_work
             || explained(cluster, skyhook, &pending)
             || is_blocked(
@@ -80,11 +87,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .all()
             .iter()
             .any(|e| e.skyhook == skyhook.name() && cluster.at_work(e));
-        let what = match (pending.is_empty(), skyhook.has_finalizer()) {
-            (false, _) if hangs => "what runs takes too long",
-            (false, _) => "nothing is at work on any node",
-            (true, true) => "nothing is left to uninstall, and the finalizer is not removed",
-            (true, false) => "the operator is done with it, and another finalizer holds it",
+        let what = match pending.is_empty() {
+            false if hangs => "what runs takes too long",
+            false => "nothing is at work on any node",
+            true => "nothing is left to uninstall, and the finalizer is not removed",
         };
         let finding = findings.report(
             Subject::skyhook(skyhook),
@@ -139,9 +145,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             no_package_run(finding, cluster, "package pods and jobs");
         }
         operator_log(finding, cluster, "Read what the operator says of it");
-        if !skyhook.has_finalizer() {
-            continue;
-        }
         finding
             .remedy(
                 Grade::B4,
@@ -152,6 +155,107 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
+/// Finalizers of the garbage collector, which removes them by itself.
+const COLLECTED: [&str; 2] = ["foregroundDeletion", "orphan"];
+
+/// The operator is done with it; what is left to do is somebody else's, however long ago it was deleted.
+fn held_by_others(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
+    let deleted = skyhook.metadata.deletion_timestamp;
+    let finalizers = &skyhook.metadata.finalizers;
+    let lasts = cluster.is_stale(deleted);
+    if finalizers.iter().all(|f| COLLECTED.contains(&f.as_str())) && !lasts {
+        return;
+    }
+    let finding = findings.report(
+        Subject::skyhook(skyhook),
+        format!(
+            "deletion of {} waits for a finalizer that is not the operator's: {}",
+            skyhook.reference(),
+            finalizers.join(", ")
+        ),
+    );
+    if !lasts {
+        finding.severity(Severity::Warning);
+    }
+    let resource = skyhook.flavor().map_or_else(String::new, |g| g.resource());
+    let name = skyhook.name();
+    finding
+        .since(deleted)
+        .evidence(skyhook.reference(), "deletionTimestamp", "set")
+        .evidence(
+            skyhook.reference(),
+            "metadata.finalizers",
+            finalizers.join(", "),
+        )
+        .kubectl(
+            Grade::B0,
+            "See whose finalizers they are",
+            ["get", &resource, name, "-o", "yaml"],
+        )
+        .kubectl(
+            Grade::B1,
+            "If whoever set it is gone, remove it",
+            ["edit", &resource, name],
+        )
+        .caveat("what it stands for is then not done");
+}
+
+/// The operator takes up a deletion within seconds; this bears a restart of it.
+const TAKEN_UP_WITHIN: i64 = 30;
+
+/// Whether nothing shows that the operator has noticed a deletion that is not old, though nothing is known to keep it.
+fn is_untouched(cluster: &Cluster, package_runs: &PackageRuns<'_>, skyhook: &Skyhook) -> bool {
+    let deleted = skyhook.metadata.deletion_timestamp;
+    let age = deleted.map_or(0, |at| cluster.taken_at.as_second() - at.as_second());
+    let recent = age >= TAKEN_UP_WITHIN && !cluster.is_stale(deleted);
+    if !recent || !skyhook.has_finalizer() {
+        return false;
+    }
+    let pending = cluster.pending_uninstalls(skyhook);
+    let begun = |p: &Pending<'_>| p.entry.stage.is_uninstall() || p.entry.state != State::Complete;
+    let mut runs = package_runs.all().iter();
+    let says_so = |kind: &&str| skyhook.true_condition(kind).is_some();
+    !explained(cluster, skyhook, &pending)
+        && !pending.iter().any(begun)
+        && !runs.any(|e| e.skyhook == skyhook.name() && e.alive())
+        && !["UninstallInProgress", "DeletionBlocked"]
+            .iter()
+            .any(says_so)
+}
+
+fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
+    let finding = findings.report(
+        Subject::skyhook(skyhook),
+        format!(
+            "the operator has not taken up the deletion of {}",
+            skyhook.reference()
+        ),
+    );
+    finding
+        .severity(Severity::Warning)
+        .waits_for(skyhook.name());
+    // One that runs may be between two attempts.
+    let available = |d: &Deployment| d.available_replicas() > 0;
+    if !cluster.operators.items().iter().any(available) {
+        finding.lasts();
+    }
+    finding.since(skyhook.metadata.deletion_timestamp).evidence(
+        skyhook.reference(),
+        "deletionTimestamp",
+        "set",
+    );
+    if !cluster.pending_uninstalls(skyhook).is_empty() {
+        pending_deletion(cluster, finding, skyhook);
+    }
+    let label = "control-plane=controller-manager";
+    finding.kubectl(
+        Grade::B0,
+        "See whether the operator runs",
+        ["get", "deployments", "-A", "-l", label],
+    );
+    operator_log(finding, cluster, "Read what it says of the deletion");
+}
+
 /// Whether any rule says what the deletion waits for.
 fn is_blocked(cluster: &Cluster, others: &[Finding], skyhook: &Skyhook) -> bool {
     !blockers::among(cluster, others, skyhook, Goal::Deletion).is_empty()
@@ -159,10 +263,9 @@ fn is_blocked(cluster: &Cluster, others: &[Finding], skyhook: &Skyhook) -> bool 
 
 /// Whether it will be told as soon as it lasts.
 fn explained(cluster: &Cluster, skyhook: &Skyhook, pending: &[Pending<'_>]) -> bool {
-    let malformed = skyhook.has_finalizer()
-        && cluster
-            .tracked(skyhook.name())
-            .any(|(_, on)| on.is_malformed());
+    let malformed = cluster
+        .tracked(skyhook.name())
+        .any(|(_, on)| on.is_malformed());
     let stopped = !pending.is_empty() && !skyhook.runs();
     malformed
         || stopped

@@ -60,6 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let overdue = cluster.overdue_by_node();
     let waits_for_end = !cluster.operator_before(0, 19);
     let mut told: BTreeSet<&str> = BTreeSet::new();
+    let mut blocked = Vec::new();
     for drain in cluster.drains() {
         let name = drain.skyhook.name();
         let on = cluster.on_node(drain.node, name);
@@ -81,9 +82,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .filter(|_| waits_for_end && drains);
         let leaving = leaving.into_iter().flatten().copied();
         let leaving: Vec<&Pod> = leaving.filter(|p| is_evicted(p)).collect();
-        let Some(drain_state) = drain_state(cluster, &drain, on, &noted, &held, &leaving) else {
-            continue;
-        };
+        if let Some(state) = drain_state(cluster, &drain, on, &noted, &held, &leaving) {
+            blocked.push((drain, noted, held, leaving, state));
+        }
+    }
+    let others = others_held_up(cluster, blocked.iter().map(|(drain, ..)| drain));
+    for (drain, noted, held, leaving, drain_state) in blocked {
+        let name = drain.skyhook.name();
+        let on = cluster.on_node(drain.node, name);
         let finding = findings.report(
             Subject::node(&drain.node.name, Some(name)).package(drain.package),
             message(&drain, &noted, &held, &leaving, drain_state),
@@ -146,6 +152,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             &noted,
             &held,
             leaving.first().copied(),
+            others.contains(name),
         );
     }
     let skyhooks = cluster.skyhooks.items().iter().filter(|s| s.runs());
@@ -200,6 +207,36 @@ fn drain_state(
         (false, true) if !held.is_empty() => Some(DrainState::MayPass),
         (false, _) => None,
     }
+}
+
+/// The custom resources with a blocked drain over which other nodes wait: those of its batches, and with an older operator,
+/// which ends its pass over the refusal, those of all custom resources.
+fn others_held_up<'a, 'c: 'a>(
+    cluster: &'c Cluster,
+    blocked: impl Iterator<Item = &'a Drain<'c>> + Clone,
+) -> BTreeSet<&'c str> {
+    let nodes: BTreeSet<&str> = blocked.clone().map(|d| d.node.name.as_str()).collect();
+    let waits = |skyhook: &Skyhook, node: &Node| {
+        !nodes.contains(node.name.as_str())
+            && !node.ignored(cluster.flavor())
+            && !cluster.is_complete_on(skyhook, node)
+    };
+    let ends_pass = cluster.operator_before(0, 20);
+    let any = || {
+        let mut skyhooks = cluster.skyhooks.items().iter().filter(|s| s.runs());
+        skyhooks.any(|s| cluster.selected(s).any(|n| waits(s, n)))
+    };
+    let of_all = ends_pass && !nodes.is_empty() && any();
+    let held_up = |skyhook: &Skyhook| {
+        of_all
+            || !ends_pass
+                && cluster
+                    .selected(skyhook)
+                    .any(|n| waits(skyhook, n) && !cluster.is_taken_up(skyhook, n))
+    };
+    let skyhooks: BTreeSet<&str> = blocked.map(|d| d.skyhook.name()).collect();
+    let resource = |name: &&str| cluster.skyhook(name).is_some_and(held_up);
+    skyhooks.into_iter().filter(resource).collect()
 }
 
 /// The operator says that a drain is blocked, and we do not see which: no node that we see notes a refusal.

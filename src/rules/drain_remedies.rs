@@ -15,6 +15,7 @@ use crate::cluster::refusal::Refusal;
 /// The budgets that refuse evictions on a node, by path, each with the pods that it holds.
 pub type Held<'a> = BTreeMap<String, (&'a DisruptionBudget, Vec<String>)>;
 
+/// `others`: nodes wait over the drain that would go on without this one.
 pub fn remedies(
     finding: &mut Finding,
     cluster: &Cluster,
@@ -22,6 +23,7 @@ pub fn remedies(
     noted: &[Refusal],
     held: &Held<'_>,
     leaving: Option<&Pod>,
+    others: bool,
 ) {
     pods_on_node(finding, "See what runs on the node", &drain.node.name);
     if let Some(pod) = leaving {
@@ -32,7 +34,7 @@ pub fn remedies(
         );
     }
     // A deletion waits for the node, be it left out or not.
-    if !drain.skyhook.deleting() && !drain.ignored {
+    if others && !drain.skyhook.deleting() && !drain.ignored {
         leave_out(
             finding,
             cluster,
@@ -45,7 +47,7 @@ pub fn remedies(
         finding
             .kubectl(
                 Grade::B3,
-                "Or relax the budget until the node is drained, or scale its workload up",
+                "Relax the budget until the node is drained, or scale its workload up",
                 [
                     "edit",
                     "poddisruptionbudget",
@@ -60,6 +62,8 @@ pub fn remedies(
     if let Some(pod) = leaving {
         does_not_end(finding, pod);
     }
+    // To leave a node out may set off reboots of others.
+    finding.remedies.sort_by_key(|r| r.grade);
 }
 
 /// What helps where the operator does not even try to evict: the pod goes, or the operator is told to evict it.
@@ -86,7 +90,7 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
         finding
             .kubectl(
                 Grade::B3,
-                "Or delete the pod; the drain then continues by itself",
+                "Delete the pod; the drain then continues by itself",
                 ["delete", "pod", "-n", &refusal.namespace, &refusal.name],
             )
             .caveat(lost)

@@ -55,15 +55,33 @@ pub fn complete_for_long(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> b
 }
 
 /// Makes a finding a warning where the custom resource no longer selects the node: the operator has left it, so nothing
-/// waits for it.
-pub fn no_longer_selected(finding: &mut Finding, skyhook: &Skyhook, node: &Node) {
-    if !skyhook.spec.node_selectors.matches(&node.labels) {
-        finding.severity(Severity::Warning).evidence(
-            skyhook.reference(),
-            "spec.nodeSelectors",
-            "does not match the node any more",
-        );
+/// waits for it. Says whether it does not.
+pub fn no_longer_selected(finding: &mut Finding, skyhook: &Skyhook, node: &Node) -> bool {
+    if skyhook.spec.node_selectors.matches(&node.labels) {
+        return false;
     }
+    finding.severity(Severity::Warning).evidence(
+        skyhook.reference(),
+        "spec.nodeSelectors",
+        "does not match the node any more",
+    );
+    true
+}
+
+/// Says where what is run again has to wait, as the custom resource is stopped.
+pub fn not_before_it_goes_on(finding: &mut Finding, skyhook: &Skyhook) {
+    let (is, until) = if skyhook.paused() {
+        ("paused", "resumed")
+    } else if skyhook.disabled() {
+        ("disabled", "enabled")
+    } else {
+        return;
+    };
+    finding.evidence(
+        skyhook.reference(),
+        is,
+        format!("what is run again begins once it is {until}"),
+    );
 }
 
 /// Makes a finding a warning while the pod is young: the kubelet tries again, and the next attempt may succeed.

@@ -158,6 +158,12 @@ impl Finding {
         self
     }
 
+    /// Whether it stops a custom resource as a whole, whatever is wrong with its packages and on its nodes.
+    pub fn stops_whole(&self) -> bool {
+        let subject = &self.subject;
+        subject.node.is_none() && subject.package.is_none() && !self.blocks.is_empty()
+    }
+
     /// Whether it ends the operator's pass, which concerns every custom resource, whichever it is about.
     pub fn blocks_reconcile(&self) -> bool {
         self.blocks.contains(&Blocks::Reconcile)

@@ -1,4 +1,5 @@
 use super::evidence::{describe, warn_while_young};
+use super::tried_again::succeeded;
 use super::{Findings, Grade, Subject};
 use crate::cluster::pod::{ContainerTrouble, TroubleKind};
 use crate::cluster::{Cluster, Pod};
@@ -45,13 +46,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if trouble.kind != TroubleKind::Image || pod.ended() || pod.metadata.deleting() {
             continue;
         }
+        let (image, package, stage) = (trouble.image, &package_run.package, &package_run.stage);
+        let has_run = succeeded(pod);
         let finding = findings.report(
             Subject::node(package_run.node, Some(&package_run.skyhook))
                 .package(&package_run.package),
-            format!(
-                "image {} of package {} cannot be pulled, so stage {} does not start",
-                trouble.image, package_run.package, package_run.stage
-            ),
+            if has_run {
+                format!(
+                    "image {image} of package {package} cannot be pulled, so stage {stage}, which has run, does not end"
+                )
+            } else {
+                format!(
+                    "image {image} of package {package} cannot be pulled, so stage {stage} does not start"
+                )
+            },
         );
         if may_come(cluster, pod, &trouble) {
             warn_while_young(finding, cluster, pod);
@@ -67,12 +75,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if !trouble.message.is_empty() {
             finding.evidence(format!("pod/{}", pod.name()), "message", trouble.message);
         }
+        finding.kubectl(
+            Grade::B0,
+            "See what the registry answers",
+            ["describe", "pod", "-n", package_run.namespace(), pod.name()],
+        );
+        if has_run {
+            finding.caveat(
+                "the stage ends by itself once the image can be pulled; a reset would run it, and its interrupt, again",
+            );
+            continue;
+        }
         finding
-            .kubectl(
-                Grade::B0,
-                "See what the registry answers",
-                ["describe", "pod", "-n", package_run.namespace(), pod.name()],
-            )
             .kubectl(
                 Grade::B2,
                 "Correct the image or the version",

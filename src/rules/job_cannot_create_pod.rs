@@ -35,6 +35,8 @@ rule! {
 
 /// The Job controller's next attempt may succeed for so long.
 const YOUNG: SignedDuration = SignedDuration::from_mins(1);
+/// The same where the API server has refused: the second attempt comes ten seconds after the first.
+const REFUSED: SignedDuration = SignedDuration::from_secs(20);
 /// After a failed attempt the Job controller waits for ten minutes at the most.
 const LONGEST_PAUSE: SignedDuration = SignedDuration::from_mins(15);
 
@@ -83,7 +85,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         // Where the pods of attempts are not in the input, nobody says when the last one failed.
         let unsure = tried && package_run.pods.is_empty() && event.is_none();
-        if unsure || waits.is_some_and(|waits| waits < YOUNG) {
+        let young = if event.is_some_and(|e| e.message.contains("is forbidden")) {
+            REFUSED
+        } else {
+            YOUNG
+        };
+        if unsure || waits.is_some_and(|waits| waits < young) {
             finding.severity(Severity::Warning);
         }
         finding.since(since).evidence(

@@ -166,6 +166,7 @@ mod pod_not_started;
 mod pod_stuck_terminating;
 mod pods_of_older_operator;
 mod reboots_not_counted_together;
+mod result_not_recorded;
 mod rollout_stopped;
 mod runtime_required_deadlock;
 mod runtime_required_not_in_force;
@@ -229,6 +230,7 @@ pub static ALL: &[&Rule] = &[
     &package_left_the_spec::RULE,
     &nothing_at_work::RULE,
     &package_label_invalid::RULE,
+    &result_not_recorded::RULE,
     &rollout_stopped::RULE,
     &waits_for_earlier::RULE,
     &deployment_policy_missing::RULE,

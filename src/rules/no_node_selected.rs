@@ -1,4 +1,4 @@
-use super::{Findings, Grade, Subject};
+use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::cluster::Cluster;
 
 rule! {
@@ -11,7 +11,8 @@ rule! {
     ///
     /// # How it comes about
     ///
-    /// A selector with a typing error, labels that were renamed, or a node pool scaled to zero.
+    /// A selector with a typing error, labels that were renamed, or a node pool scaled to zero. Where there are no nodes
+    /// at all the operator ends its pass before anything else, and so does not even end a deletion: that is an error.
     ///
     /// # How to confirm
     ///
@@ -30,6 +31,9 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.nodes.items().is_empty() {
+        if cluster.nodes.ok().is_some() {
+            no_nodes_at_all(cluster, findings);
+        }
         return;
     }
     let skyhooks = cluster.skyhooks.items().iter();
@@ -74,5 +78,46 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ["edit", &cluster.flavor().resource(), skyhook.name()],
             )
             .caveat("packages then run on the nodes that match");
+    }
+}
+
+/// The older operator ends its pass before anything else, so that not even a finalizer is removed. Whether the newer one
+/// does shows in time.
+fn no_nodes_at_all(cluster: &Cluster, findings: &mut Findings) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.disabled()) {
+        let reference = skyhook.reference();
+        let known =
+            cluster.operator_before(0, 18) || cluster.is_stale(skyhook.metadata.deletion_timestamp);
+        let held = skyhook.deleting() && skyhook.has_finalizer() && known;
+        if skyhook.deleting() && !held {
+            continue;
+        }
+        let what = if held {
+            format!("does not end the deletion of {reference}")
+        } else {
+            format!("does nothing for {reference}")
+        };
+        let finding = findings.report(
+            Subject::skyhook(skyhook),
+            format!("there are no nodes, and as long as there are none the operator {what}"),
+        );
+        finding.evidence("nodes", "in the cluster", "0").kubectl(
+            Grade::B0,
+            "See whether nodes join; the operator then goes on",
+            ["get", "nodes"],
+        );
+        if held {
+            finding
+                .severity(Severity::Error)
+                .blocks_only(&[Blocks::Deletion])
+                .since(skyhook.metadata.deletion_timestamp)
+                .evidence(&reference, "deletionTimestamp", "set")
+                .remedy(
+                    Grade::B4,
+                    "If none will join, strip the finalizer",
+                    ["finalizer", "strip", skyhook.name(), "--force"],
+                )
+                .caveat("uninstall.sh does not run on any node");
+        }
     }
 }

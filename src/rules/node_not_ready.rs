@@ -25,7 +25,8 @@ rule! {
     ///
     /// The node's condition `Ready` has not been `True` for ten minutes or more, and the custom
     /// resource has begun there and is not complete. Large machines may take longer than that for a
-    /// reboot, so while one is under way this is a warning for an hour.
+    /// reboot, so while one is under way this is a warning for an hour. A node that has just become not ready, without a
+    /// reboot that an interrupt asked for, is a warning at once.
     ///
     /// # How to fix
     ///
@@ -48,9 +49,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         let pending = cluster.pending_uninstalls(skyhook);
         for node in cluster.selected(skyhook) {
-            let Some(since) = cluster.not_ready_since(node) else {
+            let Some(since) = node.not_ready_since() else {
                 continue;
             };
+            let lasts = cluster.is_stale(Some(since));
+            if !lasts && is_rebooted(cluster, node) {
+                continue;
+            }
             let here = pending.iter().filter(|p| p.node.name == node.name);
             let waited_for: Vec<&str> = here.map(|p| p.name).collect();
             let unfinished = if skyhook.deleting() {
@@ -62,17 +67,23 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             }
             let reference = skyhook.reference();
-            let message = if skyhook.deleting() {
-                format!(
-                    "the node has not been ready for a long time, and the deletion of {reference} waits for its uninstall here"
-                )
+            let how = if lasts {
+                "has not been ready for a long time"
             } else {
-                format!(
-                    "the node has not been ready for a long time, and {reference} has unfinished work on it"
-                )
+                "is not ready"
             };
-            let finding = findings.report(Subject::node(&node.name, Some(skyhook.name())), message);
-            if may_be_rebooting(cluster, skyhook, node, since) {
+            let what = if skyhook.deleting() {
+                format!("the deletion of {reference} waits for its uninstall here")
+            } else {
+                format!("{reference} has unfinished work on it")
+            };
+            let finding = findings.report(
+                Subject::node(&node.name, Some(skyhook.name())),
+                format!("the node {how}, and {what}"),
+            );
+            if !lasts {
+                finding.severity(Severity::Warning).passes();
+            } else if may_be_rebooting(cluster, skyhook, node, since) {
                 finding.severity(Severity::Warning);
             }
             let object = format!("node/{}", node.name);
@@ -103,6 +114,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "See the state of the node, and repair it",
                 ["describe", "node", &node.name],
             );
+            if !lasts {
+                continue;
+            }
             if skyhook.deleting() {
                 finding
                     .evidence(&object, "waits for the uninstall of", some_of(&waited_for))
@@ -129,16 +143,26 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
+/// Whether any custom resource reboots the node.
+fn is_rebooted(cluster: &Cluster, node: &Node) -> bool {
+    let mut skyhooks = cluster.skyhooks.items().iter();
+    skyhooks.any(|skyhook| reboots(cluster, skyhook, node))
+}
+
 /// Whether a reboot is under way there that a large machine may take so long for.
 fn may_be_rebooting(cluster: &Cluster, skyhook: &Skyhook, node: &Node, since: Timestamp) -> bool {
+    reboots(cluster, skyhook, node)
+        && cluster.taken_at.as_second() - since.as_second() < LONGEST_REBOOT
+}
+
+fn reboots(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
     let on = cluster.on_node(node, skyhook.name());
     let mut entries = on.into_iter().flat_map(|on| on.entries());
-    let reboots = entries.any(|e| {
+    entries.any(|e| {
         let package = skyhook.package(&e.name);
         let interrupt = package.and_then(|p| skyhook.pending_interrupt(&e.name, p));
         e.stage.is_interrupt() && e.state == State::InProgress && interrupt == Some("reboot")
-    });
-    reboots && cluster.taken_at.as_second() - since.as_second() < LONGEST_REBOOT
+    })
 }
 
 /// Whether something was begun on the node and is not done, and nobody else says why.

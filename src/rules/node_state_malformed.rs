@@ -81,7 +81,9 @@ format!(
                     );
                 }
                 repair_node_state(finding, skyhook, node, on);
-                if !skyhook.paused() && !left {
+                let mut others = cluster.skyhooks.items().iter();
+                let others = others.any(|s| s.runs() && s.name() != skyhook.name());
+                if !skyhook.paused() && !left && others {
                     finding
                         .remedy(
                             Grade::B1,

@@ -1,12 +1,12 @@
 use jiff::SignedDuration;
 
 use super::evidence::{
-    failing_since, newest_package_run, no_longer_selected, package_run_trouble, read_logs, rerun,
-    restarted_by_its_own_reboot,
+    failing_since, newest_package_run, no_longer_selected, not_before_it_goes_on,
+    package_run_trouble, read_logs, rerun, restarted_by_its_own_reboot,
 };
 use super::retry::retry_given_up;
 use super::tried_again::{made_meanwhile, operator_retries, tries_again};
-use super::{Findings, Grade, Severity, Subject};
+use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, State};
 use crate::cluster::{Cluster, Job, PackageRun};
 
@@ -66,11 +66,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
                 finding.failing_since(failing_since(cluster, skyhook, node));
                 finding.entry(&node.name, entry);
-                no_longer_selected(finding, skyhook, node);
+                let selected = !no_longer_selected(finding, skyhook, node);
                 if let Some(package_run) = package_run {
                     finding.since(package_run.created());
                     package_run_trouble(finding, package_run);
                 }
+                not_before_it_goes_on(finding, skyhook);
                 read_logs(
                     finding,
                     skyhook.name(),
@@ -78,6 +79,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     &entry.name,
                     &entry.stage,
                 );
+                if !selected {
+                    select_again(finding, skyhook, package_run);
+                    continue;
+                }
                 let interrupt = skyhook
                     .package(&entry.name)
                     .and_then(|p| skyhook.pending_interrupt(&entry.name, p));
@@ -110,6 +115,28 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
             }
         }
+    }
+}
+
+/// The operator leaves the node alone, whatever is recorded there.
+fn select_again(finding: &mut Finding, skyhook: &Skyhook, package_run: Option<&PackageRun<'_>>) {
+    let resource = skyhook.flavor().map_or_else(String::new, |g| g.resource());
+    finding.kubectl(
+        Grade::B2,
+        "If it is to be installed here, make the selector match the node again",
+        ["edit", &resource, skyhook.name()],
+    );
+    let alive = package_run.filter(|e| e.alive());
+    let reference = alive.map(PackageRun::reference).unwrap_or_default();
+    if let (Some(alive), Some((kind, name))) = (alive, reference.split_once('/')) {
+        let namespace = alive.namespace();
+        finding
+            .kubectl(
+                Grade::B1,
+                "If not, end what still runs here",
+                ["delete", kind, "-n", namespace, name],
+            )
+            .caveat("what the script has changed on the host stays");
     }
 }
 

@@ -1,4 +1,4 @@
-use super::{Findings, Grade, Subject};
+use super::{Blocks, Findings, Grade, Subject};
 use crate::api::Skyhook;
 use crate::cluster::pod::{Container, Pod};
 use crate::cluster::{Cluster, PackageRun};
@@ -11,7 +11,8 @@ rule! {
     /// The operator compares the pods of packages with what it would make: the image, the
     /// environment and the resources of their containers. A pod that differs is deleted and made
     /// again. Where something changes every pod as it is created, it is never done: pods come and go
-    /// every few seconds, and no package gets on.
+    /// every few seconds, and no package gets on. Over a container that was put behind its own the operator fails instead
+    /// (a recovered panic in its log), for every custom resource, as long as that pod is there.
     ///
     /// # How it comes about
     ///
@@ -54,22 +55,37 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         else {
             continue;
         };
-        findings
-            .report(
-                Subject::node(package_run.node, Some(skyhook.name())).package(&package_run.package),
+        let (stage, package) = (&package_run.stage, &package_run.package);
+        let finding = findings.report(
+            Subject::node(package_run.node, Some(skyhook.name())).package(package),
+            if change.ends_pass {
                 format!(
-                    "the pod for stage {} of package {} is replaced again and again: {} of it was \
+                    "the pod for stage {stage} of package {package} was given one more container as it was created, and \
+                     each pass of the operator ends over it as long as it is there"
+                )
+            } else {
+                format!(
+                    "the pod for stage {stage} of package {package} is replaced again and again: {} of it was \
                      changed as it was created",
-                    package_run.stage, package_run.package, change.what
-                ),
-            )
+                    change.what
+                )
+            },
+        );
+        if change.ends_pass {
+            finding.blocks_only(&[Blocks::Install, Blocks::Uninstall, Blocks::Reconcile]);
+        }
+        finding
             .evidence(package_run.reference(), change.field, change.is)
             .evidence("operator", "asked for", change.asked)
             .kubectl(
                 Grade::B0,
                 "See what changes pods, and exempt the operator's namespace from it",
                 ["get", "mutatingwebhookconfigurations"],
-            )
+            );
+        if change.ends_pass {
+            continue;
+        }
+        finding
             .kubectl(
                 Grade::B2,
                 "Or ask for the same in the spec",
@@ -85,7 +101,12 @@ struct Change {
     field: String,
     is: String,
     asked: String,
+    /// The operator does not expect it at all.
+    ends_pass: bool,
 }
+
+/// The containers of a package's pod: its files, the stage, and the check of the stage.
+const CONTAINERS: usize = 3;
 
 fn change(skyhook: &Skyhook, package_run: &PackageRun<'_>, pod: &Pod) -> Option<Change> {
     let image = package_run.image.as_ref()?;
@@ -97,6 +118,16 @@ fn change(skyhook: &Skyhook, package_run: &PackageRun<'_>, pod: &Pod) -> Option<
             field: "spec.initContainers[0].name".to_owned(),
             is: first.name.clone(),
             asked: own,
+            ends_pass: false,
+        });
+    }
+    if let Some(more) = pod.spec.init_containers.get(CONTAINERS) {
+        return Some(Change {
+            what: "the list of containers",
+            field: format!("spec.initContainers[{CONTAINERS}].name"),
+            is: more.name.clone(),
+            asked: "none".to_owned(),
+            ends_pass: true,
         });
     }
     if first.image != *image {
@@ -105,6 +136,7 @@ fn change(skyhook: &Skyhook, package_run: &PackageRun<'_>, pod: &Pod) -> Option<
             field: format!("image of container {own}"),
             is: first.image.clone(),
             asked: image.clone(),
+            ends_pass: false,
         });
     }
     let package = skyhook.package(&package_run.package)?;
@@ -137,6 +169,7 @@ fn change(skyhook: &Skyhook, package_run: &PackageRun<'_>, pod: &Pod) -> Option<
         field: format!("{of} of container {own}"),
         is: given.join(", "),
         asked: "none".to_owned(),
+        ends_pass: false,
     })
 }
 

@@ -32,7 +32,7 @@ pub fn tries_again(
 }
 
 /// Whether all scripts of a pod have ended well. The older operator deletes the pod once it has noted that.
-fn succeeded(pod: &Pod) -> bool {
+pub fn succeeded(pod: &Pod) -> bool {
     let ended_well = |e: &Terminated| e.exit_code == 0;
     let mut containers = pod.status.init_container_statuses.iter();
     containers.len() > 0 && containers.all(|c| c.state.terminated.as_ref().is_some_and(ended_well))

@@ -1,5 +1,6 @@
 use super::evidence::{
-    failing_package_run, failing_since, forget, newest_package_run, no_longer_selected, read_logs,
+    failing_package_run, failing_since, forget, newest_package_run, no_longer_selected,
+    not_before_it_goes_on, read_logs,
 };
 use super::retry::retry_given_up;
 use super::tried_again::{operator_retries, tries_again};
@@ -76,6 +77,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.entry(&node.name, entry);
                 no_longer_selected(finding, skyhook, node);
                 failing_package_run(finding, &package_runs, skyhook.name(), &node.name, entry);
+                not_before_it_goes_on(finding, skyhook);
                 read_logs(
                     finding,
                     skyhook.name(),

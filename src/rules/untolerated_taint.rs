@@ -75,9 +75,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if passing || !blocked {
                 finding.severity(Severity::Warning);
             }
-            // The operator has yet to notice it, and then stays away.
-            if !passing {
+            // The operator has yet to notice it, and then stays away; a node that is gone for long may not come back by itself.
+            if !passing || cluster.not_ready_since(node).is_some() {
                 finding.lasts();
+            }
+            if passing {
+                finding.effect_of(&["SKY409"]);
             }
             finding.evidence(format!("node/{}", node.name), "taints", &spelled);
             if let Some(on) = on {

@@ -384,7 +384,8 @@ fn a_deletion_that_others_hold_waits_for_no_uninstall() {
         "1. See whose finalizers they are (B0, reads only)",
         "2. Read why it fails, then repair the package (B0, reads only)",
         "repeat for node-[2-3]",
-        "3. Reset the package on the node",
+        "3. If whoever set it is gone, remove it",
+        "4. Reset the package on the node",
         "now: kubectl get skyhooks.skyhook.nvidia.com gpu-tune -o yaml",
     ] {
         assert!(ran.stdout.contains(said), "{said}: {}", ran.transcript());

@@ -312,7 +312,8 @@ fn finalizers_of_others_are_named() {
 fn without_an_operator_the_finalizer_has_to_be_stripped() {
     let fake = FakeApi::new()
         .serving(ApiFlavor::Skyhook)
-        .with(cr(OLD, "late", 300, tuning()));
+        .with(cr(OLD, "late", 300, tuning()))
+        .with(node(OLD, "node-1", &[]));
     let stage = Stage::over(fake);
     assert_snapshot!(
         "teardown_no_operator",

@@ -38,6 +38,7 @@ pub fn read(
     while let Some(byte) = reading.next_byte("\u{feff}".as_bytes())? {
         match byte {
             b'{' => reading.document()?,
+            b'[' => reading.array()?,
             _ => {
                 reading.whole(b"")?;
                 return Err(reading.no_object(WITHOUT_KIND));
@@ -58,6 +59,28 @@ impl<R: Read> JsonReader<'_, R> {
     fn next_byte(&mut self, also: &[u8]) -> Result<Option<u8>, DumpError> {
         let label = self.label;
         self.pieces.skip(also).map_err(|e| unreadable(label, e))
+    }
+
+    /// Documents in an array, as `jq -s` makes one.
+    fn array(&mut self) -> Result<(), DumpError> {
+        let mut text = self.pieces.take(1).to_vec();
+        loop {
+            match self.next_byte(b"")? {
+                Some(b']') if !text.ends_with(b",") => break,
+                Some(b',') if text.ends_with(b"0") => text.extend_from_slice(self.pieces.take(1)),
+                Some(_) if text.ends_with(b"0") => return Err(self.syntax(&text)),
+                Some(b'{') => {
+                    self.document()?;
+                    text.push(b'0');
+                }
+                _ => {
+                    self.whole(&text)?;
+                    return Err(self.no_object(WITHOUT_KIND));
+                }
+            }
+        }
+        self.pieces.take(1);
+        Ok(())
     }
 
     /// An object, which may be a list. What stands before its items is kept, and a stroke for each of them.
@@ -321,6 +344,14 @@ mod tests {
             format!(r#"{{"kind": "NodeList", "apiVersion": "v1", "items": [{bare}]}}"#),
             format!(r#"{{"items": [{bare}], "apiVersion": "v1", "kind": "NodeList"}}"#),
             format!(r#"{{"items": [{bare}], "apiVersion": "v1", "kind": "List"}}"#),
+            format!(r#"[{NODE}, {{"kind": "NodeList", "apiVersion": "v1", "items": [{bare}]}}]"#),
+            format!(
+                r#"{{"apiVersion": "v1", "items": [{{"kind": "NodeList", "apiVersion": "v1", "items": [{bare}]}},
+                    {{"kind": "List", "apiVersion": "v1", "items": [{NODE}]}}], "kind": "List"}}"#
+            ),
+            "[]".to_owned(),
+            r#"[1]"#.to_owned(),
+            r#"[[{"kind": "Node"}]]"#.to_owned(),
             r#"{"items": [], "apiVersion": "v1", "kind": "NodeList"}"#.to_owned(),
             format!(r#"{{"kind": "{kind}List", "apiVersion": "{version}", "items": [{OWN}]}}"#),
             format!(

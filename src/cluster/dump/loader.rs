@@ -34,14 +34,20 @@ pub struct ManifestLoader {
 }
 
 impl ManifestLoader {
-    /// Takes a document: an object, a `List`, or a list of one kind such as `PodList`.
+    /// Takes a document: an object, a `List`, a list of one kind such as `PodList`, or several of them in an array, as
+    /// `jq -s` makes one.
     ///
     /// # Errors
     ///
     /// What the document is, if it is not an object with a kind.
     pub fn add(&mut self, path: &str, stem: &str, document: Value) -> Result<(), String> {
-        let Value::Object(mut object) = document else {
-            return Err("a value without a kind".to_owned());
+        let mut object = match document {
+            Value::Object(object) => object,
+            Value::Array(documents) if documents.iter().all(Value::is_object) => {
+                let mut documents = documents.into_iter();
+                return documents.try_for_each(|document| self.add(path, stem, document));
+            }
+            _ => return Err("a value without a kind".to_owned()),
         };
         let word = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);
         let (Some(kind), Some(api_version)) = (word("kind"), word("apiVersion")) else {
@@ -143,6 +149,10 @@ impl ManifestLoader {
         };
         if kind.is_empty() {
             return Err("an item without kind".to_owned());
+        }
+        if kind.ends_with("List") && body.summary.has_items {
+            let list = body.decode()?;
+            return self.add(path, "", list);
         }
         self.object(path, &version, &kind, body);
         Ok(())

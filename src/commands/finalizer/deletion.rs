@@ -156,7 +156,9 @@ impl<'a> Deletion<'a> {
             remedies.insert(0, self.wait());
         }
         if self.standing == DeletionState::HeldByOthers {
-            remedies.insert(0, self.see());
+            let see = self.see();
+            remedies.retain(|r| r.argv != see.argv);
+            remedies.insert(0, see);
         }
         remedies.extend(self.strip());
         remedies

@@ -1,0 +1,118 @@
+use jiff::Timestamp;
+
+use super::evidence::operator_log;
+use super::tried_again::succeeded;
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::State;
+use crate::cluster::{Cluster, PackageRun};
+
+rule! {
+    /// A stage has ended well, and the operator has not taken note of it.
+    ///
+    /// # What it means
+    ///
+    /// All scripts of the package's pod have succeeded, or its Job is complete, and the node state still says that the
+    /// stage is under way. The operator writes that down within seconds. As long as it does not, nothing follows.
+    ///
+    /// # How it comes about
+    ///
+    /// The operator does not run, none of its replicas leads, or something else stops it for all custom resources.
+    ///
+    /// # How to confirm
+    ///
+    /// The last init container of the pod has terminated with exit code 0, or the Job has the condition `Complete` and
+    /// no annotation `state-recorded`, more than a minute ago. After ten minutes this is an error.
+    ///
+    /// # How to fix
+    ///
+    /// See that the operator runs, and read its log. It goes on from there: the stage does not run again.
+    ///
+    /// # Since
+    ///
+    /// All operators.
+    SKY224 "result-not-recorded" Error needs Skyhooks Nodes Pods Jobs, also Operator,
+        blocks Install Uninstall
+}
+
+/// The operator hears of what has ended at once; this bears a restart of it.
+const NOTED_WITHIN: i64 = 60;
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    for package_run in cluster.package_runs().all() {
+        let Some(ended) = succeeded_at(cluster, package_run) else {
+            continue;
+        };
+        let age = cluster.taken_at.as_second() - ended.as_second();
+        if age < NOTED_WITHIN || !is_under_way(cluster, package_run) {
+            continue;
+        }
+        let name = package_run.skyhook.as_str();
+        let finding = findings.report(
+            Subject::node(package_run.node, Some(name)).package(&package_run.package),
+            format!(
+                "stage {} of package {} has succeeded, and the operator does not take note of it",
+                package_run.stage, package_run.package
+            ),
+        );
+        if !cluster.is_stale(Some(ended)) {
+            finding.severity(Severity::Warning);
+        }
+        let state = cluster.flavor().key(&format!("nodeState_{name}"));
+        finding
+            .since(Some(ended))
+            .effect_of(&["SKY206", "SKY108", "SKY212", "SKY217", "SKY501", "SKY601"])
+            .evidence(package_run.reference(), "succeeded", ended.to_string())
+            .evidence(
+                format!("node/{}", package_run.node),
+                state,
+                format!("{} is not complete", package_run.stage),
+            )
+            .kubectl(
+                Grade::B0,
+                "See whether the operator runs",
+                [
+                    "get",
+                    "deployments",
+                    "-A",
+                    "-l",
+                    "control-plane=controller-manager",
+                ],
+            );
+        operator_log(finding, cluster, "Read what the operator says of it");
+    }
+}
+
+/// When the scripts of a bare pod had all succeeded, or a Job that nobody has taken note of was complete.
+fn succeeded_at(cluster: &Cluster, package_run: &PackageRun<'_>) -> Option<Timestamp> {
+    if let Some(job) = package_run.job {
+        let recorded = cluster.flavor().key("state-recorded");
+        let unnoted = !job.metadata.annotations.contains_key(&recorded)
+            && !job.metadata.deleting()
+            && job.finished().is_some_and(|c| c.kind == "Complete");
+        return job.status.completion_time.filter(|_| unnoted);
+    }
+    let [pod] = package_run.pods.as_slice() else {
+        return None;
+    };
+    if !package_run.bare() || pod.metadata.deleting() || package_run.invalidated {
+        return None;
+    }
+    let containers = pod.status.init_container_statuses.iter();
+    let ended = containers.filter_map(|c| c.state.terminated.as_ref()?.finished_at);
+    ended.max().filter(|_| succeeded(pod))
+}
+
+/// Whether the operator works on the node, and has this very stage noted as not complete.
+fn is_under_way(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
+    let (Some(skyhook), Some(node)) = (
+        cluster.skyhook(&package_run.skyhook),
+        cluster.node(package_run.node),
+    ) else {
+        return false;
+    };
+    let key = format!("{}|{}", package_run.package, package_run.version);
+    let entry = cluster.on_node(node, skyhook.name());
+    let entry = entry.and_then(|on| on.entry(&key));
+    skyhook.spec.node_selectors.matches(&node.labels)
+        && entry.is_some_and(|e| e.stage == package_run.stage && e.state != State::Complete)
+}
