@@ -173,7 +173,14 @@ impl<O: Write, E: Write> Screen<O, E> {
             text.indented(2, line);
         }
         for hint in hints {
-            text.item("hint: ", hint.as_ref());
+            let hint = hint.as_ref();
+            let whole = hint.starts_with("kubectl ");
+            let line = if whole {
+                text::command(hint).into()
+            } else {
+                text::prose(hint)
+            };
+            text.item("hint: ", line);
         }
         self.aside(&text);
     }

@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(long)]
     pub retaint: bool,
 
-    /// Do not pause the operator, even where it could write to the same nodes
+    /// Do not pause the custom resource, even where the operator could write to the same nodes
     #[arg(long)]
     pub no_pause: bool,
 

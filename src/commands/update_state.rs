@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long)]
     force: bool,
 
-    /// Do not pause the operator, even where it could write to the same nodes
+    /// Do not pause the custom resource, even where the operator could write to the same nodes
     #[arg(long)]
     no_pause: bool,
 

@@ -186,13 +186,13 @@ fn effects(plan: &Plan) -> Text {
         text.item("- ", Label::Warning.on(line));
     }
     for note in &effects.notes {
-        text.item("- ", note.as_str());
+        text.item("- ", text::prose(note));
     }
     for warning in &effects.warnings {
-        text.item("- ", text::warning("warning: ") + warning.as_str());
+        text.item("- ", text::warning("warning: ") + text::prose(warning));
     }
     for lost in &effects.cannot_be_undone {
-        text.item("- ", format!("cannot be undone: {lost}"));
+        text.item("- ", text::prose(&format!("cannot be undone: {lost}")));
     }
     text
 }

@@ -70,6 +70,23 @@ constructors! {
     name Name,
 }
 
+/// A sentence of ours, in which backticks enclose what is to be typed.
+pub fn prose(text: &str) -> Line {
+    let mut line = Line::default();
+    for (at, part) in text.split('`').enumerate() {
+        if at > 0 {
+            line.push(plain("`"));
+        }
+        let label = if at % 2 == 1 {
+            Label::Command
+        } else {
+            Label::Plain
+        };
+        line.push(label.on(part));
+    }
+    line
+}
+
 impl Label {
     /// Text that means this, for when the label is a matter of data.
     pub fn on(self, text: impl ToString) -> Span {

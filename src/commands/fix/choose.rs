@@ -94,10 +94,10 @@ impl Alike<'_> {
         let joined = argv != remedy.argv && number <= NAMED;
         let is_it = |f: &&Finding| first(f).is_some_and(|other| other.argv == remedy.argv);
         if joined || self.findings.iter().all(is_it) {
-            shell_words(argv)
+            format!("`{}`", shell_words(argv))
         } else {
             format!(
-                "{}, and the same for {} more",
+                "`{}`, and the same for {} more",
                 shell_words(&remedy.argv),
                 count(number - 1)
             )
@@ -214,14 +214,14 @@ impl Choosing<'_> {
         }
         let Some((remedy, argv)) = &alike.remedy else {
             let says = format!(
-                "it has no remedy that is a command: see {}",
+                "no remedy of it changes anything: see `{}`",
                 pointer(finding)
             );
             return self.leave(finding, &alike.subject, &says);
         };
         // What evicts, deletes or drops a record is shown with its caveats only.
         let command = if remedy.grade >= Grade::B3 && (remedy.choice || remedy.own().is_none()) {
-            pointer(finding)
+            format!("see `{}`", pointer(finding))
         } else {
             alike.command(remedy, argv)
         };
@@ -244,7 +244,7 @@ impl Choosing<'_> {
                 &format!("it has to be done by hand: {command}"),
             ),
             Some(Err(why)) => {
-                let says = format!("`{command}` refuses: {why}");
+                let says = format!("{command} is refused: {why}");
                 self.leave(finding, &alike.subject, &says);
             }
             Some(Ok(plan)) => self.weigh(finding, remedy, alike, argv, plan),
@@ -299,11 +299,7 @@ impl Choosing<'_> {
         let subject = &alike.subject;
         let command = alike.command(remedy, argv);
         if plan.is_empty() {
-            return self.leave(
-                finding,
-                subject,
-                &format!("`{command}` would change nothing"),
-            );
+            return self.leave(finding, subject, &format!("{command} would change nothing"));
         }
         let grade = plan.grade();
         if grade > self.limits.up_to {
@@ -321,7 +317,7 @@ impl Choosing<'_> {
             .take(3)
             .collect();
         if !beyond.is_empty() {
-            let says = format!("`{command}` would change other nodes: {}", list(&beyond));
+            let says = format!("{command} would change other nodes: {}", list(&beyond));
             return self.leave(finding, subject, &says);
         }
         if remedy.follows_a_repair() {
@@ -368,10 +364,12 @@ impl Choosing<'_> {
     fn finish(mut self) -> Chosen {
         if !self.passing.is_empty() {
             let codes: Vec<&str> = self.passing.into_iter().collect();
-            self.told.left.push(format!(
-                "leaves {}, which may pass by themselves, or stop nothing; name a code to include it",
-                list(&codes)
-            ));
+            let may = match codes.len() {
+                1 => "it may resolve itself, or blocks nothing",
+                _ => "they may resolve themselves, or block nothing",
+            };
+            let left = format!("leaves {}: {may}; name a code to include it", list(&codes));
+            self.told.left.push(left);
         }
         self.told
     }

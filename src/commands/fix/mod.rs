@@ -14,17 +14,19 @@ use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::{Grade, Plan};
 use crate::rules::{self, Report, Scope};
+use crate::view::text;
 
 /// Apply the remedies of all findings as one plan
 ///
-/// Runs the rules as `diagnose stuck` does and takes, for each cause, the first remedy that is a command of this plugin, up
-/// to a grade. It makes one plan of them all, with preview, confirmation, journal and undo as for any other command.
+/// Runs the rules as `diagnose stuck` does and takes, for each cause, the least disruptive remedy that changes something and
+/// needs no decision, up to a grade. It makes one plan of them all, with preview, confirmation, journal and undo as for any
+/// other command.
 /// Findings that follow from a cause are not fixed separately: run `diagnose stuck` again afterwards.
 ///
 /// Findings that it does not fix are listed with the reason: those that only a person can repair, such as an image, a
-/// script or a PodDisruptionBudget; those whose remedy is a choice, such as to pause or resume, to ignore a node or end that,
-/// to release a cordon, to reset, or to cancel an uninstall; and those whose remedy is above --up-to. Findings that may pass by themselves are fixed only if their codes
-/// are named.
+/// script or a PodDisruptionBudget; those whose remedy is a choice, such as to pause or resume, to ignore or unignore a node,
+/// to release a cordon, to reset, or to cancel an uninstall; and those whose remedy is above --up-to. Findings that may
+/// resolve themselves are fixed only if their codes are named.
 ///
 /// If nothing is fixed although there are errors, it exits with 2.
 #[derive(Debug, clap::Args)]
@@ -50,12 +52,12 @@ pub struct Args {
     #[arg(long, value_name = "NODE", value_parser = named::node)]
     node: Vec<String>,
 
-    /// The gravest that may be done: B1 changes objects and runs nothing, B2 runs packages again, B3 restarts services
+    /// The highest grade to apply: B1 changes objects and runs nothing, B2 runs packages again, B3 restarts services
     /// and evicts pods, B4 reboots nodes or drops a record for good
     #[arg(long, value_name = "GRADE", value_enum, default_value_t = UpTo::B1, ignore_case = true)]
     up_to: UpTo,
 
-    /// Do not pause the operator, even where it could write to the same nodes
+    /// Do not pause the custom resource, even where the operator could write to the same nodes
     #[arg(long)]
     no_pause: bool,
 
@@ -63,7 +65,7 @@ pub struct Args {
     safety: Safety,
 }
 
-/// The gravest that may be done.
+/// The highest grade to apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum UpTo {
     #[value(name = "B1")]
@@ -114,7 +116,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         // There is no preview then to say what is left alone.
         let said = &plan.consequences;
         for line in said.notes.iter().chain(&said.warnings) {
-            ctx.note(line.as_str());
+            ctx.note(text::prose(line));
         }
     }
     let exit = ctx

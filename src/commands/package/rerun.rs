@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long, value_name = "apply|upgrade|config")]
     stage: Option<String>,
 
-    /// Do not pause the operator, even where it could write to the same nodes
+    /// Do not pause the custom resource, even where the operator could write to the same nodes
     #[arg(long)]
     no_pause: bool,
 

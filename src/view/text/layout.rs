@@ -88,7 +88,8 @@ fn hanging(mark: &str, line: &Line, room: Option<usize>) -> Vec<Line> {
         .collect()
 }
 
-/// Breaks at blanks. A word that is too long stays whole: it is a name or an address, and wants to be copied.
+/// Breaks at blanks. A command stays whole, and so does a word that is too long, a name or an address: they want to be
+/// copied.
 pub(in crate::view) fn wrap(line: &Line, room: Option<usize>) -> Vec<Line> {
     let room = room.map_or(usize::MAX, |room| room.max(NARROWEST));
     let mut lines = vec![Line::default()];
@@ -102,7 +103,7 @@ pub(in crate::view) fn wrap(line: &Line, room: Option<usize>) -> Vec<Line> {
             lines.push(Line::default());
             used = width;
         } else {
-            // A blank within a command or a name belongs to it.
+            // A blank within a name belongs to it.
             let label = match (last.spans.last(), word.first()) {
                 (Some(before), Some(after)) if before.label == after.label => before.label,
                 _ => Label::Plain,
@@ -121,7 +122,12 @@ fn words(line: &Line) -> Vec<Vec<Span>> {
     let mut words: Vec<Vec<Span>> = Vec::new();
     let mut inside = false;
     for Span { label, text } in &line.spans {
-        for (i, part) in text.split(' ').enumerate() {
+        let parts: Vec<&str> = if *label == Label::Command {
+            vec![text]
+        } else {
+            text.split(' ').collect()
+        };
+        for (i, part) in parts.into_iter().enumerate() {
             inside &= i == 0;
             if part.is_empty() {
                 continue;
@@ -163,8 +169,8 @@ mod tests {
             "[error:error] SKY101  deletion-waits-for-erroring-install  node/gpu-0001\n\
             \x20 - the package [name:shellscript], on\n\
             \x20   [name:gpu-0001], has failed 12 times and\n\
-            \x20   waits; try [command:kubectl skyhook explain]\n\
-            \x20   [command:SKY101]\n"
+            \x20   waits; try\n\
+            \x20   [command:kubectl skyhook explain SKY101]\n"
         );
     }
 
