@@ -30,7 +30,7 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY223 "result-not-recorded" Error needs Skyhooks Nodes Pods Jobs, also Operator,
+    SKY224 "result-not-recorded" Error needs Skyhooks Nodes Pods Jobs, also Operator,
         blocks Install Uninstall
 }
 
