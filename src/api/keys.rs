@@ -42,6 +42,13 @@ impl<'a> NodeKey<'a> {
             .any(|flavor| NodeKey::parse(*flavor, key).is_some())
     }
 
+    /// Whether the key holds a node state, of either API.
+    pub fn holds_node_state(key: &str) -> bool {
+        let parsed = |flavor: &ApiFlavor| NodeKey::parse(*flavor, key);
+        let mut parsed = ApiFlavor::ALL.iter().filter_map(parsed);
+        parsed.any(|key| matches!(key, NodeKey::NodeState { .. }))
+    }
+
     /// Reads a key; `None` if it is not under this API's prefix.
     ///
     /// Names of custom resources and packages cannot contain `_` or `/`, so the first one after

@@ -24,11 +24,16 @@ const SUFFIXES: [(&str, f64); 16] = [
 
 /// The amount, if it is one.
 pub fn parse(value: &Value) -> Option<f64> {
-    let text = match value {
-        Value::Number(number) => return number.as_f64(),
-        Value::String(text) => text.trim(),
-        _ => return None,
-    };
+    match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => parse_text(text),
+        _ => None,
+    }
+}
+
+/// The amount that a text says, if it says one.
+pub fn parse_text(text: &str) -> Option<f64> {
+    let text = text.trim();
     let amount = |(suffix, factor): &(&str, f64)| {
         let number = text.strip_suffix(suffix)?;
         let plain = number
@@ -51,7 +56,7 @@ mod tests {
 
     #[test]
     fn amounts_compare_whatever_their_suffix() {
-        let amount = |text: &str| parse(&Value::from(text));
+        let amount = parse_text;
         assert_eq!(amount("1Gi"), amount("1024Mi"));
         assert_eq!(amount("2e3"), amount("2k"));
         assert_eq!(amount("1E"), Some(1e18));

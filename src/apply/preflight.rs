@@ -1,7 +1,9 @@
 //! Whether the user may do what a plan needs, asked before anything is done.
 
 use futures::future::join_all;
-use serde_json::{Value, json};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
 
 use super::Options;
 use super::send::ApiWriter;
@@ -18,7 +20,6 @@ pub struct PermissionCheck {
 
 /// Objects that are asked about one by one, at most.
 const MOST_NAMES: usize = 32;
-const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 /// Asks for exactly the verbs that the plan needs.
 pub async fn preflight(client: &kube::Client, plan: &Plan, options: &Options) -> PermissionCheck {
@@ -42,8 +43,7 @@ async fn allowed(
     permission: &Permission,
     name: Option<&str>,
 ) -> Result<bool, String> {
-    let answer = line.review(REVIEWS, &review(permission, name)).await?;
-    Ok(answer["status"]["allowed"] == json!(true))
+    line.review(&review(permission, name)).await
 }
 
 /// Whether what may not be done to all objects may be done to each of these: a role may name them.
@@ -58,24 +58,21 @@ async fn allowed_by_name(line: &ApiWriter, plan: &Plan, permission: &Permission)
     join_all(asked).await.iter().all(|a| *a == Ok(true))
 }
 
-fn review(permission: &Permission, name: Option<&str>) -> Value {
-    let mut attributes = json!({
-        "verb": permission.verb,
-        "group": permission.group,
-        "resource": permission.resource,
-    });
-    if let Some(subresource) = permission.subresource {
-        attributes["subresource"] = json!(subresource);
+fn review(permission: &Permission, name: Option<&str>) -> SelfSubjectAccessReview {
+    let text = |text: &str| Some(text.to_owned());
+    SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                verb: text(permission.verb),
+                group: text(permission.group),
+                resource: text(permission.resource),
+                subresource: permission.subresource.and_then(text),
+                name: name.and_then(text),
+                namespace: permission.namespace.clone(),
+                ..ResourceAttributes::default()
+            }),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
     }
-    if let Some(name) = name {
-        attributes["name"] = json!(name);
-    }
-    if let Some(namespace) = &permission.namespace {
-        attributes["namespace"] = json!(namespace);
-    }
-    json!({
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    })
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http_body_util::BodyExt;
+use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use kube::client::Body;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
@@ -14,6 +15,8 @@ use super::Options;
 use super::page::RawPage;
 use crate::plan::{FIELD_MANAGER, Kind, Request, Step, Target, Verb};
 use crate::view::go_json::escaped;
+
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 /// For nodes: the answer without spec and status, which are most of it.
 const METADATA_ONLY: &str =
@@ -172,20 +175,23 @@ impl ApiWriter {
             .await
     }
 
-    /// Posts a review, which changes nothing.
-    pub async fn review(&self, uri: &str, body: &Value) -> Result<Value, String> {
-        let bytes = serde_json::to_vec(body).expect("a value is JSON");
-        let request = http::Request::post(uri)
+    /// Asks the server what the user may do, which changes nothing.
+    pub async fn review(&self, review: &SelfSubjectAccessReview) -> Result<bool, String> {
+        let bytes = serde_json::to_vec(review).expect("a review is JSON");
+        let request = http::Request::post(REVIEWS)
             .header(ACCEPT, "application/json")
             .header(CONTENT_TYPE, "application/json")
             .body(Body::from(bytes))
             .expect("a request of ASCII parts");
         let reply = self.exchange(request).await?;
-        match (reply.status / 100, reply.object()) {
-            (2, answer) if answer.is_object() => Ok(answer),
-            (2, _) => Err("the answer is not the API server's".to_owned()),
-            _ => Err(reply.message()),
+        if reply.status / 100 != 2 {
+            return Err(reply.message());
         }
+        let answer = serde_json::from_slice::<SelfSubjectAccessReview>(&reply.body).ok();
+        let status = answer.and_then(|answer| answer.status);
+        status
+            .map(|status| status.allowed)
+            .ok_or_else(|| "the answer is not the API server's".to_owned())
     }
 
     async fn exchange(&self, request: http::Request<Body>) -> Result<Reply, String> {

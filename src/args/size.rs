@@ -1,12 +1,10 @@
 //! Sizes, as flags take them.
 
-use serde_json::Value;
-
 use crate::api::quantity;
 
 /// A number of bytes, as Kubernetes spells quantities: `100Mi`, `1Gi`, `500k`.
 pub fn size(text: &str) -> Result<u64, String> {
-    let bytes = quantity::parse(&Value::from(text));
+    let bytes = quantity::parse_text(text);
     let bytes = bytes.filter(|bytes| (1.0..1e15).contains(bytes));
     bytes
         .map(|bytes| bytes as u64)

@@ -1,14 +1,14 @@
 //! Admission webhooks that see changes of custom resources, and whether anything answers them.
 
-use std::collections::BTreeMap;
-
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Certainty, Cluster, Read};
 use crate::api::{ApiFlavor, LabelSelector, Meta, Skyhook};
 
-/// A `ValidatingWebhookConfiguration` or a `MutatingWebhookConfiguration`.
+/// A `ValidatingWebhookConfiguration` or a `MutatingWebhookConfiguration`, whose CA bundle may be masked in files.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct WebhookConfiguration {
@@ -59,8 +59,9 @@ pub struct ServiceReference {
 }
 
 impl ServiceReference {
-    fn names(&self, meta: &Meta) -> bool {
-        meta.namespace.as_deref() == Some(&self.namespace) && meta.name == self.name
+    fn names(&self, service: &Service) -> bool {
+        let meta = &service.metadata;
+        meta.namespace.as_ref() == Some(&self.namespace) && meta.name.as_ref() == Some(&self.name)
     }
 }
 
@@ -70,36 +71,6 @@ pub struct AdmissionRule {
     pub api_groups: Vec<String>,
     pub operations: Vec<String>,
     pub resources: Vec<String>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct Service {
-    pub metadata: Meta,
-    pub spec: ServiceSpec,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct ServiceSpec {
-    /// `ExternalName` has no endpoints, and may answer anyway.
-    #[serde(rename = "type")]
-    pub kind: String,
-}
-
-/// What stands behind a Service.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct EndpointSlice {
-    pub metadata: Meta,
-    pub endpoints: Option<Vec<Endpoint>>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct Endpoint {
-    pub addresses: Vec<String>,
-    pub conditions: BTreeMap<String, Option<bool>>,
 }
 
 /// The label of an EndpointSlice that names its Service.
@@ -246,23 +217,27 @@ impl Cluster {
         let spelled = format!("service {}/{}", reference.namespace, reference.name);
         let services = self.admission.services.ok();
         let mut all = services.into_iter().flatten();
-        let service = all.find(|s| reference.names(&s.metadata));
+        let service = all.find(|s| reference.names(s));
         match service {
             // Files may just not hold it.
             None if self.may_leave_out() && !self.admission.holds_all_services() => return None,
             None if services.is_some() => return Some(format!("{spelled} does not exist")),
             _ => {}
         }
-        let external = service.is_some_and(|s| s.spec.kind == "ExternalName");
+        // It has no endpoints, and may answer anyway.
+        let external = service
+            .and_then(|s| s.spec.as_ref()?.type_.as_deref())
+            .is_some_and(|kind| kind == "ExternalName");
         if let Some(slices) = self.admission.endpoints.ok().filter(|_| !external) {
             let behind = slices.iter().filter(|s| {
-                s.metadata.namespace.as_deref() == Some(&reference.namespace)
-                    && s.metadata.labels.get(SERVICE_LABEL) == Some(&reference.name)
+                let labels = s.metadata.labels.as_ref();
+                s.metadata.namespace.as_ref() == Some(&reference.namespace)
+                    && labels.and_then(|l| l.get(SERVICE_LABEL)) == Some(&reference.name)
             });
             let mut endpoints = behind.flat_map(|s| s.endpoints.iter().flatten());
             // No word on readiness means ready.
             let ready = |e: &Endpoint| {
-                let ready = e.conditions.get("ready").copied().flatten();
+                let ready = e.conditions.as_ref().and_then(|c| c.ready);
                 !e.addresses.is_empty() && ready != Some(false)
             };
             return (!endpoints.any(ready)).then(|| format!("{spelled} has no ready endpoint"));
@@ -275,9 +250,7 @@ impl Cluster {
     /// less: it may be run by something else.
     pub fn operator_down(&self) -> bool {
         let operators = self.operators.items();
-        let down = |d: &super::Deployment| {
-            d.status.observed_generation.is_some() && d.status.available_replicas == 0
-        };
+        let down = |d: &super::Deployment| d.observed() && d.available_replicas() == 0;
         !operators.is_empty() && operators.iter().all(down)
     }
 
@@ -292,7 +265,9 @@ impl Admission {
     /// Whether the Services are those of every namespace: each cluster has this one.
     fn holds_all_services(&self) -> bool {
         let is_the_servers = |s: &Service| {
-            s.metadata.name == "kubernetes" && s.metadata.namespace.as_deref() == Some("default")
+            let meta = &s.metadata;
+            meta.name.as_deref() == Some("kubernetes")
+                && meta.namespace.as_deref() == Some("default")
         };
         self.services.items().iter().any(is_the_servers)
     }
@@ -309,8 +284,7 @@ impl Admission {
                 "the input has no endpoint slices, which say what answers them".to_owned(),
             );
         }
-        let held =
-            |r: &&ServiceReference| self.services.items().iter().any(|s| r.names(&s.metadata));
+        let held = |r: &&ServiceReference| self.services.items().iter().any(|s| r.names(s));
         let missing = references.find(|r| !held(r))?;
         (!self.holds_all_services()).then(|| {
             format!(

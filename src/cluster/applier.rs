@@ -49,17 +49,17 @@ impl Applier<'_> {
     pub fn on_edits(&self) -> &'static str {
         match self {
             Applier::ArgoCd(_) => {
-                "its next sync sets back what its source says; make the change in its source (Git or chart values)"
+                "its next sync reverts this; make the change in its source (Git or chart values)"
             }
             Applier::FluxKustomization(..) => {
-                "its next reconciliation sets back what its source says; make the change in its source (Git)"
+                "its next reconciliation reverts this; make the change in its source (Git)"
             }
             Applier::FluxHelmRelease(..) => {
-                "its next upgrade, or its drift correction, sets back what the chart says; make the change in the values of \
+                "its next upgrade or drift correction reverts this; make the change in the values of \
                  the HelmRelease"
             }
             Applier::Helm(..) => {
-                "the next helm upgrade sets back what the chart says; make the change in its values"
+                "the next helm upgrade reverts this; make the change in its values"
             }
         }
     }

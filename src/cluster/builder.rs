@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use super::admission::Admission;
-use super::pod::DisruptionBudget;
 use super::{
-    ActiveApi, ApiEvidence, Cluster, ConfigMap, Deployment, Event, Job, KeptLogs, Node, Pod, Read,
+    ActiveApi, ApiEvidence, Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, KeptLogs,
+    Node, Pod, Read,
 };
 use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook, Version};
 
@@ -78,8 +78,8 @@ impl ClusterBuilder {
         let mut operators = self.deployments.items().iter();
         let operator = operators
             .find(|d| d.runs_operator())
-            .and_then(|d| d.metadata.namespace.as_ref());
-        let ours = operator == Some(&only)
+            .map(Deployment::namespace);
+        let ours = operator == Some(only.as_str())
             || !self.pods.items().is_empty()
             || (operator.is_none() && ApiFlavor::ALL.iter().any(|g| g.default_namespace() == only));
         if !ours && self.pods.was_asked() {

@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 
-use jiff::Timestamp;
-
-use super::pod::{DisruptionBudget, Pod};
+use super::pod::Pod;
 use super::{Cluster, Node, Phase};
-use crate::api::{Condition, Skyhook, Stage, State, Status};
+use crate::api::{Skyhook, Stage, State, Status};
 
 /// A node that has to be drained before a package can go on.
 #[derive(Debug)]
@@ -150,28 +148,4 @@ pub fn is_evicted(pod: &Pod) -> bool {
         .iter()
         .any(|o| o.kind == "DaemonSet" || o.kind == "Node");
     !tolerates && !owned_by_node_agent && pod.metadata.namespace.as_deref() != Some("kube-system")
-}
-
-impl DisruptionBudget {
-    /// Whether it lets no pod go although all of them are well, so that waiting does not help.
-    ///
-    /// Right after an eviction none is allowed either, while more are still counted as healthy than it requires.
-    pub fn refuses_for_good(&self) -> bool {
-        let status = &self.status;
-        status.disruptions_allowed <= 0
-            && status.observed_generation.is_some()
-            && status.expected_pods > 0
-            && status.current_healthy >= status.expected_pods
-            && status.current_healthy <= status.desired_healthy
-    }
-
-    /// Whether it refused for good before a drain began: then no eviction of that drain used it up.
-    pub fn refused_before(&self, start: Timestamp) -> bool {
-        let allowed = |c: &&Condition| c.kind == "DisruptionAllowed";
-        let condition = self.status.conditions.iter().find(allowed);
-        let since = condition
-            .filter(|c| !c.is_true())
-            .and_then(|c| c.last_transition_time);
-        self.refuses_for_good() && since.is_some_and(|at| at < start)
-    }
 }

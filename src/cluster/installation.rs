@@ -1,6 +1,7 @@
 //! What is read of an installation beside what it works on.
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1 as coordination;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -49,19 +50,8 @@ pub struct DefinitionStatus {
 
 /// By which the replicas of an operator agree on who works.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct Lease {
-    pub metadata: Meta,
-    pub spec: LeaseSpec,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct LeaseSpec {
-    pub holder_identity: Option<String>,
-    pub lease_duration_seconds: Option<i64>,
-    pub renew_time: Option<Timestamp>,
-}
+#[serde(transparent)]
+pub struct Lease(coordination::Lease);
 
 impl Definition {
     /// The names of the definitions of an API: the main kind, and its deployment policies.
@@ -92,21 +82,38 @@ impl Definition {
 }
 
 impl Lease {
+    pub fn name(&self) -> &str {
+        self.0.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// The replica that leads; empty where none does.
+    pub fn holder(&self) -> &str {
+        let spec = self.0.spec.as_ref();
+        let holder = spec.and_then(|spec| spec.holder_identity.as_deref());
+        holder.unwrap_or_default()
+    }
+
+    pub fn renewed(&self) -> Option<Timestamp> {
+        Some(self.0.spec.as_ref()?.renew_time.as_ref()?.0)
+    }
+
     /// Whether it is one of the operator's: named after its group's owner, or held by a pod of its Deployment.
     pub fn is_operators(&self, deployments: &[super::Deployment]) -> bool {
-        let holder = self.spec.holder_identity.as_deref().unwrap_or_default();
-        let held = |d: &super::Deployment| holder.starts_with(&format!("{}-", d.metadata.name));
-        self.metadata.name.ends_with(".nvidia.com") || deployments.iter().any(held)
+        let held = |d: &super::Deployment| self.holder().starts_with(&format!("{}-", d.name()));
+        self.name().ends_with(".nvidia.com") || deployments.iter().any(held)
     }
 
     /// How long ago it was renewed.
     pub fn age(&self, now: Timestamp) -> Option<SignedDuration> {
-        Some(now.duration_since(self.spec.renew_time?))
+        Some(now.duration_since(self.renewed()?))
     }
 
     /// How old it may be; a replica that leads renews it every few seconds.
     pub fn patience(&self) -> SignedDuration {
-        let seconds = self.spec.lease_duration_seconds.unwrap_or(15);
-        SignedDuration::from_secs(4 * seconds).max(SignedDuration::from_mins(1))
+        let spec = self.0.spec.as_ref();
+        let seconds = spec
+            .and_then(|spec| spec.lease_duration_seconds)
+            .unwrap_or(15);
+        SignedDuration::from_secs(4 * i64::from(seconds)).max(SignedDuration::from_mins(1))
     }
 }

@@ -1,120 +1,115 @@
 //! The operator's Deployment: which version runs, and where.
 
-use std::collections::BTreeMap;
-
+use k8s_openapi::api::apps::v1 as apps;
+use k8s_openapi::api::core::v1::Container;
 use serde::Deserialize;
 
-use super::pod::Resources;
-use crate::api::{Meta, Version, quantity};
+use crate::api::{Version, quantity};
 
 /// The label that the operator's manager carries in every release, and other operators as well.
 pub const MANAGER_LABEL: (&str, &str) = ("control-plane", "controller-manager");
 
+/// A Deployment that may run the operator.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct Deployment {
-    pub metadata: Meta,
-    pub spec: DeploymentSpec,
-    pub status: DeploymentStatus,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct DeploymentSpec {
-    pub replicas: Option<i64>,
-    pub template: PodTemplate,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct PodTemplate {
-    pub spec: TemplateSpec,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct TemplateSpec {
-    pub containers: Vec<ManagerContainer>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct ManagerContainer {
-    pub name: String,
-    pub image: String,
-    pub env: Vec<EnvVar>,
-    pub resources: Resources,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct EnvVar {
-    pub name: String,
-    pub value: String,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct DeploymentStatus {
-    /// Absent until the Deployment controller has looked at it.
-    pub observed_generation: Option<i64>,
-    pub available_replicas: i64,
-    pub updated_replicas: i64,
-}
+#[serde(transparent)]
+pub struct Deployment(apps::Deployment);
 
 impl Deployment {
+    pub fn name(&self) -> &str {
+        self.0.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    pub fn namespace(&self) -> &str {
+        self.0.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// `deployment/skyhook/skyhook-operator-controller-manager`
+    pub fn reference(&self) -> String {
+        format!("deployment/{}/{}", self.namespace(), self.name())
+    }
+
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.0
+            .metadata
+            .labels
+            .as_ref()?
+            .get(key)
+            .map(String::as_str)
+    }
+
+    /// How many replicas the spec asks for.
+    pub fn replicas(&self) -> i32 {
+        self.0.spec.replicas.unwrap_or(1)
+    }
+
+    pub fn available_replicas(&self) -> i32 {
+        let status = self.0.status.as_ref();
+        status.and_then(|s| s.available_replicas).unwrap_or(0)
+    }
+
+    /// Whether the Deployment controller has looked at it, so that its status says something.
+    pub fn observed(&self) -> bool {
+        let status = self.0.status.as_ref();
+        status.is_some_and(|s| s.observed_generation.is_some())
+    }
+
+    fn containers(&self) -> &[Container] {
+        let pod = self.0.spec.template.spec.as_ref();
+        pod.map_or(&[], |pod| &pod.containers)
+    }
+
+    fn images(&self) -> impl Iterator<Item = &str> {
+        self.containers().iter().filter_map(|c| c.image.as_deref())
+    }
+
     /// Whether this runs the operator, and not another one that carries the same label.
     ///
     /// The image decides; the labels only count where they name the operator's own chart, as a
     /// label such as `part-of: skyhook` may stand on a dashboard too.
     pub fn runs_operator(&self) -> bool {
-        let labelled = |labels: &BTreeMap<String, String>| {
-            labels.get(MANAGER_LABEL.0).map(String::as_str) == Some(MANAGER_LABEL.1)
-        };
         let named = |text: &str| text.contains("skyhook") || text.contains("nodewright");
-        labelled(&self.metadata.labels)
-            && (self
-                .spec
-                .template
-                .spec
-                .containers
-                .iter()
-                .any(|c| named(&c.image))
-                || ["app.kubernetes.io/name", "app.kubernetes.io/part-of"]
-                    .iter()
-                    .filter_map(|key| self.metadata.labels.get(*key))
-                    .any(|value| named(value)))
+        let chart = ["app.kubernetes.io/name", "app.kubernetes.io/part-of"];
+        self.label(MANAGER_LABEL.0) == Some(MANAGER_LABEL.1)
+            && (self.images().any(named)
+                || chart.iter().filter_map(|key| self.label(key)).any(named))
     }
 
     /// The operator's version: the tag of the image that runs, else the chart's label.
     ///
     /// The label stays behind when a user overrides the image tag, so the image goes first.
     pub fn operator_version(&self) -> Option<Version> {
-        let manager = self.spec.template.spec.containers.iter().find(|c| {
-            ["skyhook", "nodewright", "operator"]
-                .iter()
-                .any(|word| c.image.contains(word))
-        });
+        let words = ["skyhook", "nodewright", "operator"];
+        let manager = self
+            .images()
+            .find(|image| words.iter().any(|word| image.contains(word)));
         manager
-            .and_then(|c| image_tag(&c.image))
+            .and_then(image_tag)
             .and_then(Version::parse)
-            .or_else(|| Version::parse(self.metadata.labels.get("app.kubernetes.io/version")?))
+            .or_else(|| self.chart_version())
+    }
+
+    /// The version that the chart gave it.
+    pub fn chart_version(&self) -> Option<Version> {
+        Version::parse(self.label("app.kubernetes.io/version")?)
     }
 
     /// The memory that the manager may use, in bytes, where it is limited.
     pub fn memory_limit(&self) -> Option<f64> {
-        let containers = self.spec.template.spec.containers.iter();
-        let mut limits = containers.filter_map(|c| c.resources.limits.get("memory"));
-        limits.find_map(quantity::parse)
+        let mut limits = self.containers().iter().filter_map(|c| {
+            let limits = c.resources.as_ref()?.limits.as_ref()?;
+            limits.get("memory")
+        });
+        limits.find_map(|limit| quantity::parse_text(&limit.0))
     }
 
     /// The value of an environment variable of the manager.
     pub fn env(&self, name: &str) -> Option<&str> {
-        let containers = self.spec.template.spec.containers.iter();
-        containers
-            .flat_map(|c| &c.env)
-            .find(|e| e.name == name)
-            .map(|e| e.value.as_str())
+        let mut all = self
+            .containers()
+            .iter()
+            .flat_map(|c| c.env.iter().flatten());
+        all.find(|e| e.name == name)
+            .and_then(|e| e.value.as_deref())
             .filter(|v| !v.is_empty())
     }
 }

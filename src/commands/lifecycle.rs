@@ -15,7 +15,7 @@ use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, PlanStage, Step, Tar
 
 /// Pause a custom resource
 ///
-/// With an operator up to v0.17, what runs goes on to the end of its stage; from v0.18 on, running jobs are stopped
+/// With an operator up to v0.17, what runs continues to the end of its stage; from v0.18 on, running jobs are stopped
 /// and start again after `resume`. Custom resources that come later in order wait on nodes where this one is not
 /// complete. A deletion with an uninstall pending waits, too.
 #[derive(Debug, clap::Args)]
@@ -371,7 +371,7 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
     }
     if verb.sets() && cluster.operator_before(0, 8) {
         effects.warn(
-            "the operator is older than v0.8.0, which does not know the annotation: it may go on",
+            "the operator is older than v0.8.0, which does not know the annotation: it may continue",
         );
     }
 }

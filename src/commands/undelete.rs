@@ -189,7 +189,7 @@ fn plan_held(
         let target = Target::skyhook(cluster.flavor(), skyhook.name(), uid);
         let field = Field::new(["status", "configUpdates"], None, Some(updates));
         let change = Change::Status(vec![field.whatever_it_is()]);
-        let why = "or packages would be interrupted that were only configured anew";
+        let why = "otherwise packages whose configuration has changed are interrupted again";
         plan.stages
             .push(PlanStage::of(vec![Step::new(target, change, why)]));
     }
@@ -206,7 +206,7 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
     if !others.is_empty() {
         let name = &args.name;
         return Err(refused(format!(
-            "finalizers of others hold {}, and it cannot be made again before it is gone: {}",
+            "finalizers of others hold {}, and it cannot be recreated before it is gone: {}",
             skyhook.reference(),
             others.join(", ")
         ))

@@ -111,7 +111,7 @@ impl Operator {
         let deployment = cluster.operators.items().first();
         Operator {
             version,
-            namespace: deployment.and_then(|d| d.metadata.namespace.clone()),
+            namespace: deployment.map(|d| d.namespace().to_owned()),
             api: Some(cluster.flavor().api_version()),
             why,
         }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::keys::NodeKey;
 use crate::api::{Entry, NodeState, Stage, State};
 use crate::cluster::hold;
 
@@ -241,11 +242,8 @@ fn differences(before: &NodeState, now: &NodeState) -> Vec<String> {
 fn changed(key: &str, before: Option<&str>, now: Option<&str>) -> String {
     let (was, is) = (state_of(key, before), state_of(key, now));
     let moved = differences(&was, &is);
-    if key.contains("nodeState_")
-        && was.malformed().is_empty()
-        && is.malformed().is_empty()
-        && !moved.is_empty()
-    {
+    let readable = was.malformed().is_empty() && is.malformed().is_empty();
+    if NodeKey::holds_node_state(key) && readable && !moved.is_empty() {
         return moved.join(", ");
     }
     match (before, now) {

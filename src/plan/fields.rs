@@ -12,7 +12,8 @@ use super::pointer::{change, lookup, pointer, set, test};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Field {
-    /// The members to go through, from the top of the object.
+    /// The members to go through, from the top of the object: one at least.
+    #[serde(deserialize_with = "not_empty")]
     pub path: Vec<String>,
     #[serde(
         default,
@@ -34,6 +35,15 @@ pub struct Field {
 /// A null that is written is a value, not an absence.
 fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(from).map(Some)
+}
+
+/// A file may say otherwise.
+fn not_empty<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let path = Vec::deserialize(from)?;
+    if path.is_empty() {
+        return Err(serde::de::Error::custom("the path of a field is empty"));
+    }
+    Ok(path)
 }
 
 impl Field {
@@ -155,5 +165,18 @@ pub(super) fn describe(fields: &[Field]) -> Vec<String> {
         vec!["no effective change (defaults made explicit)".to_owned()]
     } else {
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_without_a_path_is_refused() {
+        let read = |path: Value| serde_json::from_value::<Field>(json!({"path": path}));
+        assert!(read(json!(["spec"])).is_ok());
+        let error = read(json!([])).expect_err("no path");
+        assert_eq!(error.to_string(), "the path of a field is empty");
     }
 }

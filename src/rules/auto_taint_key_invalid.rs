@@ -42,7 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let flavor = cluster.flavor();
     if cluster.operator_since(0, 20) {
-        let running = |d: &Deployment| d.status.available_replicas > 0;
+        let running = |d: &Deployment| d.available_replicas() > 0;
         let operators = cluster.operators.items();
         if let Some(operator) = operators.first().filter(|_| !operators.iter().any(running)) {
             refuses_to_start(findings, operator, &key);
@@ -96,26 +96,22 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 fn refuses_to_start(findings: &mut Findings, operator: &Deployment, key: &str) {
-    let meta = &operator.metadata;
-    let namespace = meta.namespace.as_deref().unwrap_or_default();
     findings
         .report(
-            Subject {
-                kind: "Deployment".to_owned(),
-                name: meta.name.clone(),
-                ..Subject::default()
-            },
+            Subject::deployment(operator),
             format!("the operator refuses to start with the runtime-required taint key {key}"),
         )
-        .evidence(
-            format!("deployment/{namespace}/{}", meta.name),
-            "RUNTIME_REQUIRED_TAINT key",
-            key,
-        )
+        .evidence(operator.reference(), "RUNTIME_REQUIRED_TAINT key", key)
         .kubectl(
             Grade::B2,
             "Configure another key; better so in the values of its chart",
-            ["edit", "deployment", "-n", namespace, &meta.name],
+            [
+                "edit",
+                "deployment",
+                "-n",
+                operator.namespace(),
+                operator.name(),
+            ],
         )
         .caveat("nodes that carry the taint with the present key are then not released by it");
 }

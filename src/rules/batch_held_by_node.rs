@@ -36,7 +36,7 @@ rule! {
     /// more (upstream issue 585). From then on a failing one is only a warning here, and so is one
     /// that waits for a protected workload.
     SKY305 "batch-held-by-node" Error needs Skyhooks Nodes, also Policies Pods Jobs,
-        blocks Install, retried true
+        blocks Install, retried true, finds HeldNodes
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

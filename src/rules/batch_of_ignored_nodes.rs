@@ -34,7 +34,7 @@ rule! {
     ///
     /// Operators v0.15.0 up to v0.19.
     SKY314 "batch-of-ignored-nodes" Error needs Skyhooks Nodes, also Policies,
-        blocks Install
+        blocks Install, finds HeldNodes
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -95,10 +95,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence("nodes", "free, with the status blocked", some_of(&free))
                 .remedy(
                     Grade::B1,
-                    "Pause it, until its status says so",
+                    "Pause it, and wait until its status is paused",
                     ["pause", skyhook.name()],
                 )
-                .caveat("what runs goes on to the end of its stage")
+                .caveat("what runs continues to the end of its stage")
                 .remedy(Grade::B3, "And resume it", ["resume", skyhook.name()])
                 .caveat("the free nodes are then chosen, with the interrupts that packages have")
                 // By itself it changes nothing: it follows the pause.

@@ -35,7 +35,7 @@ rule! {
     /// Operators v0.15.0 and later. It is an error where the earlier custom resource is stuck, and a
     /// warning while it gets on.
     SKY312 "batch-slots-held" Warning needs Skyhooks Nodes, also Policies Pods Jobs,
-        blocks Install, retried true
+        blocks Install, retried true, finds HeldNodes
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -63,9 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let (Some(first), false) = (gates.first(), waiting.is_empty()) else {
                 continue;
             };
-            let standstill = standstill.get_or_insert_with(|| {
-                Standstill::of(cluster, findings, &[&super::batch_held_by_node::RULE])
-            });
+            let standstill = standstill.get_or_insert_with(|| Standstill::of(cluster, findings));
             if !stands_still(
                 cluster,
                 standstill.troubles(),

@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::node(package_run.node, Some(&package_run.skyhook))
                 .package(&package_run.package),
             format!(
-                "container {} of package {} cannot be created ({}), so stage {} does not go on",
+                "container {} of package {} cannot be created ({}), so stage {} does not continue",
                 trouble.container, package_run.package, trouble.reason, package_run.stage
             ),
         );

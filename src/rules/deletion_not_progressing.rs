@@ -2,7 +2,7 @@ use jiff::SignedDuration;
 
 use super::evidence::{no_package_run, operator_log, pending_deletion};
 use super::last_sign::last_sign;
-use super::{ALL, Finding, Findings, Goal, Grade, Severity, Subject, blockers};
+use super::{Finding, Findings, Goal, Grade, Severity, Subject, blockers};
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::deletion::Pending;
 use crate::cluster::{Certainty, Cluster, Deployment, Node, PackageRuns};
@@ -16,7 +16,7 @@ rule! {
     /// Either packages are left to be uninstalled and nothing is at work on any node, or nothing is
     /// left and the finalizer is there anyway. Where the finalizer that is left is somebody else's, the operator is done
     /// with it, and that is said at once, as a warning for the first ten minutes. It is also a warning after half a minute
-    /// that the operator has not taken up the deletion at all: it usually does so within seconds.
+    /// that the operator has not begun the deletion at all: it usually does so within seconds.
     ///
     /// # How it comes about
     ///
@@ -42,7 +42,7 @@ rule! {
     ///
     /// Operators with explicit uninstall (v0.16.0).
     SKY113 "deletion-not-progressing" Error needs Skyhooks Nodes Pods Jobs,
-        blocks Deletion
+        blocks Deletion, finds Unexplained
 }
 
 /// Without a sign for so long nothing happens any more.
@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = cluster.package_runs();
     let mut others: Option<Vec<Finding>> = None;
     for skyhook in deleting().filter(|s| is_untouched(cluster, &package_runs, s)) {
-        let others = others.get_or_insert_with(|| what_others_find(cluster, findings));
+        let others = others.get_or_insert_with(|| findings.of_all_others(cluster));
         if !is_blocked(cluster, others, skyhook) {
             not_taken_up(cluster, findings, skyhook);
         }
@@ -76,7 +76,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             || explained(cluster, skyhook, &pending)
             || is_blocked(
                 cluster,
-                others.get_or_insert_with(|| what_others_find(cluster, findings)),
+                others.get_or_insert_with(|| findings.of_all_others(cluster)),
                 skyhook,
             )
         {
@@ -227,7 +227,7 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
     let finding = findings.report(
         Subject::skyhook(skyhook),
         format!(
-            "the operator has not taken up the deletion of {}",
+            "the operator has not begun the deletion of {}",
             skyhook.reference()
         ),
     );
@@ -235,7 +235,7 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
         .severity(Severity::Warning)
         .waits_for(skyhook.name());
     // One that runs may be between two attempts.
-    let available = |d: &Deployment| d.status.available_replicas > 0;
+    let available = |d: &Deployment| d.available_replicas() > 0;
     if !cluster.operators.items().iter().any(available) {
         finding.lasts();
     }
@@ -254,16 +254,6 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
         ["get", "deployments", "-A", "-l", label],
     );
     operator_log(finding, cluster, "Read what it says of the deletion");
-}
-
-/// What the rules find that do not build on each other.
-fn what_others_find(cluster: &Cluster, findings: &Findings) -> Vec<Finding> {
-    let others = ALL
-        .iter()
-        .filter(|r| !["SKY113", "SKY216", "SKY222"].contains(&r.code));
-    others
-        .flat_map(|rule| findings.by(rule, cluster).to_vec())
-        .collect()
 }
 
 /// Whether any rule says what the deletion waits for.

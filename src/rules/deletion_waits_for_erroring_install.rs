@@ -87,7 +87,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             failing_package_run(finding, &package_runs, skyhook.name(), node, entry);
             other_finalizers(finding, skyhook);
             read_logs(finding, skyhook.name(), node, pending.name, &entry.stage);
-            finding.caveat("once the installation completes, the deletion goes on");
+            finding.caveat("once the installation completes, the deletion continues");
             if !retry_given_up(finding, package_run, skyhook, node, entry) {
                 take_up(
                     finding,

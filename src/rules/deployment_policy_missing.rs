@@ -67,6 +67,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Name another policy",
                 ["edit", &flavor.resource(), skyhook.name()],
             )
-            .caveat("the rollout goes on at once, with the budget of that policy");
+            .caveat("the rollout continues at once, with the budget of that policy");
     }
 }

@@ -4,8 +4,9 @@ use super::drain_remedies::{Held, remedies};
 use super::evidence::some_of;
 use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::api::{Condition, Skyhook};
+use crate::cluster::DisruptionBudget;
 use crate::cluster::drain::{Drain, is_evicted};
-use crate::cluster::pod::{DisruptionBudget, Pod};
+use crate::cluster::pod::Pod;
 use crate::cluster::refusal::Refusal;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord};
 
@@ -111,14 +112,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             told.insert(name);
         }
         for (path, (budget, pods)) in &held {
-            let status = &budget.status;
             finding.evidence(
                 format!("poddisruptionbudget/{path}"),
                 "disruptionsAllowed",
-                format!(
-                    "{}; {} healthy, {} required",
-                    status.disruptions_allowed, status.current_healthy, status.desired_healthy
-                ),
+                budget.allows(),
             );
             finding.evidence(
                 format!("poddisruptionbudget/{path}"),

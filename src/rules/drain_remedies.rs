@@ -7,14 +7,15 @@ use super::leave_out::leave_out;
 use super::{Finding, Grade};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
+use crate::cluster::DisruptionBudget;
 use crate::cluster::drain::Drain;
-use crate::cluster::pod::{DisruptionBudget, Pod};
+use crate::cluster::pod::Pod;
 use crate::cluster::refusal::Refusal;
 
 /// The budgets that refuse evictions on a node, by path, each with the pods that it holds.
 pub type Held<'a> = BTreeMap<String, (&'a DisruptionBudget, Vec<String>)>;
 
-/// `others`: nodes wait over the drain that would go on without this one.
+/// `others`: nodes wait over the drain that would continue without this one.
 pub fn remedies(
     finding: &mut Finding,
     cluster: &Cluster,
@@ -39,11 +40,10 @@ pub fn remedies(
             cluster,
             drain.skyhook,
             &[&drain.node.name],
-            "Leave the node out for now, so that the others go on",
+            "Leave the node out for now, so that the others continue",
         );
     }
     if let Some((budget, _)) = held.values().next() {
-        let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
         finding
             .kubectl(
                 Grade::B3,
@@ -52,8 +52,8 @@ pub fn remedies(
                     "edit",
                     "poddisruptionbudget",
                     "-n",
-                    namespace,
-                    &budget.metadata.name,
+                    &budget.namespace,
+                    &budget.name,
                 ],
             )
             .caveat("the pods are then evicted as soon as the operator tries again");
@@ -90,7 +90,7 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
         finding
             .kubectl(
                 Grade::B3,
-                "Delete the pod; the drain then goes on by itself",
+                "Delete the pod; the drain then continues by itself",
                 ["delete", "pod", "-n", &refusal.namespace, &refusal.name],
             )
             .caveat(lost)

@@ -78,7 +78,7 @@ fn message(skyhook: &Skyhook, drained: bool) -> String {
     };
     let what = format!("the drain for {} ran into {timeout}", skyhook.reference());
     if drained {
-        format!("{what}; the pods are gone since, so the operator may go on by itself")
+        format!("{what}; the pods are gone since, so the operator may continue by itself")
     } else {
         format!("{what}: the node stays cordoned, and the drain is not tried again")
     }

@@ -245,7 +245,7 @@ pub fn absent_everywhere(cluster: &Cluster) -> impl Iterator<Item = (&Skyhook, &
 pub fn operator_log(finding: &mut Finding, cluster: &Cluster, title: &str) {
     let operator = cluster.operators.items().first();
     let namespace = operator
-        .and_then(|d| d.metadata.namespace.as_deref())
+        .map(|d| d.namespace())
         .unwrap_or(cluster.flavor().default_namespace());
     let label = "control-plane=controller-manager";
     finding.kubectl(

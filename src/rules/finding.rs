@@ -10,6 +10,7 @@ use super::causes::Awaited;
 use super::remedy::Remedy;
 use super::{Blocks, Reason, Rule};
 use crate::api::{Entry, Skyhook};
+use crate::cluster::Deployment;
 use crate::plan::Grade;
 
 /// How bad a finding is.
@@ -58,6 +59,15 @@ impl Subject {
             kind: skyhook.kind.clone(),
             name: skyhook.name().to_owned(),
             skyhook: Some(skyhook.name().to_owned()),
+            ..Subject::default()
+        }
+    }
+
+    /// A Deployment of the operator.
+    pub fn deployment(deployment: &Deployment) -> Subject {
+        Subject {
+            kind: "Deployment".to_owned(),
+            name: deployment.name().to_owned(),
             ..Subject::default()
         }
     }

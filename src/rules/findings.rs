@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::node_troubles::NodeTroubles;
-use super::{Finding, Rule, Subject};
+use super::{ALL, Finding, Finds, Rule, Subject};
 use crate::cluster::{Cluster, Source};
 
 /// Where rules put what they find.
@@ -62,6 +62,21 @@ impl Findings {
         let found = |rule| self.by(rule, cluster);
         let troubles = &self.run.0.troubles;
         Rc::clone(troubles.get_or_init(|| Rc::new(NodeTroubles::of(found))))
+    }
+
+    /// The rules of this kind, but for the one that asks.
+    pub(super) fn other_rules(&self, finds: Finds) -> impl Iterator<Item = &'static Rule> {
+        let own = self.rule.code;
+        let all = ALL.iter().copied();
+        all.filter(move |rule| rule.finds == finds && rule.code != own)
+    }
+
+    /// What the rules find that do not build on what others find.
+    pub(super) fn of_all_others(&self, cluster: &Cluster) -> Vec<Finding> {
+        let others = ALL.iter().filter(|rule| rule.finds != Finds::Unexplained);
+        others
+            .flat_map(|rule| self.by(rule, cluster).to_vec())
+            .collect()
     }
 
     /// What another rule finds, for one that builds on it.

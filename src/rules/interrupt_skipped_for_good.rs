@@ -68,7 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding
                     .remedy(
                         Grade::B2,
-                        "If the node has been interrupted since, let the package go on",
+                        "If the node has been interrupted since, let the package continue",
                         [
                             "update-state",
                             skyhook.name(),

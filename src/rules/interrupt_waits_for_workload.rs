@@ -29,7 +29,7 @@ rule! {
     ///
     /// All operators; up to v0.19 no condition says so.
     SKY404 "interrupt-waits-for-workload" Warning needs Skyhooks Nodes Workloads, also Pods Jobs,
-        blocks Install Uninstall
+        blocks Install Uninstall, finds LastingWaits
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

@@ -75,7 +75,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .severity(Severity::Warning)
                 .evidence(skyhook.reference(), "disabled", "yes")
                 .remedy(Grade::B3, "Enable it", ["enable", skyhook.name()])
-                .caveat("all of its work goes on, with the interrupts that packages have");
+                .caveat("all of its work continues, with the interrupts that packages have");
         } else {
             // It is not reached while the operator's pass ends before.
             finding
@@ -83,7 +83,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .remedy(Grade::B2, "Pause it once more", ["pause", skyhook.name()])
                 .caveat("running jobs of it are stopped, and run again afterwards")
                 .remedy(Grade::B3, "And resume it", ["resume", skyhook.name()])
-                .caveat("its work goes on, with the interrupts that packages have")
+                .caveat("its work continues, with the interrupts that packages have")
                 // By itself it changes nothing: it follows the pause.
                 .by_choice();
         }

@@ -1,4 +1,4 @@
-//! Nodes are left out, so that the others go on.
+//! Nodes are left out, so that the others continue.
 
 use super::{Finding, Grade};
 use crate::api::Skyhook;

@@ -41,9 +41,26 @@ pub struct Rule {
     pub blocks: &'static [Blocks],
     /// The executor or the kubelet tries again by itself, so that it may pass.
     pub retried: bool,
+    /// What its findings are to the rules that look at effects.
+    pub finds: Finds,
     /// The full text: what it means, how it comes about, how to confirm, how to fix, since when.
     pub docs: &'static str,
     pub detect: fn(&Cluster, &mut Findings),
+}
+
+/// What the findings of a rule are to the rules that look at effects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finds {
+    /// Something that is wrong; an error keeps the node that it is about from getting on.
+    Causes,
+    /// Waits that are right, and that last until somebody acts: a warning keeps the node from getting on, too.
+    LastingWaits,
+    /// What comes of something else: it explains nothing on a node.
+    Effects,
+    /// Effects, by which the operator does not choose nodes: what waits for those nodes waits on.
+    HeldNodes,
+    /// That something does not get on, where no other rule says why.
+    Unexplained,
 }
 
 impl Rule {
@@ -57,7 +74,7 @@ impl Rule {
 macro_rules! rule {
     ($(#[doc = $doc:literal])+ $code:ident $name:literal $severity:ident
      needs $($need:ident)+ $(, also $($also:ident)+)?
-     $(, blocks $($blocks:ident)+)? $(, retried $retried:literal)?) => {
+     $(, blocks $($blocks:ident)+)? $(, retried $retried:literal)? $(, finds $finds:ident)?) => {
         $(#[doc = $doc])+
         pub static RULE: $crate::rules::Rule = $crate::rules::Rule {
             code: stringify!($code),
@@ -67,9 +84,16 @@ macro_rules! rule {
             optional_sources: &[$($($crate::cluster::Source::$also),+)?],
             blocks: &[$($($crate::rules::Blocks::$blocks),+)?],
             retried: false $(|| $retried)?,
+            finds: rule!(@finds $($finds)?),
             docs: concat!($($doc, "\n"),+),
             detect,
         };
+    };
+    (@finds) => {
+        $crate::rules::Finds::Causes
+    };
+    (@finds $finds:ident) => {
+        $crate::rules::Finds::$finds
     };
 }
 
@@ -130,6 +154,7 @@ mod operator_undersized;
 mod orphaned_pods_and_jobs;
 mod orphaned_uninstall_complete;
 mod package_erroring;
+mod package_label_invalid;
 mod package_left_the_spec;
 mod package_never_scheduled;
 mod pause_left_behind;
@@ -204,6 +229,7 @@ pub static ALL: &[&Rule] = &[
     &job_cannot_create_pod::RULE,
     &package_left_the_spec::RULE,
     &nothing_at_work::RULE,
+    &package_label_invalid::RULE,
     &result_not_recorded::RULE,
     &rollout_stopped::RULE,
     &waits_for_earlier::RULE,

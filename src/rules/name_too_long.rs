@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .kubectl(
                 Grade::B0,
-                "Save it, to make it again under a shorter name",
+                "Save it, to recreate it under a shorter name",
                 ["get", &resource, skyhook.name(), "-o", "yaml"],
             )
             .kubectl(

@@ -37,7 +37,7 @@ rule! {
     ///
     /// All operators.
     SKY216 "node-erroring-without-cause" Error needs Skyhooks Nodes Pods Jobs,
-        blocks Install Uninstall, retried true
+        blocks Install Uninstall, retried true, finds Unexplained
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

@@ -111,7 +111,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             finding.kubectl(
                 Grade::B0,
-                "See how the node is, and repair it",
+                "See the state of the node, and repair it",
                 ["describe", "node", &node.name],
             );
             if !lasts {
@@ -137,7 +137,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 cluster,
                 skyhook,
                 &[&node.name],
-                "Or leave the node out until it is back, so that the others go on",
+                "Or leave the node out until it is back, so that the others continue",
             );
         }
     }

@@ -87,7 +87,7 @@ format!(
                     finding
                         .remedy(
                             Grade::B1,
-                            "Pause it meanwhile, so that the others go on",
+                            "Pause it meanwhile, so that the others continue",
                             ["pause", skyhook.name()],
                         )
                         .caveat("it makes no progress on any node while it is paused");

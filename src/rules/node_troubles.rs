@@ -3,16 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::{ALL, Finding, Rule, Severity};
-
-/// The rules that find effects: a deletion without a cause, a failure without one, a later custom resource that waits,
-/// a batch that is held. They ask here, so that asking them would never end.
-const EFFECTS: [&str; 7] = [
-    "SKY113", "SKY216", "SKY222", "SKY302", "SKY305", "SKY312", "SKY314",
-];
-
-/// Waits that are right, and that last until somebody acts.
-const HOLDING_WARNINGS: [&str; 1] = ["SKY404"];
+use super::{ALL, Finding, Finds, Rule, Severity};
 
 /// The findings by which a custom resource does not get on, by node.
 #[derive(Debug, Default)]
@@ -24,11 +15,14 @@ impl NodeTroubles {
     /// From what each rule finds.
     pub(super) fn of(found: impl Fn(&'static Rule) -> Rc<Vec<Finding>>) -> NodeTroubles {
         let mut troubles = NodeTroubles::default();
-        for rule in ALL.iter().filter(|r| !EFFECTS.contains(&r.code)) {
-            let holds = |f: &Finding| {
-                f.severity == Severity::Error || HOLDING_WARNINGS.contains(&f.rule.code)
+        // Rules that look at effects ask here: asking them would never end.
+        for rule in ALL {
+            let least = match rule.finds {
+                Finds::Causes => Severity::Error,
+                Finds::LastingWaits => Severity::Warning,
+                Finds::Effects | Finds::HeldNodes | Finds::Unexplained => continue,
             };
-            for finding in found(rule).iter().filter(|f| holds(f)) {
+            for finding in found(rule).iter().filter(|f| f.severity >= least) {
                 if let Some(node) = &finding.subject.node {
                     troubles
                         .by_node

@@ -2,7 +2,7 @@ use jiff::SignedDuration;
 
 use super::evidence::{no_package_run, operator_log};
 use super::last_sign::last_sign;
-use super::{ALL, Finding, Findings, Severity, Subject};
+use super::{Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Certainty, Cluster};
 
@@ -35,7 +35,7 @@ rule! {
     ///
     /// All operators.
     SKY222 "nothing-at-work" Error needs Skyhooks Nodes Pods Jobs, also Events Operator,
-        blocks Install Uninstall
+        blocks Install Uninstall, finds Unexplained
 }
 
 const QUIET: SignedDuration = SignedDuration::from_mins(30);
@@ -65,7 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if quiet < QUIET {
             continue;
         }
-        let others = others.get_or_insert_with(|| what_others_find(cluster, findings));
+        let others = others.get_or_insert_with(|| findings.of_all_others(cluster));
         let is_open = |name: &String| open.iter().any(|o| o.name == *name);
         let about = |f: &Finding| {
             let on_open = f.subject.node.as_ref().is_some_and(is_open);
@@ -129,13 +129,4 @@ fn may_be_unnoticed(skyhook: &Skyhook) -> bool {
     let rested = matches!(status.status, Some(Status::Paused | Status::Disabled));
     let dated = !skyhook.metadata.managed_fields.is_empty();
     !dated && (rested || status.observed_generation < skyhook.metadata.generation)
-}
-
-/// What the rules find that do not build on each other.
-fn what_others_find(cluster: &Cluster, findings: &Findings) -> Vec<Finding> {
-    let builds_on_others = ["SKY113", "SKY222"];
-    let others = ALL.iter().filter(|r| !builds_on_others.contains(&r.code));
-    others
-        .flat_map(|rule| findings.by(rule, cluster).to_vec())
-        .collect()
 }

@@ -1,6 +1,6 @@
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
-use crate::cluster::{Certainty, Cluster};
+use crate::cluster::{Certainty, Cluster, Deployment};
 
 rule! {
     /// The operator does not run.
@@ -90,34 +90,25 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     // One that no controller has looked at says nothing about itself, but for what is asked for.
-    let down = |d: &&crate::cluster::Deployment| {
-        let observed = d.status.observed_generation.is_some();
-        (observed || d.spec.replicas == Some(0)) && d.status.available_replicas == 0
-    };
-    if !operators.iter().all(|d| down(&d)) {
+    let down = |d: &Deployment| (d.observed() || d.replicas() == 0) && d.available_replicas() == 0;
+    if !operators.iter().all(down) {
         return;
     }
     for deployment in operators {
-        let meta = &deployment.metadata;
-        let namespace = meta.namespace.as_deref().unwrap_or_default();
-        let zero = deployment.spec.replicas == Some(0);
+        let namespace = deployment.namespace();
+        let zero = deployment.replicas() == 0;
         let finding = findings.report(
-            Subject {
-                kind: "Deployment".to_owned(),
-                name: meta.name.clone(),
-                ..Subject::default()
-            },
+            Subject::deployment(deployment),
             if zero {
                 "the operator is scaled to zero, so nothing acts on the custom resources"
             } else {
                 "no replica of the operator is available, so nothing acts on the custom resources"
             },
         );
-        let wanted = deployment.spec.replicas.unwrap_or(1);
         finding.evidence(
-            format!("deployment/{namespace}/{}", meta.name),
+            deployment.reference(),
             "available",
-            format!("0 of {wanted}"),
+            format!("0 of {}", deployment.replicas()),
         );
         if zero {
             finding
@@ -129,11 +120,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         "deployment",
                         "-n",
                         namespace,
-                        &meta.name,
+                        deployment.name(),
                         "--replicas=1",
                     ],
                 )
-                .caveat("rollouts that were under way go on at once");
+                .caveat("rollouts that were under way continue at once");
         } else {
             finding.kubectl(
                 Grade::B0,

@@ -60,22 +60,15 @@ fn report(
     limit: f64,
     needed: f64,
 ) {
-    let meta = &operator.metadata;
-    let namespace = meta.namespace.as_deref().unwrap_or_default();
-    let subject = Subject {
-        kind: "Deployment".to_owned(),
-        name: meta.name.clone(),
-        ..Subject::default()
-    };
     findings
         .report(
-            subject,
+            Subject::deployment(operator),
             format!(
                 "the operator may use {limit:.0} MiB of memory, and this cluster takes up to {needed:.0} MiB"
             ),
         )
         .evidence(
-            format!("deployment/{namespace}/{}", meta.name),
+            operator.reference(),
             "resources.limits.memory",
             format!("{limit:.0} MiB"),
         )
@@ -88,6 +81,6 @@ fn report(
         .kubectl(
             Grade::B0,
             "See whether it has been killed for memory; then raise the limit in the chart's values",
-            ["describe", "pods", "-n", namespace, "-l", "control-plane=controller-manager"],
+            ["describe", "pods", "-n", operator.namespace(), "-l", "control-plane=controller-manager"],
         );
 }

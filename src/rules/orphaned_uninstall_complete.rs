@@ -51,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     subject,
                     match skyhook {
                         None if presumed => format!(
-                            "uninstall of package {} is recorded as finished for {name}, which is not in the input: if it is gone and made again, it first installs the package",
+                            "uninstall of package {} is recorded as finished for {name}, which is not in the input: if it is deleted and recreated, it first installs the package",
                             entry.name
                         ),
                         None => format!(

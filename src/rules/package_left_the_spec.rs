@@ -71,7 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ["edit", &cluster.flavor().resource(), skyhook.name()],
                 );
                 forget(finding, Grade::B1, skyhook.name(), &node.name, entry).caveat(
-                    "removes the record alone: right where the host was cleaned or made anew",
+                    "removes the record alone: right where the host was cleaned or re-imaged",
                 );
             }
         }

@@ -7,7 +7,7 @@ use crate::cluster::deletion::Pending;
 use crate::cluster::{Cluster, Node, Pod};
 
 rule! {
-    /// A node does not take up the pod of a package.
+    /// A node does not start the pod of a package.
     ///
     /// # What it means
     ///
@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::node(package_run.node, Some(&package_run.skyhook))
                 .package(&package_run.package),
             format!(
-                "the node{} does not take up the pod for stage {} of package {}",
+                "the node{} does not start the pod for stage {} of package {}",
                 if down { " is not ready and" } else { "" },
                 package_run.stage,
                 package_run.package
@@ -78,7 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .kubectl(
                 Grade::B0,
-                "See how the node is, and repair it",
+                "See the state of the node, and repair it",
                 ["describe", "node", &node.name],
             );
         // A deletion waits for every node that it has to uninstall something on, be it left out or not.

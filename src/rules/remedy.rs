@@ -48,6 +48,11 @@ impl Remedy {
         own(&self.argv)
     }
 
+    /// Whether it is this command of ours: `finalizer strip`.
+    pub fn runs(&self, command: &str) -> bool {
+        self.own().is_some_and(|words| begin_with(words, command))
+    }
+
     /// Whether it is of use only once somebody has repaired what fails.
     pub fn follows_a_repair(&self) -> bool {
         self.preconditions.iter().any(|p| p == REPAIRED)
@@ -140,12 +145,14 @@ const OWN: [Own; 18] = [
 
 /// The entry of a command of ours, by its words.
 fn known(words: &[String]) -> Option<&'static Own> {
-    OWN.iter().find(|own| {
-        let mut words = words.iter();
-        own.words
-            .split(' ')
-            .all(|part| words.next().is_some_and(|word| word == part))
-    })
+    OWN.iter().find(|own| begin_with(words, own.words))
+}
+
+fn begin_with(words: &[String], command: &str) -> bool {
+    let mut words = words.iter();
+    command
+        .split(' ')
+        .all(|part| words.next().is_some_and(|word| word == part))
 }
 
 /// What has to be so before a command is of use, and whether it can be taken back.

@@ -15,7 +15,7 @@ pub fn repair_node_state(finding: &mut Finding, skyhook: &Skyhook, node: &Node, 
                 "Restore the node state from the status of the custom resource",
                 ["node", "repair", &node.name, "--skyhook", skyhook.name()],
             )
-            .caveat("the operator then goes on, for every custom resource");
+            .caveat("the operator then continues, for every custom resource");
     }
     finding
         .remedy(

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::{Blocks, Findings, Grade, Severity, Subject};
+use super::{Findings, Grade, Severity, Subject};
 use crate::api::deployment_policy::DeploymentPolicySpec;
 use crate::api::skyhook::glob_matches;
 use crate::api::{LabelSelector, Package, Skyhook, quantity};
@@ -13,14 +13,13 @@ rule! {
     ///
     /// The operator checks every stored custom resource in each of its passes. One that fails the
     /// check ends the pass, so nothing is done for any other one either. So does a deployment policy
-    /// in use without the numbers that its batches are counted by. A package whose name and version
-    /// make no label value is stored, too, but no pod can be made for it.
+    /// in use without the numbers that its batches are counted by.
     ///
     /// # How it comes about
     ///
     /// The custom resource was created or changed while the webhooks were off or not yet installed,
     /// or a newer operator checks more strictly. The webhooks also fill in what a deployment policy
-    /// leaves out. They do not look at labels.
+    /// leaves out.
     ///
     /// # How to confirm
     ///
@@ -59,72 +58,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Correct the spec",
                 ["edit", &cluster.flavor().resource(), skyhook.name()],
             )
-            .caveat("the operator then goes on, for every custom resource");
-    }
-    for skyhook in cluster.skyhooks.items() {
-        for (name, package) in skyhook.packages() {
-            unlabelled(cluster, findings, skyhook, name, package);
-        }
+            .caveat("the operator then continues, for every custom resource");
     }
     policies(cluster, findings);
-}
-
-/// The longest value of a label.
-const LONGEST_LABEL: usize = 63;
-
-/// Reports a package for which no pod can be made, as its label would not be valid.
-fn unlabelled(
-    cluster: &Cluster,
-    findings: &mut Findings,
-    skyhook: &Skyhook,
-    name: &str,
-    package: &Package,
-) {
-    let label = format!("{name}-{}", package.version);
-    let why = if label.len() > LONGEST_LABEL {
-        format!(
-            "is {} characters long, and {LONGEST_LABEL} are allowed",
-            label.len()
-        )
-    } else if let Some(odd) = label.chars().find(|c| !is_label_character(*c)) {
-        format!("contains {odd}, which no label may contain")
-    } else if !label.ends_with(|c: char| c.is_ascii_alphanumeric()) {
-        "ends in neither a letter nor a digit".to_owned()
-    } else {
-        return;
-    };
-    // What the spec check rejects is reported as such, and what has run had its label.
-    let key = package.entry_key(name);
-    let ran = cluster
-        .tracked(skyhook.name())
-        .any(|(_, on)| on.entry(&key).is_some());
-    if ran || !is_package_name(name) || !is_version(&package.version) {
-        return;
-    }
-    findings
-        .report(
-            Subject::skyhook(skyhook).package(name),
-            format!(
-                "no pod can be made for package {name}: the label made of its name and version {why}"
-            ),
-        )
-        .blocks_only(&[Blocks::Install])
-        .evidence(
-            skyhook.reference(),
-            format!("spec.packages.{name}.version"),
-            &package.version,
-        )
-        .evidence("pod", "label package", label)
-        .kubectl(
-            Grade::B2,
-            "Give the package a version that makes a valid label, and its image that tag",
-            ["edit", &cluster.flavor().resource(), skyhook.name()],
-        )
-        .caveat("the package is then installed on every selected node");
-}
-
-fn is_label_character(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
 }
 
 /// Reports policies in use that lack what the operator counts batches by, which ends its pass.
@@ -182,7 +118,7 @@ format!(
         finding
             .evidence(user.reference(), "spec.deploymentPolicy", name)
             .kubectl(Grade::B2, "Set the fields", ["edit", &resource, name])
-            .caveat("the operator then goes on, for every custom resource");
+            .caveat("the operator then continues, for every custom resource");
     }
 }
 
@@ -301,7 +237,7 @@ fn is_valid_selector(selector: &LabelSelector) -> bool {
 }
 
 /// `^[a-z][-a-z0-9]{0,41}[a-z]$`
-fn is_package_name(name: &str) -> bool {
+pub(super) fn is_package_name(name: &str) -> bool {
     let bytes = name.as_bytes();
     let ends = |b: Option<&u8>| b.is_some_and(u8::is_ascii_lowercase);
     (2..=43).contains(&bytes.len())
@@ -315,7 +251,7 @@ fn is_package_name(name: &str) -> bool {
 /// A version as the operator takes it: up to three numbers, a leading `v` or none.
 ///
 /// This errs on the side of calling a version good.
-fn is_version(text: &str) -> bool {
+pub(super) fn is_version(text: &str) -> bool {
     let text = text.strip_prefix('v').unwrap_or(text);
     let core = text.split(['-', '+']).next().unwrap_or_default();
     let numbers: Vec<&str> = core.split('.').collect();

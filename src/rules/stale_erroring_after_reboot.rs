@@ -82,7 +82,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "Set the node to waiting and reset the batch state",
                     ["deployment-policy", "reset", skyhook.name()],
                 )
-                .caveat("the rollout goes on, on other nodes as well");
+                .caveat("the rollout continues, on other nodes as well");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::evidence::fails_for_real;
 use super::node_troubles::NodeTroubles;
-use super::{Findings, Rule, Severity};
+use super::{Findings, Finds, Severity};
 use crate::api::{Skyhook, Status};
 use crate::cluster::batch::Batch;
 use crate::cluster::{Cluster, Node, PackageRuns};
@@ -104,8 +104,8 @@ pub struct Standstill {
 }
 
 impl Standstill {
-    /// With the findings of rules about held batches.
-    pub fn of(cluster: &Cluster, findings: &Findings, rules: &[&'static Rule]) -> Standstill {
+    /// With the nodes that rules find to be held, but for the rule that asks.
+    pub fn of(cluster: &Cluster, findings: &Findings) -> Standstill {
         let troubles = findings.troubles(cluster);
         let deleted = cluster.skyhooks.items().iter().filter(|s| s.deleting());
         let deletions = deleted.filter_map(|s| {
@@ -117,7 +117,7 @@ impl Standstill {
             troubles,
             held: HashMap::new(),
         };
-        for rule in rules {
+        for rule in findings.other_rules(Finds::HeldNodes) {
             for finding in findings.by(rule, cluster).iter() {
                 if let Some(skyhook) = &finding.subject.skyhook {
                     standstill.hold(skyhook, &finding.holds_up, finding.severity);
@@ -157,7 +157,7 @@ impl Standstill {
             Some(Trouble::new("fails there", severity))
         } else if node.ignored(cluster.flavor()) {
             Some(Trouble::new(
-                "leaves an ignored node alone",
+                "does not work on an ignored node",
                 Severity::Warning,
             ))
         } else if cluster.policy_missing(root) {

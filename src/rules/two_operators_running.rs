@@ -35,21 +35,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let all = cluster.operators.items().iter();
-    let mut running: Vec<&Deployment> = all.filter(|d| d.status.available_replicas > 0).collect();
-    running.sort_by_key(|operator| &operator.metadata.namespace);
+    let mut running: Vec<&Deployment> = all.filter(|d| d.available_replicas() > 0).collect();
+    running.sort_by_key(|operator| operator.namespace());
     // Within one namespace they elect one leader.
-    running.dedup_by_key(|operator| &operator.metadata.namespace);
+    running.dedup_by_key(|operator| operator.namespace());
     let [first, _, ..] = running.as_slice() else {
         return;
     };
-    let subject = Subject {
-        kind: "Deployment".to_owned(),
-        name: first.metadata.name.clone(),
-        ..Subject::default()
-    };
     let named: Vec<String> = running.iter().map(|operator| named(operator)).collect();
     let finding = findings.report(
-        subject,
+        Subject::deployment(first),
         format!(
             "{} operators work on the same custom resources: {}",
             running.len(),
@@ -58,9 +53,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     );
     for operator in running {
         finding.evidence(
-            reference(operator),
+            operator.reference(),
             "status.availableReplicas",
-            operator.status.available_replicas.to_string(),
+            operator.available_replicas().to_string(),
         );
     }
     finding.kubectl(
@@ -77,21 +72,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     );
 }
 
-fn namespace(operator: &Deployment) -> &str {
-    operator.metadata.namespace.as_deref().unwrap_or_default()
-}
-
-fn reference(operator: &Deployment) -> String {
-    format!(
-        "deployment/{}/{}",
-        namespace(operator),
-        operator.metadata.name
-    )
-}
-
 /// `v0.17.0 in namespace skyhook`
 fn named(operator: &Deployment) -> String {
     let version = operator.operator_version();
     let version = version.map_or_else(|| "one".to_owned(), |v| v.to_string());
-    format!("{version} in namespace {}", namespace(operator))
+    format!("{version} in namespace {}", operator.namespace())
 }

@@ -95,7 +95,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             finding.kubectl(
                 Grade::B0,
-                "See how the node is",
+                "See the state of the node",
                 ["describe", "node", &node.name],
             );
             if !passing {

@@ -33,7 +33,7 @@ rule! {
     ///
     /// Operators v0.8.0 and later; `sequencing: all` since v0.14.0.
     SKY302 "waits-for-earlier" Warning needs Skyhooks Nodes,
-        blocks Install Uninstall, retried true
+        blocks Install Uninstall, retried true, finds Effects
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -49,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             }
             let root = gate.skyhook;
-            let standstill = standstill.get_or_insert_with(|| waits(cluster, findings));
+            let standstill = standstill.get_or_insert_with(|| Standstill::of(cluster, findings));
             let trouble = cluster
                 .selected(root)
                 .filter(|n| !cluster.is_complete_on(root, n))
@@ -80,7 +80,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             };
             let root = gate.skyhook;
-            let standstill = standstill.get_or_insert_with(|| waits(cluster, findings));
+            let standstill = standstill.get_or_insert_with(|| Standstill::of(cluster, findings));
             let trouble = standstill.trouble(cluster, root, node);
             let finding = findings.report(
                 Subject::node(&node.name, Some(skyhook.name())),
@@ -120,15 +120,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-fn waits(cluster: &Cluster, findings: &Findings) -> Standstill {
-    let held = [
-        &super::batch_held_by_node::RULE,
-        &super::batch_slots_held::RULE,
-        &super::batch_of_ignored_nodes::RULE,
-    ];
-    Standstill::of(cluster, findings, &held)
-}
-
 fn suffix(trouble: Option<&Trouble>) -> String {
     trouble.map_or(String::new(), |t| format!(" and {}", t.why))
 }
@@ -147,7 +138,7 @@ fn close(cluster: &Cluster, finding: &mut Finding, root: &Skyhook, trouble: Opti
     finding
         .remedy(
             Grade::B1,
-            "Disable it, so that later ones go on without it",
+            "Disable it, so that later ones continue without it",
             ["disable", root.name()],
         )
         .caveat("it is not finished then, and later ones may count on what it installs");

@@ -75,15 +75,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .evidence(&reference, "clientConfig.service", &first.why);
         let operators = cluster.operators.items();
-        let zero = operators.iter().find(|d| d.spec.replicas == Some(0));
+        let zero = operators.iter().find(|d| d.replicas() == 0);
         let absent = operators.is_empty() && cluster.operators.absence() == Certainty::Proven;
         if let Some(deployment) = zero.filter(|_| configuration.is_operators()) {
-            let namespace = deployment.metadata.namespace.as_deref().unwrap_or_default();
-            let scale = ["scale", "deployment", "-n", namespace];
-            let rest = [deployment.metadata.name.as_str(), "--replicas=1"];
+            let scale = ["scale", "deployment", "-n", deployment.namespace()];
+            let rest = [deployment.name(), "--replicas=1"];
             finding
                 .kubectl(Grade::B2, "Start the operator", scale.iter().chain(&rest))
-                .caveat("rollouts that were under way go on at once");
+                .caveat("rollouts that were under way continue at once");
         }
         if absent && configuration.is_operators() {
             finding

@@ -27,19 +27,28 @@ pub fn install(tools: &Tools, api: &Api) -> Result<()> {
             VERSION,
             &format!("crd/bases/skyhook.nvidia.com_{file}.yaml"),
         )?;
-        api.post(crds, &document(&text)?)?;
+        make(api, crds, &document(&text)?)?;
     }
-    api.post(
+    make(
+        api,
         "/api/v1/namespaces",
         &json!({"metadata": {"name": NAMESPACE}}),
     )?;
     let role = document(&tools.operator_config(VERSION, "rbac/role.yaml")?)?;
-    api.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role)?;
-    api.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &json!({
-        "metadata": {"name": "operator"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]},
-        "subjects": [{"kind": "User", "name": "operator", "apiGroup": "rbac.authorization.k8s.io"}],
-    }))?;
+    make(
+        api,
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        &role,
+    )?;
+    make(
+        api,
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        &json!({
+            "metadata": {"name": "operator"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]},
+            "subjects": [{"kind": "User", "name": "operator", "apiGroup": "rbac.authorization.k8s.io"}],
+        }),
+    )?;
     announce(api, NAMESPACE, VERSION, IMAGE)?;
     // Without it no pod can be created, and the operator would begin with an error.
     awaited(
@@ -50,6 +59,14 @@ pub fn install(tools: &Tools, api: &Api) -> Result<()> {
         established(api, &format!("{plural}.skyhook.nvidia.com"))?;
     }
     Ok(())
+}
+
+/// Creates an object in a new cluster. It may be there: a server with too much to do may be sent a request twice.
+fn make(api: &Api, path: &str, object: &Value) -> Result<()> {
+    match api.post(path, object) {
+        Err(refused) if refused.code != 409 => Err(refused.into()),
+        _ => Ok(()),
+    }
 }
 
 /// The path of the Deployment that announces an operator.

@@ -32,20 +32,6 @@ fn each_gets_what_it_is_marked_with() {
     }
 }
 
-/// The captures whose whole screens are kept: between them, every layout of a finding and of a node.
-const ON_SCREEN: [&str; 10] = [
-    "complete",
-    "deleted-while-erroring",
-    "drain-blocked",
-    "in-progress",
-    "malformed-node-state",
-    "modelled-migration-hold",
-    "modelled-uninstall-failing",
-    "rollout-stopped",
-    "runtime-required-and-ignored",
-    "v0.17-rough-reboot",
-];
-
 #[test]
 fn the_findings_of_each() {
     for captured in clusters::all() {
@@ -57,7 +43,7 @@ fn the_findings_of_each() {
 
 #[test]
 fn diagnose_on_screen() {
-    for captured in ON_SCREEN.map(clusters::named) {
+    for captured in clusters::on_screen() {
         let ran = run(&format!("diagnose stuck --from {}", captured.path())).go();
         insta::assert_snapshot!(format!("diagnose_{}", captured.name), ran.transcript());
     }
@@ -65,7 +51,7 @@ fn diagnose_on_screen() {
 
 #[test]
 fn node_status_on_screen() {
-    for captured in ON_SCREEN.map(clusters::named) {
+    for captured in clusters::on_screen() {
         let from = captured.path();
         let mut transcript = run(&format!("node status --from {from}")).go().transcript();
         let wide = run(&format!("node status -o wide --from {from}")).go();

@@ -263,7 +263,7 @@ fn nothing_is_milder_where_the_operator_is_down() {
     expect(&ran, 0);
     assert!(
         ran.stderr
-            .contains("once one is, it goes on with the deletion"),
+            .contains("once one is, it continues the deletion"),
         "{}",
         ran.transcript()
     );
@@ -328,7 +328,7 @@ fn beside_another_finalizer_it_is_stripped_by_force_and_the_operator_held_off() 
     let ran = stage.run("finalizer strip gpu-tune --confirm --force");
     expect(&ran, 0);
     // The pods go with the custom resource, and that stays.
-    let at_work = "they may go on until skyhook/gpu-tune is gone";
+    let at_work = "they may continue until skyhook/gpu-tune is gone";
     assert!(ran.stderr.contains(at_work), "{}", ran.transcript());
     let cr = stage.cr().expect("the other finalizer holds it");
     assert_eq!(cr["metadata"]["finalizers"], json!([FOREIGN]));

@@ -23,8 +23,8 @@ fn of(cluster: &str, words: &str) -> Ran {
 }
 
 #[test]
-fn each_cluster_reads_well() {
-    for captured in clusters::all() {
+fn on_screen() {
+    for captured in clusters::on_screen() {
         let path = captured.path();
         let page = run(&format!("status -o json --from {path}")).go().json();
         if page["items"].as_array().is_none_or(Vec::is_empty) {

@@ -1,5 +1,7 @@
 //! Where a package stands on a node: each view, wait and preview says the same.
 
+mod agree;
+
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
@@ -92,7 +94,7 @@ fn an_uninstall_starts_only_after_the_stage_at_work() {
     let fake = with(OLD.serve(driver(true)).with(gpu), &nodes);
     let preview = said(&fake, "resume gpu --dry-run").stdout;
     for begins in [
-        "- the operator goes on with driver on 1 node\n",
+        "- the operator continues with driver on 1 node\n",
         "- the uninstall of driver starts on 1 node\n",
         "- the uninstall of driver continues on 1 node\n",
     ] {

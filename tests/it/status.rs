@@ -6,8 +6,8 @@ use crate::support::clusters;
 use crate::support::run::run;
 
 #[test]
-fn each_cluster_on_one_page() {
-    for captured in clusters::all() {
+fn a_cluster_on_one_page() {
+    for captured in clusters::on_screen() {
         let from = captured.path();
         let mut transcript = run(&format!("status --from {from}")).go().transcript();
         transcript += &run(&format!("status -o wide --from {from}"))
@@ -18,8 +18,8 @@ fn each_cluster_on_one_page() {
 }
 
 #[test]
-fn uninstall_status_of_each() {
-    for captured in clusters::all() {
+fn uninstall_status_on_screen() {
+    for captured in clusters::on_screen() {
         let from = captured.path();
         let mut transcript = run(&format!("uninstall status --from {from}"))
             .go()

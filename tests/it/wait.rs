@@ -232,6 +232,11 @@ fn going(change: impl FnOnce(&mut Value)) -> FakeApi {
         .with(node("node-2"))
 }
 
+/// Deleted so late that it is not called slow, whatever the clock of the machine says.
+fn young(gpu: &mut Value) {
+    gpu["metadata"]["deletionTimestamp"] = json!("2100-01-01T00:00:00Z");
+}
+
 #[test]
 fn a_deletion_ends_where_nodes_are_held_up() {
     let fake = going(|_| {});
@@ -245,6 +250,55 @@ fn a_deletion_ends_where_nodes_are_held_up() {
 fn a_deletion_ends_where_the_operator_stops_before_it() {
     let fake = going(|gpu| gpu["spec"]["deploymentPolicy"] = json!("careful"));
     insta::assert_snapshot!(wait(&fake, "gpu --for=deleted").transcript());
+}
+
+/// The operator's webhook with its Service, and whether something answers there.
+fn webhook(ready: bool) -> Value {
+    let service = json!({"namespace": OLD.namespace(), "name": "webhook-service"});
+    let labels = json!({"kubernetes.io/service-name": "webhook-service"});
+    json!({"apiVersion": "v1", "kind": "List", "items": [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "validating"},
+            "webhooks": [{
+                "name": "validate.example",
+                "clientConfig": {"service": service},
+                "rules": [{"apiGroups": [OLD.0.group()], "operations": ["*"], "resources": ["*"]}],
+            }],
+        },
+        {"apiVersion": "v1", "kind": "Service", "metadata": service},
+        {
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"name": "webhook-1", "namespace": OLD.namespace(), "labels": labels},
+            "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}],
+        },
+    ]})
+}
+
+#[test]
+fn a_webhook_that_nothing_answers_for_a_moment_does_not_end_it() {
+    let fake = going(young).with(webhook(false));
+    let slices = |nth| fake.on("LIST endpointslices").nth(nth);
+    slices(2).after(|it| it.store.load(webhook(true)));
+    slices(3).after(|it| it.store.forget("skyhooks", "", "gpu"));
+    assert_eq!(
+        said(&wait(&fake, "gpu --for=deleted")),
+        ("skyhook/gpu deleted\n", "", Some(0))
+    );
+}
+
+#[test]
+fn a_webhook_that_goes_away_later_ends_it() {
+    let fake = going(young).with(webhook(true));
+    let second = fake.on("LIST endpointslices").nth(2);
+    second.after(|it| it.store.load(webhook(false)));
+    let ran = wait(&fake, "gpu --for=deleted");
+    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    let finding = ran.stdout.lines().nth(2).expect("a finding");
+    assert!(
+        finding.starts_with("error SKY505 webhook-unreachable  "),
+        "{finding}"
+    );
 }
 
 #[test]

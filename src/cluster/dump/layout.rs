@@ -121,7 +121,7 @@ impl Namespaces {
         let operators = parts.deployments.items().iter();
         let mut ours: BTreeSet<String> = operators
             .filter(|d: &&Deployment| d.runs_operator())
-            .filter_map(|d| d.metadata.namespace.clone())
+            .map(|d| d.namespace().to_owned())
             .collect();
         let pods = parts.pods.items().iter();
         ours.extend(pods.filter_map(|pod| pod.metadata.namespace.clone()));
@@ -139,7 +139,7 @@ impl Namespaces {
         parts.workloads = Read::NotRequested;
         parts.disruption_budgets = Read::NotRequested;
         if let Read::Ok(services) = &mut parts.admission.services {
-            services.retain(|s| s.metadata.name != "kubernetes");
+            services.retain(|s| s.metadata.name.as_deref() != Some("kubernetes"));
         }
         let held: Vec<&str> = held.into_iter().collect();
         parts.only_namespace = Some(held.join(", "));

@@ -16,6 +16,7 @@ use super::list::List;
 use super::sources::Reader;
 use super::watch::{WatchEvent, watch};
 use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
+use crate::cluster::admission::Admission;
 use crate::cluster::selections::Selections;
 use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read, ResourceVersions, Source};
 
@@ -222,12 +223,23 @@ impl Follow {
             all.retain(Deployment::runs_operator);
             all
         });
-        let (events, budgets, workloads) = futures::join!(
+        let admission = async {
+            if before.admission.webhooks.was_asked() {
+                reader.admission().await
+            } else {
+                Admission::default()
+            }
+        };
+        let (events, budgets, workloads, config_maps, admission) = futures::join!(
             again(&before.events, reader.events(&operators)),
             again(&before.disruption_budgets, reader.disruption_budgets()),
             again(&before.workloads, reader.workloads(before)),
+            again(&before.config_maps, reader.config_maps(&operators)),
+            admission,
         );
         let cluster = &mut self.cluster;
+        cluster.config_maps = config_maps;
+        cluster.admission = admission;
         cluster.operators = operators;
         cluster.events = events;
         cluster.disruption_budgets = budgets;

@@ -56,9 +56,7 @@ async fn definitions(client: &kube::Client) -> Result<Vec<Definition>, Failure> 
 /// Nothing where it is not known in which namespace to look.
 async fn leases(client: &kube::Client, cluster: &Cluster) -> Option<Result<Vec<Lease>, Failure>> {
     let operators = cluster.operators.items();
-    let namespaces = operators
-        .iter()
-        .filter_map(|d| d.metadata.namespace.as_deref());
+    let namespaces = operators.iter().map(|d| d.namespace());
     let namespaces: BTreeSet<&str> = namespaces.collect();
     if namespaces.is_empty() {
         return None;

@@ -91,9 +91,7 @@ async fn operators(
     cluster: &Cluster,
 ) -> Result<Vec<Pod>, Failure> {
     let deployments = cluster.operators.items().iter();
-    let mut namespaces: BTreeSet<&str> = deployments
-        .filter_map(|d| d.metadata.namespace.as_deref())
-        .collect();
+    let mut namespaces: BTreeSet<&str> = deployments.map(|d| d.namespace()).collect();
     namespaces.extend(reader.namespace);
     let (key, value) = MANAGER_LABEL;
     let mut pods = Vec::new();

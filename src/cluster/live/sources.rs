@@ -292,7 +292,7 @@ impl Reader<'_> {
             .items()
             .iter()
             .filter(|d| d.runs_operator())
-            .filter_map(|d| d.metadata.namespace.clone())
+            .map(|d| d.namespace().to_owned())
             .collect();
         if known.is_empty() {
             self.namespace.map(str::to_owned).into_iter().collect()

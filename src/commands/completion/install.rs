@@ -263,8 +263,10 @@ impl Entry {
     /// It may be a plugin of someone else's, or a script of the user's own.
     fn not_ours(&self, what: &str) -> Error {
         let path = self.path.display();
-        Error::refused(format!("{path} is not ours but {what}; it was left alone"))
-            .hint("remove it yourself, or name another directory on the PATH with --dir")
+        Error::refused(format!(
+            "{path} was not written by this program but {what}; it was left unchanged"
+        ))
+        .hint("remove it yourself, or name another directory on the PATH with --dir")
     }
 }
 

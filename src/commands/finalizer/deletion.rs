@@ -12,6 +12,7 @@ use crate::view::plural;
 
 /// The one that fires where no cause is known: it has nothing milder to offer.
 const WITHOUT_CAUSE: &str = "SKY113";
+const STRIP: &str = "finalizer strip";
 
 /// All that the rules look at, to say what blocks it.
 pub fn needs() -> Vec<Source> {
@@ -146,7 +147,7 @@ impl<'a> Deletion<'a> {
         let mut remedies: Vec<Remedy> = Vec::new();
         let grave = |f: &&Finding| f.severity >= Severity::Warning;
         for remedy in self.findings.iter().filter(grave).flat_map(|f| &f.remedies) {
-            if !strips(remedy) && remedies.iter().all(|r| r.argv != remedy.argv) {
+            if !remedy.runs(STRIP) && remedies.iter().all(|r| r.argv != remedy.argv) {
                 remedies.push(remedy.clone());
             }
         }
@@ -234,7 +235,7 @@ impl<'a> Deletion<'a> {
     /// A milder step that would do, and the finding that names it.
     fn milder(&self) -> Option<(&Finding, &Remedy)> {
         let mut caused = self.held_by.iter().filter(|f| f.rule.code != WITHOUT_CAUSE);
-        caused.find_map(|f| Some((f, f.remedies.iter().find(|r| !strips(r))?)))
+        caused.find_map(|f| Some((f, f.remedies.iter().find(|r| !r.runs(STRIP))?)))
     }
 
     /// Whether it may still end by itself.
@@ -283,9 +284,4 @@ fn own(words: &[&str]) -> Vec<String> {
 fn kubectl(words: &[&str]) -> Vec<String> {
     let all = std::iter::once(&"kubectl").chain(words);
     all.map(|w| (*w).to_owned()).collect()
-}
-
-fn strips(remedy: &Remedy) -> bool {
-    let mut pairs = remedy.argv.windows(2);
-    pairs.any(|pair| pair[0] == "finalizer" && pair[1] == "strip")
 }

@@ -180,7 +180,7 @@ fn refuse(
             "no deployment of the operator was found; one that is installed again finishes the deletion and runs \
              uninstall.sh"
         } else {
-            "no replica of the operator is up; once one is, it goes on with the deletion"
+            "no replica of the operator is up; once one is, it continues the deletion"
         });
     }
     let Some(objection) = deletion.objection() else {

@@ -14,7 +14,7 @@ use crate::view::{NodeSet, plural};
 
 /// Make the operator ignore nodes
 ///
-/// Concerns every custom resource. Nothing new is started on the nodes; what runs goes on to the end of its stage.
+/// Concerns every custom resource. Nothing new is started on the nodes; what runs continues to the end of its stage.
 ///
 /// With an operator before v0.20, an ignored node that is part of a batch keeps its place in it, and no other node is
 /// started until all nodes of the batch are complete.

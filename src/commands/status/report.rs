@@ -152,10 +152,8 @@ impl Operator {
             reasons: cluster.active_api.reasons.clone(),
             version: version.map(ToString::to_string),
             unknown_because,
-            namespace: deployment.and_then(|d| d.metadata.namespace.clone()),
-            down: deployment.is_some_and(|d| {
-                d.status.observed_generation.is_some() && d.status.available_replicas == 0
-            }),
+            namespace: deployment.map(|d| d.namespace().to_owned()),
+            down: deployment.is_some_and(|d| d.observed() && d.available_replicas() == 0),
         }
     }
 
@@ -326,7 +324,7 @@ fn compartments(item: &SkyhookProgress, wide: bool) -> Table {
         let going = match part.stopped {
             true => text::error("stopped"),
             false if part.completed >= part.nodes => text::good("done"),
-            false => text::plain("goes on"),
+            false => text::plain("not stopped"),
         };
         table.row(cells![
             name,

@@ -164,7 +164,7 @@ fn tell(ctx: &mut Ctx, args: &Args, page: &TeardownReport<'_>) {
         _ => {}
     }
     if !page.safe() && page.ended != TeardownEnd::Gone {
-        ctx.note("To go on: kubectl skyhook teardown");
+        ctx.note("To continue: kubectl skyhook teardown");
     }
 }
 

@@ -133,7 +133,7 @@ impl TeardownReport<'_> {
         }
         text.item(
             "- ",
-            "Ctrl-C ends it: what is not deleted yet stays as it is; a requested deletion cannot be cancelled",
+            "Ctrl-C ends it: what is not deleted yet is left unchanged; a requested deletion cannot be cancelled",
         );
         for warning in &self.plan.consequences.warnings {
             text.item("- ", text::warning("warning: ") + warning.as_str());

@@ -197,7 +197,7 @@ impl<'a> Recreation<'a> {
             return;
         }
         let status = |field: Field| {
-            let why = "or packages would be interrupted that were only configured anew";
+            let why = "otherwise packages whose configuration has changed are interrupted again";
             PlanStage::of(vec![Step::new(
                 target.clone(),
                 Change::Status(vec![field]),

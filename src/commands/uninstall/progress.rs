@@ -190,7 +190,7 @@ impl ctx::PlannedAim for Progress {
                 package.so_far(),
                 left.join(", ")
             ));
-            parts.push("its uninstall goes on in the cluster, as far as it can".to_owned());
+            parts.push("its uninstall continues in the cluster, as far as it can".to_owned());
         }
         if !later.is_empty() {
             parts.push(format!("{} not begun", names(&later)));

@@ -133,7 +133,7 @@ impl Begins {
         match self {
             Begins::Uninstall => format!("the uninstall of {what} starts on {on}"),
             Begins::UninstallAgain => format!("the uninstall of {what} continues on {on}"),
-            Begins::Install => format!("the operator goes on with {what} on {on}"),
+            Begins::Install => format!("the operator continues with {what} on {on}"),
         }
     }
 }

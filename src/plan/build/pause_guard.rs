@@ -150,7 +150,7 @@ pub fn acts(cluster: &Cluster, skyhook: &Skyhook) -> bool {
 /// Whether the operator is known to be scaled to zero.
 pub fn away(cluster: &Cluster) -> bool {
     cluster.operators.ok().is_some_and(|deployments| {
-        !deployments.is_empty() && deployments.iter().all(|d| d.spec.replicas == Some(0))
+        !deployments.is_empty() && deployments.iter().all(|d| d.replicas() == 0)
     })
 }
 

@@ -66,6 +66,15 @@ pub(super) fn execute(gpu: &Rollout<'_>, finding: &Value, words: &[&str]) {
     }
 }
 
+/// Carries out the first change that is printed for a finding; an editor that it opens makes `sed` of the text.
+#[track_caller]
+pub(super) fn first_change_made(gpu: &Rollout<'_>, code: &str, subject: &Value, sed: &str) {
+    gpu.cluster.edits(sed);
+    let report = gpu.cluster.report(&[]);
+    let finding = report.has(code, subject);
+    execute(gpu, finding, &first_change(finding));
+}
+
 /// Nothing at error level in the whole cluster.
 #[track_caller]
 pub(super) fn all_well(cluster: &Cluster) {

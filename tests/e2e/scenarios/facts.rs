@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::cures::cure;
+use super::cures::{cure, first_change_made};
 use super::setting::{careful_policy, stopped};
+use super::writes::run;
 
 use crate::{
     cluster::{Cluster, SKYHOOKS},
@@ -183,8 +184,17 @@ pub fn package_added_to_a_finished_chain(cluster: &Cluster) {
         view.status() != "complete"
     }))
     .stays(&never, Duration::from_secs(15))
-    .diagnosed("SKY209", json!({"node": "node-1", "package": "late"}))
     .captured("old-late-package-never-begun");
+    // It is given a dependency that is complete.
+    first_change_made(
+        &gpu,
+        "SKY209",
+        &json!({"node": "node-1", "package": "late"}),
+        "s/^    late:$/&\\n      dependsOn:\\n        first: 1.0.0/",
+    );
+    gpu.until(everywhere("late|1.0.0", "config", "complete"))
+        .until(complete())
+        .well();
 }
 
 /// Two packages that wait for each other.
@@ -199,8 +209,28 @@ pub fn dependency_cycle(cluster: &Cluster) {
     });
     gpu.until(that("it is seen", |view| !view.status().is_empty()))
         .stays(&nothing, LONG_ENOUGH)
-        .diagnosed("SKY207", json!({"name": "gpu"}))
         .captured("old-dependency-cycle");
+    let edit = "/^      dependsOn:$/{N;/egg/d}";
+    first_change_made(&gpu, "SKY207", &json!({"name": "gpu"}), edit);
+    gpu.until(complete()).well();
+}
+
+/// A package whose interrupt another was to bring, and none that does is left: v0.17 takes it up, older ones did not.
+pub fn skipped_interrupt_is_taken_up(cluster: &Cluster) {
+    let driver = package("driver", "2.0.1").interrupts("service");
+    let gpu = cluster.apply(&skyhook("gpu").with(driver));
+    gpu.until(complete());
+    let skipped = "update-state gpu driver 2.0.1 interrupt skipped --node node-2 --confirm";
+    run(cluster, &skipped.split(' ').collect::<Vec<_>>());
+    gpu.well()
+        .until(entry(
+            "node-2",
+            "driver|2.0.1",
+            "post-interrupt",
+            "complete",
+        ))
+        .until(complete())
+        .well();
 }
 
 /// A reboot whose violent end the kubelet reports makes the node erroring for a moment, though every package is well.
@@ -270,9 +300,10 @@ pub fn serial_never_gets_anywhere(cluster: &Cluster) {
             LONG_ENOUGH,
         )
         .until(status("waiting"))
-        .diagnosed("SKY214", json!({"kind": "Skyhook", "name": "gpu"}))
         .captured("old-serial");
-    gpu.edit(json!({"serial": false})).until(complete());
+    let subject = json!({"kind": "Skyhook", "name": "gpu"});
+    first_change_made(&gpu, "SKY214", &subject, "");
+    gpu.until(complete()).well();
 }
 
 /// A raised version is worked on everywhere at once, whatever the budget says.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::cures::cure;
+use super::cures::{cure, first_change_made};
 use super::setting::{POLICIES, careful_policy, no_room_for_pods, stopped};
 use crate::{
     cluster::Cluster,
@@ -144,8 +144,10 @@ pub fn no_node_selected(cluster: &Cluster) {
         cluster.apply(&driver().set("nodeSelectors", json!({"matchLabels": {"gpu": "none"}})));
     gpu.until(status("complete"))
         .stays(&not_begun(), LONG_ENOUGH)
-        .diagnosed("SKY307", json!({"name": "gpu"}))
         .captured("old-no-node-selected");
+    let edit = "/^  nodeSelectors:$/,/^      gpu: none$/d";
+    first_change_made(&gpu, "SKY307", &json!({"name": "gpu"}), edit);
+    gpu.until(everywhere(DRIVER, "config", "complete")).well();
 }
 
 /// The finalizer would have released the node; stripping it leaves the cordon and its key behind.
@@ -261,8 +263,9 @@ pub fn name_too_long(cluster: &Cluster) {
     let long = cluster.apply(&skyhook(&name).with(package("driver", "2.0.1")));
     long.until(that("the operator tries", |view| !view.status().is_empty()))
         .stays(&absent(DRIVER), LONG_ENOUGH)
-        .diagnosed("SKY502", json!({"name": name}))
         .captured("old-name-too-long");
+    first_change_made(&long, "SKY502", &json!({"name": name}), "");
+    long.until(gone());
 }
 
 /// A pod that only looks like a package's crashes every pass of the operator.
@@ -286,12 +289,8 @@ pub fn pod_missing_package_annotation(cluster: &Cluster) {
         }),
         LONG_ENOUGH,
     )
-    .diagnosed("SKY504", json!({"node": "node-2"}))
     .captured("old-pod-missing-package-annotation");
-    cluster
-        .api
-        .delete("/api/v1/namespaces/default/pods/look-alike", &json!({}))
-        .expect("it can be deleted");
+    first_change_made(&gpu, "SKY504", &json!({"node": "node-2"}), "");
     gpu.annotate("seen", json!("now"))
         .until(everywhere(DRIVER, "config", "complete"))
         .until(complete())

@@ -192,6 +192,10 @@ const FACTS: Group = &[
     ),
     ("dependency_cycle", facts::dependency_cycle),
     (
+        "skipped_interrupt_is_taken_up",
+        facts::skipped_interrupt_is_taken_up,
+    ),
+    (
         "rough_reboot_heals_itself",
         facts::rough_reboot_heals_itself,
     ),
@@ -507,6 +511,7 @@ const NOT_BEGUN: Group = &[
         "image_reference_truncated",
         not_begun::image_reference_truncated,
     ),
+    ("package_label_invalid", not_begun::package_label_invalid),
     ("auto_taint_key_invalid", not_begun::auto_taint_key_invalid),
 ];
 

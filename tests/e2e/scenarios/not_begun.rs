@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use super::{
-    cures::{all_well, execute, first_change},
+    cures::{all_well, first_change_made},
     writes::{DRIVER, LONG_ENOUGH},
 };
 use crate::{
@@ -20,16 +20,10 @@ use crate::{
 /// Opens the spec as is printed, edits it so, and waits for the end of the rollout.
 #[track_caller]
 fn cured_by_edit(gpu: &Rollout<'_>, code: &str, subject: &serde_json::Value, sed: &str) {
-    let cluster = gpu.cluster;
-    cluster.edits(sed);
-    let report = cluster.report(&[]);
-    let finding = report.has(code, subject);
-    let argv = first_change(finding);
-    assert_eq!(argv[..2], ["kubectl", "edit"]);
-    execute(gpu, finding, &argv);
+    first_change_made(gpu, code, subject, sed);
     gpu.until(everywhere(DRIVER, "config", "complete"))
         .until(complete());
-    all_well(cluster);
+    all_well(gpu.cluster);
 }
 
 /// SKY203: the environment names a Secret that there is not.
@@ -92,6 +86,20 @@ fn kubectl_applies<'a>(cluster: &'a Cluster, skyhook: &Skyhook) -> Rollout<'a> {
     drop(stdin);
     assert!(kubectl.wait().expect("it ends").success());
     cluster.rollout(&skyhook.name)
+}
+
+/// SKY223: the webhook takes a version that makes no label, and the API server takes no pod with it.
+pub fn package_label_invalid(cluster: &Cluster) {
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1+cuda12")));
+    let nothing = that("no pod is made", |view| view.pods.is_empty());
+    gpu.stays(&nothing, LONG_ENOUGH)
+        .captured("old-package-label-invalid");
+    cured_by_edit(
+        &gpu,
+        "SKY223",
+        &json!({"package": "driver"}),
+        "s/2[.]0[.]1+cuda12/2.0.1/",
+    );
 }
 
 /// SKY503: the operator cannot note the taint on a new node, and so does nothing at all.

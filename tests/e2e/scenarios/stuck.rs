@@ -304,6 +304,19 @@ pub fn changed_pods_are_replaced_for_ever(cluster: &Cluster) {
     cluster.await_that("it is named", || {
         !gpu.report().with_code("SKY215").is_empty()
     });
+    cluster.edits("s/ghcr[.]io/mirror.example/");
+    let remedy = ["kubectl", "edit"];
+    cluster.await_that("the spec asks for the same", || {
+        let report = gpu.report();
+        let found = report.with_code("SKY215");
+        let Some(finding) = found.first() else {
+            return false;
+        };
+        execute(&gpu, finding, &remedy);
+        true
+    });
+    cluster.heal();
+    gpu.until(complete()).well();
 }
 
 /// SKY508: the chart was installed once more, into a namespace of its own.

@@ -364,7 +364,7 @@ fn without_a_place_for_the_journal_nothing_begins() {
     let error = Journal::begin(&store, &plan_of(&names(1)), Circumstances::default());
     let error = error.expect_err("there is no place").to_string();
     assert!(
-        error.ends_with("or pass --no-journal to go on without undo"),
+        error.ends_with("or pass --no-journal to continue without undo"),
         "{error}"
     );
 }

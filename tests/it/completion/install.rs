@@ -131,7 +131,7 @@ fn what_belongs_to_others_is_left_alone() {
         (
             stdout.to_owned(),
             format!(
-                "error: {name} is not ours but {what}; it was left alone\n\
+                "error: {name} was not written by this program but {what}; it was left unchanged\n\
                  hint: remove it yourself, or name another directory on the PATH with --dir\n"
             ),
             Some(3),

@@ -29,6 +29,25 @@ pub fn all() -> Vec<Captured> {
     names.into_iter().map(|name| named(&name)).collect()
 }
 
+/// The captures whose whole screens are kept: between them, every layout.
+const ON_SCREEN: [&str; 10] = [
+    "complete",
+    "deleted-while-erroring",
+    "drain-blocked",
+    "in-progress",
+    "malformed-node-state",
+    "modelled-migration-hold",
+    "modelled-uninstall-failing",
+    "rollout-stopped",
+    "runtime-required-and-ignored",
+    "v0.17-rough-reboot",
+];
+
+/// Those whose screens are kept.
+pub fn on_screen() -> [Captured; 10] {
+    ON_SCREEN.map(named)
+}
+
 pub fn named(name: &str) -> Captured {
     let about = std::fs::read_to_string(folder().join(name).join("about.txt"))
         .unwrap_or_else(|_| panic!("{name} has an about.txt"));

@@ -58,7 +58,7 @@ fn an_interrupt_leaves_the_later_waves_alone() {
     for words in [
         "1 being deleted, which cannot be cancelled",
         "2 not started; left unchanged",
-        "To go on: kubectl skyhook teardown",
+        "To continue: kubectl skyhook teardown",
     ] {
         assert!(ran.stderr.contains(words), "{}", ran.transcript());
     }

@@ -25,7 +25,7 @@ fn what_cannot_go_on_ends_it_with_the_finding() {
     let end = [
         "uninstall driver of gpu, and wait: 1 changed",
         "stopped: it cannot continue by itself",
-        "driver 1.0.0: 1 of 2 nodes done: uninstall erroring on node-1; its uninstall goes on in the cluster, as far \
+        "driver 1.0.0: 1 of 2 nodes done: uninstall erroring on node-1; its uninstall continues in the cluster, as far \
          as it can",
     ];
     assert!(
@@ -87,7 +87,7 @@ fn time_runs_out() {
         ran.stdout,
         "uninstall driver of gpu, and wait: 1 changed\n\
          timed out waiting until driver 1.0.0 is gone from all nodes\n\
-         driver 1.0.0: 0 of 2 nodes done: not begun on node-[1-2]; its uninstall goes on in the cluster, as far as it \
+         driver 1.0.0: 0 of 2 nodes done: not begun on node-[1-2]; its uninstall continues in the cluster, as far as it \
          can\n"
     );
 }
@@ -104,7 +104,8 @@ fn an_interrupt_leaves_it_to_the_cluster() {
         .go();
     assert_eq!(ran.code, Some(130), "{}", ran.transcript());
     assert!(
-        ran.stdout.contains("its uninstall goes on in the cluster"),
+        ran.stdout
+            .contains("its uninstall continues in the cluster"),
         "{}",
         ran.stdout
     );

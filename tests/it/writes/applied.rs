@@ -1,4 +1,4 @@
-//! Who sets back what is done to a custom resource, said by the commands that make no plan of their own: `undo`,
+//! Who reverts what is done to a custom resource, said by the commands that make no plan of their own: `undo`,
 //! `undelete` and `apply-plan`.
 
 use std::path::Path;
@@ -38,11 +38,10 @@ fn warns(ran: &Ran, warning: &str) {
     );
 }
 
-const EDIT: &str = "skyhook/gpu is applied by the Argo CD application gpu-platform, and the edit may not last: its next sync \
-                    sets back what its source says; make the change in its source (Git or chart values)";
+const EDIT: &str = "skyhook/gpu is applied by the Argo CD application gpu-platform, and the edit may not last: its next sync reverts this; make the change in its source (Git or chart values)";
 
 #[test]
-fn an_undo_says_who_sets_the_edit_back() {
+fn an_undo_says_who_reverts_the_edit() {
     let stage = stage("uninstall-applied-by-argo-cd");
     expect(&stage.run("uninstall gpu driver --confirm"), 0);
     let undo = format!("undo {}", newest(&stage));
@@ -55,7 +54,7 @@ fn an_undo_says_who_sets_the_edit_back() {
 }
 
 #[test]
-fn a_plan_from_a_file_says_who_sets_the_edit_back() {
+fn a_plan_from_a_file_says_who_reverts_the_edit() {
     let stage = stage("uninstall-applied-by-argo-cd");
     let file = stage.state.path().join("plan.json");
     let file = file.display();

@@ -25,7 +25,7 @@ fn on(cluster: &Cluster, writes: &[Write]) -> Plan {
     let mut plan = plan_of(writes);
     let served = &cluster.active_api.served;
     let operators = cluster.operators.items().iter();
-    let mut namespaces = operators.filter_map(|d| d.metadata.namespace.clone());
+    let mut namespaces = operators.map(|d| d.namespace().to_owned());
     let namespace = namespaces.next();
     for stage in &mut plan.stages {
         stage.steps.retain(|step| {

@@ -60,7 +60,7 @@ fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
     let mut wrong = Vec::new();
     for name in Definition::names(flavor) {
         match found.iter().find(|d| d.metadata.name == name) {
-            None => wrong.push(format!("{name} is not there")),
+            None => wrong.push(format!("{name} does not exist")),
             Some(definition) if !definition.established() => {
                 wrong.push(format!("{name} is not established"));
             }
@@ -106,17 +106,16 @@ fn operator(cluster: &Cluster, findings: &[Finding]) -> Vec<Check> {
 }
 
 fn replicas(deployment: &Deployment, about: &str, title: &str) -> Check {
-    let wanted = deployment.spec.replicas.unwrap_or(1);
-    let (status, meta) = (&deployment.status, &deployment.metadata);
-    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let (wanted, available) = (deployment.replicas(), deployment.available_replicas());
+    let namespace = deployment.namespace();
     let version = deployment.operator_version();
     let version = version.map_or("of unknown version".to_owned(), |v| v.to_string());
     let says = format!(
-        "deployment {namespace}/{}, {version}, {} of {wanted} available",
-        meta.name, status.available_replicas
+        "deployment {namespace}/{}, {version}, {available} of {wanted} available",
+        deployment.name()
     );
     let describe = format!("kubectl describe deployment,pods -n {namespace}");
-    if status.observed_generation.is_none() {
+    if !deployment.observed() {
         return Check::new(
             about,
             title,
@@ -124,7 +123,7 @@ fn replicas(deployment: &Deployment, about: &str, title: &str) -> Check {
             format!("{says}; no controller has looked at it"),
         );
     }
-    match status.available_replicas {
+    match available {
         0 => Check::new(about, title, CheckResult::Error, says).hint(describe),
         n if n < wanted => Check::new(about, title, CheckResult::Warning, says).hint(describe),
         _ => Check::new(about, title, CheckResult::Good, says),
@@ -138,7 +137,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
         Read::Unreadable(why) => return Check::unread(about, title, why),
         Read::NotRequested => return Check::not_asked(about, title, cluster),
     };
-    let Some(lease) = leases.iter().max_by_key(|l| l.spec.renew_time) else {
+    let Some(lease) = leases.iter().max_by_key(|l| l.renewed()) else {
         let elects = cluster
             .operators
             .items()
@@ -155,7 +154,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
                 .hint("see the log of the operator; without leader election there is none"),
         };
     };
-    let name = &lease.metadata.name;
+    let name = lease.name();
     let Some(since_renewed) = lease.age(cluster.taken_at) else {
         return Check::new(
             about,
@@ -164,8 +163,8 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
             format!("lease {name} was never renewed"),
         );
     };
-    let holder = lease.spec.holder_identity.as_deref().unwrap_or_default();
-    let since = age(lease.spec.renew_time, cluster.taken_at);
+    let holder = lease.holder();
+    let since = age(lease.renewed(), cluster.taken_at);
     if since_renewed < -lease.patience() {
         return Check::new(
             about,

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 use super::outcome::{Check, CheckResult};
-use crate::api::{ApiFlavor, Version};
+use crate::api::ApiFlavor;
 use crate::cluster::certificate::first_end;
 use crate::cluster::installation::{Definition, Installation};
 use crate::cluster::{Cluster, Read};
@@ -75,9 +75,10 @@ pub fn image_and_chart(cluster: &Cluster) -> Check {
     };
     let mut seen = Vec::new();
     for deployment in operators {
-        let label = deployment.metadata.labels.get("app.kubernetes.io/version");
-        let chart = label.and_then(|l| Version::parse(l));
-        let (Some(image), Some(chart)) = (deployment.operator_version(), chart) else {
+        let versions = deployment
+            .operator_version()
+            .zip(deployment.chart_version());
+        let Some((image, chart)) = versions else {
             continue;
         };
         if image != chart {

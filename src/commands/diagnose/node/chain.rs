@@ -183,7 +183,7 @@ impl<'a> Inspection<'_, 'a> {
             let policy = &skyhook.spec.deployment_policy;
             return (
                 LinkState::Stuck,
-                format!("its deployment policy {policy} is not there"),
+                format!("its deployment policy {policy} does not exist"),
             );
         }
         let gate = cluster.gate_everywhere(skyhook);

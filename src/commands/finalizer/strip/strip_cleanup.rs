@@ -134,7 +134,7 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
             format!("packages are at work on {on}: they are killed in the middle of their work on the hosts")
         }
         Some(_) => format!(
-            "packages are at work on {on}: they may go on until {} is gone, and are killed then",
+            "packages are at work on {on}: they may continue until {} is gone, and are then killed",
             skyhook.reference()
         ),
     });

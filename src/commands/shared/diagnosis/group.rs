@@ -321,8 +321,7 @@ impl<'a> FindingGroup<'a> {
 
     /// The command that does it on all nodes of the group; our own take several.
     fn on_all_nodes(&self, remedy: &Remedy) -> Option<Vec<String>> {
-        let own = remedy.argv.starts_with(&OWN.map(str::to_owned));
-        if !own || !self.is_for_one_of_many(remedy) {
+        if remedy.own().is_none() || !self.is_for_one_of_many(remedy) {
             return None;
         }
         if self.findings.len() > FOLDED {

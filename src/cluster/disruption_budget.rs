@@ -1,0 +1,86 @@
+//! Budgets that refuse the evictions of a drain.
+
+use jiff::Timestamp;
+use k8s_openapi::api::policy::v1 as policy;
+use serde::Deserialize;
+
+use super::Pod;
+use crate::api::LabelSelector;
+
+/// A `PodDisruptionBudget`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(from = "policy::PodDisruptionBudget")]
+pub struct DisruptionBudget {
+    pub namespace: String,
+    pub name: String,
+    /// `None` selects no pod; an empty selector selects every pod of the namespace.
+    selector: Option<LabelSelector>,
+    pub status: policy::PodDisruptionBudgetStatus,
+}
+
+impl From<policy::PodDisruptionBudget> for DisruptionBudget {
+    fn from(budget: policy::PodDisruptionBudget) -> DisruptionBudget {
+        let spec = budget.spec.unwrap_or_default();
+        DisruptionBudget {
+            namespace: budget.metadata.namespace.unwrap_or_default(),
+            name: budget.metadata.name.unwrap_or_default(),
+            selector: spec.selector.as_ref().map(LabelSelector::from),
+            status: budget.status.unwrap_or_default(),
+        }
+    }
+}
+
+impl DisruptionBudget {
+    /// `namespace/name`.
+    pub fn path(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// `0; 2 healthy, 2 required`
+    pub fn allows(&self) -> String {
+        let status = &self.status;
+        let number = |number: Option<i32>| number.unwrap_or(0);
+        format!(
+            "{}; {} healthy, {} required",
+            number(status.disruptions_allowed),
+            number(status.current_healthy),
+            number(status.desired_healthy)
+        )
+    }
+
+    /// Whether it covers the pod and lets no pod go now.
+    ///
+    /// A budget that no controller has processed yet refuses evictions, too.
+    pub fn holds(&self, pod: &Pod) -> bool {
+        let covers = |selector: &LabelSelector| selector.matches(&pod.metadata.labels);
+        self.allows_none()
+            && pod.metadata.namespace.as_ref() == Some(&self.namespace)
+            && self.selector.as_ref().is_some_and(covers)
+    }
+
+    fn allows_none(&self) -> bool {
+        self.status.disruptions_allowed.unwrap_or(0) <= 0
+    }
+
+    /// Whether it lets no pod go although all of them are well, so that waiting does not help.
+    ///
+    /// Right after an eviction none is allowed either, while more are still counted as healthy than it requires.
+    pub fn refuses_for_good(&self) -> bool {
+        let status = &self.status;
+        let expected = status.expected_pods.unwrap_or(0);
+        let healthy = status.current_healthy.unwrap_or(0);
+        self.allows_none()
+            && status.observed_generation.is_some()
+            && expected > 0
+            && healthy >= expected
+            && healthy <= status.desired_healthy.unwrap_or(0)
+    }
+
+    /// Whether it refused for good before a drain began: then no eviction of that drain used it up.
+    pub fn refused_before(&self, start: Timestamp) -> bool {
+        let mut conditions = self.status.conditions.iter().flatten();
+        let allowed = conditions.find(|c| c.type_ == "DisruptionAllowed");
+        let refused = allowed.filter(|c| c.status != "True");
+        self.refuses_for_good() && refused.is_some_and(|c| c.last_transition_time.0 < start)
+    }
+}

@@ -1,0 +1,96 @@
+use super::spec_rejected_by_operator::{is_package_name, is_version};
+use super::{Findings, Grade, Subject};
+use crate::api::{Package, Skyhook};
+use crate::cluster::Cluster;
+
+rule! {
+    /// No pod can be made for a package: its name and version make no valid label.
+    ///
+    /// # What it means
+    ///
+    /// The operator writes `NAME-VERSION` into a label of each pod and Job. The API server rejects
+    /// what has more than 63 characters, a `+`, or another character that no label may contain, so the
+    /// package is never started.
+    ///
+    /// # How it comes about
+    ///
+    /// Semantic versions may be long and have build metadata, as in `1.0.0+cuda12`. The operator's
+    /// webhook checks the version, and not the label made of it.
+    ///
+    /// # How to confirm
+    ///
+    /// The nodes have no entry for the package, there is no pod of it, and the operator's log says that
+    /// `metadata.labels` is invalid.
+    ///
+    /// # How to fix
+    ///
+    /// Give the package a version that makes a valid label, and its image the same tag.
+    ///
+    /// # Since
+    ///
+    /// All operators.
+    SKY223 "package-label-invalid" Error needs Skyhooks Nodes,
+        blocks Install
+}
+
+/// The longest value of a label.
+const LONGEST: usize = 63;
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    for skyhook in cluster.skyhooks.items() {
+        for (name, package) in skyhook.packages() {
+            let label = format!("{name}-{}", package.version);
+            // What the operator rejects does not get so far.
+            let accepted = is_package_name(name) && is_version(&package.version);
+            let Some(why) = invalid(&label).filter(|_| accepted) else {
+                continue;
+            };
+            if has_run(cluster, skyhook, name, package) {
+                continue;
+            }
+            findings
+                .report(
+                    Subject::skyhook(skyhook).package(name),
+                    format!(
+                        "no pod can be made for package {name}: the label made of its name and version {why}"
+                    ),
+                )
+                .evidence(
+                    skyhook.reference(),
+                    format!("spec.packages.{name}.version"),
+                    &package.version,
+                )
+                .evidence("pod", "label package", label)
+                .kubectl(
+                    Grade::B2,
+                    "Give the package a version that makes a valid label, and its image that tag",
+                    ["edit", &cluster.flavor().resource(), skyhook.name()],
+                )
+                .caveat("the package is then installed on every selected node");
+        }
+    }
+}
+
+/// Why it cannot be the value of a label; it begins with the name of a package, so that its beginning is valid.
+fn invalid(label: &str) -> Option<String> {
+    let odd = |c: &char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.');
+    if label.len() > LONGEST {
+        let length = label.len();
+        Some(format!(
+            "is {length} characters long, and {LONGEST} are allowed"
+        ))
+    } else if let Some(odd) = label.chars().find(odd) {
+        Some(format!("contains {odd}, which no label may contain"))
+    } else if !label.ends_with(|c: char| c.is_ascii_alphanumeric()) {
+        Some("ends in neither a letter nor a digit".to_owned())
+    } else {
+        None
+    }
+}
+
+/// What is recorded had its label.
+fn has_run(cluster: &Cluster, skyhook: &Skyhook, name: &str, package: &Package) -> bool {
+    let key = package.entry_key(name);
+    let mut tracked = cluster.tracked(skyhook.name());
+    tracked.any(|(_, on)| on.entry(&key).is_some())
+}
