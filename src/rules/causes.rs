@@ -80,7 +80,7 @@ impl Causes {
                 .subject
                 .skyhook
                 .as_deref()
-                .filter(|_| first.stops_whole());
+                .filter(|_| first.stops_whole() && !first.blocks_reconcile());
             let hangs = whole.map_or(cause.len(), |name| heaviest[name]);
             (gravest, first.blocks_reconcile(), hangs, whole.is_some())
         };

@@ -1,6 +1,6 @@
 use super::evidence::{describe, warn_while_young};
 use super::{Finding, Findings, Grade, Severity, Subject};
-use crate::cluster::pod::TroubleKind;
+use crate::cluster::pod::{ContainerTrouble, TroubleKind};
 use crate::cluster::{Cluster, Event, PackageRun, Pod};
 
 rule! {
@@ -24,7 +24,7 @@ rule! {
     /// `CreateContainerError` or `RunContainerError`; its message names what is missing. Or none of
     /// the containers has begun long after the pod was taken up: the pod's events say why. Without
     /// such an event this is a warning for the first hour, as a large image looks the same. A pod
-    /// that is younger than ten minutes is a warning as well.
+    /// that is younger than ten minutes is a warning as well, unless the message says what is not found.
     ///
     /// # How to fix
     ///
@@ -59,7 +59,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 trouble.container, package_run.package, trouble.reason, package_run.stage
             ),
         );
-        warn_while_young(finding, cluster, pod);
+        if !names_what_is_missing(&trouble) {
+            warn_while_young(finding, cluster, pod);
+        }
         let pod_reference = format!("pod/{}", pod.name());
         finding
             .failing_since(pod.metadata.creation_timestamp)
@@ -74,6 +76,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         remedies(finding, cluster, package_run, pod);
     }
+}
+
+/// Whether the kubelet says that the container's definition names something that is not there: it will say so again.
+fn names_what_is_missing(trouble: &ContainerTrouble<'_>) -> bool {
+    let says = |words| trouble.message.contains(words);
+    trouble.reason == "CreateContainerConfigError"
+        && (says("not found") || says("couldn't find key"))
 }
 
 /// As long as this the image of the first container may well be on its way: until it is there, the pod looks the same.

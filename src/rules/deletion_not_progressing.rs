@@ -16,7 +16,7 @@ rule! {
     /// Either packages are left to be uninstalled and nothing is at work on any node, or nothing is
     /// left and the finalizer is there anyway. Where the finalizer that is left is somebody else's, the operator is done
     /// with it, and that is said at once, as a warning for the first ten minutes. It is also a warning after half a minute
-    /// that the operator has not taken up the deletion at all: it usually does so within seconds.
+    /// that the operator has not begun the deletion at all: it usually does so within seconds.
     ///
     /// # How it comes about
     ///
@@ -227,7 +227,7 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
     let finding = findings.report(
         Subject::skyhook(skyhook),
         format!(
-            "the operator has not taken up the deletion of {}",
+            "the operator has not begun the deletion of {}",
             skyhook.reference()
         ),
     );

@@ -15,7 +15,7 @@ use crate::cluster::refusal::Refusal;
 /// The budgets that refuse evictions on a node, by path, each with the pods that it holds.
 pub type Held<'a> = BTreeMap<String, (&'a DisruptionBudget, Vec<String>)>;
 
-/// `others`: nodes wait over the drain that would go on without this one.
+/// `others`: nodes wait over the drain that would continue without this one.
 pub fn remedies(
     finding: &mut Finding,
     cluster: &Cluster,

@@ -36,7 +36,7 @@ rule! {
 /// The Job controller's next attempt may succeed for so long.
 const YOUNG: SignedDuration = SignedDuration::from_mins(1);
 /// The same where the API server has refused: the second attempt comes ten seconds after the first.
-const REFUSED: SignedDuration = SignedDuration::from_secs(20);
+const REFUSED: SignedDuration = SignedDuration::from_secs(10);
 /// After a failed attempt the Job controller waits for ten minutes at the most.
 const LONGEST_PAUSE: SignedDuration = SignedDuration::from_mins(15);
 

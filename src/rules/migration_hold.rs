@@ -68,6 +68,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .caveat("`helm rollback` brings the old operator back");
         match (cluster.skyhook(old.name()), cluster.skyhooks.absence()) {
+            // The newer operator takes off its finalizer, and is then no longer held.
+            (Some(_), _) if old.deleting() => {
+                let deleted = old.metadata.deletion_timestamp;
+                if !cluster.is_stale(deleted) {
+                    finding.severity(Severity::Warning);
+                }
+                finding.evidence(old.reference(), "deletionTimestamp", "set");
+            }
             (Some(new), _) => {
                 finding
                     .evidence(new.reference(), "exists", "yes; it takes over")

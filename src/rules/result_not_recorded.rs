@@ -7,7 +7,7 @@ use crate::api::State;
 use crate::cluster::{Cluster, PackageRun};
 
 rule! {
-    /// A stage has ended well, and the operator has not taken note of it.
+    /// A stage has succeeded, and the operator has not recorded it.
     ///
     /// # What it means
     ///
@@ -25,7 +25,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// See that the operator runs, and read its log. It goes on from there: the stage does not run again.
+    /// See that the operator runs, and read its log. It continues from there: the stage does not run again.
     ///
     /// # Since
     ///
@@ -50,7 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::node(package_run.node, Some(name)).package(&package_run.package),
             format!(
-                "stage {} of package {} has succeeded, and the operator does not take note of it",
+                "stage {} of package {} has succeeded, and the operator has not recorded it",
                 package_run.stage, package_run.package
             ),
         );

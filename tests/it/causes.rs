@@ -159,3 +159,42 @@ fn the_report_fits_on_a_screen() {
     let all = run("diagnose stuck --all --from -").stdin(cluster).go();
     insta::assert_snapshot!("causes_of_many_nodes_unfolded", all.transcript());
 }
+
+/// Of what is equally grave, what stops the operator comes first, and what stops a custom resource before what fails on its
+/// nodes, however many: nothing else helps before.
+#[test]
+fn what_stops_all_stands_before_what_fails_on_nodes() {
+    let first = |kind: &str, change: Value| {
+        let path = "tests/clusters/nodewright-uninstall-erroring/cluster.json";
+        let text = std::fs::read_to_string(path).expect("a capture");
+        let mut capture: Value = serde_json::from_str(&text).expect("JSON");
+        let items = capture["items"].as_array_mut().expect("a list");
+        let changed = items.iter_mut().filter(|item| item["kind"] == kind);
+        for item in changed {
+            json_patch::merge(item, &change);
+        }
+        let ran = run("diagnose stuck -o json --from -")
+            .stdin(capture.to_string().into_bytes())
+            .go();
+        let report = ran.json();
+        let of = |f: &Value| f["code"].as_str().expect("a code").to_owned();
+        let findings = report["findings"].as_array().expect("a list");
+        findings.iter().map(of).collect::<Vec<_>>()
+    };
+    let failing = ["SKY112", "SKY112"];
+    assert_eq!(first("Event", json!({})), failing);
+    let down =
+        json!({"status": {"availableReplicas": 0, "readyReplicas": 0, "observedGeneration": 1}});
+    assert_eq!(
+        first("Deployment", down),
+        [&["SKY501"], &failing[..]].concat()
+    );
+    let stopped = json!({"metadata": {
+        "deletionTimestamp": "2026-11-22T01:03:47Z",
+        "annotations": {"nodewright.nvidia.com/pause": "true"},
+    }});
+    assert_eq!(
+        first("NodeWright", stopped),
+        [&["SKY109"], &failing[..]].concat()
+    );
+}
