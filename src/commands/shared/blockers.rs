@@ -30,7 +30,7 @@ impl Blockers {
             skyhooks: names.to_vec(),
             ..Scope::default()
         };
-        let report = self.confirm(cluster, &scope, |report| {
+        let (_, report) = self.confirm(cluster, &scope, |report| {
             let skyhooks = names.iter().filter_map(|name| cluster.skyhook(name));
             skyhooks
                 .flat_map(|skyhook| rules::blockers(cluster, report, skyhook, goal))
@@ -48,16 +48,17 @@ impl Blockers {
         Blocked::By(names)
     }
 
-    /// Of these findings the ones that were there at the look before, too.
+    /// All that is found; and of these findings the ones that were there at the look before, too.
     pub fn confirm(
         &mut self,
         cluster: &Cluster,
         scope: &Scope,
         of: impl Fn(&Report) -> Vec<&Finding>,
-    ) -> Report {
+    ) -> (Report, Report) {
         let report = rules::diagnose(cluster, scope);
         let confirmed = self.suspects.confirm(cluster.taken_at, &of(&report));
-        report.stuck_by(&confirmed)
+        let confirmed = report.clone().stuck_by(&confirmed);
+        (report, confirmed)
     }
 
     /// Whether there are some that the next look may confirm.

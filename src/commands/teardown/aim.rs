@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::blocker::{self, Blocker};
+use super::blocker;
 use super::report::TeardownReport;
 use super::state::{Planned, RemovalState, Teardown};
 use crate::cluster::Cluster;
 use crate::ctx::{self, AimProgress, AimState, Blocked};
 use crate::error::Exit;
 use crate::plan::{WaitCondition, WaitFor};
-use crate::rules::{Finding, Scope};
+use crate::rules::{Finding, Report, Scope};
 use crate::view::text::{Line, Text};
 use crate::view::{View, count, plural};
 
@@ -141,32 +141,28 @@ impl ctx::Aim for Teardown {
             self.close(cluster);
             return Blocked::By(blocker::package_runs(cluster));
         }
-        let report = self
-            .confirmed
-            .confirm(cluster, &Scope::default(), |report| {
-                let all = report.findings.iter();
-                all.filter(|f| f.blocks_for_good())
-                    .collect::<Vec<&Finding>>()
-            });
+        let scope = Scope::default();
+        let (report, confirmed) = self.confirmed.confirm(cluster, &scope, lasting);
         let mut again = self.confirmed.look_again();
         let mut by = Vec::new();
         let mut all_blocked = true;
         for planned in self.items.iter_mut().filter(|p| p.awaited) {
-            let before = std::mem::replace(
-                &mut planned.blockers,
-                blocker::of(cluster, &report, &planned.item),
-            );
-            // Findings are confirmed. A finalizer may be taken off the next moment by whoever put it there.
-            let stays = |b: &Blocker| b.code.is_some() || before.contains(b);
-            let still = planned.blockers.iter().any(stays);
-            again |= !planned.blockers.is_empty() && !still;
-            all_blocked &= still;
-            planned.standing = if still {
-                RemovalState::Stalled
-            } else {
+            let now = blocker::of(cluster, &report, &planned.item);
+            let before = std::mem::replace(&mut planned.blockers, now);
+            let mut confirmed = blocker::of(cluster, &confirmed, &planned.item);
+            // A finalizer may be taken off the next moment by whoever put it there.
+            confirmed.retain(|b| b.code.is_some() || before.contains(b));
+            again |= planned
+                .blockers
+                .iter()
+                .any(|b| b.code.is_none() && !before.contains(b));
+            all_blocked &= !confirmed.is_empty();
+            planned.standing = if confirmed.is_empty() {
                 RemovalState::Going
+            } else {
+                RemovalState::Stalled
             };
-            let first = planned.blockers.first();
+            let first = confirmed.first();
             by.extend(first.map(|b| format!("{}: {}", planned.item.target, b.brief())));
         }
         match (all_blocked, again) {
@@ -175,6 +171,11 @@ impl ctx::Aim for Teardown {
             (false, false) => Blocked::No,
         }
     }
+}
+
+fn lasting(report: &Report) -> Vec<&Finding> {
+    let all = report.findings.iter();
+    all.filter(|f| f.blocks_for_good()).collect()
 }
 
 impl ctx::PlannedAim for Teardown {

@@ -109,7 +109,8 @@ impl Teardown {
                 until: Some(WaitFor {
                     target: target.clone(),
                     condition: WaitCondition::Gone,
-                    at_most: timeout.as_secs(),
+                    // 0 is for ever.
+                    at_most: timeout.as_secs().max(u64::from(!timeout.is_zero())),
                 }),
                 after: Some(planned.item.after.clone()),
                 ..PlanStage::default()

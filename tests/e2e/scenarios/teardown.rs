@@ -172,7 +172,8 @@ pub fn beside_each_other(cluster: &Cluster) {
         let first = begin("--confirm", one).child(&child);
         let first = scope.spawn(|| first.go());
         late.until(pod("driver", "uninstall"));
-        let second = scope.spawn(|| begin("--confirm -o json", other).go());
+        let second = begin("--confirm -o json", other);
+        let second = scope.spawn(|| second.go());
         let journal = other.join("kubectl-skyhook/journal");
         cluster.await_that("the second has begun", || journal.exists());
         child.interrupt()(&mut ());
