@@ -5,7 +5,6 @@ mod ask;
 mod collect;
 mod diff;
 mod execute;
-mod execute_part;
 mod external_diff;
 mod installation;
 mod limits;
@@ -20,9 +19,7 @@ mod wait;
 mod watch;
 
 pub use execute::CommandOptions;
-pub use execute_part::PartOutcome;
 pub use installation::PermissionCheck;
-pub use limits::within;
 pub use log_tails::Tail;
 pub use origin::{Destination, Here};
 pub use outcome_view::Document as OutcomeDocument;
@@ -235,11 +232,6 @@ impl Ctx {
     /// Prints a line of a log, or a piece of one; `false` when nobody reads on.
     pub fn log(&mut self, prefix: &text::Line, bytes: &[u8]) -> Result<bool> {
         Ok(self.screen.log(prefix, bytes)? == Shown::Whole)
-    }
-
-    /// Whether someone watches stderr on a terminal.
-    pub fn watched(&self) -> bool {
-        self.screen.err.terminal
     }
 
     /// Prints the answer on stdout in the format asked for.

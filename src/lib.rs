@@ -17,6 +17,7 @@
 //! | when a rule is "not checked" | `rules/report.rs` |
 //! | what a command reads, writes and prints | its `command!` in `commands/` |
 //! | what a command would do | the plans of `plan/build/`; how a step is guarded: `plan/guard.rs` |
+//! | which stage of a plan comes after which, and when it has its turn | `plan/graph.rs`, `apply/turns.rs` |
 //! | how changes are sent, and what counts as done | `apply/` |
 //!
 //! What is not there: no I/O in `api`, `rules` and `view`, and none in `cluster` but in its two edges `live` and

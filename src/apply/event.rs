@@ -34,7 +34,7 @@ pub enum ApplyEvent<'a> {
         done: usize,
         left: usize,
     },
-    /// A stage is done, and its effect is waited for.
+    /// The steps of a stage are taken, and their effect is waited for.
     Waiting { until: &'a WaitFor },
     /// It is over.
     Done { outcome: &'a PlanOutcome },
@@ -106,6 +106,19 @@ pub enum StopReason {
     Hindered { findings: Vec<String> },
     /// It cannot be told any more whether what a stage waits for comes about.
     Lost { why: String },
+}
+
+impl StopReason {
+    /// Of several, the one that weighs most tells how a plan ended; of like ones the first.
+    pub fn weight(&self) -> u8 {
+        match self {
+            StopReason::Finished => 0,
+            StopReason::Hindered { .. } => 1,
+            StopReason::TimedOut { .. } => 3,
+            StopReason::Interrupted => 4,
+            _ => 2,
+        }
+    }
 }
 
 /// What came of a plan: the fate of each step, stage by stage.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Options;
 use super::send::ApiWriter;
-use crate::plan::{Plan, PlanStage, Rebased, Step, Target};
+use crate::plan::{Plan, PlanStage, Rebased, Step, Target, retain_stages};
 
 /// Objects of one kind that are read one by one; more are looked for in the list.
 const FEW: usize = 8;
@@ -45,7 +45,7 @@ impl Looked {
                 stage.until = None;
             }
             plan.stages.extend(end.clone());
-            plan.stages.retain(|stage| !stage.steps.is_empty());
+            retain_stages(&mut plan.stages, |stage| !stage.steps.is_empty());
         }
         self
     }

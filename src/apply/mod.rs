@@ -13,17 +13,19 @@ mod preflight;
 mod send;
 mod step;
 mod stop;
+mod turns;
 mod wait;
 mod waves;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::time::Duration;
 
 use futures::StreamExt;
+use tokio::sync::Semaphore;
 
 use crate::args::connection::Connection;
 use crate::args::safety::{DryRun, Safety};
-use crate::plan::{Kind, Plan, PlanStage, Step, WaitFor};
+use crate::plan::{Kind, Plan, Step, WaitFor};
 pub use event::{ApplyEvent, PlanOutcome, PlanVerdict, StepResult, StopReason, Tally};
 pub use journal::Journal;
 pub use preflight::{PermissionCheck, preflight};
@@ -121,10 +123,10 @@ pub async fn attended<'h>(
     journal: Option<&'h mut Journal>,
     stop: &Stop,
     on_event: &'h mut dyn FnMut(&ApplyEvent<'_>),
-    wait_strategy: Option<&'h mut dyn WaitStrategy>,
+    wait_strategy: Option<&mut dyn WaitStrategy>,
 ) -> PlanOutcome {
     let run = PlanRun {
-        wait_strategy: Cell::new(wait_strategy),
+        in_flight: Semaphore::new(options.parallel.max(1)),
         line: ApiWriter::new(client.clone(), options),
         plan,
         options,
@@ -141,16 +143,7 @@ pub async fn attended<'h>(
     run.tell(&ApplyEvent::Started {
         steps: plan.steps().count(),
     });
-    let mut ended = StopReason::Finished;
-    for (number, stage) in plan.stages.iter().enumerate() {
-        if ended != StopReason::Finished && !stage.always {
-            continue;
-        }
-        let how = run.stage(number, stage).await;
-        if ended == StopReason::Finished {
-            ended = how;
-        }
-    }
+    let ended = run.stages(wait_strategy).await;
     let outcome = PlanOutcome {
         ended,
         results: run.results.take(),
@@ -160,7 +153,8 @@ pub async fn attended<'h>(
 }
 
 struct PlanRun<'a, 'h> {
-    wait_strategy: Cell<Option<&'h mut dyn WaitStrategy>>,
+    /// Stages share it.
+    in_flight: Semaphore,
     line: ApiWriter,
     plan: &'a Plan,
     options: &'a Options,
@@ -185,7 +179,23 @@ impl PlanRun<'_, '_> {
         trouble.map(str::to_owned)
     }
 
-    async fn stage(&self, number: usize, stage: &PlanStage) -> StopReason {
+    /// Takes the steps of a stage, and waits for what it sets off; nothing where `attended` says that another does.
+    async fn stage(&self, number: usize, attended: bool) -> Option<StopReason> {
+        let ended = self.take_steps(number).await;
+        match &self.plan.stages[number].until {
+            Some(until) if ended == StopReason::Finished && !self.options.dry_run => {
+                if attended {
+                    self.tell(&ApplyEvent::Waiting { until });
+                    return None;
+                }
+                Some(self.wait_until(until).await)
+            }
+            _ => Some(ended),
+        }
+    }
+
+    async fn take_steps(&self, number: usize) -> StopReason {
+        let stage = &self.plan.stages[number];
         let on_nodes = stage.steps.iter().all(|s| s.target.kind == Kind::Node);
         let waves = match &self.options.canary {
             Some(canary) if on_nodes => canary.waves(stage.steps.len()),
@@ -228,21 +238,17 @@ impl PlanRun<'_, '_> {
             }
         }
         // A stage that waits relies on all that was to be done before.
-        let relied_on = self.plan.stages[number..].iter().any(|s| s.until.is_some());
-        let missed = |results: &[StepResult]| {
-            let mut results = results.iter();
-            results.any(|f| !f.is_settled())
-        };
-        if relied_on && missed(&self.results.borrow()[number]) {
+        let missed = !self.results.borrow()[number]
+            .iter()
+            .all(StepResult::is_settled);
+        if missed && self.plan.is_relied_on(number) {
             return StopReason::Halted;
         }
-        match &stage.until {
-            Some(until) if !self.options.dry_run => self.wait_until(until).await,
-            _ => StopReason::Finished,
-        }
+        StopReason::Finished
     }
 
     async fn step(&self, stage: usize, at: usize, step: &Step, always: bool) {
+        let _one_of_them = self.in_flight.acquire().await;
         let failures = || {
             let most = self.options.max_failures;
             most.is_some_and(|most| self.failed() > most)

@@ -5,14 +5,13 @@ use std::io::IsTerminal;
 use dialoguer::theme::{SimpleTheme, Theme};
 
 use super::Ctx;
-use super::limits::within;
 use super::preview::Preview;
 use super::process::{self, Line};
 use crate::args::safety::{DryRun, Safety};
 use crate::error::{Error, Exit};
 use crate::plan::{Grade, Plan};
 use crate::screen::Screen;
-use crate::view::{Text, count};
+use crate::view::count;
 
 /// What must be answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,29 +109,12 @@ impl Ctx {
         Question::of(plan).ask(plan, &mut self.screen).await
     }
 
-    /// Shows what is to come, and asks; for a command that goes on once its first writes are done.
-    ///
-    /// # Errors
-    ///
-    /// It is not confirmed, or goes beyond what the flags allow.
-    pub async fn ask(&mut self, plan: &Plan, preview: Text, safety: &Safety) -> Result<(), Error> {
-        within(plan, safety)?;
-        self.note(preview);
-        if let Some(place) = self.place() {
-            self.note(place.line());
-        }
-        if !safety.confirm {
-            self.question(plan).await?;
-        }
-        Ok(())
-    }
-
     /// Refuses to confirm a change to files.
     ///
     /// # Errors
     ///
     /// The change was confirmed, and would not be made.
-    pub fn refuse_files(&self, safety: &Safety) -> Result<(), Error> {
+    pub(super) fn refuse_files(&self, safety: &Safety) -> Result<(), Error> {
         let only_looks = safety.dry_run != DryRun::None || safety.plan_out.is_some();
         if self.global.reading.from.is_empty() || !safety.confirm || only_looks {
             return Ok(());

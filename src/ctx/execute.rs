@@ -13,6 +13,7 @@ use super::wait::Attendant;
 use super::{Ctx, PlanWait, PlannedAim, process, unreadable};
 use crate::apply::file as apply_file;
 use crate::apply::journal::{Circumstances, Store};
+use crate::apply::look::{Looked, look};
 use crate::apply::{ApplyEvent, Journal, Options, PlanOutcome, StopReason, Stopper, WaitStrategy};
 use crate::apply::{attended, owner, preflight};
 use crate::args::safety::{DryRun, Safety};
@@ -63,10 +64,12 @@ impl Ctx {
         self.say_what_was_not_read(plan, safety.dry_run);
         let external = External::of(process::variable).filter(|_| safety.diff);
         let changes = shown.as_ref().unwrap_or(plan);
+        let own = waiting.as_ref().and_then(|w| w.aim.preview());
         let preview = Preview {
             plan: changes,
             diff: safety.diff && external.is_none(),
             place: self.place(),
+            own: own.as_deref(),
         };
         if let Some(file) = &safety.plan_out {
             let cluster = if from_files {
@@ -85,12 +88,14 @@ impl Ctx {
         if plan.is_empty() && !waits {
             self.note(format!("{}: nothing to do", plan.title));
             if safety.dry_run == DryRun::Client || from_files {
-                if self.global.output.format.is_data() {
+                if preview.own.is_some() || self.global.output.format.is_data() {
                     self.show(&preview)?;
                 }
                 return Ok(Exit::Done);
             }
-            return self.close(plan, &PlanOutcome::nothing_done(plan), None, safety, None);
+            drop(own);
+            let aim = waiting.as_ref().map(|w| &*w.aim);
+            return self.close(plan, &PlanOutcome::nothing_done(plan), None, safety, aim);
         }
         within(changes, safety)?;
         if safety.dry_run == DryRun::Client || from_files {
@@ -119,6 +124,7 @@ impl Ctx {
                 answer => answer?,
             }
         }
+        drop(own);
         let undoes = command_options.undoes;
         let (outcome, journal) = self
             .send(plan, &options, safety, undoes, waiting.as_mut())
@@ -127,7 +133,7 @@ impl Ctx {
         self.close(plan, &outcome, journal, safety, aim)
     }
 
-    pub(super) fn options(&self, safety: &Safety) -> Options {
+    fn options(&self, safety: &Safety) -> Options {
         Options {
             holder: owner::of(super::now()).text(),
             ..Options::of(safety, &self.global.connection)
@@ -135,7 +141,7 @@ impl Ctx {
     }
 
     /// Permissions, journal, writes.
-    pub(super) async fn send(
+    async fn send(
         &mut self,
         plan: &Plan,
         options: &Options,
@@ -224,13 +230,20 @@ impl Ctx {
         safety: &Safety,
         aim: Option<&dyn PlannedAim>,
     ) -> Result<Exit> {
+        // Of a rehearsal nothing comes about.
+        let aim = aim.filter(|_| safety.dry_run == DryRun::None);
         let found = aim.and_then(PlannedAim::found);
         let outcome_view = OutcomeView {
             plan,
             outcome,
             journal,
             found: found.as_deref(),
-            reached: aim.and_then(|aim| aim.summary(outcome.ended == StopReason::Finished)),
+            reached: aim.and_then(|aim| {
+                let tally = outcome.tally();
+                let begun = tally.applied + tally.unknown > 0;
+                aim.summary(outcome.ended == StopReason::Finished, begun)
+            }),
+            all_done: aim.map_or(Exit::Done, PlannedAim::exit),
             dry_run: safety.dry_run == DryRun::Server,
         };
         if aim.is_some() || !plan.is_empty() || self.global.output.format.is_data() {
@@ -307,6 +320,14 @@ impl Ctx {
         };
         progress.end();
         outcome
+    }
+
+    /// A plan on the objects as they are now.
+    pub async fn look(&mut self, plan: &Plan) -> Result<Looked> {
+        let client = self.writer().await?;
+        let looked = look(&client, plan, &Options::default()).await;
+        self.pass_on_warnings();
+        Ok(looked)
     }
 
     /// The client, for the writer and for nobody else.

@@ -20,16 +20,18 @@ pub struct OutcomeView<'a> {
     /// The journal that takes it back.
     pub journal: Option<String>,
     pub dry_run: bool,
-    /// What keeps it from coming about.
+    /// What the command found: what keeps it from coming about, or is left.
     pub found: Option<&'a dyn View>,
     /// What has come about of what was waited for, and what not.
     pub reached: Option<String>,
+    /// The exit code where all is done.
+    pub all_done: Exit,
 }
 
 impl OutcomeView<'_> {
     pub fn exit(&self) -> Exit {
         match self.outcome.verdict() {
-            PlanVerdict::Done => Exit::Done,
+            PlanVerdict::Done => self.all_done,
             // A pause that was lifted again is no part of what was to be done.
             PlanVerdict::Partly if self.did_nothing() => match self.outcome.tally().failed {
                 0 => Exit::Refused,
@@ -100,7 +102,7 @@ impl OutcomeView<'_> {
                     "interrupted; requests in flight were completed".to_owned()
                 }
             }
-            StopReason::Halted => "stopped: a step that all later ones depend on failed".to_owned(),
+            StopReason::Halted => "stopped: a step that later ones depend on failed".to_owned(),
             StopReason::Unjournalled { why } => format!(
                 "stopped: the journal cannot be written ({why}), and changes that it does not hold cannot be undone"
             ),
@@ -149,14 +151,13 @@ impl OutcomeView<'_> {
             return None;
         }
         let id = self.journal.as_ref()?;
-        let (back, _) = self.plan.inverse();
         let again = "rerun the command to complete the rest";
         let undo = format!("to undo: kubectl skyhook undo {id}");
-        match (self.outcome.verdict(), back.is_empty()) {
-            (PlanVerdict::Done, true) => None,
-            (PlanVerdict::Done, false) => Some(undo),
-            (_, true) => Some(again.to_owned()),
-            (_, false) => Some(format!("{again}; {undo}")),
+        match (self.outcome.verdict(), self.plan.comes_back()) {
+            (PlanVerdict::Done, false) => None,
+            (PlanVerdict::Done, true) => Some(undo),
+            (_, false) => Some(again.to_owned()),
+            (_, true) => Some(format!("{again}; {undo}")),
         }
     }
 }
@@ -237,7 +238,7 @@ impl View for OutcomeView<'_> {
             steps: steps.collect(),
             ended: self.outcome.ended.clone(),
             reached: self.reached.clone(),
-            diagnosis: self.found.map(View::document),
+            report: self.found.map(View::document),
         };
         serde_json::to_value(document).expect("a document is plain data")
     }
@@ -265,9 +266,9 @@ pub struct Document {
     /// What has come about of what was waited for, and what not.
     #[serde(skip_serializing_if = "Option::is_none")]
     reached: Option<String>,
-    /// The `Diagnosis` of what keeps it from coming about.
+    /// What the command found: a `Diagnosis` of what keeps it from coming about, or a `Teardown`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    diagnosis: Option<Value>,
+    report: Option<Value>,
 }
 
 /// One change of one object, and what became of it.

@@ -1,5 +1,7 @@
 //! A plan, shown before it is carried out.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -8,7 +10,7 @@ use super::diff::diff;
 use super::origin::Destination;
 use crate::plan::{Consequences, Grade, Plan};
 use crate::view::text::{self, Label, Text};
-use crate::view::{API_VERSION, NodeSet, View, count, plural};
+use crate::view::{API_VERSION, NodeSet, View, count, list, plural};
 
 /// Groups of like changes that are shown; the rest is counted.
 const MOST_GROUPS: usize = 25;
@@ -19,6 +21,8 @@ pub struct Preview<'a> {
     pub diff: bool,
     /// Where it would be made; nothing where files are read.
     pub place: Option<Destination>,
+    /// What the command shows in place of the changes.
+    pub own: Option<&'a dyn View>,
 }
 
 /// What a command is about to do.
@@ -37,6 +41,9 @@ pub struct Document {
     digest: String,
     consequences: Consequences,
     steps: Vec<StepDocument>,
+    /// What the command itself has to say, as `Teardown`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<Value>,
 }
 
 /// One change of one object.
@@ -47,6 +54,9 @@ struct StepDocument {
     /// What changes, one line each.
     changes: Vec<String>,
     why: String,
+    /// What has to be done or gone before, where the steps are not taken one stage after the other.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    after: Vec<String>,
 }
 
 impl View for Preview<'_> {
@@ -61,7 +71,10 @@ impl View for Preview<'_> {
         if let Some(place) = &self.place {
             text.line(place.line());
         }
-        text.blank().append(changes(plan));
+        text.blank().append(match self.own {
+            Some(own) => own.blocks(false),
+            None => changes(plan),
+        });
         if self.diff {
             text.blank().append(diff(plan));
         }
@@ -75,10 +88,13 @@ impl View for Preview<'_> {
 
     fn document(&self) -> Value {
         let plan = self.plan;
-        let steps = plan.steps().map(|step| StepDocument {
+        let stages = plan.stages.iter().enumerate();
+        let steps = stages.flat_map(|(number, stage)| stage.steps.iter().map(move |s| (number, s)));
+        let steps = steps.map(|(number, step)| StepDocument {
             target: step.target.to_string(),
             changes: step.change.describe(),
             why: step.why.clone(),
+            after: after(plan, number),
         });
         let document = Document {
             api_version: API_VERSION,
@@ -89,6 +105,7 @@ impl View for Preview<'_> {
             digest: plan.digest(),
             consequences: plan.consequences.clone(),
             steps: steps.collect(),
+            report: self.own.map(View::document),
         };
         serde_json::to_value(document).expect("a document is plain data")
     }
@@ -135,6 +152,10 @@ fn changes(plan: &Plan) -> Text {
         for line in &group.lines {
             inner.line(line.as_str());
         }
+        let after = after(plan, group.stage);
+        if !after.is_empty() {
+            inner.paragraph(text::dim(format!("after {}", list(&after))));
+        }
         if let Some(until) = &plan.stages[group.stage].until {
             inner.line(text::dim(format!("then wait until {}", until.describe())));
         }
@@ -149,6 +170,20 @@ fn changes(plan: &Plan) -> Text {
         text.line(text::dim(rest));
     }
     text
+}
+
+/// The objects that have to be done or gone before a stage, where that is not the stage right before it.
+fn after(plan: &Plan, stage: usize) -> Vec<String> {
+    let Some(after) = &plan.stages[stage].after else {
+        return Vec::new();
+    };
+    let before = after.iter().filter_map(|number| plan.stages.get(*number));
+    let objects = before.flat_map(|stage| {
+        let awaited = stage.until.iter().map(|until| &until.target);
+        stage.steps.iter().map(|step| &step.target).chain(awaited)
+    });
+    let names: BTreeSet<String> = objects.map(ToString::to_string).collect();
+    names.into_iter().collect()
 }
 
 /// What it sets off.

@@ -12,11 +12,11 @@ use super::watch::{Watch, WatchUpdate, pause_after};
 use crate::apply::{StopReason, WaitStrategy};
 use crate::cluster::live::LoadError;
 use crate::cluster::{Cluster, ResourceVersions};
-use crate::error::Result;
+use crate::error::{Exit, Result};
 use crate::plan::WaitFor;
 use crate::screen::Screen;
-use crate::view::View;
 use crate::view::text::{Line, Text};
+use crate::view::{View, list};
 
 /// Blockers are looked for this long after a change.
 const AFTER_A_CHANGE: Duration = Duration::from_secs(2);
@@ -34,16 +34,39 @@ pub trait Aim {
     fn blocked(&mut self, cluster: &Cluster) -> Blocked;
 }
 
-/// What the stages of a plan wait for, one after the other.
+/// What the stages of a plan wait for, and how that is shown before and afterwards.
 pub trait PlannedAim: Aim {
-    /// Whether this is what it waits for; all that is asked from now on is about that.
-    fn takes(&mut self, until: &WaitFor) -> bool;
+    /// Whether this is what it waits for.
+    fn takes(&self, until: &WaitFor) -> bool;
 
-    /// What blocks it.
+    /// From now on it is about these, which go on side by side.
+    fn begin(&mut self, untils: &[&WaitFor]);
+
+    /// Whether this one of several has come about, by the last look.
+    fn has_met(&self, _until: &WaitFor) -> bool {
+        true
+    }
+
+    /// Whether a watch will do that does not show yet what was written right before. Otherwise all is read anew.
+    fn bears_delay(&self) -> bool {
+        false
+    }
+
+    /// What is shown of the plan in place of its changes.
+    fn preview(&self) -> Option<Box<dyn View + '_>> {
+        None
+    }
+
+    /// What is found at the end: what blocks it, or is left.
     fn found(&self) -> Option<Box<dyn View + '_>>;
 
-    /// What has come about and what not, for the end, in one line.
-    fn summary(&self, finished: bool) -> Option<String>;
+    /// What has come about and what not, for the end, in one line; `begun` where anything may have been changed for it.
+    fn summary(&self, finished: bool, begun: bool) -> Option<String>;
+
+    /// The exit code where all of the plan was carried out and has come about.
+    fn exit(&self) -> Exit {
+        Exit::Done
+    }
 }
 
 /// How the waiting has ended.
@@ -110,28 +133,26 @@ impl Ctx {
         // What blocks it now ends it where it is found by the watches, too.
         let _ = aim.blocked(&cluster);
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
-        let watch = self.watch(cluster).await?;
+        let mut watch = self.watch(cluster).await?;
         let mut shown = Display::new(&mut self.screen);
-        Ok(wait(aim, watch, CONFIRMED_AFTER, deadline, &mut shown).await)
+        Ok(wait(aim, &mut watch, CONFIRMED_AFTER, deadline, &mut shown).await)
     }
 }
 
 async fn wait(
     aim: &mut (impl Aim + ?Sized),
-    mut watch: Watch,
+    watch: &mut Watch,
     first: Duration,
     deadline: Option<Instant>,
     shown: &mut Display<'_>,
 ) -> Awaited {
-    let watching = watch_for(aim, &mut watch, first, shown);
-    let ended = match deadline {
+    let watching = watch_for(aim, watch, first, shown);
+    match deadline {
         None => watching.await,
         Some(deadline) => timeout_at(deadline, watching)
             .await
             .unwrap_or(Awaited::TimedOut),
-    };
-    shown.bar.finish_and_clear();
-    ended
+    }
 }
 
 /// Looks at each change until it is over, and at what may block it from `first` on.
@@ -224,10 +245,14 @@ impl Drop for Display<'_> {
     }
 }
 
-/// Waits in the writer's stead.
+/// Waits in the writer's stead, for all stages over one watch.
 pub(super) struct Attendant<'a> {
     aim: &'a mut dyn PlannedAim,
+    /// As it was loaded, to watch from there.
     cluster: Cluster,
+    watch: Option<Watch>,
+    /// What is waited for now.
+    untils: Vec<WaitFor>,
     timeout: Option<Duration>,
     client: kube::Client,
     namespace: Option<String>,
@@ -244,10 +269,14 @@ impl<'a> Attendant<'a> {
         namespace: Option<String>,
     ) -> Attendant<'a> {
         let mut cluster = waiting.cluster.clone();
-        cluster.versions = cluster.versions.without_custom();
+        if !waiting.aim.bears_delay() {
+            cluster.versions = cluster.versions.without_custom();
+        }
         Attendant {
             aim: &mut *waiting.aim,
             cluster,
+            watch: None,
+            untils: Vec::new(),
             timeout: waiting.timeout,
             client: client.clone(),
             namespace,
@@ -256,12 +285,23 @@ impl<'a> Attendant<'a> {
         }
     }
 
-    async fn wait(&mut self) -> Awaited {
-        // What was written to is read anew: what was loaded does not show the write that is waited on. Later waits begin
-        // anew with all, rather than with all that happened since.
-        let cluster = self.cluster.clone();
-        self.cluster.versions = ResourceVersions::default();
-        let watch = Watch::begin(&self.client, cluster, self.namespace.as_deref());
+    async fn wait(&mut self, untils: &[&WaitFor]) -> Awaited {
+        let new = untils.iter().any(|until| !self.untils.contains(until));
+        self.untils = untils.iter().copied().cloned().collect();
+        self.aim.begin(untils);
+        if new && !self.aim.bears_delay() {
+            self.watch = None;
+        }
+        let watch = match &mut self.watch {
+            Some(watch) => watch,
+            None => {
+                // Later waits begin anew with all, rather than with all that happened since.
+                let cluster = self.cluster.clone();
+                self.cluster.versions = ResourceVersions::default();
+                let watch = Watch::begin(&self.client, cluster, self.namespace.as_deref());
+                self.watch.insert(watch)
+            }
+        };
         if let (None, Some(timeout)) = (self.deadline, self.timeout) {
             self.deadline = Some(Instant::now() + timeout);
         }
@@ -277,22 +317,33 @@ impl<'a> Attendant<'a> {
 }
 
 impl WaitStrategy for Attendant<'_> {
-    fn wait<'a>(&'a mut self, until: &'a WaitFor) -> LocalBoxFuture<'a, Option<StopReason>> {
+    fn takes(&self, until: &WaitFor) -> bool {
+        self.aim.takes(until)
+    }
+
+    fn wait<'a>(
+        &'a mut self,
+        untils: &'a [&'a WaitFor],
+    ) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
         async move {
-            if !self.aim.takes(until) {
-                return None;
+            let all = || (0..untils.len()).collect();
+            match self.wait(untils).await {
+                Awaited::Met => {
+                    let met = (0..untils.len()).filter(|at| self.aim.has_met(untils[*at]));
+                    (met.collect(), StopReason::Finished)
+                }
+                Awaited::Never(why) => (all(), StopReason::Lost { why }),
+                Awaited::Blocked(findings) => (all(), StopReason::Hindered { findings }),
+                Awaited::Lost(error) => {
+                    let why = error.to_string();
+                    (all(), StopReason::Lost { why })
+                }
+                Awaited::TimedOut => {
+                    let waiting: Vec<String> = untils.iter().map(|u| u.describe()).collect();
+                    let waiting = list(&waiting);
+                    (all(), StopReason::TimedOut { waiting })
+                }
             }
-            Some(match self.wait().await {
-                Awaited::Met => StopReason::Finished,
-                Awaited::Never(why) => StopReason::Lost { why },
-                Awaited::Blocked(findings) => StopReason::Hindered { findings },
-                Awaited::Lost(error) => StopReason::Lost {
-                    why: error.to_string(),
-                },
-                Awaited::TimedOut => StopReason::TimedOut {
-                    waiting: until.describe(),
-                },
-            })
         }
         .boxed_local()
     }

@@ -230,7 +230,12 @@ impl Change {
             }
         }
         match self {
-            Change::Delete { .. } if object.is_null() => Rebased::Done,
+            // What is being deleted already is not deleted again: it would be made again on undo.
+            Change::Delete { .. }
+                if object.is_null() || lookup(object, "/metadata/deletionTimestamp").is_some() =>
+            {
+                Rebased::Done
+            }
             Change::Finalizer { .. } if object.is_null() => Rebased::Done,
             Change::Create(_) if object.is_null() => Rebased::Same(self.clone()),
             Change::Create(_) if lookup(object, "/metadata/deletionTimestamp").is_some() => {

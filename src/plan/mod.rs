@@ -11,6 +11,7 @@ mod consequences;
 mod edit;
 mod fields;
 mod grade;
+mod graph;
 mod guard;
 mod hold;
 mod metadata;
@@ -40,6 +41,7 @@ pub use consequences::Consequences;
 pub use edit::{At, Edit, Move, OnConflict, Rebased};
 pub use fields::Field;
 pub use grade::Grade;
+pub use graph::retain_stages;
 pub use guard::{Broken, Guard, How};
 pub use hold::Hold;
 pub use metadata::Metadata;
@@ -67,16 +69,21 @@ pub struct Plan {
 }
 
 /// Steps that may be taken side by side.
+///
+/// A stage begins once those that it comes after are over. One that fails stops those that come after it, and no others.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanStage {
     pub steps: Vec<Step>,
-    /// What to wait for before the next stage.
+    /// What to wait for before it is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Value>")]
     pub until: Option<WaitFor>,
     /// Taken even where an earlier stage failed: it puts back what the plan changed for its own sake.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub always: bool,
+    /// The earlier stages that it comes after, numbered from 0; the one right before it, where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Vec<usize>>,
 }
 
 impl Plan {
@@ -148,41 +155,18 @@ impl Plan {
         needing.map(|step| step.target.name.as_str()).collect()
     }
 
+    /// Whether anything of it can be taken back once it is done.
+    pub fn comes_back(&self) -> bool {
+        let mut steps = self.steps();
+        steps.any(|step| step.comes_back() && !self.replaces(&step.target))
+    }
+
     /// Whether the object is let go and made again: neither half alone can be taken back.
     fn replaces(&self, target: &Target) -> bool {
         let path = target.path();
         let of_it = || self.steps().filter(|s| s.target.path() == path);
         let goes = |s: &Step| matches!(s.change, Change::Finalizer { .. } | Change::Delete { .. });
         of_it().any(goes) && of_it().any(|s| matches!(s.change, Change::Create(_)))
-    }
-
-    /// The plan that takes this one back, last step first, and what it cannot take back.
-    pub fn inverse(&self) -> (Vec<PlanStage>, Vec<&Step>) {
-        let mut lost = Vec::new();
-        let mut stages = Vec::new();
-        // A plan that pauses, acts and resumes is taken back the same way round: what the mirrored
-        // stage waits for is waited for again.
-        for (stage, mirrored) in self.stages.iter().rev().zip(&self.stages) {
-            let mut steps = Vec::new();
-            for step in &stage.steps {
-                match step.inverse() {
-                    Some(step) if !self.replaces(&step.target) => steps.push(step),
-                    _ => lost.push(step),
-                }
-            }
-            // What cannot be taken back is not done again either, and nothing comes of it to wait for.
-            let repeats = mirrored.steps.iter().any(|s| s.inverse().is_some());
-            stages.push(PlanStage {
-                steps,
-                until: mirrored
-                    .until
-                    .clone()
-                    .filter(|until| repeats && until.counts_for_the_way_back()),
-                always: mirrored.always,
-            });
-        }
-        stages.retain(|s| !s.steps.is_empty());
-        (stages, lost)
     }
 }
 

@@ -18,6 +18,8 @@ pub enum SavedError {
     Format(String),
     #[error("its changes do not match its digest: it was edited or truncated")]
     Digest,
+    #[error("one of its stages comes after itself or a later one")]
+    Order,
 }
 
 /// A plan as `--plan-out` writes it.
@@ -61,11 +63,13 @@ impl SavedPlan {
             return Err(SavedError::Format(format.format));
         }
         let saved: SavedPlan = serde_json::from_str(text)?;
-        if saved.plan.digest() == saved.digest {
-            Ok(saved)
-        } else {
-            Err(SavedError::Digest)
+        if saved.plan.digest() != saved.digest {
+            return Err(SavedError::Digest);
         }
+        if !saved.plan.is_in_order() {
+            return Err(SavedError::Order);
+        }
+        Ok(saved)
     }
 }
 
@@ -84,7 +88,7 @@ impl Plan {
         Ok(SavedPlan::parse(text)?.plan)
     }
 
-    /// Names what the plan does: its targets, guards and changes, whatever their order.
+    /// Names what the plan does: its targets, guards and changes, and in which order of stages.
     pub fn digest(&self) -> String {
         let mut lines: Vec<String> = Vec::new();
         for (number, stage) in self.stages.iter().enumerate() {
@@ -94,6 +98,9 @@ impl Plan {
             }
             let until = serde_json::to_string(&(number, &stage.until)).expect("it is JSON");
             lines.push(until);
+            if let Some(after) = &stage.after {
+                lines.push(format!("{number} after {after:?}"));
+            }
         }
         lines.sort_unstable();
         let digest = ring::digest::digest(&ring::digest::SHA256, lines.join("\n").as_bytes());

@@ -151,6 +151,12 @@ impl Step {
         })
     }
 
+    /// Whether it can be taken back once it is done; what a deletion takes away is only noted then.
+    pub(super) fn comes_back(&self) -> bool {
+        let noted = matches!(self.change, Change::Delete { .. }) && self.target.kind.comes_back();
+        noted || self.inverse().is_some()
+    }
+
     /// A deletion with the object that it deletes, to be made again on undo.
     fn with_what_goes(&self, change: Change, object: &Value) -> Change {
         match change {

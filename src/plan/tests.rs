@@ -327,6 +327,24 @@ fn a_plan_is_read_back_as_it_was_saved() {
 }
 
 #[test]
+fn the_order_of_stages_is_saved_with_them() {
+    let mut graph = plan();
+    graph.stages.push(graph.stages[0].clone());
+    let list = graph.digest();
+    assert!(!graph.save().contains("after"), "one after the other");
+    graph.stages[1].after = Some(Vec::new());
+    assert_ne!(graph.digest(), list);
+    assert_eq!(Plan::load(&graph.save()).expect("a plan"), graph);
+    graph.stages[0].after = Some(vec![1]);
+    assert_eq!(
+        Plan::load(&graph.save())
+            .expect_err("it would never begin")
+            .to_string(),
+        "one of its stages comes after itself or a later one"
+    );
+}
+
+#[test]
 fn the_digest_binds_what_is_done_and_not_how_it_is_called() {
     let mut other = plan();
     other.title = "something else".into();

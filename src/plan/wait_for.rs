@@ -1,4 +1,4 @@
-//! What a stage waits for before the next one begins.
+//! What a stage waits for before it is over.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -49,7 +49,11 @@ impl WaitFor {
                 !matches!(stands, Some("paused" | "disabled")) || keeps_the_operator_away(object)
             }
             WaitCondition::Seen => lookup(object, "/status/status").is_some(),
-            WaitCondition::Gone => object.is_null(),
+            // One of the same name that was made later is another one.
+            WaitCondition::Gone => {
+                let uid = self.target.uid.as_deref();
+                object.is_null() || uid.is_some_and(|uid| object["metadata"]["uid"] != uid)
+            }
             // The operator's mirror of all node states, which is what its webhook asks too.
             WaitCondition::Uninstalled { package, version } => {
                 let key = format!("{package}|{version}");

@@ -1,6 +1,6 @@
 //! Doc comments as text: what `explain` prints is what stands above the code.
 
-use super::text::{Line, Text, command, heading, plain};
+use super::text::{Text, command, heading, prose};
 
 impl Text {
     /// The few marks of Markdown that doc comments use: headings, lists, indented or fenced code, `code`.
@@ -49,7 +49,7 @@ impl Text {
 
 fn finish(text: &mut Text, open: &mut Option<(String, String)>) {
     if let Some((mark, paragraph)) = open.take() {
-        text.item(&mark, inline(paragraph.trim()));
+        text.item(&mark, prose(paragraph.trim()));
     }
 }
 
@@ -63,21 +63,6 @@ fn list_mark(line: &str) -> Option<(&str, &str)> {
     };
     let rest = rest?.strip_prefix(' ')?.trim_start();
     Some((&line[..line.len() - rest.len()], rest))
-}
-
-/// Words between backticks are something to type, or a name: the backticks stay, for those who see no colours.
-fn inline(paragraph: &str) -> Line {
-    let mut line = Line::default();
-    let mut rest = paragraph;
-    while let Some((before, after)) = rest.split_once('`')
-        && let Some((code, after)) = after.split_once('`')
-    {
-        line.push(plain(before));
-        line.push(command(format!("`{code}`")));
-        rest = after;
-    }
-    line.push(plain(rest));
-    line
 }
 
 #[cfg(test)]
@@ -111,8 +96,9 @@ kubectl  logs x
 
 [heading:How to confirm]
 
-1. Look at the node state with [command:`kubectl]
-   [command:skyhook node status`], and at the pod.
+1. Look at the node state with
+   [command:`kubectl skyhook node status`], and at
+   the pod.
 2. Then:
 
     [command:kubectl get pods   -A]

@@ -71,19 +71,17 @@ constructors! {
 }
 
 /// A sentence of ours, in which backticks enclose what is to be typed.
-pub fn prose(text: &str) -> Line {
+pub fn prose(sentence: &str) -> Line {
     let mut line = Line::default();
-    for (at, part) in text.split('`').enumerate() {
-        if at > 0 {
-            line.push(plain("`"));
-        }
-        let label = if at % 2 == 1 {
-            Label::Command
-        } else {
-            Label::Plain
-        };
-        line.push(label.on(part));
+    let mut rest = sentence;
+    while let Some((before, after)) = rest.split_once('`')
+        && let Some((code, after)) = after.split_once('`')
+    {
+        line.push(plain(before));
+        line.push(command(format!("`{code}`")));
+        rest = after;
     }
+    line.push(plain(rest));
     line
 }
 

@@ -102,8 +102,9 @@ fn deletions(path: &Path) -> Vec<String> {
     let go = |words: &str| run(words).kubeconfig(&served.kubeconfig()).go();
     let report = go("diagnose stuck -o json --fail-on never").json();
     let torn = go("teardown --dry-run -o json").json();
+    let torn = &torn["report"];
     let mut wrong = Vec::new();
-    for name in subjects(path, &report, &torn) {
+    for name in subjects(path, &report, torn) {
         let status = go(&format!("finalizer status {name} -o json"));
         if status.code != Some(0) {
             // One of the other API, which this command does not look at.
@@ -131,7 +132,7 @@ fn deletions(path: &Path) -> Vec<String> {
         let object = format!("{kind}/{name}");
         let item = items.iter().find(|i| i["object"] == object);
         let item = item.expect("it is torn down, too");
-        let hangs = codes(&item["hindrances"]);
+        let hangs = codes(&item["blockers"]);
         // A teardown deletes the older API's objects, too: their hold ends with them.
         let by: BTreeSet<String> = by.into_iter().filter(|code| code != "SKY601").collect();
         // Later ones are deleted once the earlier ones are gone, so some causes are gone by then.
@@ -204,7 +205,7 @@ fn uninstalls(path: &Path) -> Vec<String> {
             _ => BTreeSet::new(),
         };
         let by = of(waited.code, &waited.json()["findings"]);
-        let too = of(followed.code, &followed.json()["diagnosis"]["findings"]);
+        let too = of(followed.code, &followed.json()["report"]["findings"]);
         if by != too {
             wrong.push(format!(
                 "{file} {name} {package}: wait: {:?} {by:?}; uninstall --wait: {:?} {too:?}",

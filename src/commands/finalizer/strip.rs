@@ -229,7 +229,7 @@ fn hold_off(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) ->
         steps: vec![Step::new(target, Change::Metadata(change), why)],
         // The operator does not say of one that is being deleted that it is paused.
         until: None,
-        always: false,
+        ..PlanStage::default()
     })
 }
 
@@ -254,7 +254,7 @@ fn release(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
             condition: WaitCondition::Released(entry),
             at_most: AT_MOST,
         }),
-        always: false,
+        ..PlanStage::default()
     })
 }
 

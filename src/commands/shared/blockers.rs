@@ -30,23 +30,40 @@ impl Blockers {
             skyhooks: names.to_vec(),
             ..Scope::default()
         };
-        let report = rules::diagnose(cluster, &scope);
-        let skyhooks = names.iter().filter_map(|name| cluster.skyhook(name));
-        let found: Vec<&Finding> = skyhooks
-            .flat_map(|skyhook| rules::blockers(cluster, &report, skyhook, goal))
-            .collect();
-        let confirmed = self.suspects.confirm(cluster.taken_at, &found);
-        if confirmed.is_empty() {
-            return if self.suspects.look_again() {
+        let (_, report) = self.confirm(cluster, &scope, |report| {
+            let skyhooks = names.iter().filter_map(|name| cluster.skyhook(name));
+            skyhooks
+                .flat_map(|skyhook| rules::blockers(cluster, report, skyhook, goal))
+                .collect()
+        });
+        if report.findings.is_empty() {
+            return if self.look_again() {
                 Blocked::Perhaps
             } else {
                 Blocked::No
             };
         }
-        let report = report.stuck_by(&confirmed);
         let names = report.findings.iter().map(name_of).collect();
         self.found = Some((cluster.clone(), report));
         Blocked::By(names)
+    }
+
+    /// All that is found; and of these findings the ones that were there at the look before, too.
+    pub fn confirm(
+        &mut self,
+        cluster: &Cluster,
+        scope: &Scope,
+        of: impl Fn(&Report) -> Vec<&Finding>,
+    ) -> (Report, Report) {
+        let report = rules::diagnose(cluster, scope);
+        let confirmed = self.suspects.confirm(cluster.taken_at, &of(&report));
+        let confirmed = report.clone().stuck_by(&confirmed);
+        (report, confirmed)
+    }
+
+    /// Whether there are some that the next look may confirm.
+    pub fn look_again(&self) -> bool {
+        self.suspects.look_again()
     }
 
     /// Forgets what was seen: something else is waited for now.

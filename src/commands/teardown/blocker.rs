@@ -1,20 +1,19 @@
-//! What keeps an object from going once its deletion was asked for. Pure.
+//! What keeps an object from going once its deletion was asked for, or is left afterwards. Pure.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::order::{DoomedObject, LiveObject};
-use crate::api::Skyhook;
+use super::order::{DoomedObject, items};
 use crate::cluster::Cluster;
 use crate::commands::shared::shell_words::shell_words;
-use crate::rules::{self, Finding, Goal, Remedy, Report, Scope, Subject, blockers};
-use crate::view::NodeSet;
+use crate::rules::{self, Blocks, Finding, Goal, Report, Scope};
+use crate::view::{NodeSet, plural};
 
-/// Nodes that are named before the rest is only counted.
+/// Nodes, pods and jobs that are named before the rest is only counted.
 const SHOWN: usize = 4;
 
-/// Something that keeps an object from going.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+/// Something that keeps an object from going, or is left.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Blocker {
     /// The rule that found it; nothing where it is not for a rule to find.
@@ -22,7 +21,11 @@ pub struct Blocker {
     pub code: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    pub subject: Subject,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
+    /// The node, or a set of them: `gpu-[1-3]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     pub message: String,
     /// The mildest step against it, as it is typed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,28 +33,28 @@ pub struct Blocker {
 }
 
 impl Blocker {
-    /// `SKY112 uninstall-failing: driver on node-2`
-    pub fn brief(&self) -> String {
-        let Some(code) = &self.code else {
-            return self.message.clone();
-        };
-        let name = self.name.as_deref().unwrap_or_default();
-        let subject = &self.subject;
-        let mut on: Vec<&str> = subject.package.as_deref().into_iter().collect();
-        if let Some(node) = &subject.node {
-            on.extend(["on", node]);
-        }
-        if on.is_empty() {
-            format!("{code} {name}")
-        } else {
-            format!("{code} {name}: {}", on.join(" "))
+    fn unruled(message: String, next: String) -> Blocker {
+        Blocker {
+            message,
+            next: Some(next),
+            ..Blocker::default()
         }
     }
-}
 
-/// All findings that may hold up deletions.
-pub fn report(cluster: &Cluster) -> Report {
-    rules::diagnose(cluster, &Scope::default())
+    /// `SKY112 uninstall-failing: driver on node-2`
+    pub fn brief(&self) -> String {
+        let (Some(code), Some(name)) = (&self.code, &self.name) else {
+            return self.message.clone();
+        };
+        let mut on: Vec<&str> = self.package.as_deref().into_iter().collect();
+        if let Some(node) = &self.node {
+            on.extend(["on", node]);
+        }
+        match on.as_slice() {
+            [] => format!("{code} {name}"),
+            on => format!("{code} {name}: {}", on.join(" ")),
+        }
+    }
 }
 
 /// What keeps the object from going, gravest first. Whether anything does is not known where sources are not read.
@@ -60,134 +63,140 @@ pub fn of(cluster: &Cluster, report: &Report, item: &DoomedObject) -> Vec<Blocke
         return Vec::new();
     };
     let entry = item.flavor.finalizer();
-    let all = &found.metadata().finalizers;
-    let held = all.contains(&entry) && item.priority.is_some();
-    let others: Vec<&str> = all.iter().map(String::as_str).collect();
-    let others: Vec<&str> = others
-        .into_iter()
-        .filter(|f| *f != entry || item.priority.is_none())
-        .collect();
-    let mut hindrances = match found {
-        LiveObject::Skyhook(skyhook) if held && item.flavor == cluster.flavor() => {
-            own(cluster, report, skyhook)
-        }
-        LiveObject::Skyhook(skyhook) if held => elder(cluster, report, item, skyhook),
-        _ => Vec::new(),
-    };
-    // The operator may still have work to do; they hold it afterwards in any case.
-    if !others.is_empty() && (!found.metadata().deleting() || !held || !hindrances.is_empty()) {
-        hindrances.push(foreign(item, &others));
-    }
-    hindrances
-}
-
-/// What findings say of a custom resource that the operator works on.
-fn own(cluster: &Cluster, report: &Report, skyhook: &Skyhook) -> Vec<Blocker> {
-    let mut found: Vec<(&Finding, Vec<&str>)> = Vec::new();
-    for finding in blockers(cluster, report, skyhook, Goal::Deletion) {
-        let node = finding.subject.node.as_deref();
-        let like = found.iter_mut().find(|(f, on)| {
-            f.rule.code == finding.rule.code
-                && f.message == finding.message
-                && f.subject.package == finding.subject.package
-                && !on.is_empty()
-        });
-        match (like, node) {
-            (Some((_, on)), Some(node)) => on.push(node),
-            _ => found.push((finding, node.into_iter().collect())),
-        }
-    }
-    let found = found.into_iter();
-    found
-        .map(|(f, on)| told(cluster, f, &on, skyhook))
-        .collect()
-}
-
-/// A finding, with the nodes that it is about.
-fn told(cluster: &Cluster, finding: &Finding, on: &[&str], skyhook: &Skyhook) -> Blocker {
-    let mut subject = finding.subject.clone();
-    if on.len() > 1 {
-        subject.node = Some(NodeSet::of(on.iter().copied()).limited(SHOWN));
-    }
-    let gone = cluster.operator_absent();
-    Blocker {
-        code: Some(finding.rule.code.to_owned()),
-        name: Some(finding.rule.name.to_owned()),
-        subject,
-        message: if gone {
-            format!("{}; its finalizer is never removed", finding.message)
-        } else {
-            finding.message.clone()
-        },
-        next: if gone {
-            Some(strip(skyhook.name(), ""))
-        } else {
-            step(finding, skyhook).map(|r| shell_words(&r.argv))
-        },
-    }
-}
-
-/// The mildest step that does something about it; what only shows more comes second.
-fn step<'a>(finding: &'a Finding, skyhook: &Skyhook) -> Option<&'a Remedy> {
-    // Before the deletion is asked for there is nothing to strip.
-    let takes = |r: &&Remedy| skyhook.deleting() || !r.argv.iter().any(|w| w == "strip");
-    let mut remedies = finding.remedies.iter().filter(takes);
-    remedies.next()
-}
-
-/// Of one of the other API, which the operator that rules does not work on.
-fn elder(
-    cluster: &Cluster,
-    report: &Report,
-    item: &DoomedObject,
-    skyhook: &Skyhook,
-) -> Vec<Blocker> {
-    let name = skyhook.name();
-    if cluster.active_api.migrating() {
-        // The newer operator takes the older finalizer off as soon as the deletion is asked for.
-        let stops = |f: &&Finding| {
-            f.blocks_for_good() && f.blocks_reconcile() && f.subject.skyhook.is_none()
-        };
-        let down = report.findings.iter().find(stops);
-        return down
-            .map(|f| told(cluster, f, &[], skyhook))
-            .into_iter()
-            .collect();
-    }
-    vec![Blocker {
-        code: None,
-        name: None,
-        subject: Subject::skyhook(skyhook),
-        message: format!(
-            "no operator of the {} API is at work: its finalizer will never be removed",
-            item.flavor.kind()
-        ),
-        next: Some(strip(name, &format!(" --api {}", item.flavor))),
-    }]
-}
-
-fn foreign(item: &DoomedObject, others: &[&str]) -> Blocker {
-    let resource = match item.priority {
-        Some(_) => item.flavor.resource(),
-        None => format!("deploymentpolicies.{}", item.flavor.group()),
-    };
+    let all = found.metadata.finalizers.iter();
+    let (ours, others): (Vec<&str>, Vec<&str>) = all
+        .map(String::as_str)
+        .partition(|f| *f == entry && found.skyhook.is_some());
     let name = &item.target.name;
-    Blocker {
-        code: None,
-        name: None,
-        subject: Subject {
-            kind: item.target.kind.word().to_owned(),
-            name: name.clone(),
-            ..Subject::default()
-        },
-        message: format!(
+    let deleting = found.metadata.deleting();
+    let mut blockers = Vec::new();
+    if let Some(skyhook) = found.skyhook.filter(|_| !ours.is_empty()) {
+        let findings = if item.flavor == cluster.flavor() {
+            rules::blockers(cluster, report, skyhook, Goal::Deletion)
+        } else if cluster.active_api.migrating() {
+            // The newer operator takes the older finalizer off as soon as the deletion is asked for.
+            let stops = |f: &&Finding| {
+                f.blocks_for_good() && f.blocks_reconcile() && f.subject.skyhook.is_none()
+            };
+            report.findings.iter().filter(stops).take(1).collect()
+        } else {
+            let message = format!(
+                "no operator of the {} API is at work: its finalizer will never be removed",
+                item.flavor.kind()
+            );
+            let strip = strip(name) + " --api " + &item.flavor.to_string();
+            blockers.push(Blocker::unruled(message, strip));
+            Vec::new()
+        };
+        blockers.extend(folded(findings, deleting));
+        if cluster.operator_absent() && item.flavor == cluster.flavor() {
+            for blocker in &mut blockers {
+                blocker.message += "; its finalizer is never removed";
+                blocker.next = Some(strip(name));
+            }
+        }
+    }
+    // The operator may still have work to do; they hold it afterwards in any case.
+    if !others.is_empty() && (!deleting || ours.is_empty() || !blockers.is_empty()) {
+        let message = format!(
             "finalizers of others hold it until their owners remove them: {}",
             others.join(", ")
-        ),
-        next: Some(format!("kubectl get {resource} {name} -o yaml")),
+        );
+        let (group, _, plural) = item.target.kind.resource();
+        let see = format!("kubectl get {plural}.{group} {name} -o yaml");
+        blockers.push(Blocker::unruled(message, see));
     }
+    blockers
 }
 
-fn strip(name: &str, more: &str) -> String {
-    format!("kubectl skyhook finalizer strip {name}{more}")
+fn strip(name: &str) -> String {
+    format!("kubectl skyhook finalizer strip {name}")
+}
+
+/// Findings, once for all nodes on which they are alike.
+///
+/// Their mildest step comes first. Before the deletion is asked for there is no finalizer to strip.
+fn folded<'f>(findings: impl IntoIterator<Item = &'f Finding>, may_strip: bool) -> Vec<Blocker> {
+    let mut groups: Vec<(&Finding, Vec<&str>)> = Vec::new();
+    for finding in findings {
+        let node = finding.subject.node.as_deref();
+        let alike = groups.iter_mut().find(|(first, on)| {
+            first.rule.code == finding.rule.code
+                && first.message == finding.message
+                && first.subject.package == finding.subject.package
+                && !on.is_empty()
+        });
+        match (alike, node) {
+            (Some((_, on)), Some(node)) => on.push(node),
+            _ => groups.push((finding, node.into_iter().collect())),
+        }
+    }
+    let blockers = groups.into_iter().map(|(finding, on)| {
+        let mut remedies = finding.remedies.iter();
+        let remedy = remedies.find(|r| may_strip || !r.argv.iter().any(|w| w == "strip"));
+        Blocker {
+            code: Some(finding.rule.code.to_owned()),
+            name: Some(finding.rule.name.to_owned()),
+            package: finding.subject.package.clone(),
+            node: (!on.is_empty()).then(|| NodeSet::of(on).limited(SHOWN)),
+            message: finding.message.clone(),
+            next: remedy.map(|r| shell_words(&r.argv)),
+        }
+    });
+    blockers.collect()
+}
+
+/// The package pods and jobs that are still there, whether they run or not.
+pub fn package_runs(cluster: &Cluster) -> Vec<String> {
+    let jobs = cluster.jobs.items().iter().map(|j| ("job", &j.metadata));
+    let pods = cluster.pods.items().iter().map(|p| ("pod", &p.metadata));
+    let all = jobs.chain(pods).map(|(kind, meta)| {
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        format!("{kind}/{namespace}/{}", meta.name)
+    });
+    all.collect()
+}
+
+/// What is there once everything is said to be gone: first what needs the operator or keeps nodes closed for good, then
+/// what only tells of the past.
+pub fn left(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
+    let mut left = Vec::new();
+    let made = items(cluster).into_iter().map(|item| item.target);
+    let made: Vec<String> = made.map(|target| target.to_string()).collect();
+    if !made.is_empty() {
+        let message = format!(
+            "{} made again, for example by a GitOps controller",
+            some(&made)
+        );
+        let again = "kubectl skyhook teardown".to_owned();
+        left.push(Blocker::unruled(message, again));
+    }
+    let runs = package_runs(cluster);
+    if let Some([kind, namespace, name]) = runs
+        .first()
+        .map(|run| run.split('/').collect::<Vec<_>>())
+        .as_deref()
+    {
+        let message = format!(
+            "{}: {}",
+            plural(runs.len(), "package pod or job"),
+            some(&runs)
+        );
+        let see = format!("kubectl describe {kind} -n {namespace} {name}");
+        left.push(Blocker::unruled(message, see));
+    }
+    let report = rules::diagnose(cluster, &Scope::default());
+    let on_nodes = report.findings.iter().filter(|f| f.subject.node.is_some());
+    let (closed, traces): (Vec<&Finding>, Vec<&Finding>) =
+        on_nodes.partition(|f| f.blocks.contains(&Blocks::Workloads));
+    left.extend(folded(closed, true));
+    (left, folded(traces, true))
+}
+
+fn some(names: &[String]) -> String {
+    let first = names[..names.len().min(SHOWN)].join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
 }

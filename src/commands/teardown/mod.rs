@@ -1,39 +1,35 @@
+mod aim;
 mod blocker;
-mod deletion;
+mod effects;
 mod order;
-mod preflight;
-mod remnant;
-pub mod report;
+mod report;
 mod state;
 
-use std::pin::pin;
 use std::time::Duration;
 
-use self::deletion::{Deletion, TeardownResult};
-use self::preflight::TeardownPreview;
-use self::report::{TeardownEnd, TeardownReport};
-use self::state::RemovalState;
+use self::state::{Planned, Teardown};
 use crate::args::duration::duration;
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{Write, command};
-use crate::ctx::{self, CommandOptions, Ctx};
-use crate::error::{Error, Exit, Result};
+use crate::ctx::{CommandOptions, Ctx, PlanWait, PlannedAim};
+use crate::error::{Exit, Result};
 use crate::plan::build::applied;
+use crate::plan::{Change, Consequences, Grade, Plan, PlanStage, Step, WaitCondition, WaitFor};
 use crate::rules::Scope;
-use crate::view::{count, duration_text};
+use crate::view::{list, plural};
 
 /// Delete all custom resources in order, before the operator is uninstalled
 ///
 /// Says first what would hang and why, what the deletions set off on nodes, and what they leave on hosts; with
-/// --dry-run that is all, and the exit code is 2 if something would hang. Then it deletes wave by wave, later
+/// --dry-run that is all, and the exit code is 2 if something would hang. Then it deletes in order, later
 /// priorities first and deployment policies last, and looks on until everything is gone: then the operator can be
 /// uninstalled without `helm uninstall` hanging.
 ///
 /// As soon as all that remains cannot go on by itself it ends with exit code 2, and says of each what holds it up
-/// and what to type. The same command again goes on. A wave begins once all that has to be gone before it is gone, so
-/// ending it with Ctrl-C leaves the later waves as they were; a requested deletion cannot be cancelled, but
+/// and what to type. The same command again goes on. A deletion is requested once all that has to be gone before is gone,
+/// so ending it with Ctrl-C leaves the later ones as they were; a requested deletion cannot be cancelled, but
 /// `undelete` makes the object again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -46,6 +42,10 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration)]
     timeout: Duration,
 
+    /// How long something that is retried may fail before the wait ends [default: 2m; 0 where Jobs count their attempts]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    tolerate: Option<Duration>,
+
     #[command(flatten)]
     safety: Safety,
 }
@@ -55,60 +55,28 @@ command! {
     needs: needs(),
     watches: &WATCHED,
     writes: &[Write::DeleteSkyhooks, Write::DeletePolicies],
-    prints: { "Teardown": report::Document },
+    prints: { "Teardown": Teardown },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load_or_leftovers(&needs(), &Source::DECIDING).await?;
-    let preflight = preflight::look(&cluster);
-    let mut plan = preflight.plan();
-    applied::warn(&cluster, &mut plan);
-    let mut page = TeardownReport {
-        preflight: &preflight,
-        plan: &plan,
-        ended: TeardownEnd::Previewed,
-        standings: Vec::new(),
-        left: Vec::new(),
-        unread: preflight.unread.clone(),
-        journals: Vec::new(),
+    let mut teardown = Teardown::of(&cluster, args.tolerate);
+    let plan = teardown.plan(&cluster, args.timeout);
+    let foreseen = teardown.foreseen(&cluster);
+    let safety = &args.safety;
+    let only_foreseen =
+        safety.plan_out.is_none() && (cluster.from_files || safety.dry_run == DryRun::Client);
+    let waiting = PlanWait {
+        aim: &mut teardown,
+        cluster,
+        timeout: Some(args.timeout).filter(|timeout| !timeout.is_zero()),
     };
-    if preflight.items.is_empty() {
-        page.left = remnant::of(&cluster);
-        ctx.show(&page)?;
-        return Ok(exit(&page));
+    let options = CommandOptions::default();
+    let exit = ctx.execute_and_wait(&plan, safety, options, Some(waiting));
+    match exit.await? {
+        Exit::Done if only_foreseen => Ok(foreseen),
+        exit => Ok(exit),
     }
-    if args.safety.plan_out.is_some() || args.safety.dry_run == DryRun::Server {
-        return ctx
-            .execute(&plan, &args.safety, CommandOptions::default())
-            .await;
-    }
-    ctx.refuse_files(&args.safety)?;
-    ctx::within(&plan, &args.safety)?;
-    if args.safety.dry_run == DryRun::Client || cluster.from_files {
-        ctx.show(&page)?;
-        return Ok(match (preflight.hangs(), preflight.unread.is_empty()) {
-            (true, _) => Exit::Findings,
-            (false, false) if !cluster.from_files => Exit::Failed,
-            (false, _) => Exit::Done,
-        });
-    }
-    if plan.is_empty() {
-        // Everything was asked for before; to look on changes nothing.
-        ctx.note(page.preview());
-    } else {
-        ctx.ask(&plan, page.preview(), &args.safety).await?;
-    }
-    let watched = watch(ctx, args, &preflight, cluster).await?;
-    page.left = match watched.ended {
-        TeardownEnd::Gone => remnant::of(&watched.cluster),
-        _ => Vec::new(),
-    };
-    page.unread = preflight::unread(&watched.cluster);
-    (page.ended, page.standings) = (watched.ended, watched.standings);
-    page.journals = watched.journals;
-    ctx.show(&page)?;
-    tell(ctx, args, &page);
-    Ok(exit(&page))
 }
 
 /// All that the rules look at, and what is to go.
@@ -128,63 +96,79 @@ pub fn needs() -> Vec<Source> {
     needs
 }
 
-async fn watch(
-    ctx: &mut Ctx,
-    args: &Args,
-    preflight: &TeardownPreview,
-    cluster: Cluster,
-) -> Result<TeardownResult> {
-    let watch = ctx.watch(cluster).await?;
-    let stop = pin!(ctx::interrupt());
-    Deletion::new(args, preflight, stop).run(ctx, watch).await
-}
-
-/// What to type next, and what can no longer be taken back.
-fn tell(ctx: &mut Ctx, args: &Args, page: &TeardownReport<'_>) {
-    let still =
-        |wanted: fn(&RemovalState) -> bool| page.standings.iter().filter(|s| wanted(s)).count();
-    let begun = still(|s| matches!(s, RemovalState::Going(_) | RemovalState::Stalled(_)));
-    let untouched = still(|s| matches!(s, RemovalState::NotBegun(_)));
-    match page.ended {
-        TeardownEnd::Interrupted => {
-            if begun > 0 {
-                ctx.note(format!(
-                    "{} being deleted, which cannot be cancelled: the operator continues. Once one is gone, `kubectl skyhook undelete NAME` restores it.",
-                    count(begun)
-                ));
+impl Teardown {
+    /// Each deletion in a stage of its own, after those that have to be gone before. What is being deleted already is
+    /// only waited for.
+    fn plan(&self, cluster: &Cluster, timeout: Duration) -> Plan {
+        let why = "it has to be gone before the operator is uninstalled";
+        let stage = |planned: &Planned| {
+            let target = &planned.item.target;
+            let delete = Step::new(target.clone(), Change::Delete { was: None }, why);
+            PlanStage {
+                steps: Vec::from_iter(Some(delete).filter(|_| !planned.was_deleting)),
+                until: Some(WaitFor {
+                    target: target.clone(),
+                    condition: WaitCondition::Gone,
+                    // 0 is for ever.
+                    at_most: timeout.as_secs().max(u64::from(!timeout.is_zero())),
+                }),
+                after: Some(planned.item.after.clone()),
+                ..PlanStage::default()
             }
-            if untouched > 0 {
-                ctx.note(format!("{} not started; left unchanged.", count(untouched)));
-            }
+        };
+        let all = self.items.iter();
+        let (custom, policies): (Vec<_>, Vec<_>) = all.partition(|p| p.item.priority.is_some());
+        let mut what = vec![plural(custom.len(), "custom resource")];
+        if !policies.is_empty() {
+            what.push(plural(policies.len(), "deployment policy"));
         }
-        TeardownEnd::TimedOut => ctx.error(&Error::failed(format!(
-            "timed out after {}; the requested deletions continue",
-            duration_text(args.timeout)
-        ))),
-        _ => {}
+        let mut plan = Plan {
+            title: format!("teardown of {}", list(&what)),
+            subject: format!("teardown {}", self.items.len()),
+            stages: self.items.iter().map(stage).collect(),
+            consequences: self.consequences(cluster),
+            ..Plan::default()
+        };
+        applied::warn(cluster, &mut plan);
+        plan
     }
-    if !page.safe() && page.ended != TeardownEnd::Gone {
-        ctx.note("To continue: kubectl skyhook teardown");
-    }
-}
 
-fn exit(page: &TeardownReport<'_>) -> Exit {
-    match page.ended {
-        _ if page.safe() => Exit::Done,
-        TeardownEnd::Interrupted => Exit::Interrupted,
-        TeardownEnd::TimedOut => Exit::TimedOut,
-        TeardownEnd::NotDeleted if page.standings.iter().any(may_be_deleted) => Exit::Partly,
-        TeardownEnd::NotDeleted => Exit::Failed,
-        TeardownEnd::Stalled => Exit::Findings,
-        TeardownEnd::Gone | TeardownEnd::Previewed if page.left.iter().any(|l| l.blocks) => {
-            Exit::Findings
+    fn consequences(&self, cluster: &Cluster) -> Consequences {
+        let mut effects = Consequences::default();
+        effects.at_least(Grade::B3);
+        for planned in &self.items {
+            planned.sets_off.add_to(&mut effects, &planned.item.target);
         }
-        // Not everything could be read.
-        TeardownEnd::Gone => Exit::Partly,
-        TeardownEnd::Previewed => Exit::Failed,
+        // What happens on nodes is not known then.
+        if cluster.nodes.ok().is_none() {
+            effects.at_least(Grade::B4);
+        }
+        if self.items.iter().any(|p| p.item.wave > 1) {
+            let note = "an object is deleted once all that comes after it in order, and shares a node with it, is gone";
+            effects.notes.push(note.to_owned());
+        }
+        if !self.items.is_empty() {
+            let note = "Ctrl-C ends it: what is not deleted yet is left unchanged; a requested deletion cannot be cancelled";
+            effects.notes.push(note.to_owned());
+        }
+        for why in &self.unread {
+            let may_hang = if self.items.is_empty() {
+                ""
+            } else {
+                "; other deletions may hang as well"
+            };
+            effects.warn(format!("{why}{may_hang}"));
+        }
+        effects
     }
-}
 
-fn may_be_deleted(state: &RemovalState) -> bool {
-    matches!(state, RemovalState::Gone | RemovalState::Unknown(_))
+    /// The exit code where nothing is to be done but to say what would come of it.
+    fn foreseen(&self, cluster: &Cluster) -> Exit {
+        match self.items.iter().any(|p| !p.blockers.is_empty()) {
+            _ if self.items.is_empty() => self.exit(),
+            true => Exit::Findings,
+            false if self.unread.is_empty() || cluster.from_files => Exit::Done,
+            false => Exit::Failed,
+        }
+    }
 }

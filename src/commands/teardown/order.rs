@@ -1,61 +1,91 @@
 //! What is removed, and what has to be gone before it. Pure.
 
-use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
+use crate::api::{ApiFlavor, Meta, Skyhook};
 use crate::cluster::Cluster;
 use crate::plan::Target;
 
 /// An object that is to go.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct DoomedObject {
+    /// `kind/name`.
+    #[serde(rename = "object", serialize_with = "in_words")]
+    #[schemars(with = "String")]
     pub target: Target,
+    #[serde(rename = "apiVersion", serialize_with = "in_full")]
+    #[schemars(with = "String")]
     pub flavor: ApiFlavor,
     /// Of a custom resource that runs packages; a deployment policy has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
-    /// What has to be gone before, by place in the list.
+    /// What has to be gone before, by place in the list from 0.
     pub after: Vec<usize>,
-    /// One more than that of anything it waits for; the first is 1.
+    /// One more than that of anything that has to be gone before; the first is 1.
     pub wave: usize,
 }
 
-/// The object behind an item, as it was read.
+fn in_words<S: Serializer>(target: &Target, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(target)
+}
+
+fn in_full<S: Serializer>(flavor: &ApiFlavor, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&flavor.api_version())
+}
+
+/// The object of that name as it was read; it may have been made anew since.
 #[derive(Debug, Clone, Copy)]
-pub enum LiveObject<'a> {
-    Skyhook(&'a Skyhook),
-    Policy(&'a DeploymentPolicy),
+pub struct LiveObject<'a> {
+    pub metadata: &'a Meta,
+    /// Of a custom resource all of it.
+    pub skyhook: Option<&'a Skyhook>,
 }
 
 impl DoomedObject {
-    /// The object of that name; it may have been made anew since.
+    fn new(target: Target, flavor: ApiFlavor, priority: Option<i64>) -> DoomedObject {
+        DoomedObject {
+            target,
+            flavor,
+            priority,
+            after: Vec::new(),
+            wave: 1,
+        }
+    }
+
     pub fn find<'a>(&self, cluster: &'a Cluster) -> Option<LiveObject<'a>> {
-        let rules = self.flavor == cluster.flavor();
-        let (skyhooks, policies) = if rules {
+        self.read(cluster).flatten()
+    }
+
+    /// Whether it is known that no such object is there any more.
+    pub fn is_gone(&self, cluster: &Cluster) -> bool {
+        let another = |found: LiveObject<'_>| found.metadata.uid != self.target.uid;
+        let read = self.read(cluster);
+        read.is_some_and(|found| found.is_none_or(another))
+    }
+
+    /// Nothing where its kind could not be read.
+    fn read<'a>(&self, cluster: &'a Cluster) -> Option<Option<LiveObject<'a>>> {
+        let (skyhooks, policies) = if self.flavor == cluster.flavor() {
             (&cluster.skyhooks, &cluster.policies)
         } else {
             (&cluster.legacy, &cluster.legacy_policies)
         };
-        match self.priority {
-            Some(_) => {
-                let mut all = skyhooks.items().iter();
-                Some(LiveObject::Skyhook(
-                    all.find(|s| s.name() == self.target.name)?,
-                ))
-            }
-            None => {
-                let mut all = policies.items().iter();
-                Some(LiveObject::Policy(
-                    all.find(|p| p.metadata.name == self.target.name)?,
-                ))
-            }
-        }
-    }
-}
-
-impl LiveObject<'_> {
-    pub fn metadata(&self) -> &crate::api::Meta {
-        match self {
-            LiveObject::Skyhook(skyhook) => &skyhook.metadata,
-            LiveObject::Policy(policy) => &policy.metadata,
-        }
+        let name = &self.target.name;
+        Some(if self.priority.is_some() {
+            let skyhook = skyhooks.ok()?.iter().find(|s| s.name() == name);
+            skyhook.map(|skyhook| LiveObject {
+                metadata: &skyhook.metadata,
+                skyhook: Some(skyhook),
+            })
+        } else {
+            let policy = policies.ok()?.iter().find(|p| p.metadata.name == *name);
+            policy.map(|policy| LiveObject {
+                metadata: &policy.metadata,
+                skyhook: None,
+            })
+        })
     }
 }
 
@@ -66,50 +96,40 @@ impl LiveObject<'_> {
 /// again. Deployment policies go last: nothing may refer to them.
 pub fn items(cluster: &Cluster) -> Vec<DoomedObject> {
     let mut items: Vec<DoomedObject> = Vec::new();
-    let active_api = cluster.flavor();
-    let add_all = |items: &mut Vec<DoomedObject>, skyhooks: &[Skyhook], flavor: ApiFlavor| {
-        for skyhook in skyhooks.iter().rev() {
+    let (ours, other) = (cluster.flavor(), cluster.flavor().other());
+    let apis = [
+        (other, &cluster.legacy, &cluster.legacy_policies),
+        (ours, &cluster.skyhooks, &cluster.policies),
+    ];
+    for (flavor, skyhooks, _) in apis {
+        for skyhook in skyhooks.items().iter().rev() {
             let uid = skyhook.metadata.uid.as_deref();
-            items.push(DoomedObject {
-                target: Target::skyhook(flavor, skyhook.name(), uid),
-                flavor,
-                priority: Some(skyhook.order().0),
-                after: Vec::new(),
-                wave: 1,
-            });
+            let target = Target::skyhook(flavor, skyhook.name(), uid);
+            items.push(DoomedObject::new(target, flavor, Some(skyhook.order().0)));
         }
-    };
-    add_all(&mut items, cluster.legacy.items(), active_api.other());
-    let older = items.len();
-    add_all(&mut items, cluster.skyhooks.items(), active_api);
-    for at in older..items.len() {
+    }
+    for at in cluster.legacy.items().len()..items.len() {
         let earlier = cluster.skyhook(&items[at].target.name);
-        let later = |&other: &usize| {
-            if other < older {
-                cluster.active_api.migrating()
-            } else {
-                let other = cluster.skyhook(&items[other].target.name);
-                let pair = earlier.zip(other);
+        let goes_before = |at: &usize| match &items[*at] {
+            older if older.flavor == other => cluster.active_api.migrating(),
+            later => {
+                let pair = earlier.zip(cluster.skyhook(&later.target.name));
                 pair.is_some_and(|(earlier, later)| builds_on(cluster, later, earlier))
             }
         };
-        items[at].after = (0..at).filter(later).collect();
+        items[at].after = (0..at).filter(goes_before).collect();
     }
     let custom = items.len();
-    for (policies, flavor) in [
-        (cluster.legacy_policies.items(), active_api.other()),
-        (cluster.policies.items(), active_api),
-    ] {
-        for policy in policies {
+    for (flavor, _, policies) in apis {
+        for policy in policies.items() {
             let name = policy.metadata.name.as_str();
             let same = |at: &usize| items[*at].target.name == name;
             let after = (0..custom).chain((custom..items.len()).filter(same));
+            let after = after.collect();
+            let target = Target::policy(flavor, name, policy.metadata.uid.as_deref());
             items.push(DoomedObject {
-                after: after.collect(),
-                target: Target::policy(flavor, name, policy.metadata.uid.as_deref()),
-                flavor,
-                priority: None,
-                wave: 1,
+                after,
+                ..DoomedObject::new(target, flavor, None)
             });
         }
     }

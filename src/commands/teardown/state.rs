@@ -1,146 +1,165 @@
-//! How far the removal of each object has got. Pure.
+//! What is to go, and what is known of it. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
-use super::blocker::Blocker;
-use super::order::{DoomedObject, LiveObject};
-use crate::cluster::Cluster;
-use crate::view::plural;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::blocker::{self, Blocker};
+use super::effects::SetsOff;
+use super::order::{DoomedObject, items};
+use crate::cluster::{Cluster, Read, Source};
+use crate::commands::shared::blockers::Blockers;
+use crate::rules::{self, Scope};
+use crate::view::API_VERSION;
+
+/// What a teardown removes, what would keep it from that or does, and what is left.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Teardown {
+    api_version: &'static str,
+    /// Always `Teardown`.
+    kind: &'static str,
+    /// Whether the operator can be uninstalled: nothing is left that needs it, and everything could be read.
+    pub safe: bool,
+    pub items: Vec<Planned>,
+    /// What is still there once all is gone, and needs the operator or keeps nodes closed.
+    pub left: Vec<Blocker>,
+    /// What else is left on nodes then.
+    pub traces: Vec<Blocker>,
+    /// What could not be read, and why.
+    pub unread: Vec<String>,
+    #[serde(skip)]
+    pub confirmed: Blockers,
+    #[serde(skip)]
+    pub all_gone_at: Option<Timestamp>,
+}
+
+/// One object, what its deletion comes to, and how far that has got.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Planned {
+    #[serde(flatten)]
+    pub item: DoomedObject,
+    /// The deletion was asked for before.
+    pub was_deleting: bool,
+    pub sets_off: SetsOff,
+    /// What would hold it up, or does.
+    pub blockers: Vec<Blocker>,
+    pub standing: RemovalState,
+    /// What is left to do, while it is on its way.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub so_far: String,
+    /// It is waited for now.
+    #[serde(skip)]
+    pub awaited: bool,
+}
 
 /// How far the removal of an object has got.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum RemovalState {
-    /// Its turn has not come: these have to be gone first.
-    NotBegun(Vec<String>),
-    /// It is on its way, and what is left to do.
-    Going(String),
-    /// It cannot go on by itself, gravest reason first.
-    Stalled(Vec<Blocker>),
-    /// Its deletion was turned down.
-    Failed(String),
-    /// Nobody can tell whether its deletion was taken.
-    Unknown(String),
+    /// Its deletion was not requested, or is not known to be.
+    NotBegun,
+    /// It is on its way.
+    Going,
+    /// It cannot go on by itself.
+    Stalled,
     Gone,
-    /// Another object of that name is there: somebody makes it again.
-    MadeAgain,
 }
 
-impl RemovalState {
-    pub fn word(&self) -> &'static str {
-        match self {
-            RemovalState::NotBegun(_) => "not begun",
-            RemovalState::Going(_) => "going",
-            RemovalState::Stalled(_) => "stalled",
-            RemovalState::Failed(_) => "not deleted",
-            RemovalState::Unknown(_) => "unknown",
-            RemovalState::Gone => "gone",
-            RemovalState::MadeAgain => "made again",
-        }
-    }
-}
-
-/// Where each object stands, once some deletions were asked for.
-pub struct TeardownState {
-    pub items: Vec<DoomedObject>,
-    pub begun: Vec<bool>,
-    pub failed: BTreeMap<usize, String>,
-    pub unknown: BTreeMap<usize, String>,
-}
-
-impl TeardownState {
-    pub fn new(items: Vec<DoomedObject>) -> TeardownState {
-        TeardownState {
-            begun: vec![false; items.len()],
-            failed: BTreeMap::new(),
-            unknown: BTreeMap::new(),
+impl Teardown {
+    /// Everything that is to go, and what would come of it.
+    pub fn of(cluster: &Cluster, tolerate: Option<Duration>) -> Teardown {
+        let doomed = items(cluster);
+        let blockers = foreseen_blockers(cluster, &doomed);
+        let planned = |(item, blockers): (DoomedObject, Vec<Blocker>)| {
+            let found = item.find(cluster);
+            let skyhook = found.and_then(|f| f.skyhook);
+            let ours = skyhook.filter(|_| item.flavor == cluster.flavor());
+            Planned {
+                was_deleting: found.is_some_and(|f| f.metadata.deleting()),
+                sets_off: ours.map_or_else(SetsOff::default, |s| SetsOff::of(cluster, s)),
+                blockers,
+                standing: RemovalState::NotBegun,
+                so_far: String::new(),
+                awaited: false,
+                item,
+            }
+        };
+        let items: Vec<Planned> = doomed.into_iter().zip(blockers).map(planned).collect();
+        let mut teardown = Teardown {
+            api_version: API_VERSION,
+            kind: "Teardown",
+            safe: false,
             items,
+            left: Vec::new(),
+            traces: Vec::new(),
+            unread: unread(cluster),
+            confirmed: Blockers::new(cluster, tolerate),
+            all_gone_at: None,
+        };
+        if teardown.items.is_empty() {
+            teardown.close(cluster);
         }
+        teardown
     }
 
-    /// Whether nothing of that uid is there any more.
-    pub fn gone(&self, cluster: &Cluster, at: usize) -> bool {
-        let item = &self.items[at];
-        match item.find(cluster) {
-            Some(found) => found.metadata().uid != item.target.uid,
-            None => true,
-        }
-    }
-
-    /// What may begin now: all that has to be gone before is.
-    pub fn ready(&self, cluster: &Cluster) -> Vec<usize> {
-        let all = 0..self.items.len();
-        all.filter(|&at| !self.begun[at])
-            .filter(|&at| {
-                let mut after = self.items[at].after.iter();
-                after.all(|&other| self.gone(cluster, other))
-            })
-            .collect()
-    }
-
-    /// Where each stands; `stalled` is what was found and found again.
-    pub fn standings(
-        &self,
-        cluster: &Cluster,
-        stalled: &BTreeMap<usize, Vec<Blocker>>,
-    ) -> Vec<RemovalState> {
-        (0..self.items.len())
-            .map(|at| self.standing(cluster, stalled, at))
-            .collect()
-    }
-
-    fn standing(
-        &self,
-        cluster: &Cluster,
-        stalled: &BTreeMap<usize, Vec<Blocker>>,
-        at: usize,
-    ) -> RemovalState {
-        let item = &self.items[at];
-        let found = item.find(cluster);
-        if self.gone(cluster, at) {
-            return match found {
-                Some(_) => RemovalState::MadeAgain,
-                None => RemovalState::Gone,
-            };
-        }
-        if let Some(why) = self.failed.get(&at) {
-            return RemovalState::Failed(why.clone());
-        }
-        let deleting = found.is_some_and(|found| found.metadata().deleting());
-        if let Some(why) = self.unknown.get(&at).filter(|_| !deleting) {
-            return RemovalState::Unknown(why.clone());
-        }
-        if !self.begun[at] {
-            let first = item.after.iter().filter(|&&o| !self.gone(cluster, o));
-            let first = first.map(|&o| self.items[o].target.to_string());
-            return RemovalState::NotBegun(first.collect());
-        }
-        match (stalled.get(&at), found) {
-            (Some(why), _) => RemovalState::Stalled(why.clone()),
-            (None, Some(found)) => RemovalState::Going(so_far(cluster, item, found)),
-            (None, None) => RemovalState::Gone,
-        }
+    /// Looks at what is left once all is gone.
+    pub fn close(&mut self, cluster: &Cluster) {
+        (self.left, self.traces) = blocker::left(cluster);
+        self.unread = unread(cluster);
+        self.safe = self.unread.is_empty() && self.left.is_empty();
     }
 }
 
-fn so_far(cluster: &Cluster, item: &DoomedObject, found: LiveObject<'_>) -> String {
-    let LiveObject::Skyhook(skyhook) = found else {
-        return "its finalizers are not removed yet".to_owned();
-    };
-    let ours = item.flavor == cluster.flavor();
-    let pending = if ours {
-        cluster.pending_uninstalls(skyhook)
-    } else {
-        Vec::new()
-    };
-    let mut nodes: Vec<&str> = pending.iter().map(|p| p.node.name.as_str()).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    match pending.len() {
-        0 => "the operator removes its finalizer next".to_owned(),
-        n => format!(
-            "{} left on {}",
-            plural(n, "uninstall"),
-            plural(nodes.len(), "node")
-        ),
+/// What would keep each from going, on the cluster as it is once those before it are gone.
+fn foreseen_blockers(cluster: &Cluster, items: &[DoomedObject]) -> Vec<Vec<Blocker>> {
+    let mut blockers = vec![Vec::new(); items.len()];
+    let mut gone: BTreeSet<&str> = BTreeSet::new();
+    let last = items.iter().map(|item| item.wave).max().unwrap_or(0);
+    for wave in 1..=last {
+        let of_wave = items
+            .iter()
+            .enumerate()
+            .filter(|(_, item)| item.wave == wave);
+        let own = of_wave.clone().map(|(_, item)| item);
+        let own = own.filter(|i| i.priority.is_some() && i.flavor == cluster.flavor());
+        let own: BTreeSet<&str> = own.map(|item| item.target.name.as_str()).collect();
+        let then = cluster.simulate_deletion(&gone, &own);
+        let report = rules::diagnose(&then, &Scope::default());
+        for (at, item) in of_wave {
+            blockers[at] = blocker::of(&then, &report, item);
+        }
+        gone.extend(own);
     }
+    blockers
+}
+
+/// The sources without which one cannot tell what is there, and why they were not read.
+fn unread(cluster: &Cluster) -> Vec<String> {
+    use Source::{Jobs, Legacy, Nodes, Operator, Pods, Policies, Skyhooks};
+    let may_be_there = |source: &Source| !matches!(source, Legacy | Jobs) || cluster.has(*source);
+    let needed = [Skyhooks, Legacy, Policies, Nodes, Pods, Jobs, Operator];
+    let needed = needed.into_iter().filter(may_be_there);
+    let mut unread: Vec<String> = needed
+        .filter_map(|source| match cluster.source(source) {
+            Read::Unreadable(why) => Some(format!("cannot read {source}: {why}")),
+            // Without the API there is nothing of it to read.
+            Read::NotRequested if !cluster.active_api.served.is_empty() => {
+                Some(if cluster.may_leave_out() {
+                    format!("the input has no {source}")
+                } else {
+                    format!("{source} were not read")
+                })
+            }
+            Read::NotRequested | Read::Ok(_) => None,
+        })
+        .collect();
+    if let Read::Unreadable(why) = &cluster.legacy_policies {
+        unread.push(format!("cannot read {Policies} of the other API: {why}"));
+    }
+    unread
 }

@@ -107,7 +107,7 @@ impl<'a> Recreation<'a> {
                     condition: WaitCondition::Gone,
                     at_most: AT_MOST,
                 }),
-                always: false,
+                ..PlanStage::default()
             });
         }
     }
@@ -158,7 +158,7 @@ impl<'a> Recreation<'a> {
                     condition: WaitCondition::Gone,
                     at_most: AT_MOST,
                 }),
-                always: false,
+                ..PlanStage::default()
             });
         }
         self.effects.at_least(Grade::B2);
@@ -188,7 +188,7 @@ impl<'a> Recreation<'a> {
                 "as it was",
             )],
             until,
-            always: false,
+            ..PlanStage::default()
         };
         // Without its config updates, packages that were only configured anew would be interrupted.
         let updates = self.skyhook.whole["status"]["configUpdates"].clone();

@@ -60,6 +60,15 @@ impl Progress {
         }
     }
 
+    /// The package that this is about, if it is one of those.
+    fn place(&self, until: &WaitFor) -> Option<usize> {
+        let WaitCondition::Uninstalled { package, version } = &until.condition else {
+            return None;
+        };
+        let mut packages = self.packages.iter();
+        packages.position(|p| p.name == *package && p.version == *version)
+    }
+
     fn mirrored(&self, skyhook: &Skyhook) -> bool {
         let package = &self.packages[self.current];
         let key = format!("{}|{}", package.name, package.version);
@@ -144,15 +153,15 @@ impl ctx::Aim for Progress {
 }
 
 impl ctx::PlannedAim for Progress {
-    fn takes(&mut self, until: &WaitFor) -> bool {
-        let WaitCondition::Uninstalled { package, version } = &until.condition else {
-            return false;
-        };
-        let mut packages = self.packages.iter();
-        let found = packages.position(|p| p.name == *package && p.version == *version);
-        self.current = found.unwrap_or(self.current);
+    fn takes(&self, until: &WaitFor) -> bool {
+        self.place(until).is_some()
+    }
+
+    /// Packages are uninstalled one after the other.
+    fn begin(&mut self, untils: &[&WaitFor]) {
+        let mut places = untils.iter().filter_map(|until| self.place(until));
+        self.current = places.next().unwrap_or(self.current);
         self.blockers.clear();
-        found.is_some()
     }
 
     fn found(&self) -> Option<Box<dyn View + '_>> {
@@ -160,7 +169,7 @@ impl ctx::PlannedAim for Progress {
         Some(Box::new(found))
     }
 
-    fn summary(&self, finished: bool) -> Option<String> {
+    fn summary(&self, finished: bool, _begun: bool) -> Option<String> {
         let (gone, left): (Vec<&Package>, Vec<&Package>) =
             self.packages.iter().partition(|p| p.gone);
         let names = |packages: &[&Package]| {

@@ -230,7 +230,7 @@ pub fn ends(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[PlanSt
             condition: WaitCondition::Paused,
             at_most: AT_MOST,
         }),
-        always: false,
+        ..PlanStage::default()
     };
     Some([first, end(target, release)])
 }
@@ -255,8 +255,8 @@ pub fn end(target: Target, release: Hold) -> PlanStage {
     let step = Step::new(target, Change::Release(release), "resume the operator");
     PlanStage {
         steps: vec![step.may_be_gone()],
-        until: None,
         always: true,
+        ..PlanStage::default()
     }
 }
 

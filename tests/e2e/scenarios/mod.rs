@@ -349,6 +349,7 @@ const RIGHTS: Group = &[
 /// Everything goes, and each deadlock of deletions is cured as printed.
 const TEARDOWN: Group = &[
     ("in_order", teardown::in_order),
+    ("beside_each_other", teardown::beside_each_other),
     ("ten_deadlocks", teardown::ten_deadlocks),
     (
         "stranded_gets_its_interrupt_back",
@@ -451,6 +452,7 @@ const WEBHOOKS: Group = &[
         "operator_gone",
         strip::with_the_operator_gone_and_its_webhooks_left,
     ),
+    ("teardown_refused", teardown::refused_by_a_webhook),
 ];
 
 /// The new generation, played by `model`.

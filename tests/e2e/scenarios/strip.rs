@@ -241,11 +241,8 @@ pub fn request(api: &Api, name: &str) -> Value {
     api.get(&format!("{SKYHOOKS}/{name}")).expect("it is there")
 }
 
-/// The operator was uninstalled and its webhooks were left: nothing goes through, as is said before it is tried, and
-/// the commands that are printed help.
-pub fn with_the_operator_gone_and_its_webhooks_left(cluster: &Cluster) {
-    let gpu = cluster.apply(&uninstallable());
-    gpu.until(complete());
+/// Leaves the operator's webhooks, which nothing answers then.
+pub fn remove_operator_alone(cluster: &Cluster) {
     cluster.stop_operator();
     for path in [
         operator::deployment(NAMESPACE),
@@ -256,6 +253,14 @@ pub fn with_the_operator_gone_and_its_webhooks_left(cluster: &Cluster) {
             .delete(&path, &json!({}))
             .expect("it can be deleted");
     }
+}
+
+/// The operator was uninstalled and its webhooks were left: nothing goes through, as is said before it is tried, and
+/// the commands that are printed help.
+pub fn with_the_operator_gone_and_its_webhooks_left(cluster: &Cluster) {
+    let gpu = cluster.apply(&uninstallable());
+    gpu.until(complete());
+    remove_operator_alone(cluster);
     gpu.delete();
     let before = request(&cluster.api, "gpu");
     let kubeconfig = cluster.kubeconfig("admin");

@@ -1,11 +1,14 @@
 //! Everything goes before the operator does: in order, with each documented deadlock, and out of each by the remedy
 //! that is printed.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::{
     cures::cure,
     setting::{POLICIES, careful_policy},
+    strip::remove_operator_alone,
 };
 use crate::{
     cluster::{Cluster, SKYHOOKS},
@@ -13,7 +16,8 @@ use crate::{
     manifest::{Skyhook, package, skyhook},
     ours::{self, Said},
     rollout::Rollout,
-    view::{complete, condition, entry, gone, that},
+    run::{Child, run},
+    view::{complete, condition, entry, gone, pod, that},
 };
 
 const DRIVER: &str = "driver|2.0.1";
@@ -34,9 +38,8 @@ pub fn rows(said: &Said) -> Vec<String> {
 #[track_caller]
 fn safe(said: &Said) {
     assert_eq!(said.exit, Some(0), "{said:#?}");
-    let verdict = said.stdout.lines().last();
     let expected = "Everything is gone: it is safe to uninstall the operator";
-    assert_eq!(verdict, Some(expected), "{said:#?}");
+    assert!(said.stdout.lines().any(|l| l == expected), "{said:#?}");
 }
 
 /// No CR, no policy, no package pod.
@@ -127,7 +130,7 @@ pub fn in_order(cluster: &Cluster) {
     nothing_left(cluster);
     assert!(
         said.stdout.contains(
-            "the record that tuning 1.2.0 may still have files on the hosts of node-[1-3]"
+            "left: SKY701 leftovers-of-deleted-skyhook: node-[1-3]: records packages of base, which is gone"
         ),
         "{said:#?}"
     );
@@ -142,6 +145,79 @@ pub fn in_order(cluster: &Cluster) {
             .contains("Nothing to remove: it is safe to uninstall the operator"),
         "{again:#?}"
     );
+}
+
+/// Two at once, and the first is interrupted amid it: the second does the rest, and `undo` gives back what each has
+/// deleted.
+pub fn beside_each_other(cluster: &Cluster) {
+    let base = cluster.apply(
+        &skyhook("base")
+            .with(package("tuning", "1.2.0"))
+            .set("priority", json!(100)),
+    );
+    let late = cluster.apply(&uninstallable("late").set("priority", json!(300)));
+    base.until(complete());
+    late.until(complete());
+    cluster.result(of("late", "uninstall"), StepResult::Hang);
+    let child = Child::default();
+    let begin = |words: &str, state: &Path| {
+        let teardown = run(&format!("teardown --timeout 4m {words}"));
+        teardown
+            .kubeconfig(&cluster.kubeconfig("admin"))
+            .env("XDG_STATE_HOME", state)
+    };
+    let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    let [one, other] = folders.each_ref().map(|f| f.path());
+    let (first, second) = std::thread::scope(|scope| {
+        let first = begin("--confirm", one).child(&child);
+        let first = scope.spawn(|| first.go());
+        late.until(pod("driver", "uninstall"));
+        let second = begin("--confirm -o json", other);
+        let second = scope.spawn(|| second.go());
+        let journal = other.join("kubectl-skyhook/journal");
+        cluster.await_that("the second has begun", || journal.exists());
+        child.interrupt()(&mut ());
+        let first = first.join().expect("it ends");
+        let base = base.view().object.expect("it is there");
+        let asked = &base["metadata"]["deletionTimestamp"];
+        assert_eq!(asked, &Value::Null, "{}", first.transcript());
+        cluster.heal();
+        (first, second.join().expect("it ends"))
+    });
+    assert_eq!(first.code, Some(130), "{}", first.transcript());
+    let says = "interrupted; requests in flight were completed\n0 of 2 gone; what is being deleted cannot be cancelled";
+    assert!(first.stdout.contains(says), "{}", first.transcript());
+    assert_eq!(second.code, Some(0), "{}", second.transcript());
+    assert_eq!(
+        second.json()["report"]["safe"],
+        true,
+        "{}",
+        second.transcript()
+    );
+    let counts = &second.json()["counts"];
+    assert_eq!(counts["applied"], 1, "{}", second.transcript());
+    nothing_left(cluster);
+
+    for (state, back) in [(one, &late), (other, &base)] {
+        let undone = run("undo --confirm")
+            .kubeconfig(&cluster.kubeconfig("admin"))
+            .env("XDG_STATE_HOME", state)
+            .go();
+        assert_eq!(undone.code, Some(0), "{}", undone.transcript());
+        back.until(complete());
+    }
+}
+
+/// The operator is gone and its webhooks are left: the deletion of a policy is turned down, as is said.
+pub fn refused_by_a_webhook(cluster: &Cluster) {
+    careful_policy(cluster);
+    remove_operator_alone(cluster);
+    let said = teardown(cluster, &["--confirm"]);
+    assert_eq!(said.exit, Some(1), "{said:#?}");
+    assert!(said.stdout.contains("failed calling webhook"), "{said:#?}");
+    assert!(said.stdout.contains("1 failed"), "{said:#?}");
+    let there = cluster.api.find(&format!("{POLICIES}/careful"));
+    assert!(there.expect("it answers").is_some());
 }
 
 fn rows_of_preview(said: &Said) -> Vec<String> {

@@ -322,13 +322,13 @@ fn plan() -> Plan {
                 condition: WaitCondition::Paused,
                 at_most: 5,
             }),
-            always: false,
+            ..PlanStage::default()
         },
     );
     plan.stages.push(PlanStage {
         steps: vec![step(Change::Release(end))],
-        until: None,
         always: true,
+        ..PlanStage::default()
     });
     plan
 }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod faults;
+mod graph;
 mod interleaved;
 mod journal;
 mod saga;

@@ -45,13 +45,13 @@ fn saga(names: &[String], at_most: u64) -> Plan {
                 condition: WaitCondition::Paused,
                 at_most,
             }),
-            always: false,
+            ..PlanStage::default()
         },
         acting,
         PlanStage {
             steps: vec![pause(Some("true"), None)],
-            until: None,
             always: true,
+            ..PlanStage::default()
         },
     ];
     plan

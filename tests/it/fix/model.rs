@@ -19,7 +19,7 @@ fn cured(plan: &Plan) -> BTreeSet<String> {
     let cured = notes.filter_map(|note| note.strip_prefix("for "));
     cured
         .filter(|cured| {
-            !cured.contains(": kubectl skyhook package retry ") && !cured.starts_with("SKY108")
+            !cured.contains(": `kubectl skyhook package retry ") && !cured.starts_with("SKY108")
         })
         .filter_map(|rest| rest.split(' ').next())
         .map(str::to_owned)

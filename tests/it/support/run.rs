@@ -183,10 +183,12 @@ fn without_rules(text: &str) -> String {
     CODES.replace_all(&counted, "  [codes]:").into_owned()
 }
 
-/// A server of the tests listens wherever there is room.
+/// A server of the tests listens wherever there is room, and a journal is named by the time.
 fn without_port(text: &str) -> String {
     static PORT: LazyLock<Regex> = LazyLock::new(|| regex(r"(https?://127\.0\.0\.1):\d+"));
-    PORT.replace_all(text, "$1:[port]").into_owned()
+    static JOURNAL: LazyLock<Regex> = LazyLock::new(|| regex(r"(undo )\d{8}-\d{6}\.\d{3}"));
+    let text = PORT.replace_all(text, "$1:[port]");
+    JOURNAL.replace_all(&text, "$1[time]").into_owned()
 }
 
 fn regex(pattern: &str) -> Regex {

@@ -22,7 +22,11 @@ fn what_somebody_makes_again_is_said() {
     });
     let ran = teardown(&Stage::over(fake), "--confirm");
     assert_eq!(ran.code, Some(2), "{}", ran.transcript());
-    assert!(ran.stdout.contains("made again"), "{}", ran.transcript());
+    assert!(
+        ran.stdout.contains("left: skyhook/kept made again"),
+        "{}",
+        ran.transcript()
+    );
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn machines_are_told_in_one_document() {
     assert_eq!(told["kind"], "Outcome");
     assert_eq!(told["ended"], "hindered");
     assert_eq!(told["findings"], json!(["SKY112 gpu driver node-1"]));
-    assert_eq!(told["diagnosis"]["findings"][0]["code"], "SKY112");
+    assert_eq!(told["report"]["findings"][0]["code"], "SKY112");
     assert_eq!(told["steps"][0]["result"], "applied");
 }
 

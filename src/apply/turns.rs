@@ -1,0 +1,104 @@
+//! Whose turn it is: a stage begins once all that it comes after is over.
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+
+use super::{PlanRun, StopReason, WaitStrategy};
+use crate::plan::WaitFor;
+
+/// How far a stage is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    ToCome,
+    Going,
+    /// Its steps are taken, and the strategy waits for what it sets off.
+    Awaited,
+    /// It has ended; well, if all that it came after has, too.
+    Over {
+        well: bool,
+    },
+}
+
+impl PlanRun<'_, '_> {
+    /// Carries out all stages, side by side as far as they may be, and says why not all of it came about.
+    pub(super) async fn stages(&self, mut strategy: Option<&mut dyn WaitStrategy>) -> StopReason {
+        let stages = &self.plan.stages;
+        let mut turns = vec![Turn::ToCome; stages.len()];
+        let mut ended = StopReason::Finished;
+        let mut going = FuturesUnordered::new();
+        loop {
+            for number in 0..stages.len() {
+                let Some(well) = self.comes_now(&turns, number) else {
+                    continue;
+                };
+                if !(well || stages[number].always) {
+                    turns[number] = Turn::Over { well };
+                    continue;
+                }
+                turns[number] = Turn::Going;
+                let takes = |until: &WaitFor| strategy.as_ref().is_some_and(|s| s.takes(until));
+                let attended = stages[number].until.as_ref().is_some_and(takes);
+                going.push(async move { (number, self.stage(number, attended).await) });
+            }
+            let awaited = (0..stages.len()).filter(|number| turns[*number] == Turn::Awaited);
+            let awaited: Vec<usize> = awaited.collect();
+            let (over, how) = tokio::select! {
+                biased;
+                Some((number, how)) = going.next() => match how {
+                    Some(how) => (vec![number], how),
+                    None => {
+                        turns[number] = Turn::Awaited;
+                        continue;
+                    }
+                },
+                over = self.attend(&mut strategy, &awaited), if !awaited.is_empty() => over,
+                else => return ended,
+            };
+            for number in over {
+                let mut before = self.plan.before(number).into_iter();
+                let well = before.all(|b| turns[b] == Turn::Over { well: true });
+                turns[number] = Turn::Over {
+                    well: well && how == StopReason::Finished,
+                };
+            }
+            if how.weight() > ended.weight() {
+                ended = how;
+            }
+        }
+    }
+
+    /// Whether all that a stage comes after has ended well, once it has ended.
+    fn comes_now(&self, turns: &[Turn], number: usize) -> Option<bool> {
+        if turns[number] != Turn::ToCome {
+            return None;
+        }
+        let mut all_well = true;
+        for before in self.plan.before(number) {
+            match turns[before] {
+                Turn::Over { well } => all_well &= well,
+                _ => return None,
+            }
+        }
+        Some(all_well)
+    }
+
+    /// Waits until some of these stages are over: which, and how.
+    async fn attend(
+        &self,
+        strategy: &mut Option<&mut dyn WaitStrategy>,
+        stages: &[usize],
+    ) -> (Vec<usize>, StopReason) {
+        // Nothing could come after them any more.
+        if let Some(why) = self.unjournalled() {
+            return (stages.to_vec(), StopReason::Unjournalled { why });
+        }
+        let strategy = strategy.as_mut().expect("it has taken them");
+        let untils = stages.iter();
+        let untils = untils.filter_map(|number| self.plan.stages[*number].until.as_ref());
+        let untils: Vec<&WaitFor> = untils.collect();
+        match self.stop.during(strategy.wait(&untils)).await {
+            Some((over, how)) => (over.into_iter().map(|at| stages[at]).collect(), how),
+            None => (stages.to_vec(), StopReason::Interrupted),
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! How far the removal has got, look by look.
+
+use std::time::Duration;
+
+use super::blocker;
+use super::report::TeardownReport;
+use super::state::{Planned, RemovalState, Teardown};
+use crate::cluster::Cluster;
+use crate::ctx::{self, AimProgress, AimState, Blocked};
+use crate::error::Exit;
+use crate::plan::{WaitCondition, WaitFor};
+use crate::rules::{Finding, Report, Scope};
+use crate::view::text::{Line, Text};
+use crate::view::{View, count, plural};
+
+/// How long pods may take to end once their owner is gone.
+const PODS_GRACE: Duration = Duration::from_secs(120);
+/// Pending deletions that are listed at once.
+const LISTED: usize = 10;
+
+impl Planned {
+    /// What is left to do before it is gone.
+    fn so_far(&self, cluster: &Cluster) -> String {
+        let Some(found) = self.item.find(cluster) else {
+            return "it cannot be read; still waiting".to_owned();
+        };
+        let Some(skyhook) = found.skyhook else {
+            return "its finalizers are not removed yet".to_owned();
+        };
+        let mut pending = Vec::new();
+        if self.item.flavor == cluster.flavor() {
+            pending = cluster.pending_uninstalls(skyhook);
+        }
+        let uninstalls = pending.len();
+        pending.dedup_by_key(|p| &p.node.name);
+        match uninstalls {
+            0 => "the operator removes its finalizer next".to_owned(),
+            n => format!(
+                "{} left on {}",
+                plural(n, "uninstall"),
+                plural(pending.len(), "node")
+            ),
+        }
+    }
+
+    fn is_meant(&self, until: &WaitFor) -> bool {
+        until.condition == WaitCondition::Gone && until.target == self.item.target
+    }
+}
+
+impl Teardown {
+    fn all_gone(&self) -> bool {
+        let mut items = self.items.iter();
+        items.all(|p| p.standing == RemovalState::Gone)
+    }
+
+    fn awaited(&mut self) -> impl Iterator<Item = &mut Planned> {
+        self.items.iter_mut().filter(|p| p.awaited)
+    }
+
+    fn so_far(&self) -> String {
+        let gone = self.items.iter();
+        let gone = gone.filter(|p| p.standing == RemovalState::Gone).count();
+        format!("{} of {} gone", count(gone), count(self.items.len()))
+    }
+
+    /// Whether it is safe to uninstall the operator, in words.
+    pub fn verdict(&self) -> String {
+        let what = if self.items.is_empty() {
+            "Nothing to remove"
+        } else {
+            "Everything is gone"
+        };
+        if self.safe {
+            format!("{what}: it is safe to uninstall the operator")
+        } else if !self.left.is_empty() {
+            "Not safe to uninstall the operator yet: something is left".to_owned()
+        } else {
+            "Cannot tell whether it is safe to uninstall the operator: not everything could be read"
+                .to_owned()
+        }
+    }
+}
+
+impl ctx::Aim for Teardown {
+    fn look(&mut self, cluster: &Cluster) -> AimProgress {
+        let mut news: Vec<Line> = Vec::new();
+        for planned in self.awaited() {
+            let target = &planned.item.target;
+            if planned.standing == RemovalState::NotBegun {
+                // What was foreseen is to be found anew.
+                planned.blockers.clear();
+                let requested = format!("requested the deletion of {target}");
+                news.extend((!planned.was_deleting).then(|| requested.into()));
+            }
+            if planned.item.is_gone(cluster) {
+                if planned.standing != RemovalState::Gone {
+                    news.push(format!("gone: {target}").into());
+                }
+                planned.standing = RemovalState::Gone;
+                planned.blockers.clear();
+            } else {
+                if planned.standing != RemovalState::Stalled {
+                    planned.standing = RemovalState::Going;
+                }
+                planned.so_far = planned.so_far(cluster);
+            }
+        }
+        let mut over = self
+            .items
+            .iter()
+            .any(|p| p.awaited && p.standing == RemovalState::Gone);
+        if self.all_gone() {
+            self.all_gone_at.get_or_insert(cluster.taken_at);
+            // Pods go after their owners.
+            over &= blocker::package_runs(cluster).is_empty();
+            if over {
+                self.close(cluster);
+            }
+        }
+        let mut whole = Text::new();
+        whole.line(self.so_far()).append(self.under_way(LISTED));
+        AimProgress {
+            standing: if over {
+                AimState::Met
+            } else {
+                AimState::NotYet
+            },
+            whole,
+            news,
+        }
+    }
+
+    /// It is over once all that is awaited is blocked; until then each may go on again.
+    fn blocked(&mut self, cluster: &Cluster) -> Blocked {
+        if let Some(since) = self.all_gone_at {
+            let waited = Duration::try_from(cluster.taken_at.duration_since(since));
+            if waited.is_ok_and(|waited| waited < PODS_GRACE) {
+                return Blocked::No;
+            }
+            self.close(cluster);
+            return Blocked::By(blocker::package_runs(cluster));
+        }
+        let scope = Scope::default();
+        let (report, confirmed) = self.confirmed.confirm(cluster, &scope, lasting);
+        let mut again = self.confirmed.look_again();
+        let mut by = Vec::new();
+        let mut all_blocked = true;
+        for planned in self.items.iter_mut().filter(|p| p.awaited) {
+            let now = blocker::of(cluster, &report, &planned.item);
+            let before = std::mem::replace(&mut planned.blockers, now);
+            let mut confirmed = blocker::of(cluster, &confirmed, &planned.item);
+            // A finalizer may be taken off the next moment by whoever put it there.
+            confirmed.retain(|b| b.code.is_some() || before.contains(b));
+            again |= planned
+                .blockers
+                .iter()
+                .any(|b| b.code.is_none() && !before.contains(b));
+            all_blocked &= !confirmed.is_empty();
+            planned.standing = if confirmed.is_empty() {
+                RemovalState::Going
+            } else {
+                RemovalState::Stalled
+            };
+            let first = confirmed.first();
+            by.extend(first.map(|b| format!("{}: {}", planned.item.target, b.brief())));
+        }
+        match (all_blocked, again) {
+            (true, _) => Blocked::By(by),
+            (false, true) => Blocked::Perhaps,
+            (false, false) => Blocked::No,
+        }
+    }
+}
+
+fn lasting(report: &Report) -> Vec<&Finding> {
+    let all = report.findings.iter();
+    all.filter(|f| f.blocks_for_good()).collect()
+}
+
+impl ctx::PlannedAim for Teardown {
+    fn takes(&self, until: &WaitFor) -> bool {
+        self.items.iter().any(|p| p.is_meant(until))
+    }
+
+    fn begin(&mut self, untils: &[&WaitFor]) {
+        for planned in &mut self.items {
+            planned.awaited = untils.iter().any(|until| planned.is_meant(until));
+        }
+    }
+
+    fn has_met(&self, until: &WaitFor) -> bool {
+        let mut gone = self
+            .items
+            .iter()
+            .filter(|p| p.standing == RemovalState::Gone);
+        gone.any(|p| p.is_meant(until))
+    }
+
+    /// An object that is not seen to be on its way yet is not gone either.
+    fn bears_delay(&self) -> bool {
+        true
+    }
+
+    fn preview(&self) -> Option<Box<dyn View + '_>> {
+        Some(Box::new(TeardownReport {
+            teardown: self,
+            before: true,
+        }))
+    }
+
+    fn found(&self) -> Option<Box<dyn View + '_>> {
+        Some(Box::new(TeardownReport {
+            teardown: self,
+            before: false,
+        }))
+    }
+
+    fn summary(&self, finished: bool, begun: bool) -> Option<String> {
+        if finished {
+            return Some(self.verdict());
+        }
+        let mut so_far = self.so_far();
+        if begun || self.items.iter().any(|p| p.was_deleting) {
+            so_far += "; what is being deleted cannot be cancelled, and goes on: `kubectl skyhook undelete NAME` makes it again";
+        }
+        Some(so_far)
+    }
+
+    fn exit(&self) -> Exit {
+        match self.left.is_empty() {
+            _ if self.safe => Exit::Done,
+            false => Exit::Findings,
+            // Not everything could be read.
+            true if self.items.is_empty() => Exit::Failed,
+            true => Exit::Partly,
+        }
+    }
+}

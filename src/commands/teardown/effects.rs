@@ -1,0 +1,107 @@
+//! What deletions make happen on nodes, and leave there. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::api::Skyhook;
+use crate::cluster::Cluster;
+use crate::plan::{Consequences, Grade, Target};
+use crate::view::{NodeSet, list, plural};
+
+/// Runs of node names before the rest is only counted.
+const SHOWN: usize = 4;
+
+/// What a deletion makes happen on nodes, and what it leaves there.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SetsOff {
+    /// How many nodes each package is uninstalled on.
+    pub uninstalls: BTreeMap<String, usize>,
+    /// Nodes that are cordoned and drained for an interrupt.
+    pub drains: usize,
+    /// Nodes on which services restart.
+    pub restarts: usize,
+    /// Nodes that reboot.
+    pub reboots: usize,
+    /// `nvidia.com/gpu` on the nodes on which something happens.
+    pub gpus: u64,
+    /// What is installed and will not be uninstalled, with its nodes.
+    pub stays_on_hosts: BTreeMap<String, Vec<String>>,
+}
+
+impl SetsOff {
+    /// What happens on nodes once the operator sees that the custom resource is to go.
+    pub fn of(cluster: &Cluster, skyhook: &Skyhook) -> SetsOff {
+        let mut off = SetsOff::default();
+        let mut kinds: BTreeMap<&str, (u64, BTreeSet<&str>)> = BTreeMap::new();
+        let mut pending: BTreeSet<(&str, &str)> = BTreeSet::new();
+        for p in cluster.pending_uninstalls(skyhook) {
+            *off.uninstalls.entry(p.name.to_owned()).or_default() += 1;
+            let (_, of) = kinds
+                .entry(&p.node.name)
+                .or_insert((p.node.gpus, BTreeSet::new()));
+            of.extend(skyhook.pending_interrupt(p.name, p.package));
+            pending.insert((&p.node.name, &p.entry.key));
+        }
+        for (gpus, kinds) in kinds.values() {
+            off.gpus += gpus;
+            off.drains += usize::from(!kinds.is_empty());
+            if kinds.contains("reboot") {
+                off.reboots += 1;
+            } else if kinds.iter().any(|k| *k != "noop") {
+                off.restarts += 1;
+            }
+        }
+        for (node, on) in cluster.tracked(skyhook.name()) {
+            for entry in on.entries() {
+                if pending.contains(&(node.name.as_str(), entry.key.as_str())) {
+                    continue;
+                }
+                let (name, version) = entry.identity();
+                let on = off.stays_on_hosts.entry(format!("{name} {version}"));
+                on.or_default().push(node.name.clone());
+            }
+        }
+        off
+    }
+
+    /// Adds it to what all deletions come to.
+    pub fn add_to(&self, effects: &mut Consequences, target: &Target) {
+        effects.drains += self.drains;
+        effects.restarts += self.restarts;
+        effects.reboots += self.reboots;
+        effects.gpus += self.gpus;
+        effects.nodes += self.uninstalls.values().max().copied().unwrap_or(0);
+        if self.reboots > 0 {
+            effects.at_least(Grade::B4);
+        }
+        for (package, on) in &self.stays_on_hosts {
+            let set = NodeSet::of(on.iter().map(String::as_str));
+            effects.cannot_be_undone.push(format!(
+                "{package} of {target} has no uninstall: what it changed stays on the hosts of {}",
+                set.limited(SHOWN)
+            ));
+        }
+    }
+
+    /// `driver on 3 nodes`
+    pub fn uninstalls_in_words(&self) -> String {
+        let each = self.uninstalls.iter();
+        let each = each.map(|(package, nodes)| format!("{package} on {}", plural(*nodes, "node")));
+        list(&each.collect::<Vec<_>>())
+    }
+
+    /// `3 nodes drained, 3 nodes rebooted`
+    pub fn interrupts_in_words(&self) -> String {
+        let all = [
+            (self.drains, "drained"),
+            (self.reboots, "rebooted"),
+            (self.restarts, "with services restarted"),
+        ];
+        let any = all.iter().filter(|(nodes, _)| *nodes > 0);
+        let words = any.map(|(nodes, what)| format!("{} {what}", plural(*nodes, "node")));
+        words.collect::<Vec<_>>().join(", ")
+    }
+}

@@ -1,0 +1,225 @@
+//! Which stage comes after which.
+
+use std::collections::BTreeSet;
+
+use super::{Change, Plan, PlanStage, Step, WaitCondition, WaitFor};
+
+impl Plan {
+    /// The stages that must be over before this one begins, all of lower numbers.
+    pub fn before(&self, number: usize) -> Vec<usize> {
+        before(&self.stages, number)
+    }
+
+    /// The stages that begin right once this one is over.
+    fn following(&self, number: usize) -> impl Iterator<Item = usize> {
+        let later = number + 1..self.stages.len();
+        later.filter(move |later| self.before(*later).contains(&number))
+    }
+
+    /// Whether the stage waits for something, or one that comes after it does.
+    pub fn is_relied_on(&self, number: usize) -> bool {
+        let mut from_here = BTreeSet::from([number]);
+        for later in number + 1..self.stages.len() {
+            if self.before(later).iter().any(|b| from_here.contains(b)) {
+                from_here.insert(later);
+            }
+        }
+        from_here.iter().any(|n| self.stages[*n].until.is_some())
+    }
+
+    /// Whether each stage comes after stages of lower numbers alone, so that each has its turn.
+    pub fn is_in_order(&self) -> bool {
+        let mut stages = self.stages.iter().enumerate();
+        stages.all(|(number, stage)| stage.after.iter().flatten().all(|b| *b < number))
+    }
+
+    /// The plan that takes this one back, last step first, and what it cannot take back.
+    pub fn inverse(&self) -> (Vec<PlanStage>, Vec<&Step>) {
+        let mut lost = Vec::new();
+        let mut stages = Vec::new();
+        // A plan that pauses, acts and resumes is taken back the same way round: what the mirrored
+        // stage waits for is waited for again.
+        let all = self.stages.iter().enumerate().rev();
+        for ((number, stage), mirrored) in all.zip(&self.stages) {
+            let mut steps = Vec::new();
+            for step in &stage.steps {
+                match step.inverse() {
+                    Some(step) if !self.replaces(&step.target) => steps.push(step),
+                    _ => lost.push(step),
+                }
+            }
+            // What cannot be taken back is not done again either, and nothing comes of it to wait for.
+            let repeats = mirrored.steps.iter().any(|s| s.inverse().is_some());
+            let until = mirrored.until.clone().filter(|until| {
+                repeats
+                    && until.counts_for_the_way_back()
+                    && !waits_for_what_comes_back(until, &steps)
+            });
+            let last = self.stages.len() - 1;
+            stages.push(PlanStage {
+                after: Some(self.following(number).map(|later| last - later).collect()),
+                steps,
+                until,
+                always: mirrored.always,
+            });
+        }
+        retain_stages(&mut stages, |s| !s.steps.is_empty());
+        (stages, lost)
+    }
+}
+
+/// Leaves stages out. What came after one of them comes after all that this one came after.
+pub fn retain_stages(stages: &mut Vec<PlanStage>, keep: impl Fn(&PlanStage) -> bool) {
+    // The new numbers of what stands for each stage: of itself, or of those that it came after.
+    let mut now: Vec<BTreeSet<usize>> = Vec::new();
+    let mut kept: Vec<PlanStage> = Vec::new();
+    for (number, stage) in stages.iter().enumerate() {
+        let after = before(stages, number).into_iter();
+        let after: BTreeSet<usize> = after.flat_map(|b| now[b].clone()).collect();
+        if !keep(stage) {
+            now.push(after);
+            continue;
+        }
+        now.push(BTreeSet::from([kept.len()]));
+        let usual = after.iter().copied().eq(kept.len().checked_sub(1));
+        kept.push(PlanStage {
+            after: (!usual).then(|| after.into_iter().collect()),
+            ..stage.clone()
+        });
+    }
+    *stages = kept;
+}
+
+fn before(stages: &[PlanStage], number: usize) -> Vec<usize> {
+    match &stages[number].after {
+        Some(after) => after.iter().copied().filter(|b| *b < number).collect(),
+        None => number.checked_sub(1).into_iter().collect(),
+    }
+}
+
+/// Whether it waits until an object is gone that nothing here deletes.
+fn waits_for_what_comes_back(until: &WaitFor, steps: &[Step]) -> bool {
+    let deletes = |step: &Step| {
+        matches!(step.change, Change::Delete { .. })
+            && step.target.names_the_place_of(&until.target)
+    };
+    until.condition == WaitCondition::Gone && !steps.iter().any(deletes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Edit, Metadata, Target};
+
+    fn stage(name: &str, after: Option<&[usize]>) -> PlanStage {
+        let edit = Metadata::default().label("key", Edit::new(None, Some("new")));
+        let target = Target::node(name, None);
+        PlanStage {
+            after: after.map(<[usize]>::to_vec),
+            ..PlanStage::of(vec![Step::new(target, Change::Metadata(edit), "a test")])
+        }
+    }
+
+    /// `a`, then `b` and `c` side by side, then `d`.
+    fn diamond() -> Plan {
+        Plan {
+            stages: vec![
+                stage("a", None),
+                stage("b", Some(&[0])),
+                stage("c", Some(&[0])),
+                stage("d", Some(&[1, 2])),
+            ],
+            ..Plan::default()
+        }
+    }
+
+    /// Each stage with those that it comes after, by the names of their nodes.
+    fn order(stages: &[PlanStage]) -> Vec<String> {
+        let name = |number: usize| stages[number].steps[0].target.name.clone();
+        let line = |number| {
+            let after: Vec<String> = before(stages, number).into_iter().map(name).collect();
+            format!("{} after {}", name(number), after.join(" and "))
+        };
+        (0..stages.len()).map(line).collect()
+    }
+
+    #[test]
+    fn a_graph_is_taken_back_from_its_ends() {
+        let (back, _) = diamond().inverse();
+        assert_eq!(
+            order(&back),
+            ["d after ", "c after d", "b after d", "a after c and b"]
+        );
+        let mut list = diamond();
+        list.stages.iter_mut().for_each(|s| s.after = None);
+        let (back, _) = list.inverse();
+        assert!(back.iter().all(|s| s.after.is_none()), "{back:?}");
+    }
+
+    #[test]
+    fn what_came_after_a_stage_that_is_left_out_comes_after_what_that_came_after() {
+        let left = |out: &[&str]| {
+            let mut stages = diamond().stages;
+            retain_stages(&mut stages, |s| {
+                !out.contains(&s.steps[0].target.name.as_str())
+            });
+            order(&stages)
+        };
+        assert_eq!(left(&["a"]), ["b after ", "c after ", "d after b and c"]);
+        assert_eq!(left(&["b"]), ["a after ", "c after a", "d after a and c"]);
+        assert_eq!(left(&["b", "c"]), ["a after ", "d after a"]);
+    }
+
+    #[test]
+    fn a_stage_is_relied_on_by_what_waits_after_it() {
+        let mut plan = diamond();
+        plan.stages[1].until = Some(WaitFor {
+            target: Target::node("b", None),
+            condition: WaitCondition::Gone,
+            at_most: 1,
+        });
+        let relied_on: Vec<bool> = (0..4).map(|n| plan.is_relied_on(n)).collect();
+        assert_eq!(relied_on, [true, true, false, false]);
+    }
+
+    #[test]
+    fn deleted_objects_are_made_again_without_waiting_for_them_to_go() {
+        let delete = |name: &str| {
+            let target = Target::skyhook(crate::api::ApiFlavor::Skyhook, name, Some("1"));
+            let was = Some(Box::new(serde_json::json!({"metadata": {"name": name}})));
+            let step = Step::new(target.clone(), Change::Delete { was }, "a test");
+            PlanStage {
+                until: Some(WaitFor {
+                    target,
+                    condition: WaitCondition::Gone,
+                    at_most: 1,
+                }),
+                after: Some(Vec::new()),
+                ..PlanStage::of(vec![step])
+            }
+        };
+        let plan = Plan {
+            stages: vec![delete("a"), delete("b")],
+            ..Plan::default()
+        };
+        let (back, lost) = plan.inverse();
+        assert_eq!((back.len(), lost.len()), (2, 0));
+        assert!(back.iter().all(|s| s.until.is_none()), "{back:?}");
+        assert!(
+            Plan {
+                stages: back,
+                ..Plan::default()
+            }
+            .is_in_order()
+        );
+    }
+
+    #[test]
+    fn a_stage_cannot_come_after_itself_or_a_later_one() {
+        let mut plan = diamond();
+        assert!(plan.is_in_order());
+        plan.stages[1].after = Some(vec![3]);
+        assert!(!plan.is_in_order());
+        assert_eq!(plan.before(1), [0usize; 0]);
+    }
+}
