@@ -123,7 +123,7 @@ fn sets_off(cluster: &Cluster, skyhook: &Skyhook) -> SetsOff {
             }
             let (name, version) = entry.identity();
             let on = off.stays_on_hosts.entry(format!("{name} {version}"));
-            on.or_default().push(node.name.clone());
+            on.or_default().push(node.name.to_string());
         }
     }
     off
