@@ -1,17 +1,62 @@
-//! The labels of an object, of which there are thousands: small, and shared word by word.
+//! The labels of an object, of which there are thousands: those that it has in common with others are kept once.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::hash::BuildHasher;
 use std::ops::Index;
+use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::name::Name;
 
-/// Labels by key, in the order of keys.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Labels(Box<[(Name, Name)]>);
+/// Labels by key, in the order of keys: those of another object with the same keys, and where the values differ.
+#[derive(Clone, Default)]
+pub struct Labels {
+    like: Arc<[(Name, Name)]>,
+    /// Place of the label, and its value here.
+    own: Box<[(u32, Name)]>,
+}
+
+/// By the hash of their keys, the labels that others of the same keys are kept as differences from.
+#[derive(Default)]
+struct Samples {
+    hasher: RandomState,
+    by_keys: HashMap<u64, Arc<[(Name, Name)]>, RandomState>,
+}
+
+thread_local! {
+    static SAMPLES: RefCell<Samples> = RefCell::default();
+}
+
+/// So many samples are kept; where each object has keys of its own, they are of no use.
+const MOST_SAMPLES: usize = 1 << 12;
+
+/// What tells keys apart that were read on one thread.
+fn keys(labels: &[(Name, Name)]) -> impl Iterator<Item = usize> {
+    labels.iter().map(|(key, _)| key.place())
+}
+
+impl Samples {
+    /// Labels of the same keys; these, where none are known yet.
+    fn find(&mut self, labels: &[(Name, Name)]) -> Arc<[(Name, Name)]> {
+        let hash = self.hasher.hash_one(keys(labels).collect::<Vec<usize>>());
+        match self.by_keys.get(&hash) {
+            Some(known) if keys(known).eq(keys(labels)) => Arc::clone(known),
+            _ => {
+                if self.by_keys.len() >= MOST_SAMPLES {
+                    self.by_keys.clear();
+                }
+                let new: Arc<[(Name, Name)]> = labels.into();
+                self.by_keys.insert(hash, Arc::clone(&new));
+                new
+            }
+        }
+    }
+}
 
 /// Anything that labels can be looked up in.
 pub trait Labelled {
@@ -32,20 +77,34 @@ impl Labelled for BTreeMap<String, String> {
 
 impl Labels {
     pub fn get(&self, key: &str) -> Option<&Name> {
-        let at = self.0.binary_search_by(|(k, _)| k.as_str().cmp(key)).ok()?;
-        Some(&self.0[at].1)
+        let at = self.like.binary_search_by(|(k, _)| k.as_str().cmp(key));
+        let at = at.ok()?;
+        match self.own.binary_search_by_key(&at, |(own, _)| *own as usize) {
+            Ok(own) => Some(&self.own[own].1),
+            Err(_) => Some(&self.like[at].1),
+        }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.like.is_empty()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&Name, &Name)> {
-        self.0.iter().map(|(key, value)| (key, value))
+        let mut own = self.own.iter().peekable();
+        self.like.iter().zip(0..).map(move |((key, value), at)| {
+            let own = own.next_if(|(own, _)| *own == at);
+            (key, own.map_or(value, |(_, value)| value))
+        })
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &Name> {
-        self.0.iter().map(|(key, _)| key)
+        self.like.iter().map(|(key, _)| key)
+    }
+
+    /// What is held of them for this object alone.
+    #[cfg(test)]
+    pub fn own_bytes(&self) -> usize {
+        size_of_val(&*self.own)
     }
 }
 
@@ -56,7 +115,26 @@ impl FromIterator<(Name, Name)> for Labels {
         labels.reverse();
         labels.sort_by(|a, b| a.0.cmp(&b.0));
         labels.dedup_by(|later, first| later.0 == first.0);
-        Labels(labels.into())
+        let like = SAMPLES.with_borrow_mut(|samples| samples.find(&labels));
+        let common = like.iter().map(|(_, value)| value);
+        let differ = (0..).zip(labels).zip(common);
+        let own = differ.filter(|((_, (_, value)), common)| value != *common);
+        let own = own.map(|((at, (_, value)), _)| (at, value)).collect();
+        Labels { like, own }
+    }
+}
+
+impl PartialEq for Labels {
+    fn eq(&self, other: &Labels) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Labels {}
+
+impl fmt::Debug for Labels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
     }
 }
 
@@ -104,5 +182,25 @@ mod tests {
         assert_eq!(pairs, [("a", "2"), ("b", "3")]);
         assert_eq!(labels.value("b"), Some("3"));
         assert_eq!(labels.value("c"), None);
+    }
+
+    #[test]
+    fn what_differs_is_told_from_what_is_common() {
+        let of = |host: &str, zone: &str| -> Labels {
+            let pairs = [("host", host), ("os", "linux"), ("zone", zone)];
+            pairs
+                .map(|(key, value)| (key.into(), value.into()))
+                .into_iter()
+                .collect()
+        };
+        let (first, second) = (of("n1", "a"), of("n2", "a"));
+        assert!(Arc::ptr_eq(&first.like, &second.like));
+        assert_eq!((first.own.len(), second.own.len()), (0, 1));
+        assert_eq!(second.value("host"), Some("n2"));
+        assert_eq!(second.value("zone"), Some("a"));
+        let values: Vec<&str> = second.iter().map(|(_, value)| &**value).collect();
+        assert_eq!(values, ["n2", "linux", "a"]);
+        assert_ne!(first, second);
+        assert_eq!(second, of("n2", "a"));
     }
 }

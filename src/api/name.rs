@@ -2,49 +2,24 @@
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::{Serialize, Serializer};
 
+use super::shared::Interner;
+
 /// Text that shares its memory with equal text that was read on the same thread.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(Arc<Box<str>>);
+pub struct Name(Arc<str>);
 
 /// Longer texts are hardly ever alike.
 const LONGEST: usize = 4096;
-/// So many words are kept before it is looked which of them nobody holds any more.
-const FIRST_SWEEP: usize = 1 << 14;
-
-struct Interner {
-    all: HashSet<Name, RandomState>,
-    sweep_at: usize,
-}
 
 thread_local! {
-    static WORDS: RefCell<Interner> = RefCell::new(Interner {
-        all: HashSet::default(),
-        sweep_at: FIRST_SWEEP,
-    });
-}
-
-impl Interner {
-    fn find(&mut self, text: &str) -> Name {
-        if let Some(known) = self.all.get(text) {
-            return known.clone();
-        }
-        if self.all.len() >= self.sweep_at {
-            self.all.retain(|name| Arc::strong_count(&name.0) > 1);
-            self.sweep_at = (2 * self.all.len()).max(FIRST_SWEEP);
-        }
-        let new = Name(Arc::new(text.into()));
-        self.all.insert(new.clone());
-        new
-    }
+    static WORDS: RefCell<Interner<str>> = RefCell::default();
 }
 
 impl Name {
@@ -61,9 +36,9 @@ impl Name {
 impl From<&str> for Name {
     fn from(text: &str) -> Name {
         if text.len() > LONGEST {
-            Name(Arc::new(text.into()))
+            Name(text.into())
         } else {
-            WORDS.with_borrow_mut(|words| words.find(text))
+            Name(WORDS.with_borrow_mut(|words| words.find(text, |text| text.into())))
         }
     }
 }
@@ -173,16 +148,5 @@ mod tests {
         assert_eq!(one, "Ready");
         assert!(Arc::ptr_eq(&one.0, &two.0));
         assert_eq!(serde_json::to_string(&one).expect("a word"), r#""Ready""#);
-    }
-
-    #[test]
-    fn words_that_nobody_holds_are_forgotten() {
-        let held = Name::from("held");
-        for number in 0..3 * FIRST_SWEEP {
-            let _ = Name::from(format!("word {number}"));
-        }
-        let kept = WORDS.with_borrow(|words| words.all.len());
-        assert!(kept <= FIRST_SWEEP, "{kept}");
-        assert!(Arc::ptr_eq(&held.0, &Name::from("held").0));
     }
 }

@@ -6,6 +6,8 @@
 //! unknown fields included, as it was. Text that is not such an object is a value
 //! ([`NodeState::malformed`]), not an error.
 
+mod known;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
@@ -18,7 +20,7 @@ use super::keys::NodeKey;
 use super::{ApiFlavor, Name, Stage, State};
 
 /// What one custom resource recorded on one node.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeState {
     annotations: Vec<Annotation>,
     entries: Vec<Entry>,
@@ -26,7 +28,7 @@ pub struct NodeState {
 }
 
 /// One annotation that a node state is made of.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Annotation {
     key: Name,
     text: Name,
@@ -36,7 +38,7 @@ struct Annotation {
 }
 
 /// One package in a node state.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// `name|version` as it stands in the map.
     pub key: Name,
@@ -70,7 +72,7 @@ impl Entry {
 }
 
 /// An annotation that is not a node state.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Malformed {
     pub annotation: String,
     pub text: String,
@@ -127,9 +129,6 @@ impl NodeState {
             one_package: package.is_some(),
             values,
         });
-        // There are thousands of nodes, and few have more than one annotation of this kind.
-        self.annotations.shrink_to_fit();
-        self.entries.shrink_to_fit();
     }
 
     /// The package that an annotation key is for, in the shape of one key per package.

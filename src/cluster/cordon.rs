@@ -14,7 +14,7 @@ use crate::api::{ApiFlavor, keys};
 /// The object is no node that can be read.
 pub fn holders_on(node: &Value) -> Result<Vec<Holder>, String> {
     let node = Node::deserialize(node).map_err(|error| error.to_string())?;
-    Ok(node.cordon_holders)
+    Ok(node.cordon_holders.to_vec())
 }
 
 impl Cluster {

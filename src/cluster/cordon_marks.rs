@@ -72,7 +72,7 @@ fn owner(key: &str) -> Option<&'static str> {
 }
 
 /// Somebody outside the operator who wants a node to stay cordoned.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 pub struct Holder {
     /// `NVSentinel`; where only managed fields tell, the field manager that cordoned the node: `kubectl-cordon`.
     pub name: String,

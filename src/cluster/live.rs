@@ -1,6 +1,7 @@
 //! Reads a cluster from its API server (an edge).
 
 mod admission;
+mod arriving;
 mod collect;
 mod decode;
 mod discovery;

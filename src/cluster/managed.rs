@@ -1,13 +1,13 @@
 //! Who wrote what on a node, and when, from the node's `managedFields`.
 
-use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 use super::hold::FIELD_MANAGER;
-use crate::api::ApiFlavor;
+use crate::api::Name;
 use crate::api::keys::NodeKey;
 
 /// Who wrote which labels, annotations and taints and the cordon, and when; all else in them is passed over.
@@ -18,7 +18,7 @@ pub struct ManagedFields(Vec<Manager>);
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Manager {
-    manager: String,
+    manager: Name,
     time: Option<Timestamp>,
     #[serde(rename = "fieldsV1")]
     fields: Fields,
@@ -46,9 +46,62 @@ struct SpecFields {
 #[serde(default)]
 struct MetadataFields {
     #[serde(rename = "f:annotations")]
-    annotations: BTreeMap<String, IgnoredAny>,
+    annotations: Annotations,
     #[serde(rename = "f:labels")]
     labels: Option<IgnoredAny>,
+}
+
+/// Whether the operator's are among the annotations.
+#[derive(Default)]
+struct Annotations {
+    ours: bool,
+}
+
+impl<'de> Deserialize<'de> for Annotations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Annotations, D::Error> {
+        struct Map;
+
+        impl<'de> Visitor<'de> for Map {
+            type Value = Annotations;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Annotations, A::Error> {
+                let mut ours = false;
+                while let Some((Ours(key), IgnoredAny)) = map.next_entry()? {
+                    ours |= key;
+                }
+                Ok(Annotations { ours })
+            }
+        }
+
+        deserializer.deserialize_map(Map)
+    }
+}
+
+/// Whether the field of an annotation is the operator's.
+struct Ours(bool);
+
+impl<'de> Deserialize<'de> for Ours {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ours, D::Error> {
+        struct Field;
+
+        impl Visitor<'_> for Field {
+            type Value = Ours;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E: Error>(self, field: &str) -> Result<Ours, E> {
+                Ok(Ours(field.strip_prefix("f:").is_some_and(NodeKey::is_ours)))
+            }
+        }
+
+        deserializer.deserialize_str(Field)
+    }
 }
 
 impl ManagedFields {
@@ -88,11 +141,6 @@ impl ManagedFields {
 impl Manager {
     /// Whether it owns annotations that the operator alone writes.
     fn is_of_operator(&self) -> bool {
-        let ours = |field: &String| {
-            let key = field.strip_prefix("f:").unwrap_or_default();
-            let mut flavors = ApiFlavor::ALL.iter();
-            flavors.any(|g| NodeKey::parse(*g, key).is_some())
-        };
-        self.fields.metadata.annotations.keys().any(ours)
+        self.fields.metadata.annotations.ours
     }
 }

@@ -29,6 +29,7 @@ pub mod field_managers;
 pub mod history;
 pub mod hold;
 pub mod installation;
+mod json_pieces;
 pub mod kept_logs;
 pub mod leftover;
 pub mod live;

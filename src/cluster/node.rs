@@ -1,44 +1,51 @@
 //! A node, with the operator's keys on it read once.
 
+mod condition;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+pub use condition::{NodeCondition, READY};
+
 use super::annotations::Annotations;
 use super::cordon_marks::{Holder, Marks};
 use super::managed::ManagedFields;
 use crate::api::keys::NodeKey;
 use crate::api::skyhook::Toleration;
-use crate::api::{ApiFlavor, Condition, Labels, Name, NodeState, Status};
+use crate::api::{ApiFlavor, Labels, Name, NodeState, Shared, Status};
 
 /// A node: what Kubernetes says of it, and what the operator of each API wrote on it.
+///
+/// There are thousands, so what many of them have alike is kept once.
 #[derive(Debug, Clone, Deserialize, PartialEq)]
 #[serde(from = "NodeObject")]
 pub struct Node {
-    pub name: String,
-    pub uid: Option<String>,
+    pub name: Name,
+    pub uid: Option<Box<str>>,
     pub created: Option<Timestamp>,
     pub labels: Labels,
     /// Cordoned: new pods are not scheduled here.
     pub unschedulable: bool,
-    pub taints: Vec<Taint>,
-    pub conditions: Vec<Condition>,
+    pub taints: Shared<Vec<Taint>>,
+    /// Whether it is ready, and what the operator says of it; no others are looked at.
+    pub conditions: Box<[NodeCondition]>,
     /// `nvidia.com/gpu` in the node's capacity.
     pub gpus: u64,
-    pub system: System,
+    pub system: Shared<System>,
     /// When the operator's annotations were last written, where the managed fields tell.
     pub annotated: Option<Timestamp>,
     /// When its labels or taints were last written, where the managed fields tell.
     pub selectable: Option<Timestamp>,
     /// Who besides the operator wants it to stay cordoned, cordoned or not.
-    pub cordon_holders: Vec<Holder>,
-    keys: [NodeKeys; 2],
+    pub cordon_holders: Shared<Vec<Holder>>,
+    keys: [Shared<NodeKeys>; 2],
 }
 
 /// What the kubelet says of the machine (`status.nodeInfo`).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct System {
     pub os_image: Name,
@@ -62,7 +69,7 @@ impl System {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct Taint {
     pub key: String,
@@ -74,10 +81,10 @@ pub struct Taint {
 }
 
 /// What the operator of one API wrote on a node.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeKeys {
     /// By the name of the custom resource.
-    pub skyhooks: BTreeMap<String, Box<NodeRecord>>,
+    pub skyhooks: BTreeMap<String, NodeRecord>,
     /// Keys of the runtime-required taints that the operator put on the node.
     pub auto_taints: Vec<String>,
     pub runtime_required_cordon: bool,
@@ -86,10 +93,10 @@ pub struct NodeKeys {
 }
 
 /// What one custom resource left on one node.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeRecord {
     /// `None` when there is no node-state annotation at all.
-    pub state: Option<NodeState>,
+    pub state: Option<Shared<NodeState>>,
     pub status: Option<Status>,
     pub status_label: Option<Status>,
     pub cordon: bool,
@@ -166,10 +173,19 @@ impl Node {
         &self.keys[flavor as usize]
     }
 
-    /// What one custom resource left here, to be changed in a model of what is to come.
-    pub(super) fn on_mut(&mut self, flavor: ApiFlavor, skyhook: &str) -> Option<&mut NodeRecord> {
-        let on = self.keys[flavor as usize].skyhooks.get_mut(skyhook);
-        on.map(|on| &mut **on)
+    /// Changes what one custom resource recorded here, in a model of what is to come.
+    pub(super) fn foresee(
+        &mut self,
+        flavor: ApiFlavor,
+        skyhook: &str,
+        change: impl FnOnce(&mut NodeState),
+    ) {
+        self.keys[flavor as usize].change(|keys| {
+            let on = keys.skyhooks.get_mut(skyhook);
+            if let Some(state) = on.and_then(|on| on.state.as_mut()) {
+                state.change(change);
+            }
+        });
     }
 
     /// Whether the user asks the operator to leave the node alone.
@@ -181,7 +197,7 @@ impl Node {
     pub fn ready(&self) -> bool {
         self.conditions
             .iter()
-            .any(|c| c.kind == "Ready" && c.is_true())
+            .any(|c| c.kind == READY && c.is_true())
     }
 
     /// The taints that none of the tolerations covers, whatever their effect.
@@ -236,18 +252,12 @@ struct NodeObject {
     status: NodeStatus,
 }
 
-/// A list without room to grow: there are thousands.
-fn tight<T>(mut list: Vec<T>) -> Vec<T> {
-    list.shrink_to_fit();
-    list
-}
-
 /// A node's `managedFields` are half of it, and there are thousands of nodes: only one time of them is kept.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct NodeMeta {
-    name: String,
-    uid: Option<String>,
+    name: Name,
+    uid: Option<Box<str>>,
     creation_timestamp: Option<Timestamp>,
     labels: Labels,
     annotations: Annotations,
@@ -258,29 +268,31 @@ struct NodeMeta {
 #[serde(default)]
 struct Spec {
     unschedulable: bool,
-    taints: Vec<Taint>,
+    taints: Shared<Vec<Taint>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NodeStatus {
-    conditions: Vec<Condition>,
+    conditions: Vec<NodeCondition>,
     capacity: BTreeMap<String, String>,
     #[serde(rename = "nodeInfo")]
-    system: System,
+    system: Shared<System>,
 }
 
 impl From<NodeObject> for Node {
     fn from(object: NodeObject) -> Node {
-        let keys = ApiFlavor::ALL.map(|g| NodeKeys::read(g, &object));
+        let keys = ApiFlavor::ALL.map(|g| NodeKeys::read(g, &object).into());
         let marks = Marks {
             annotations: &object.metadata.annotations.of_others,
             labels: &object.metadata.labels,
             taints: object.spec.taints.iter().map(|t| t.key.as_str()).collect(),
             managed: &object.metadata.managed_fields,
         };
+        let mut conditions = object.status.conditions;
+        conditions.retain(NodeCondition::counts);
         Node {
-            cordon_holders: marks.holders(),
+            cordon_holders: marks.holders().into(),
             annotated: object.metadata.managed_fields.annotated(),
             selectable: object.metadata.managed_fields.selectable(),
             name: object.metadata.name,
@@ -288,8 +300,8 @@ impl From<NodeObject> for Node {
             created: object.metadata.creation_timestamp,
             labels: object.metadata.labels,
             unschedulable: object.spec.unschedulable,
-            taints: tight(object.spec.taints),
-            conditions: tight(object.status.conditions),
+            taints: object.spec.taints,
+            conditions: conditions.into(),
             gpus: object
                 .status
                 .capacity
@@ -305,18 +317,16 @@ impl From<NodeObject> for Node {
 impl NodeKeys {
     /// What one custom resource left here.
     pub fn of(&self, skyhook: &str) -> Option<&NodeRecord> {
-        self.skyhooks.get(skyhook).map(|on| &**on)
+        self.skyhooks.get(skyhook)
     }
 
     fn read(flavor: ApiFlavor, object: &NodeObject) -> NodeKeys {
         let mut keys = NodeKeys::default();
+        let mut states: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
         for (key, value) in &object.metadata.annotations.ours {
             match NodeKey::parse(flavor, key) {
-                Some(NodeKey::NodeState { skyhook, package }) => {
-                    keys.on(skyhook)
-                        .state
-                        .get_or_insert_default()
-                        .add(key, package, value);
+                Some(NodeKey::NodeState { skyhook, .. }) => {
+                    states.entry(skyhook).or_default().push((key, value));
                 }
                 Some(NodeKey::Status(skyhook)) => {
                     keys.on(skyhook).status = Some(value.as_str().into());
@@ -339,6 +349,9 @@ impl NodeKeys {
                 Some(NodeKey::RuntimeRequiredCordon) => keys.runtime_required_cordon = true,
                 _ => {}
             }
+        }
+        for (skyhook, annotations) in states {
+            keys.on(skyhook).state = Some(NodeState::of(&annotations));
         }
         for (key, value) in object.metadata.labels.iter() {
             match NodeKey::parse(flavor, key) {
@@ -365,33 +378,4 @@ impl NodeKeys {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tolerations_cover_as_in_the_scheduler() {
-        let taint = Taint {
-            key: "a".into(),
-            value: "1".into(),
-            effect: "NoSchedule".into(),
-            time_added: None,
-        };
-        let toleration = |key: &str, operator: &str, value: &str, effect: &str| Toleration {
-            key: key.into(),
-            operator: operator.into(),
-            value: value.into(),
-            effect: effect.into(),
-        };
-        for (t, covers) in [
-            (toleration("a", "Exists", "", ""), true),
-            (toleration("", "Exists", "", ""), true),
-            (toleration("a", "Equal", "1", "NoSchedule"), true),
-            (toleration("a", "", "1", ""), true),
-            (toleration("a", "Equal", "2", ""), false),
-            (toleration("b", "Exists", "", ""), false),
-            (toleration("a", "Exists", "", "NoExecute"), false),
-        ] {
-            assert_eq!(taint.tolerated_by(&t), covers, "{t:?}");
-        }
-    }
-}
+mod tests;

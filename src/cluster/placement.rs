@@ -153,7 +153,7 @@ impl Cluster {
             skyhook,
             gone: skyhook.is_none() && self.skyhooks.absence() == Certainty::Proven,
             node,
-            state: on.and_then(|on| on.state.as_ref()),
+            state: on.and_then(|on| on.state.as_deref()),
             selected: skyhook.is_some_and(|s| s.spec.node_selectors.matches(&node.labels)),
             ignored: node.ignored(self.flavor()),
         }

@@ -40,13 +40,12 @@ impl Cluster {
         for skyhook in skyhooks.iter().filter(|s| s.deleting() && s.runs()) {
             let selects = &skyhook.spec.node_selectors;
             for node in nodes.iter_mut().filter(|n| selects.matches(&n.labels)) {
-                let state = node.on_mut(flavor, skyhook.name());
-                let Some(state) = state.and_then(|on| on.state.as_mut()) else {
-                    continue;
-                };
-                for (name, package) in skyhook.packages().filter(|(_, p)| p.uninstall().enabled) {
-                    state.foresee_uninstall(&package.entry_key(name));
-                }
+                node.foresee(flavor, skyhook.name(), |state| {
+                    let packages = skyhook.packages();
+                    for (name, package) in packages.filter(|(_, p)| p.uninstall().enabled) {
+                        state.foresee_uninstall(&package.entry_key(name));
+                    }
+                });
             }
         }
         cluster

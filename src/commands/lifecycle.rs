@@ -356,8 +356,8 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
         _ => {}
     }
     let runs_jobs = cluster.flavor().executor() == Executor::Job;
-    let statuses = skyhook.status.node_status.values();
-    let failed = statuses.filter(|s| **s == Status::Erroring).count();
+    let statuses = &skyhook.status.node_status;
+    let failed = statuses.get(&Status::Erroring).copied().unwrap_or_default();
     if verb == Verb::Pause && runs_jobs && failed > 0 {
         effects.warn(format!(
             "{} failed: once it is resumed the operator counts {} as waiting, and nothing runs there until the \

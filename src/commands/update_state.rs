@@ -101,7 +101,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             continue;
         }
         let known = on
-            .and_then(|on| on.state.as_ref())
+            .and_then(|on| on.state.as_deref())
             .filter(|s| s.malformed().is_empty());
         let entry = known.and_then(|s| s.entry(&key));
         let change = match (known, entry) {

@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
             // Else its drain is refused again as soon as it is not ignored any more.
             let here = |f: &&Finding| {
-                f.subject.node.as_ref() == Some(&node.name)
+                f.subject.node.as_deref() == Some(node.name.as_str())
                     && f.subject.skyhook.as_deref() == Some(skyhook.name())
             };
             for drain in refused.iter().filter(here) {

@@ -148,7 +148,7 @@ impl Standstill {
         let cause = self.troubles.on(root.name(), &node.name);
         let severity = cause.map_or(Severity::Warning, |f| f.severity);
         let held = || {
-            let key = (root.name().to_owned(), node.name.clone());
+            let key = (root.name().to_owned(), node.name.to_string());
             self.held.get(&key).copied()
         };
         if root.paused() {

@@ -19,18 +19,28 @@ pub struct SkyhookStatus {
     pub conditions: Vec<Condition>,
     /// The operator's mirror of the node annotations; the annotations are the truth.
     pub node_state: Mirror,
-    pub node_status: BTreeMap<String, Status>,
+    #[serde(deserialize_with = "counts")]
+    pub node_status: BTreeMap<Status, usize>,
     /// Nodes of the batch at work, with the time they joined it.
-    pub node_priority: BTreeMap<String, Option<Timestamp>>,
+    pub node_priority: BTreeMap<Name, Option<Timestamp>>,
     pub node_order_offset: i64,
     pub config_updates: BTreeMap<String, Vec<String>>,
     pub compartment_statuses: BTreeMap<String, CompartmentStatus>,
     pub complete_nodes: String,
 }
 
-/// The operator's copy of the node states. Those of many nodes are alike, and are kept as one text.
+/// How many nodes have each status.
+fn counts<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Status, usize>, D::Error> {
+    let mut counts = BTreeMap::new();
+    for status in BTreeMap::<String, Status>::deserialize(from)?.into_values() {
+        *counts.entry(status).or_default() += 1;
+    }
+    Ok(counts)
+}
+
+/// The operator's copy of the node states, by the names of nodes. Those of many nodes are alike, and are kept as one text.
 #[derive(Debug, Clone, Default)]
-pub struct Mirror(BTreeMap<String, Name>);
+pub struct Mirror(Box<[(Box<str>, Name)]>);
 
 impl Mirror {
     /// On how many nodes something is recorded.
@@ -40,13 +50,14 @@ impl Mirror {
 
     /// What is recorded of one node, by `name|version`.
     pub fn of(&self, node: &str) -> Option<BTreeMap<String, Value>> {
-        let text = self.0.get(node)?;
+        let at = self.0.binary_search_by(|(name, _)| (**name).cmp(node));
+        let (_, text) = &self.0[at.ok()?];
         Some(serde_json::from_str(text).expect("it was read as such a map"))
     }
 
     /// Whether a package is recorded on any node.
     pub fn has(&self, key: &str) -> bool {
-        let texts: HashSet<&str> = self.0.values().map(Name::as_str).collect();
+        let texts: HashSet<&str> = self.0.iter().map(|(_, text)| text.as_str()).collect();
         texts.into_iter().any(|text| {
             let packages: BTreeMap<String, IgnoredAny> =
                 serde_json::from_str(text).expect("it was read as such a map");
@@ -74,7 +85,7 @@ impl<'de> Visitor<'de> for EachNode {
     fn visit_map<A: MapAccess<'de>>(self, mut nodes: A) -> Result<Mirror, A::Error> {
         let mut known: HashMap<Box<str>, Name> = HashMap::new();
         let mut texts = BTreeMap::new();
-        while let Some((node, packages)) = nodes.next_entry::<String, Box<RawValue>>()? {
+        while let Some((node, packages)) = nodes.next_entry::<Box<str>, Box<RawValue>>()? {
             let name = match known.get(packages.get()) {
                 Some(name) => name.clone(),
                 None => {
@@ -88,7 +99,7 @@ impl<'de> Visitor<'de> for EachNode {
             };
             texts.insert(node, name);
         }
-        Ok(Mirror(texts))
+        Ok(Mirror(texts.into_iter().collect()))
     }
 }
 

@@ -3,14 +3,13 @@
 use std::io::Read;
 
 use memchr::memmem;
-use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::body::Body;
 use super::loader::ManifestLoader;
-use super::pieces::{Pieces, TextPosition};
 use super::summary::Summary;
 use super::{DumpError, unreadable};
+use crate::cluster::json_pieces::{self, Items, Pieces, Stop, TextPosition};
 
 const WITHOUT_KIND: &str = "a value without a kind";
 const WITHOUT_VERSION: &str = "a value without kind and apiVersion";
@@ -40,7 +39,8 @@ pub fn read(
             b'{' => reading.document()?,
             b'[' => reading.array()?,
             _ => {
-                reading.whole(b"")?;
+                let whole = reading.pieces.whole(b"");
+                whole.map_err(|stop| stopped(label, stop))?;
                 return Err(reading.no_object(WITHOUT_KIND));
             }
         }
@@ -68,13 +68,16 @@ impl<R: Read> JsonReader<'_, R> {
             match self.next_byte(b"")? {
                 Some(b']') if !text.ends_with(b",") => break,
                 Some(b',') if text.ends_with(b"0") => text.extend_from_slice(self.pieces.take(1)),
-                Some(_) if text.ends_with(b"0") => return Err(self.syntax(&text)),
+                Some(_) if text.ends_with(b"0") => {
+                    return Err(stopped(self.label, self.pieces.syntax(&text)));
+                }
                 Some(b'{') => {
                     self.document()?;
                     text.push(b'0');
                 }
                 _ => {
-                    self.whole(&text)?;
+                    let whole = self.pieces.whole(&text);
+                    whole.map_err(|stop| stopped(self.label, stop))?;
                     return Err(self.no_object(WITHOUT_KIND));
                 }
             }
@@ -83,104 +86,33 @@ impl<R: Read> JsonReader<'_, R> {
         Ok(())
     }
 
-    /// An object, which may be a list. What stands before its items is kept, and a stroke for each of them.
+    /// An object, which may be a list.
     fn document(&mut self) -> Result<(), DumpError> {
-        let mut text = self.pieces.take(1).to_vec();
-        // Items come before what says their kind, as kubectl writes them.
-        let (mut items, mut late) = (None, Vec::new());
-        loop {
-            match self.next_byte(b"")? {
-                Some(b'}') if !text.ends_with(b",") => break,
-                Some(b',') if !text.ends_with(b"{") && !text.ends_with(b",") => {}
-                Some(b'"') if text.ends_with(b"{") || text.ends_with(b",") => {
-                    let key = self.whole(&text)?.to_vec();
-                    text.extend_from_slice(&key);
-                    if self.next_byte(b"")? != Some(b':') {
-                        return Err(self.syntax(&text));
-                    }
-                    text.extend_from_slice(self.pieces.take(1));
-                    let value = self.next_byte(b"")?;
-                    if key == b"\"items\"" && value == Some(b'[') && may_be_list(&text) {
-                        items = Some(self.items(&mut text, &mut late)?);
-                    } else {
-                        let value = self.whole(&text)?;
-                        text.extend_from_slice(value);
-                    }
-                    continue;
-                }
-                _ => return Err(self.syntax(&text)),
-            }
-            text.extend_from_slice(self.pieces.take(1));
-        }
-        text.extend_from_slice(self.pieces.take(1));
-        match items {
+        let mut items = ListItems {
+            label: self.label,
+            loader: self.loader,
+            list: None,
+            count: None,
+            late: Vec::new(),
+        };
+        let taken = self.pieces.object(&mut items);
+        let (count, late) = (items.count, items.late);
+        let text = taken.map_err(|stop| stopped(self.label, stop))?;
+        match count {
             None => self.object(&text),
             Some(count) => self.list(&text, count, late),
         }
-    }
-
-    /// The items of a list, each decoded as it comes; how many there are.
-    fn items(&mut self, text: &mut Vec<u8>, late: &mut Vec<Vec<u8>>) -> Result<usize, DumpError> {
-        let head = [text.as_slice(), b"null}"].concat();
-        let head: Summary = serde_json::from_slice(&head).unwrap_or_default();
-        let list = match (&head.kind, &head.api_version) {
-            (Some(kind), Some(version)) => kind.strip_suffix("List").zip(Some(version.as_str())),
-            _ => None,
-        };
-        text.extend_from_slice(self.pieces.take(1));
-        let mut count = 0;
-        loop {
-            match self.next_byte(b"")? {
-                Some(b']') if !text.ends_with(b",") => break,
-                Some(b',') if text.ends_with(b"0") => text.extend_from_slice(self.pieces.take(1)),
-                Some(b',' | b']' | b'}' | b':') | None => return Err(self.syntax(text)),
-                Some(_) if text.ends_with(b"0") => return Err(self.syntax(text)),
-                Some(_) => {
-                    self.one(text, list, late)?;
-                    text.push(b'0');
-                    count += 1;
-                }
-            }
-        }
-        text.extend_from_slice(self.pieces.take(1));
-        Ok(count)
-    }
-
-    fn one(
-        &mut self,
-        before: &[u8],
-        list: Option<(&str, &str)>,
-        late: &mut Vec<Vec<u8>>,
-    ) -> Result<(), DumpError> {
-        let (label, place) = (self.label, self.pieces.place());
-        let end = self.pieces.value().map_err(|e| unreadable(label, e))?;
-        let Some(end) = end else {
-            return Err(self.syntax(before));
-        };
-        let item = self.pieces.take(end);
-        let node = begins_as_node(item, list).then(|| Body::read_node(item, list));
-        let body = match node.flatten() {
-            Some(body) => body,
-            None => Body::read(item).map_err(|_| syntax(label, b"", item, place))?,
-        };
-        let known = body.summary.kind.is_some() && body.summary.api_version.is_some();
-        if !known && list.is_none() {
-            late.push(item.to_vec());
-            return Ok(());
-        }
-        let taken = self.loader.item(label, list, body);
-        taken.map_err(|what| no_object(label, &what))
     }
 
     /// An object that was read whole.
     fn object(&mut self, text: &[u8]) -> Result<(), DumpError> {
         let label = self.label;
         let begun = TextPosition { line: 1, column: 0 };
-        let body = Body::read(text).map_err(|_| syntax(label, b"", text, begun))?;
+        let body = Body::read(text).map_err(|_| syntax(label, text, begun))?;
         if body.summary.has_items {
             // A list without items, or of something else than items.
             let value: Value =
-                serde_json::from_slice(text).map_err(|_| syntax(label, b"", text, begun))?;
+                serde_json::from_slice(text).map_err(|_| syntax(label, text, begun))?;
             let added = self.loader.add(label, self.stem, value);
             return added.map_err(|what| no_object(label, &what));
         }
@@ -201,7 +133,7 @@ impl<R: Read> JsonReader<'_, R> {
         let begun = TextPosition { line: 1, column: 0 };
         let Summary {
             kind, api_version, ..
-        } = serde_json::from_slice(text).map_err(|_| syntax(label, b"", text, begun))?;
+        } = serde_json::from_slice(text).map_err(|_| syntax(label, text, begun))?;
         let (Some(kind), Some(version)) = (kind, api_version) else {
             return Err(self.no_object(WITHOUT_VERSION));
         };
@@ -211,33 +143,68 @@ impl<R: Read> JsonReader<'_, R> {
         };
         self.loader.list(self.stem, &version, of, count == 0);
         for item in late {
-            let body = Body::read(&item).map_err(|_| syntax(label, b"", &item, begun))?;
+            let body = Body::read(&item).map_err(|_| syntax(label, &item, begun))?;
             let taken = self.loader.item(label, Some((of, &version)), body);
             taken.map_err(|what| no_object(label, &what))?;
         }
         Ok(())
     }
 
-    /// The next value, whatever it is; `before` is what of the text stands before it.
-    fn whole(&mut self, before: &[u8]) -> Result<&[u8], DumpError> {
-        let (label, place) = (self.label, self.pieces.place());
-        let Some(end) = self.pieces.value().map_err(|e| unreadable(label, e))? else {
-            return Err(self.syntax(before));
-        };
-        let value = self.pieces.take(end);
-        match serde_json::from_slice::<IgnoredAny>(value) {
-            Ok(_) => Ok(value),
-            Err(_) => Err(syntax(label, b"", value, place)),
-        }
-    }
-
-    /// What is wrong with what comes next, after what of the text stands before it.
-    fn syntax(&self, before: &[u8]) -> DumpError {
-        syntax(self.label, before, self.pieces.rest(), self.pieces.place())
-    }
-
     fn no_object(&self, what: &str) -> DumpError {
         no_object(self.label, what)
+    }
+}
+
+/// The items of a list, each decoded as it comes.
+struct ListItems<'a> {
+    label: &'a str,
+    loader: &'a mut ManifestLoader,
+    /// Kind of its items and their version, where they are said before them.
+    list: Option<(String, String)>,
+    count: Option<usize>,
+    /// Those of which is said what they are when all have come, as kubectl writes lists.
+    late: Vec<Vec<u8>>,
+}
+
+impl Items for ListItems<'_> {
+    type Error = DumpError;
+
+    fn begin(&mut self, before: &[u8]) -> bool {
+        let head = [before, b"null}"].concat();
+        let head: Summary = serde_json::from_slice(&head).unwrap_or_default();
+        // Its kind says that it is a list, or is still to come.
+        if head
+            .kind
+            .as_ref()
+            .is_some_and(|kind| !kind.ends_with("List"))
+        {
+            return false;
+        }
+        self.list = head.kind.zip(head.api_version).and_then(|(kind, version)| {
+            let kind = kind.strip_suffix("List")?;
+            Some((kind.to_owned(), version))
+        });
+        self.count = Some(0);
+        true
+    }
+
+    fn take(&mut self, item: &[u8], place: TextPosition) -> Result<(), DumpError> {
+        let label = self.label;
+        let list = self.list.as_ref();
+        let list = list.map(|(kind, version)| (kind.as_str(), version.as_str()));
+        let node = begins_as_node(item, list).then(|| Body::read_node(item, list));
+        let body = match node.flatten() {
+            Some(body) => body,
+            None => Body::read(item).map_err(|_| syntax(label, item, place))?,
+        };
+        self.count = self.count.map(|count| count + 1);
+        let known = body.summary.kind.is_some() && body.summary.api_version.is_some();
+        if !known && list.is_none() {
+            self.late.push(item.to_vec());
+            return Ok(());
+        }
+        let taken = self.loader.item(label, list, body);
+        taken.map_err(|what| no_object(label, &what))
     }
 }
 
@@ -250,13 +217,6 @@ fn begins_as_node(item: &[u8], list: Option<(&str, &str)>) -> bool {
         || memmem::find(&head, b"\"kind\":\"Node\"").is_some()
 }
 
-/// Whether an object that begins so may be a list: its kind says so, or is still to come.
-fn may_be_list(text: &[u8]) -> bool {
-    let head = [text, b"null}"].concat();
-    let head: Summary = serde_json::from_slice(&head).unwrap_or_default();
-    head.kind.is_none_or(|kind| kind.ends_with("List"))
-}
-
 fn no_object(label: &str, what: &str) -> DumpError {
     DumpError::NotAnObject {
         path: label.to_owned(),
@@ -264,37 +224,23 @@ fn no_object(label: &str, what: &str) -> DumpError {
     }
 }
 
-/// What is wrong with a text that begins at this place, behind what of the document stands before it.
-fn syntax(label: &str, before: &[u8], text: &[u8], begun: TextPosition) -> DumpError {
-    let text = [before, text].concat();
-    let mut values = serde_json::Deserializer::from_slice(&text).into_iter::<Value>();
-    let why = match values.find_map(Result::err) {
-        Some(error) => placed(&error, before, begun),
-        None => "it is not JSON".to_owned(),
-    };
-    DumpError::Syntax {
-        path: label.to_owned(),
-        why,
+fn stopped(label: &str, stop: Stop<DumpError>) -> DumpError {
+    match stop {
+        Stop::Unreadable(error) => unreadable(label, error),
+        Stop::Syntax(why) => DumpError::Syntax {
+            path: label.to_owned(),
+            why,
+        },
+        Stop::Item(error) => error,
     }
 }
 
-/// An error with its place in the whole of what is read.
-fn placed(error: &serde_json::Error, before: &[u8], begun: TextPosition) -> String {
-    let (line, column) = (error.line(), error.column());
-    let said = error.to_string();
-    let said = said
-        .strip_suffix(&format!(" at line {line} column {column}"))
-        .unwrap_or(&said);
-    let start = TextPosition { line: 1, column: 0 }.after(before);
-    let (line, column) = match line.saturating_sub(start.line) {
-        0 => {
-            let behind = column.saturating_sub(start.column);
-            (begun.line, begun.column + behind)
-        }
-        more => (begun.line + more, column),
-    };
-    let cut = if error.is_eof() { "cut off: " } else { "" };
-    format!("{cut}{said} at line {line} column {column}")
+/// What is wrong with a text that begins at this place.
+fn syntax(label: &str, text: &[u8], begun: TextPosition) -> DumpError {
+    DumpError::Syntax {
+        path: label.to_owned(),
+        why: json_pieces::syntax(b"", text, begun),
+    }
 }
 
 #[cfg(test)]

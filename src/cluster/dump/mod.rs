@@ -8,7 +8,6 @@ mod json;
 mod kinds;
 mod layout;
 mod loader;
-mod pieces;
 mod summarized;
 mod summary;
 

@@ -1,19 +1,17 @@
-//! Pages of a list, decoded leniently into our own types.
+//! Pages of a list, decoded leniently into our own types, item by item as they come.
 
 use std::fmt;
+use std::io::{BufRead, Read};
 
-use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::protobuf;
+use crate::cluster::json_pieces::{self, Items, Pieces, Stop, TextPosition};
 use crate::cluster::nulls;
 use crate::reason::first_line;
-
-/// From so many bytes on a page is decoded beside what else goes on.
-const LARGE: usize = 1 << 18;
 
 /// One page of a list.
 pub(super) struct ListPage<T> {
@@ -49,27 +47,105 @@ struct ListMeta {
     version: Option<String>,
 }
 
-/// Where the next page begins, from the beginning of a page alone: servers write it before the items.
-///
-/// The outer `None` is of a page that does not begin so, and has to be decoded to know.
-pub(super) fn next_of(body: &[u8]) -> Option<Option<String>> {
-    let mut found = None;
-    if let Some(list) = protobuf::decode::<Head>(body) {
-        found = list.ok().map(|list| list.metadata);
-    } else {
-        // The items end it: they are neither read nor looked at.
-        let _ = serde_json::Deserializer::from_slice(body).deserialize_map(Beginning(&mut found));
+impl ListMeta {
+    fn page<T>(self, items: Vec<T>) -> ListPage<T> {
+        ListPage {
+            items,
+            next: self.next.filter(|token| !token.is_empty()),
+            version: self.version.unwrap_or_default(),
+        }
     }
-    let next = found?.next.filter(|token: &String| !token.is_empty());
-    Some(next)
 }
 
-#[derive(Deserialize)]
-struct Head {
-    #[serde(default)]
-    metadata: ListMeta,
+/// Decodes a page; says what is wrong with it if that cannot be done. `told` hears where the next page begins before
+/// the items are there, as servers write it before them.
+///
+/// An item of JSON decodes as it is, as a rule. One that does not is tried without its nulls, which old clients leave
+/// behind where a list or a map should be. `singular` names the kind of item in messages.
+pub(super) fn page<T: DeserializeOwned>(
+    mut stream: impl BufRead,
+    singular: &str,
+    told: impl FnOnce(&str),
+) -> Result<ListPage<T>, String> {
+    let mut told = Some(told);
+    let mut tell = |next: &Option<String>| {
+        let next = next.as_deref().filter(|token| !token.is_empty());
+        if let Some((next, told)) = next.zip(told.take()) {
+            told(next);
+        }
+    };
+    let mut begin = Vec::new();
+    let magic = protobuf::MAGIC.len() as u64;
+    let read = stream.by_ref().take(magic).read_to_end(&mut begin);
+    read.map_err(not_a_list)?;
+    if begin == protobuf::MAGIC {
+        let mut meta = ListMeta::default();
+        let items = protobuf::list(stream, |begins: ListMeta| {
+            tell(&begins.next);
+            meta = begins;
+        });
+        return Ok(meta.page(items.map_err(not_a_list)?));
+    }
+    let mut items = JsonItems {
+        singular,
+        tell,
+        items: Vec::new(),
+    };
+    let mut pieces = Pieces::new(begin.chain(stream));
+    let mut rest = Vec::new();
+    if pieces.skip(b"").map_err(not_a_list)? == Some(b'{') {
+        rest = pieces.object(&mut items).map_err(|stop| match stop {
+            Stop::Unreadable(error) => not_a_list(error),
+            Stop::Syntax(why) => not_a_list(why),
+            Stop::Item(why) => why,
+        })?;
+        pieces.skip(b"").map_err(not_a_list)?;
+    }
+    rest.extend_from_slice(pieces.rest());
+    let rest: Body<IgnoredAny> = serde_json::from_slice(&rest).map_err(not_a_list)?;
+    Ok(rest.into_meta()?.page(items.items))
 }
 
+fn not_a_list(why: impl fmt::Display) -> String {
+    format!("the answer is not a list: {why}")
+}
+
+/// The items of a page in JSON.
+struct JsonItems<'a, T, F> {
+    singular: &'a str,
+    tell: F,
+    items: Vec<T>,
+}
+
+impl<T: DeserializeOwned, F: FnMut(&Option<String>)> Items for JsonItems<'_, T, F> {
+    type Error = String;
+
+    fn begin(&mut self, before: &[u8]) -> bool {
+        let mut found = None;
+        let mut reader = serde_json::Deserializer::from_slice(before);
+        // The text ends where the items begin.
+        let _ = reader.deserialize_map(Beginning(&mut found));
+        if let Some(meta) = found {
+            (self.tell)(&meta.next);
+        }
+        true
+    }
+
+    fn take(&mut self, text: &[u8], place: TextPosition) -> Result<(), String> {
+        let item = match serde_json::from_slice(text) {
+            Ok(item) => item,
+            Err(_) => {
+                let value = serde_json::from_slice(text);
+                let value = value.map_err(|_| not_a_list(json_pieces::syntax(b"", text, place)));
+                without_nulls(value?, self.singular)?
+            }
+        };
+        self.items.push(item);
+        Ok(())
+    }
+}
+
+/// The metadata of a list, from the beginning of its text.
 struct Beginning<'a>(&'a mut Option<ListMeta>);
 
 impl<'de> Visitor<'de> for Beginning<'_> {
@@ -96,58 +172,13 @@ impl<'de> Visitor<'de> for Beginning<'_> {
     }
 }
 
-/// Decodes a page on another thread, if it is large, so that the next one can come meanwhile.
-pub(super) async fn page_beside<T: DeserializeOwned + Send + 'static>(
-    body: Bytes,
-    singular: &'static str,
-) -> Result<ListPage<T>, String> {
-    if body.len() < LARGE {
-        return page(&body, singular);
-    }
-    let decoding = tokio::task::spawn_blocking(move || page(&body, singular));
-    decoding.await.unwrap_or_else(|e| Err(e.to_string()))
-}
-
-/// Decodes a page; says what is wrong with it if that cannot be done.
-///
-/// Whole pages of JSON decode in one go, as a rule. Where one does not, its items are tried one by one,
-/// without their nulls, which old clients leave behind where a list or a map should be. `singular`
-/// names the kind of item in messages.
-pub(super) fn page<T: DeserializeOwned>(
-    body: &[u8],
-    singular: &str,
-) -> Result<ListPage<T>, String> {
-    if let Some(list) = protobuf::decode::<Body<T>>(body) {
-        return list
-            .map_err(|e| format!("the answer is not a list: {e}"))?
-            .into_page();
-    }
-    if let Ok(body) = serde_json::from_slice::<Body<T>>(body) {
-        return body.into_page();
-    }
-    let raw: Body<&RawValue> =
-        serde_json::from_slice(body).map_err(|e| format!("the answer is not a list: {e}"))?;
-    let raw = raw.into_page()?;
-    let items: Result<Vec<T>, String> = raw.items.iter().map(|i| item(i, singular)).collect();
-    Ok(ListPage {
-        items: items?,
-        next: raw.next,
-        version: raw.version,
-    })
-}
-
 impl<T> Body<T> {
-    fn into_page(self) -> Result<ListPage<T>, String> {
+    fn into_meta(self) -> Result<ListMeta, String> {
         // Servers write null for no items, and that it is a list at all says the kind.
         if !self.kind.is_some_and(|kind| kind.ends_with("List")) {
             return Err("the answer is not a list".to_owned());
         }
-        let ListMeta { next, version } = self.metadata.unwrap_or_default();
-        Ok(ListPage {
-            items: self.items.unwrap_or_default(),
-            next: next.filter(|token| !token.is_empty()),
-            version: version.unwrap_or_default(),
-        })
+        Ok(self.metadata.unwrap_or_default())
     }
 }
 
@@ -157,25 +188,21 @@ pub(super) fn each<T: DeserializeOwned>(
     singular: &str,
     mut told: impl FnMut(ListEvent<'_, T>),
 ) -> Result<ListPage<T>, String> {
-    let raw: Body<&RawValue> =
-        serde_json::from_slice(body).map_err(|e| format!("the answer is not a list: {e}"))?;
+    let mut raw: Body<&RawValue> = serde_json::from_slice(body).map_err(not_a_list)?;
     let (api_version, kind) = (raw.api_version.clone(), raw.kind.clone());
-    let raw = raw.into_page()?;
+    let texts = raw.items.take().unwrap_or_default();
+    let meta = raw.into_meta()?;
     told(ListEvent::List {
         api_version: api_version.as_deref().unwrap_or_default(),
         kind: kind.as_deref().unwrap_or_default(),
     });
-    let mut items = Vec::with_capacity(raw.items.len());
-    for text in raw.items {
+    let mut items = Vec::with_capacity(texts.len());
+    for text in texts {
         let item = item(text, singular)?;
         told(ListEvent::Item(&item, text));
         items.push(item);
     }
-    Ok(ListPage {
-        items,
-        next: raw.next,
-        version: raw.version,
-    })
+    Ok(meta.page(items))
 }
 
 /// What [`each`] tells.
@@ -190,7 +217,11 @@ pub(super) fn item<T: DeserializeOwned>(raw: &RawValue, singular: &str) -> Resul
     if let Ok(item) = serde_json::from_slice(text) {
         return Ok(item);
     }
-    let value: Value = serde_json::from_slice(text).map_err(|e| e.to_string())?;
+    let value = serde_json::from_slice(text).map_err(|e| e.to_string())?;
+    without_nulls(value, singular)
+}
+
+fn without_nulls<T: DeserializeOwned>(value: Value, singular: &str) -> Result<T, String> {
     let name = value["metadata"]["name"].as_str().unwrap_or("?").to_owned();
     nulls::decode(value)
         .map_err(|why| format!("{singular} {}: {}", first_line(&name), first_line(&why)))
@@ -200,21 +231,28 @@ pub(super) fn item<T: DeserializeOwned>(raw: &RawValue, singular: &str) -> Resul
 mod tests {
     use super::*;
 
-    #[test]
-    fn where_a_page_goes_on_is_known_from_its_beginning() {
-        let cut = r#"{"kind": "NodeList", "metadata": {"continue": "abc"}, "items": [{"metad"#;
-        assert_eq!(next_of(cut.as_bytes()), Some(Some("abc".into())));
-        let last = r#"{"metadata": {"continue": ""}, "items": []}"#;
-        assert_eq!(next_of(last.as_bytes()), Some(None));
-        let late = r#"{"items": [], "metadata": {"continue": "abc"}}"#;
-        assert_eq!(next_of(late.as_bytes()), None);
-        assert_eq!(next_of(b"<html>"), None);
-    }
     use crate::cluster::Node;
 
     fn names(body: &str) -> Result<Vec<String>, String> {
-        let page: ListPage<Node> = page(body.as_bytes(), "node")?;
-        Ok(page.items.into_iter().map(|n| n.name).collect())
+        let page: ListPage<Node> = page(body.as_bytes(), "node", |_| {})?;
+        Ok(page.items.iter().map(|n| n.name.to_string()).collect())
+    }
+
+    #[test]
+    fn where_the_next_page_begins_is_told_before_the_items_are_there() {
+        let told = |body: &str| {
+            let mut told = None;
+            let _ = page::<Node>(body.as_bytes(), "node", |next| told = Some(next.to_owned()));
+            told
+        };
+        let cut = r#"{"kind": "NodeList", "metadata": {"continue": "abc"}, "items": [{"metad"#;
+        assert_eq!(told(cut), Some("abc".into()));
+        let last = r#"{"kind": "NodeList", "metadata": {"continue": ""}, "items": []}"#;
+        assert_eq!(told(last), None);
+        let late = r#"{"kind": "NodeList", "items": [], "metadata": {"continue": "abc"}}"#;
+        assert_eq!(told(late), None);
+        let page: ListPage<Node> = page(late.as_bytes(), "node", |_| {}).expect("a list");
+        assert_eq!(page.next, Some("abc".into()));
     }
 
     #[test]

@@ -1,23 +1,20 @@
 //! Whole lists, read page by page.
 
-use bytes::Bytes;
+use kube::client::Body;
 use percent_encoding::{
     AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode,
 };
 use serde::de::DeserializeOwned;
+use tokio::sync::oneshot;
 
 use super::decode::{self, ListEvent, ListPage};
-use super::protobuf;
-use super::request::{Failure, JSON, get_as};
+use super::request::{self, Failure, JSON, get_as};
+use super::{arriving, protobuf};
 use crate::api::labels::Labelled;
 use crate::cluster::capture::{Keep, Tape};
 
 /// Items in one page, as kubectl asks for.
 const PAGE: usize = 500;
-/// The fewest items in a page, however large they are.
-const SMALLEST_PAGE: usize = 100;
-/// Bytes that a page should have at the most: two of them are held at once.
-const LARGEST_PAGE: usize = 8 << 20;
 /// How often a list is begun again because it changed too much while it was read.
 const RESTARTS: usize = 2;
 
@@ -78,19 +75,18 @@ impl List {
         &self,
         client: &kube::Client,
     ) -> Result<(Vec<T>, String), Failure> {
-        let decode = |body| decode::page_beside(body, self.singular);
         let accept = if protobuf::knows(&self.resource()) {
             protobuf::MEDIA_TYPES
         } else {
             JSON
         };
         for _ in 0..RESTARTS {
-            match self.paged(client, accept, PAGE, decode).await {
+            match self.paged(client, accept, PAGE).await {
                 Err(failure) if failure.code() == Some(410) => {}
                 done => return done,
             }
         }
-        self.paged(client, accept, 0, decode).await
+        self.paged(client, accept, 0).await
     }
 
     /// [`List::read`], with what is read kept on a tape: of each item as much as is asked for. `again` hears where
@@ -106,23 +102,18 @@ impl List {
         loop {
             again();
             let mut segment = tape.begin(&self.resource());
-            let decode = |body: Bytes| {
-                let page = decode::each(&body, self.singular, |told| match told {
-                    ListEvent::List { api_version, kind } => segment.is_of(api_version, kind),
-                    ListEvent::Item(item, text) => match keep(item) {
-                        Keep::Not => {}
-                        keep => {
-                            segment.add(keep, serde_json::from_str(text.get()).unwrap_or_default())
-                        }
-                    },
-                });
-                std::future::ready(page)
+            let mut told = |event: ListEvent<'_, T>| match event {
+                ListEvent::List { api_version, kind } => segment.is_of(api_version, kind),
+                ListEvent::Item(item, text) => match keep(item) {
+                    Keep::Not => {}
+                    keep => segment.add(keep, serde_json::from_str(text.get()).unwrap_or_default()),
+                },
             };
             let limit = if tries < RESTARTS { PAGE } else { 0 };
-            match self.paged(client, JSON, limit, decode).await {
+            match self.whole_pages(client, limit, &mut told).await {
                 Err(failure) if failure.code() == Some(410) && tries < RESTARTS => tries += 1,
                 Err(failure) => return Err(failure),
-                Ok((items, _)) => {
+                Ok(items) => {
                     segment.keep();
                     return Ok(items);
                 }
@@ -183,47 +174,75 @@ impl List {
         )
     }
 
-    /// Page by page; while one is decoded the next one comes, where it is decoded beside.
-    async fn paged<T, D>(
+    /// Page by page, each decoded as it comes. The next one is asked for as soon as it is known where it begins.
+    async fn paged<T: DeserializeOwned + Send + 'static>(
         &self,
         client: &kube::Client,
         accept: &str,
-        mut limit: usize,
-        mut decode: impl FnMut(Bytes) -> D,
-    ) -> Result<(Vec<T>, String), Failure>
-    where
-        D: Future<Output = Result<ListPage<T>, String>>,
-    {
+        limit: usize,
+    ) -> Result<(Vec<T>, String), Failure> {
         let mut items = Vec::new();
-        let mut token: Option<String> = None;
-        let mut body = get_as(client, &self.url(limit, None), accept).await?;
+        let (mut token, mut asked) = (None, None);
         loop {
-            limit = sized(limit, body.len());
-            let known = decode::next_of(&body);
-            let decoding = decode(body);
-            let (page, coming) = match known {
-                Some(Some(next)) if Some(&next) != token.as_ref() => {
-                    let url = self.url(limit, Some(&next));
-                    let (page, coming) = futures::join!(decoding, get_as(client, &url, accept));
-                    (page, Some(coming))
-                }
-                _ => (decoding.await, None),
+            let url = self.url(limit, token.as_deref());
+            let (tell, told) = oneshot::channel();
+            let page = self.page(client, &url, accept, asked, tell);
+            let ahead = async {
+                let next = told.await.ok();
+                let next = next.filter(|next| Some(next) != token.as_ref())?;
+                let url = self.url(limit, Some(&next));
+                Some(request::open(client, &url, accept).await)
             };
+            let (page, ahead) = futures::join!(page, ahead);
+            let page: ListPage<T> = page?;
+            items.extend(page.items);
+            if !goes_on(&mut token, page.next)? {
+                return Ok((items, page.version));
+            }
+            asked = ahead;
+        }
+    }
+
+    /// One page, of which is told where the next one begins.
+    async fn page<T: DeserializeOwned + Send + 'static>(
+        &self,
+        client: &kube::Client,
+        url: &str,
+        accept: &str,
+        asked: Option<Result<Body, Failure>>,
+        tell: oneshot::Sender<String>,
+    ) -> Result<ListPage<T>, Failure> {
+        let singular = self.singular;
+        let mut tell = Some(tell);
+        let decode = |body| {
+            let tell = tell.take();
+            let told = move |next: &str| {
+                if let Some(tell) = tell {
+                    let _ = tell.send(next.to_owned());
+                }
+            };
+            arriving::decode(body, move |stream| decode::page(stream, singular, told))
+        };
+        request::read(client, url, accept, asked, decode).await
+    }
+
+    /// Page by page, each there as a whole before it is told of what is in it.
+    async fn whole_pages<T: DeserializeOwned>(
+        &self,
+        client: &kube::Client,
+        limit: usize,
+        told: &mut (dyn FnMut(ListEvent<'_, T>) + Send),
+    ) -> Result<Vec<T>, Failure> {
+        let mut items = Vec::new();
+        let mut token = None;
+        loop {
+            let body = get_as(client, &self.url(limit, token.as_deref()), JSON).await?;
+            let page = decode::each(&body, self.singular, &mut *told);
             let page = page.map_err(Failure::Malformed)?;
             items.extend(page.items);
-            let next = match page.next {
-                None => return Ok((items, page.version)),
-                Some(next) if Some(&next) == token.as_ref() => {
-                    let why = "the server keeps giving the same page".to_owned();
-                    return Err(Failure::Malformed(why));
-                }
-                Some(next) => next,
-            };
-            body = match coming {
-                Some(coming) => coming?,
-                None => get_as(client, &self.url(limit, Some(&next)), accept).await?,
-            };
-            token = Some(next);
+            if !goes_on(&mut token, page.next)? {
+                return Ok(items);
+            }
         }
     }
 
@@ -242,13 +261,14 @@ impl List {
     }
 }
 
-/// How many items to ask for after a page of so many bytes.
-fn sized(limit: usize, bytes: usize) -> usize {
-    if limit > 0 && bytes > LARGEST_PAGE {
-        (limit * LARGEST_PAGE / bytes).clamp(SMALLEST_PAGE.min(limit), limit)
-    } else {
-        limit
+/// Whether another page follows, and where it begins.
+fn goes_on(token: &mut Option<String>, next: Option<String>) -> Result<bool, Failure> {
+    if next.is_some() && next == *token {
+        let why = "the server keeps giving the same page".to_owned();
+        return Err(Failure::Malformed(why));
     }
+    *token = next;
+    Ok(token.is_some())
 }
 
 /// All but the unreserved characters of RFC 3986.
@@ -261,19 +281,4 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
 /// Percent-encodes what may not stand in a part of a URL.
 pub(super) fn encode(text: &str) -> PercentEncode<'_> {
     utf8_percent_encode(text, RESERVED)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pages_of_large_items_hold_fewer() {
-        let mib = 1 << 20;
-        assert_eq!(sized(500, mib), 500);
-        assert_eq!(sized(500, 16 * mib), 250);
-        assert_eq!(sized(500, 1000 * mib), 100);
-        assert_eq!(sized(100, 1000 * mib), 100);
-        assert_eq!(sized(0, 1000 * mib), 0);
-    }
 }

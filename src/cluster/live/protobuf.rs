@@ -3,6 +3,7 @@
 //! One `Deserialize` of ours serves both encodings, so both give the same: here messages are shown to it under the
 //! names that their fields have in JSON. prost would need a second set of types; its reader is for generated code.
 
+mod list;
 mod schema;
 mod wire;
 
@@ -11,6 +12,7 @@ use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
+pub(super) use list::list;
 pub(super) use schema::knows;
 use schema::{Kind, Message};
 use wire::{Error, Fields, Value};
@@ -19,35 +21,32 @@ use wire::{Error, Fields, Value};
 pub(super) const MEDIA_TYPES: &str = "application/vnd.kubernetes.protobuf, application/json";
 
 /// What an object in protobuf begins with; it is packed into a `runtime.Unknown`.
-const MAGIC: &[u8] = b"k8s\0";
+pub(super) const MAGIC: &[u8] = b"k8s\0";
 
-/// Decodes a list or a `Status`; `None` where the body is no protobuf.
-///
-/// `T` is what it is read into, with its `kind` beside its fields.
+/// Decodes a `Status`; `None` where the body is no protobuf.
 pub(super) fn decode<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Option<Result<T, Error>> {
     let packed = body.strip_prefix(MAGIC)?;
     Some(unpacked(packed).and_then(|list| T::deserialize(list)))
 }
 
-fn unpacked(packed: &[u8]) -> Result<MessageFields<'_>, Error> {
+fn unpacked(packed: &[u8]) -> Result<Member<'_>, Error> {
     let (mut kind, mut raw) = ("", None);
     let mut fields = Fields(packed);
     while let Some((number, value)) = fields.next()? {
         match number {
             1 => kind = Fields(value.bytes()?).text(2)?,
-            2 => raw = Some(value.bytes()?),
+            2 => raw = Some(value),
             _ => {}
         }
     }
+    let raw = raw.ok_or_else(Error::cut_off)?;
+    Ok(Member::One(Kind::Message(message(kind)?), raw))
+}
+
+/// The message of a kind.
+fn message(kind: &str) -> Result<&'static Message, Error> {
     let message = schema::of(kind);
-    let message =
-        message.ok_or_else(|| Error::new(format!("it is a {kind:?} of which nothing is known")))?;
-    Ok(MessageFields {
-        kind: Some(kind),
-        message,
-        fields: Fields(raw.ok_or_else(Error::cut_off)?),
-        value: None,
-    })
+    message.ok_or_else(|| Error::new(format!("it is a {kind:?} of which nothing is known")))
 }
 
 /// Whether a field that holds this is left out of JSON.
@@ -61,8 +60,6 @@ fn is_left_out(kind: Kind, value: Value<'_>) -> bool {
 
 /// A message as a map.
 struct MessageFields<'de> {
-    /// What a list is of; JSON says it beside the fields.
-    kind: Option<&'de str>,
     message: &'static Message,
     fields: Fields<'de>,
     /// Of the field whose name was told last.
@@ -77,10 +74,6 @@ impl<'de> MapAccess<'de> for MessageFields<'de> {
         seed: K,
     ) -> Result<Option<K::Value>, Error> {
         let tell = |name: &'static str| seed.deserialize(StrDeserializer::<Error>::new(name));
-        if let Some(kind) = self.kind.take() {
-            self.value = Some(Member::One(Kind::Text, Value::Bytes(kind.as_bytes())));
-            return tell("kind").map(Some);
-        }
         loop {
             let begin = self.fields;
             let Some((number, value)) = self.fields.next()? else {
@@ -208,7 +201,6 @@ impl<'de> Deserializer<'de> for Member<'de> {
                     .map_err(serde::de::Error::custom)
             }
             Kind::Message(message) => visitor.visit_map(MessageFields {
-                kind: None,
                 message,
                 fields: Fields(value.bytes()?),
                 value: None,
@@ -239,20 +231,6 @@ impl<'de> Deserializer<'de> for Member<'de> {
     }
 }
 
-/// A list on its own.
-impl<'de> Deserializer<'de> for MessageFields<'de> {
-    type Error = Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_map(self)
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
-        unit unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fmt::Debug;
@@ -273,12 +251,17 @@ mod tests {
     }
 
     fn decoded<T: DeserializeOwned + Debug>(body: &[u8]) -> Result<String, String> {
-        let page = page::<T>(body, "object")?;
+        let page = page::<T>(body, "object", |_| {})?;
         Ok(format!("{:#?} {:?}", page.items, page.next))
     }
 
     fn alike<T: DeserializeOwned + Debug>((json, protobuf): (&[u8], &[u8])) {
-        let items = |body| page::<T>(body, "object").expect("a list").items.len();
+        let items = |body| {
+            page::<T>(body, "object", |_| {})
+                .expect("a list")
+                .items
+                .len()
+        };
         assert!(items(json) > 0);
         assert_eq!(decoded::<T>(protobuf), decoded::<T>(json));
     }

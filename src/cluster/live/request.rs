@@ -96,17 +96,30 @@ pub(super) async fn get_as(
     path: &str,
     accept: &str,
 ) -> Result<Bytes, Failure> {
+    read(client, path, accept, None, whole).await
+}
+
+/// Reads the body of an answer, which may have been asked for before.
+pub(super) async fn read<V, F: Future<Output = Result<V, Failure>>>(
+    client: &kube::Client,
+    path: &str,
+    accept: &str,
+    mut asked: Option<Result<Body, Failure>>,
+    mut read: impl FnMut(Body) -> F,
+) -> Result<V, Failure> {
     let mut retries = 0;
     loop {
-        let body = open(client, path, accept).await?;
-        match whole(body).await {
-            Ok(body) => return Ok(body),
+        let body = match asked.take() {
+            Some(body) => body?,
+            None => open(client, path, accept).await?,
+        };
+        match read(body).await {
             // The answer had begun, which is where a client does not try again by itself.
             Err(failure) if failure.was_cut() && retries < RETRIES => {
                 tokio::time::sleep(connect::wait(None, retries)).await;
                 retries += 1;
             }
-            Err(failure) => return Err(failure),
+            done => return done,
         }
     }
 }

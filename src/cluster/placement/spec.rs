@@ -85,7 +85,7 @@ impl Skyhook {
     /// To it a package that is absent is done where `uninstall.apply` is set, and one that is still to be
     /// uninstalled is done as well until its uninstall starts.
     pub fn is_node_complete(&self, on: Option<&NodeRecord>) -> bool {
-        let state = on.and_then(|on| on.state.as_ref());
+        let state = on.and_then(|on| on.state.as_deref());
         let mut packages = self.packages();
         let done = packages.all(|(name, package)| match self.phase(name, state) {
             Phase::Complete => true,

@@ -95,7 +95,7 @@ impl Document {
 impl PendingPackage {
     fn of(pending: &Pending<'_>) -> PendingPackage {
         PendingPackage {
-            node_name: pending.node.name.clone(),
+            node_name: pending.node.name.to_string(),
             package: pending.entry.name.to_string(),
             version: pending.entry.version.to_string(),
             stage: pending.entry.stage.to_string(),

@@ -84,7 +84,7 @@ impl Leftover<'_> {
                 return ObjectRef {
                     kind: "Node".to_owned(),
                     namespace: None,
-                    name: node.name.clone(),
+                    name: node.name.to_string(),
                 };
             }
             LeftoverObject::Pod(pod) => ("Pod", &pod.metadata),

@@ -99,7 +99,7 @@ impl NodeRow {
         let placements = cluster.placements_on(name, node);
         let malformed = placements.iter().find_map(|p| p.malformed);
         NodeRow {
-            node_name: node.name.clone(),
+            node_name: node.name.to_string(),
             skyhook_name: name.to_owned(),
             status: on
                 .map_or(Status::Unknown, NodeRecord::operator_status)
@@ -118,7 +118,7 @@ impl NodeRow {
                 .filter(|(_, on)| on.cordon)
                 .map(|(n, _)| n.clone())
                 .collect(),
-            cordoned_by_others: node.cordon_holders.clone(),
+            cordoned_by_others: node.cordon_holders.to_vec(),
             runtime_required_taint: cluster.runtime_required_taint(node).is_some(),
             taint_kept_by: cluster
                 .taint_kept_by(node)

@@ -24,7 +24,7 @@ pub fn nodes<'a>(cluster: &'a Cluster, selection: &Selection) -> Result<Vec<&'a 
     }
     let all = cluster.nodes.items().iter();
     Ok(all
-        .filter(|node| named.is_empty() || named.contains(&node.name))
+        .filter(|node| named.is_empty() || named.contains(node.name.as_str()))
         .filter(|node| {
             let pattern = selection.pattern.as_ref();
             pattern.is_none_or(|p| p.0.is_match(&node.name))

@@ -81,7 +81,7 @@ impl PackageRow {
             restarts: entry.map_or(0, |e| e.restarts),
             since: since.map(|at| at.to_string()),
             runs_for: since.map_or_else(String::new, |at| age(Some(at), cluster.taken_at)),
-            node_name: placement.node.name.clone(),
+            node_name: placement.node.name.to_string(),
             in_spec: placement.in_spec(),
             complete: placement.in_spec().map(|_| complete),
             recorded: entry.is_some(),

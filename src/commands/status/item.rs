@@ -195,7 +195,7 @@ impl Nodes {
                 .names
                 .entry(status)
                 .or_default()
-                .push(node.name.clone());
+                .push(node.name.to_string());
         }
         counts
     }

@@ -61,7 +61,7 @@ impl SetsOff {
                 }
                 let (name, version) = entry.identity();
                 let on = off.stays_on_hosts.entry(format!("{name} {version}"));
-                on.or_default().push(node.name.clone());
+                on.or_default().push(node.name.to_string());
             }
         }
         off

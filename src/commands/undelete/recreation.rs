@@ -84,7 +84,9 @@ impl<'a> Recreation<'a> {
         let mut kept = Vec::new();
         for step in steps {
             let node = self.cluster.node(&step.target.name);
-            let same = |n: &&Node| step.target.uid.is_none() || step.target.uid == n.uid;
+            let same = |n: &&Node| {
+                step.target.uid.is_none() || step.target.uid.as_deref() == n.uid.as_deref()
+            };
             let Some(node) = node.filter(same) else {
                 gone.push(&step.target.name);
                 continue;
@@ -243,7 +245,7 @@ impl<'a> Recreation<'a> {
             let restored = self.states.iter().find(|(name, _)| *name == node.name);
             let on = cluster.on_node(node, skyhook.name());
             let state = restored.map(|(_, state)| state);
-            let state = state.or(on.and_then(|on| on.state.as_ref()));
+            let state = state.or(on.and_then(|on| on.state.as_deref()));
             for (name, _) in skyhook.packages() {
                 // Absent is only what is to be uninstalled.
                 if !matches!(skyhook.phase(name, state), Phase::Complete | Phase::Absent) {

@@ -288,7 +288,7 @@ impl<'a> Of<'a> {
             skyhook_name: self.name.to_owned(),
             package: self.package.to_owned(),
             version: package.map_or_else(String::new, |p| p.version.clone()),
-            node_name: node.name.clone(),
+            node_name: node.name.to_string(),
             stage: String::new(),
             state: String::new(),
             restarts: 0,

@@ -29,7 +29,7 @@ pub fn reset(skyhook: &Skyhook) -> Option<Vec<Field>> {
     if !priority.is_empty() {
         let now: serde_json::Map<String, Value> = priority
             .iter()
-            .map(|(node, since)| (node.clone(), json!(since.map(|s| s.to_string()))))
+            .map(|(node, since)| (node.to_string(), json!(since.map(|s| s.to_string()))))
             .collect();
         let field = Field::new(["status", "nodePriority"], Some(now.into()), None);
         fields.push(field.whatever_it_is());

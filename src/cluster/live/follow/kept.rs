@@ -50,7 +50,7 @@ pub trait WatchedObject {
 
 impl WatchedObject for Node {
     fn id(&self) -> Id {
-        (String::new(), self.name.clone())
+        (String::new(), self.name.to_string())
     }
 
     fn is_in(&self, _: &List) -> bool {

@@ -25,12 +25,29 @@ impl Error {
     pub fn cut_off() -> Error {
         Error("a message is cut off".to_owned())
     }
+
+    pub fn no_wire_type(wire: u64) -> Error {
+        Error(format!("there is no wire type {wire}"))
+    }
 }
 
 impl de::Error for Error {
     fn custom<M: fmt::Display>(message: M) -> Error {
         Error(message.to_string())
     }
+}
+
+/// A number of these bytes, of which it has as many as it takes.
+pub fn varint(mut next: impl FnMut() -> Result<u8, Error>) -> Result<u64, Error> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = next()?;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(value);
+        }
+    }
+    Err(Error("a number has more than ten bytes".to_owned()))
 }
 
 /// The fields of a message that are still to be read.
@@ -79,22 +96,17 @@ impl<'de> Fields<'de> {
                 Value::Bytes(self.take(length)?)
             }
             5 => Value::Bytes(self.take(4)?),
-            wire => return Err(Error(format!("there is no wire type {wire}"))),
+            wire => return Err(Error::no_wire_type(wire)),
         };
         Ok(Some((tag >> 3, value)))
     }
 
     fn varint(&mut self) -> Result<u64, Error> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
+        varint(|| {
             let (byte, rest) = self.0.split_first().ok_or_else(Error::cut_off)?;
             self.0 = rest;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Ok(value);
-            }
-        }
-        Err(Error("a number has more than ten bytes".to_owned()))
+            Ok(*byte)
+        })
     }
 
     fn take(&mut self, length: usize) -> Result<&'de [u8], Error> {

@@ -86,7 +86,7 @@ impl<'a> Chain<'a> {
             let subject = &f.subject;
             f.severity == Severity::Error
                 && (f.blocks_reconcile()
-                    || f.holds_up.contains(&node.name)
+                    || f.holds_up.iter().any(|name| node.name == *name)
                     || match (&subject.node, &subject.skyhook) {
                         (Some(on), _) => *on == node.name,
                         (None, Some(skyhook)) => open(skyhook),
@@ -334,12 +334,15 @@ impl<'a> Inspection<'_, 'a> {
     /// What keeps a custom resource from getting on here: the gravest, and of these what is nearest to the node. What ends
     /// the operator's pass keeps all of them.
     fn found(&self, skyhook: &Skyhook) -> Option<&Finding> {
-        let near = |f: &Finding| match f.subject.node.as_deref() {
-            Some(node) if node == self.node.name => Some(2),
-            Some(_) if f.holds_up.contains(&self.node.name) => Some(1),
-            Some(_) => f.blocks_reconcile().then_some(0),
-            None if f.holds_up.is_empty() => Some(0),
-            None => f.holds_up.contains(&self.node.name).then_some(1),
+        let near = |f: &Finding| {
+            let holds_up = f.holds_up.iter().any(|name| self.node.name == *name);
+            match f.subject.node.as_deref() {
+                Some(node) if node == self.node.name => Some(2),
+                Some(_) if holds_up => Some(1),
+                Some(_) => f.blocks_reconcile().then_some(0),
+                None if f.holds_up.is_empty() => Some(0),
+                None => holds_up.then_some(1),
+            }
         };
         let own = |f: &&Finding| {
             (f.subject.skyhook.as_deref() == Some(skyhook.name()) || f.blocks_reconcile())

@@ -21,7 +21,7 @@ pub fn relevant(
         let subject = &f.subject;
         let on = subject.node.as_deref();
         on == Some(node.name.as_str())
-            || f.holds_up.contains(&node.name)
+            || f.holds_up.iter().any(|name| node.name == *name)
             || f.blocks_reconcile()
                 && (!open.is_empty() || on.is_none() && subject.skyhook.is_none())
             || subject.skyhook.as_deref().is_some_and(|name| {

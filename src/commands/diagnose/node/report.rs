@@ -217,8 +217,8 @@ impl<'a> NodeReport<'a> {
                 let (a, b) = (&group[0].subject, &finding.subject);
                 group[0].rule.code == finding.rule.code
                     && (&a.skyhook, &a.package) == (&b.skyhook, &b.package)
-                    && (a.node.as_ref() == Some(&self.node.name))
-                        == (b.node.as_ref() == Some(&self.node.name))
+                    && (a.node.as_deref() == Some(self.node.name.as_str()))
+                        == (b.node.as_deref() == Some(self.node.name.as_str()))
             };
             match groups.iter_mut().find(alike) {
                 Some(group) => group.push(finding),
@@ -335,7 +335,7 @@ impl View for NodeReport<'_> {
         let document = Document {
             api_version: API_VERSION.to_owned(),
             kind: "NodeDiagnosis".to_owned(),
-            node: self.node.name.clone(),
+            node: self.node.name.to_string(),
             standing: self.chain.standing(self.node),
             skyhooks: links.collect(),
             findings: findings.collect(),

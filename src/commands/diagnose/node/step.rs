@@ -82,7 +82,7 @@ impl<'a> Steps<'_, 'a> {
             return Vec::new();
         };
         let on = self.cluster.on_node(self.node, skyhook.name());
-        let state = on.and_then(|on| on.state.as_ref());
+        let state = on.and_then(|on| on.state.as_deref());
         let open = package
             .depends_on
             .keys()

@@ -76,7 +76,7 @@ pub fn to_come(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
         !given_up && !node.ignored(cluster.flavor()) && more(cluster, skyhook, node, wanted)
     };
     let waiting = nodes.iter().filter(expects);
-    waiting.map(|node| node.name.clone()).collect()
+    waiting.map(|node| node.name.to_string()).collect()
 }
 
 fn more(cluster: &Cluster, skyhook: &Skyhook, node: &Node, wanted: LogSelection<'_>) -> bool {

@@ -58,15 +58,15 @@ impl Package {
         let mut news: BTreeMap<Point, Vec<String>> = BTreeMap::new();
         for node in cluster.selected(skyhook) {
             let (point, since) = self.point(cluster, &package_runs, skyhook, node);
-            let before = self.at.get(&node.name).map(|(point, _)| point);
+            let before = self.at.get(node.name.as_str()).map(|(point, _)| point);
             if before == Some(&point) || (before.is_none() && point == Point::Gone) {
                 continue;
             }
             news.entry(point.clone())
                 .or_default()
-                .push(node.name.clone());
+                .push(node.name.to_string());
             let since = since.unwrap_or(cluster.taken_at);
-            self.at.insert(node.name.clone(), (point, Some(since)));
+            self.at.insert(node.name.to_string(), (point, Some(since)));
         }
         // A node that has left the cluster, or is not selected any more, is not waited for.
         let stays = |name: &String| {

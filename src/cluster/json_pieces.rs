@@ -2,9 +2,14 @@
 //!
 //! Where values begin and end is all that is looked at; whoever decodes them finds what is wrong in them.
 
-use std::io::{Read, Result};
+mod list;
+
+use std::io::{self, Read};
 
 use memchr::{memchr_iter, memchr2, memrchr};
+use serde_json::Value;
+
+pub use list::{Items, Stop};
 
 /// What is read at once.
 const PIECE: usize = 1 << 18;
@@ -65,7 +70,7 @@ impl<R: Read> Pieces<R> {
     }
 
     /// The next byte, if there is one.
-    pub fn peek(&mut self) -> Result<Option<u8>> {
+    pub fn peek(&mut self) -> io::Result<Option<u8>> {
         while self.rest().is_empty() {
             if !self.fill()? {
                 return Ok(None);
@@ -83,7 +88,7 @@ impl<R: Read> Pieces<R> {
     }
 
     /// Takes blanks, and whatever else `also` names; the byte after them, if there is one.
-    pub fn skip(&mut self, also: &[u8]) -> Result<Option<u8>> {
+    pub fn skip(&mut self, also: &[u8]) -> io::Result<Option<u8>> {
         while let Some(byte) = self.peek()? {
             if !byte.is_ascii_whitespace() && !also.contains(&byte) {
                 return Ok(Some(byte));
@@ -96,7 +101,7 @@ impl<R: Read> Pieces<R> {
     }
 
     /// How many bytes the value has that begins here; `None` where the text ends before it does.
-    pub fn value(&mut self) -> Result<Option<usize>> {
+    pub fn value(&mut self) -> io::Result<Option<usize>> {
         let mut scan = Scan::default();
         let mut at = 0;
         loop {
@@ -111,7 +116,7 @@ impl<R: Read> Pieces<R> {
     }
 
     /// Reads on; `false` at the end.
-    fn fill(&mut self) -> Result<bool> {
+    fn fill(&mut self) -> io::Result<bool> {
         if self.ended {
             return Ok(false);
         }
@@ -122,6 +127,35 @@ impl<R: Read> Pieces<R> {
         self.ended = read == 0;
         Ok(!self.ended)
     }
+}
+
+/// What is wrong with a text that begins at this place, behind what of the document stands before it.
+pub fn syntax(before: &[u8], text: &[u8], begun: TextPosition) -> String {
+    let text = [before, text].concat();
+    let mut values = serde_json::Deserializer::from_slice(&text).into_iter::<Value>();
+    match values.find_map(Result::err) {
+        Some(error) => placed(&error, before, begun),
+        None => "it is not JSON".to_owned(),
+    }
+}
+
+/// An error with its place in the whole of what is read.
+fn placed(error: &serde_json::Error, before: &[u8], begun: TextPosition) -> String {
+    let (line, column) = (error.line(), error.column());
+    let said = error.to_string();
+    let said = said
+        .strip_suffix(&format!(" at line {line} column {column}"))
+        .unwrap_or(&said);
+    let start = TextPosition { line: 1, column: 0 }.after(before);
+    let (line, column) = match line.saturating_sub(start.line) {
+        0 => {
+            let behind = column.saturating_sub(start.column);
+            (begun.line, begun.column + behind)
+        }
+        more => (begun.line + more, column),
+    };
+    let cut = if error.is_eof() { "cut off: " } else { "" };
+    format!("{cut}{said} at line {line} column {column}")
 }
 
 /// Looks for the end of a value, from piece to piece.
@@ -210,7 +244,7 @@ mod tests {
     struct Slowly<'a>(&'a [u8]);
 
     impl Read for Slowly<'_> {
-        fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             let one = self.0.len().min(1).min(buffer.len());
             buffer[..one].copy_from_slice(&self.0[..one]);
             self.0 = &self.0[one..];

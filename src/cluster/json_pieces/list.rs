@@ -1,0 +1,111 @@
+//! Lists, whose items are taken one by one.
+
+use std::io::{self, Read};
+
+use serde::de::IgnoredAny;
+
+use super::{Pieces, TextPosition, syntax};
+
+/// What takes the items of a list one by one.
+pub trait Items {
+    type Error;
+
+    /// Whether they are taken one by one, by what stands before them.
+    fn begin(&mut self, before: &[u8]) -> bool;
+
+    /// Takes the text of one, which stands at this place.
+    ///
+    /// # Errors
+    ///
+    /// No more of them are wanted.
+    fn take(&mut self, item: &[u8], place: TextPosition) -> Result<(), Self::Error>;
+}
+
+/// Why an object was not taken to its end.
+pub enum Stop<E> {
+    Unreadable(io::Error),
+    /// It is not JSON; what is wrong with it, and where.
+    Syntax(String),
+    /// By what takes its items.
+    Item(E),
+}
+
+impl<E> From<io::Error> for Stop<E> {
+    fn from(error: io::Error) -> Stop<E> {
+        Stop::Unreadable(error)
+    }
+}
+
+impl<R: Read> Pieces<R> {
+    /// Takes the object that begins here: all of it but the items of a list, where these are taken one by one. What is
+    /// left has a stroke for each of them, and is JSON as well.
+    pub fn object<I: Items>(&mut self, items: &mut I) -> Result<Vec<u8>, Stop<I::Error>> {
+        let mut text = self.take(1).to_vec();
+        loop {
+            match self.skip(b"")? {
+                Some(b'}') if !text.ends_with(b",") => break,
+                Some(b',') if !text.ends_with(b"{") && !text.ends_with(b",") => {}
+                Some(b'"') if text.ends_with(b"{") || text.ends_with(b",") => {
+                    let key = self.whole(&text)?.to_vec();
+                    text.extend_from_slice(&key);
+                    if self.skip(b"")? != Some(b':') {
+                        return Err(self.syntax(&text));
+                    }
+                    text.extend_from_slice(self.take(1));
+                    let value = self.skip(b"")?;
+                    if key == b"\"items\"" && value == Some(b'[') && items.begin(&text) {
+                        self.items(&mut text, items)?;
+                    } else {
+                        let value = self.whole(&text)?;
+                        text.extend_from_slice(value);
+                    }
+                    continue;
+                }
+                _ => return Err(self.syntax(&text)),
+            }
+            text.extend_from_slice(self.take(1));
+        }
+        text.extend_from_slice(self.take(1));
+        Ok(text)
+    }
+
+    fn items<I: Items>(&mut self, text: &mut Vec<u8>, items: &mut I) -> Result<(), Stop<I::Error>> {
+        text.extend_from_slice(self.take(1));
+        loop {
+            match self.skip(b"")? {
+                Some(b']') if !text.ends_with(b",") => break,
+                Some(b',') if text.ends_with(b"0") => text.extend_from_slice(self.take(1)),
+                Some(b',' | b']' | b'}' | b':') | None => return Err(self.syntax(text)),
+                Some(_) if text.ends_with(b"0") => return Err(self.syntax(text)),
+                Some(_) => {
+                    let place = self.place();
+                    let Some(end) = self.value()? else {
+                        return Err(self.syntax(text));
+                    };
+                    items.take(self.take(end), place).map_err(Stop::Item)?;
+                    text.push(b'0');
+                }
+            }
+        }
+        text.extend_from_slice(self.take(1));
+        Ok(())
+    }
+
+    /// Takes the next value, whatever it is; `before` is what of the text stands before it.
+    pub fn whole<E>(&mut self, before: &[u8]) -> Result<&[u8], Stop<E>> {
+        let place = self.place();
+        let Some(end) = self.value()? else {
+            return Err(self.syntax(before));
+        };
+        let value = self.take(end);
+        match serde_json::from_slice::<IgnoredAny>(value) {
+            Ok(_) => Ok(value),
+            Err(_) => Err(Stop::Syntax(syntax(b"", value, place))),
+        }
+    }
+
+    /// What is wrong with what comes next, after what of the text stands before it.
+    pub fn syntax<E>(&self, before: &[u8]) -> Stop<E> {
+        Stop::Syntax(syntax(before, self.rest(), self.place()))
+    }
+}

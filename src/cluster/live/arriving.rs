@@ -1,0 +1,87 @@
+//! Bodies that are decoded while they come, so that no more than a piece of them is held.
+
+use std::io::{self, BufRead, Read};
+
+use bytes::{Buf, Bytes, BytesMut};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use tokio::sync::mpsc;
+
+use super::request::{Failure, failure};
+
+/// Bytes of a piece; of a body that has more, the next piece comes while one is decoded on another thread.
+const PIECE: usize = 1 << 18;
+
+/// Decodes a body.
+pub(super) async fn decode<V: Send + 'static>(
+    mut body: Body,
+    decode: impl FnOnce(&mut dyn BufRead) -> Result<V, String> + Send + 'static,
+) -> Result<V, Failure> {
+    let (first, more) = piece(&mut body).await?;
+    if !more {
+        return decode(&mut &first[..]).map_err(Failure::Malformed);
+    }
+    let (sender, rest) = mpsc::channel(1);
+    let mut stream = Arriving { piece: first, rest };
+    let decoding = tokio::task::spawn_blocking(move || decode(&mut stream));
+    let coming = async move {
+        loop {
+            let (next, more) = piece(&mut body).await?;
+            // Whoever decodes may have found something wrong, and wants no more.
+            if sender.send(next).await.is_err() || !more {
+                return Ok(());
+            }
+        }
+    };
+    let (come, decoded) = futures::join!(coming, decoding);
+    come?;
+    decoded
+        .unwrap_or_else(|error| Err(error.to_string()))
+        .map_err(Failure::Malformed)
+}
+
+/// The next piece, and whether another one follows.
+async fn piece(body: &mut Body) -> Result<(Bytes, bool), Failure> {
+    let mut piece = BytesMut::with_capacity(2 * PIECE);
+    while piece.len() < PIECE {
+        match body.frame().await {
+            Some(frame) => {
+                if let Ok(data) = frame.map_err(failure)?.into_data() {
+                    piece.extend_from_slice(&data);
+                }
+            }
+            None => return Ok((piece.freeze(), false)),
+        }
+    }
+    Ok((piece.freeze(), true))
+}
+
+/// A body, for whoever waits for what is still to come.
+struct Arriving {
+    piece: Bytes,
+    rest: mpsc::Receiver<Bytes>,
+}
+
+impl BufRead for Arriving {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        while self.piece.is_empty() {
+            match self.rest.blocking_recv() {
+                Some(piece) => self.piece = piece,
+                None => break,
+            }
+        }
+        Ok(&self.piece)
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.piece.advance(bytes);
+    }
+}
+
+impl Read for Arriving {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(buffer)?;
+        self.consume(read);
+        Ok(read)
+    }
+}

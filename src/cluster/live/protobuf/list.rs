@@ -1,0 +1,148 @@
+//! A list as it comes: of its items one is held at a time.
+
+use std::io::{self, BufRead, Read, Take};
+
+use serde::de::DeserializeOwned;
+
+use super::schema::Kind;
+use super::wire::{Error, Fields, Value, varint};
+use super::{Member, message};
+
+/// Decodes a list whose [magic](super::MAGIC) was taken. `begins` is shown its metadata, which servers write before the items.
+pub fn list<T: DeserializeOwned, M: DeserializeOwned>(
+    stream: impl BufRead,
+    mut begins: impl FnMut(M),
+) -> Result<Vec<T>, Error> {
+    let mut packed = Message::new(stream);
+    let (mut kind, mut items) = (String::new(), None);
+    while let Some((number, content)) = packed.field()? {
+        match (number, content) {
+            (1, Content::Bytes(length)) => {
+                kind = packed.bytes(length, |head| Ok(Fields(head).text(2)?.to_owned()))?;
+            }
+            (2, Content::Bytes(length)) => {
+                items = Some(unpacked(&kind, packed.inner(length), &mut begins)?);
+            }
+            (_, content) => packed.pass(content)?,
+        }
+    }
+    match items {
+        Some(items) => Ok(items),
+        None => Err(message(&kind).err().unwrap_or_else(Error::cut_off)),
+    }
+}
+
+fn unpacked<T: DeserializeOwned, M: DeserializeOwned>(
+    kind: &str,
+    mut list: Message<Take<impl BufRead>>,
+    mut begins: impl FnMut(M),
+) -> Result<Vec<T>, Error> {
+    let fields = message(kind)?;
+    let mut items = Vec::new();
+    while let Some((number, content)) = list.field()? {
+        let known = fields.iter().find(|(at, ..)| *at == number);
+        match (known, content) {
+            (Some((.., Kind::Each(kind))), Content::Bytes(length)) => {
+                let item = |item: &[u8]| T::deserialize(Member::One(**kind, Value::Bytes(item)));
+                items.push(list.bytes(length, item)?);
+            }
+            (Some((.., kind)), Content::Bytes(length)) => {
+                let head = |head: &[u8]| M::deserialize(Member::One(*kind, Value::Bytes(head)));
+                begins(list.bytes(length, head)?);
+            }
+            (_, content) => list.pass(content)?,
+        }
+    }
+    match list.stream.limit() {
+        0 => Ok(items),
+        _ => Err(Error::cut_off()),
+    }
+}
+
+/// A message whose fields are still to come.
+struct Message<R> {
+    stream: R,
+    buffer: Vec<u8>,
+}
+
+/// What a field holds; bytes are still to be taken.
+enum Content {
+    Number,
+    Bytes(usize),
+}
+
+impl<R: BufRead> Message<R> {
+    fn new(stream: R) -> Message<R> {
+        Message {
+            stream,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// The message of so many bytes that comes next.
+    fn inner(&mut self, length: usize) -> Message<Take<&mut R>> {
+        Message::new(self.stream.by_ref().take(length as u64))
+    }
+
+    /// The number of the next field, and what it holds; nothing at the end.
+    fn field(&mut self) -> Result<Option<(u64, Content)>, Error> {
+        if self.come()?.is_empty() {
+            return Ok(None);
+        }
+        let tag = self.varint()?;
+        let content = match tag & 7 {
+            0 => {
+                self.varint()?;
+                Content::Number
+            }
+            1 => Content::Bytes(8),
+            2 => Content::Bytes(usize::try_from(self.varint()?).map_err(|_| Error::cut_off())?),
+            5 => Content::Bytes(4),
+            wire => return Err(Error::no_wire_type(wire)),
+        };
+        Ok(Some((tag >> 3, content)))
+    }
+
+    fn varint(&mut self) -> Result<u64, Error> {
+        varint(|| {
+            let byte = self.come()?.first().copied();
+            self.stream.consume(usize::from(byte.is_some()));
+            byte.ok_or_else(Error::cut_off)
+        })
+    }
+
+    /// Shows so many bytes, in place where all of them have come.
+    fn bytes<V>(
+        &mut self,
+        length: usize,
+        read: impl FnOnce(&[u8]) -> Result<V, Error>,
+    ) -> Result<V, Error> {
+        if let Some(bytes) = self.come()?.get(..length) {
+            let value = read(bytes)?;
+            self.stream.consume(length);
+            return Ok(value);
+        }
+        self.buffer.clear();
+        let mut rest = self.stream.by_ref().take(length as u64);
+        rest.read_to_end(&mut self.buffer).map_err(unreadable)?;
+        if self.buffer.len() < length {
+            return Err(Error::cut_off());
+        }
+        read(&self.buffer)
+    }
+
+    fn pass(&mut self, content: Content) -> Result<(), Error> {
+        match content {
+            Content::Number => Ok(()),
+            Content::Bytes(length) => self.bytes(length, |_| Ok(())),
+        }
+    }
+
+    fn come(&mut self) -> Result<&[u8], Error> {
+        self.stream.fill_buf().map_err(unreadable)
+    }
+}
+
+fn unreadable(error: io::Error) -> Error {
+    Error::new(error.to_string())
+}

@@ -1,0 +1,75 @@
+//! What is said of a node in its status.
+
+use std::ops::Deref;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::api::keys::NodeKey;
+use crate::api::{Name, Shared};
+
+/// The condition by which a kubelet says that it is ready.
+pub const READY: &str = "Ready";
+
+/// A condition of a node.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(from = "ConditionObject")]
+pub struct NodeCondition {
+    said: Shared<Said>,
+    pub last_transition_time: Option<Timestamp>,
+}
+
+/// What a condition says, its time aside: that nodes have alike.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Said {
+    pub kind: Name,
+    pub status: Name,
+    pub reason: Name,
+    pub message: Name,
+}
+
+impl NodeCondition {
+    /// Whether its status is `True`.
+    pub fn is_true(&self) -> bool {
+        self.status == "True"
+    }
+
+    /// Whether anybody asks for it: kubelets and others write many more.
+    pub(super) fn counts(&self) -> bool {
+        self.kind == READY || NodeKey::is_ours(&self.kind)
+    }
+}
+
+impl Deref for NodeCondition {
+    type Target = Said;
+
+    fn deref(&self) -> &Said {
+        &self.said
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ConditionObject {
+    #[serde(rename = "type")]
+    kind: Name,
+    status: Name,
+    reason: Name,
+    message: Name,
+    last_transition_time: Option<Timestamp>,
+}
+
+impl From<ConditionObject> for NodeCondition {
+    fn from(object: ConditionObject) -> NodeCondition {
+        let said = Said {
+            kind: object.kind,
+            status: object.status,
+            reason: object.reason,
+            message: object.message,
+        };
+        NodeCondition {
+            said: said.into(),
+            last_transition_time: object.last_transition_time,
+        }
+    }
+}
