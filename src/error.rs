@@ -31,10 +31,13 @@ pub enum Exit {
 impl Exit {
     /// Every code with its meaning, as the man page and the README print it.
     pub const ALL: [(Exit, &str); 8] = [
-        (Exit::Done, "done, or no finding at the threshold"),
+        (
+            Exit::Done,
+            "success; for diagnose: no finding at or above --fail-on",
+        ),
         (
             Exit::Failed,
-            "error: the cluster, a file, or a name that matches nothing",
+            "error: the cluster or a file could not be read, or no object has that name",
         ),
         (
             Exit::Findings,

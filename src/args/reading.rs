@@ -16,14 +16,14 @@ pub struct Reading {
     ///
     /// What `kubectl skyhook collect` wrote. Or what `kubectl get nodes,pods,jobs,events,… -A -o json` or `-o yaml`
     /// printed, or `oc adm must-gather` or `kubectl cluster-info dump` wrote: a file, a directory tree of such files, a
-    /// .tar.gz of one, or - for standard input. Only a capture of collect says what was asked for, and what was refused.
+    /// .tar.gz of one, or - for standard input. Only a capture of collect shows which reads were refused.
     #[arg(long, global = true, value_name = "PATH", action = clap::ArgAction::Append)]
     pub from: Vec<PathBuf>,
 
     /// The time that ages are counted to, with --from; such as 2026-11-20T10:00:00Z
     ///
-    /// Without it, what the capture says of its own time (`collect`, or the file `timestamp` of a must-gather), else when the files
-    /// were written, unless they are copies, else the newest time that stands in them.
+    /// Without it: the time in the capture (`collect`, or the file `timestamp` of a must-gather); else when the files were
+    /// written, unless they are copies; else the newest time in them.
     #[arg(
         long,
         global = true,

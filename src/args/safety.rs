@@ -14,14 +14,14 @@ pub struct Safety {
     /// Skip confirmation
     ///
     /// Without a terminal, nothing is done unless this is given, or standard input says y. Where nodes reboot, services
-    /// restart, pods are evicted or a record is lost, only the flag counts.
+    /// restart, pods are evicted or a record is lost (B3 and B4), the flag is required.
     #[arg(short = 'y', long, visible_alias = "yes")]
     pub confirm: bool,
 
     /// Show what would be changed, and change nothing
     ///
-    /// With server, the server is asked what it would say to it: permissions, admission and guards
-    /// are checked for real.
+    /// With server, the API server validates each change without storing it: permissions, admission and guards are
+    /// checked.
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "client|server|none",
         value_parser = DryRun::parse, default_missing_value = "client", default_value = "none",
         hide_default_value = true)]
@@ -43,7 +43,7 @@ pub struct Safety {
 
     /// Uncordon this node although somebody outside the operator holds it; may be repeated
     ///
-    /// Nodes that are in quarantine, in maintenance, about to go, or cordoned by hand stay cordoned without it.
+    /// Nodes that are in quarantine, in maintenance, being deleted, or cordoned by hand stay cordoned without it.
     #[arg(long, value_name = "NODE", value_parser = super::named::node)]
     pub force_uncordon: Vec<String>,
 
@@ -55,7 +55,7 @@ pub struct Safety {
     #[arg(long, value_name = "N|P%")]
     pub canary: Option<Share>,
 
-    /// How long to wait between two waves of nodes, before looking whether any became erroring
+    /// How long to wait between two waves of nodes, before the check for erroring nodes
     #[arg(long, value_name = "DURATION", default_value = "60s", hide_default_value = true,
         value_parser = duration, requires = "canary")]
     pub pause_between: Duration,

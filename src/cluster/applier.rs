@@ -68,16 +68,16 @@ impl Applier<'_> {
     pub fn on_creation(&self) -> &'static str {
         match self {
             Applier::ArgoCd(_) => {
-                "its next sync may delete it again unless its source has it; put it back into its source (Git or chart values)"
+                "its next sync may delete the object again; first add the object to its source (Git or chart values)"
             }
             Applier::FluxKustomization(..) => {
-                "its next reconciliation may delete it again unless its source has it; put it back into its source (Git)"
+                "its next reconciliation may delete the object again; first add the object to its source (Git)"
             }
             Applier::FluxHelmRelease(..) => {
-                "its next upgrade may delete it again unless the chart has it; change the values of the HelmRelease"
+                "its next upgrade may delete the object again; first add the object to the values of the HelmRelease"
             }
             Applier::Helm(..) => {
-                "the next helm upgrade may delete it again unless the chart has it; change its values"
+                "the next helm upgrade may delete the object again; first add the object to its values"
             }
         }
     }

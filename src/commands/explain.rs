@@ -128,7 +128,7 @@ impl View for Explanation {
     }
 }
 
-/// `blocks installs, every reconcile, for all custom resources; retried automatically`
+/// `blocks installs; every reconcile, for all custom resources; retried automatically`
 fn blocks(rule: &Rule) -> String {
     let words: Vec<&str> = rule.blocks.iter().map(|b| b.meaning()).collect();
     let retried = if rule.retried {
@@ -136,5 +136,5 @@ fn blocks(rule: &Rule) -> String {
     } else {
         ""
     };
-    format!("blocks {}{retried}", words.join(", "))
+    format!("blocks {}{retried}", words.join("; "))
 }

@@ -19,13 +19,13 @@ use report::Leftovers;
 
 pub mod report;
 
-/// Find what custom resources left behind, and clean it up
+/// Find what custom resources left behind, and remove it with --clean
 ///
 /// Shows annotations, labels, conditions and cordons on nodes, and pods, Jobs and config maps, of custom resources
 /// that no longer exist, and what the older API left after the migration; each with its former owner.
 ///
-/// With --clean it is removed. What has a living owner is never touched. Nor is what is recorded of packages, unless
-/// --purge-state is given: it says that their files may still be on the host.
+/// With --clean it is removed. What has a living owner is never touched. The records of packages are kept, unless
+/// --purge-state is given: they show which files may still be on the host.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook leftovers
@@ -38,13 +38,13 @@ pub struct Args {
     #[arg(value_name = "NAME", value_parser = named::skyhook)]
     names: Vec<String>,
 
-    /// Remove it
+    /// Remove the leftovers
     #[arg(long)]
     clean: bool,
 
     /// Also remove the record of what is installed
     ///
-    /// Without this, a node state with packages in it stays, as the operator would leave it: it says that files may
+    /// Without this, a node state with packages in it stays, as the operator would leave it: it records files that may
     /// still be on the host.
     #[arg(long, requires = "clean")]
     purge_state: bool,

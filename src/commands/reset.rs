@@ -22,7 +22,7 @@ use crate::plan::Plan;
 /// A node that the custom resource has cordoned stays cordoned until the re-run releases it; where the custom
 /// resource is gone, the node is uncordoned, unless something else holds it.
 ///
-/// Where the operator could write to the same nodes meanwhile, it is paused first, and resumed after.
+/// Where the operator could write to the same nodes meanwhile, the custom resource is paused first, and resumed after.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook reset gpu-tune --dry-run
@@ -51,7 +51,8 @@ pub struct Args {
 
     /// Let the operator taint the nodes again until packages are complete
     ///
-    /// For custom resources with autoTaintNewNodes: the node counts as new once nothing of the operator is left on it.
+    /// For custom resources with autoTaintNewNodes: all annotations and labels of the operator are removed, so that the
+    /// node counts as new.
     #[arg(long)]
     pub retaint: bool,
 

@@ -84,7 +84,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
                     ctx.print(&yaml.expect("a schema is plain data"))?;
                 }
                 _ => {
-                    let why = "a schema is printed as -o json or -o yaml";
+                    let why = "schema supports only -o json and -o yaml";
                     return Err(Error::usage(why));
                 }
             }

@@ -31,7 +31,7 @@ use saved::SavedResource;
 /// A package whose uninstall has begun or is over is installed again; the preview says where. Pods and Jobs that are at
 /// work go with the old object, and so does its status.
 ///
-/// Where it was interrupted, the same command again finishes it.
+/// If it was interrupted, run the same command again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # From the journal of a strip, or while it is still being deleted
@@ -172,7 +172,7 @@ fn plan_held(
     args: &Args,
 ) -> Plan {
     let mut plan = Plan {
-        title: format!("restore the rest of {}", args.name),
+        title: format!("finish restoring {}", args.name),
         subject: args.name.clone(),
         ..Plan::default()
     };

@@ -120,7 +120,7 @@ impl Ctx {
             return Ok(());
         }
         let why = "--confirm cannot be used with --from: files cannot be changed";
-        Err(Error::usage(why).hint("leave one of them out, or add --dry-run"))
+        Err(Error::usage(why).hint("use only one of them, or add --dry-run"))
     }
 
     /// Ends without a change and without an error.

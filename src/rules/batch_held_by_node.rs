@@ -99,7 +99,7 @@ fn report(
         finding.remedy(
             Grade::B0,
             "See why it makes no progress, and repair it",
-            ["node", "status", name],
+            ["node", "status", name, "-o", "wide"],
         );
     }
     finding

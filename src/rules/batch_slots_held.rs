@@ -2,7 +2,7 @@ use super::evidence::some_of;
 use super::leave_out::leave_out;
 use super::standstill::{Standstill, stands_still};
 use super::{Findings, Grade, Severity, Subject};
-use crate::cluster::order::Gate;
+use crate::cluster::priority::Gate;
 use crate::cluster::{Cluster, Source};
 
 rule! {

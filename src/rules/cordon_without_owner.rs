@@ -66,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::node(&node.name, Some(name)),
                 match owner {
                     None if absence == Certainty::Presumed => format!(
-                        "is cordoned for {name}, which is not in the input: if it is gone, \
+                        "is cordoned for {name}, which is not in the input: if {name} was deleted, \
                          nothing will release the node"
                     ),
                     None => format!(
@@ -117,7 +117,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if owner.is_none() && absence == Certainty::Presumed {
                 finding.kubectl(
                     Grade::B0,
-                    "Make sure that it is gone",
+                    "Check that it no longer exists",
                     ["get", &flavor.resource(), name],
                 );
             }
@@ -151,7 +151,7 @@ fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, n
         .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
         .evidence(format!("node/{}", node.name), key, "set")
         .evidence(skyhook.reference(), "complete here", "yes");
-    operator_log(finding, cluster, "See what ends the operator's reconcile");
+    operator_log(finding, cluster, "See why the operator's reconcile stops");
     finding
         .kubectl(Grade::B1, "Uncordon it", ["uncordon", &node.name])
         .caveat("only if nobody else wants it cordoned");

@@ -366,7 +366,7 @@ fn refused(noted: &[Refusal]) -> String {
     let what = refusal(&format!("pod {}", first.pod()), &first.reason);
     match noted.len() {
         1 => what,
-        n => format!("{what}, one of {n} pods that are not evicted"),
+        n => format!("{what}, one of {n} pods that cannot be evicted"),
     }
 }
 

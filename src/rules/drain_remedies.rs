@@ -29,7 +29,7 @@ pub fn remedies(
     if let Some(pod) = leaving {
         finding.kubectl(
             Grade::B0,
-            "See what keeps the pod from ending",
+            "See why the pod stays terminating",
             ["describe", "pod", "-n", pod_namespace(pod), pod.name()],
         );
     }

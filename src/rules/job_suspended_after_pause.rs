@@ -1,3 +1,4 @@
+use super::evidence::grade_of_going_on;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Status;
 use crate::cluster::Cluster;
@@ -74,7 +75,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding
                 .severity(Severity::Warning)
                 .evidence(skyhook.reference(), "disabled", "yes")
-                .remedy(Grade::B3, "Enable it", ["enable", skyhook.name()])
+                .remedy(
+                    grade_of_going_on(cluster, skyhook, None),
+                    "Enable it",
+                    ["enable", skyhook.name()],
+                )
                 .caveat("all of its work continues, with the interrupts that packages have");
         } else {
             // It is not reached while the operator's pass ends before.

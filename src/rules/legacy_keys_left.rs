@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
                 .remedy(Grade::B0, "See everything that is left", ["leftovers"])
                 .remedy(Grade::B1, "Clean it up", ["leftovers", "--clean"])
-                .caveat("an old operator that is brought back would not know what is installed");
+                .caveat("after a rollback the old operator would not know what is installed");
         }
     }
 }

@@ -81,7 +81,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .evidence(new.reference(), "exists", "yes; it takes over")
                     .kubectl(
                         Grade::B2,
-                        "Or delete the old object; the new one takes over",
+                        "Or delete the Skyhook; the NodeWright takes over",
                         ["delete", &resource, old.name()],
                     )
                     .caveat("what was under way runs again under the new operator");
@@ -90,7 +90,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.evidence(
                     "nodewrights",
                     "of that name",
-                    "none yet: do not delete the old one",
+                    "none yet: do not delete the Skyhook",
                 );
             }
             (None, Certainty::Unknown) => {

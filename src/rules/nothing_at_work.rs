@@ -92,10 +92,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let reference = skyhook.reference();
         let message = if complete {
             format!(
-                "{reference} counts as complete, has work left on {nodes}, and nothing is at work"
+                "{reference} has status complete and unfinished packages on {nodes}, and no pod or job runs"
             )
         } else {
-            format!("{reference} has work left on {nodes}, and nothing is at work")
+            format!("{reference} has unfinished packages on {nodes}, and no pod or job runs")
         };
         let finding = findings.report(Subject::skyhook(skyhook), message);
         let names: Vec<&str> = open.iter().map(|n| n.name.as_str()).collect();

@@ -66,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding
                 .remedy(
                     Grade::B4,
-                    "If it is not to be installed again, strip the finalizer",
+                    "If the operator will not be reinstalled, strip the finalizer",
                     ["finalizer", "strip", skyhook.name()],
                 )
                 .caveat("uninstall.sh does not run on any node");
@@ -79,7 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding
                 .kubectl(
                     Grade::B4,
-                    "If it is not to be installed again, delete the custom resources and strip their finalizers",
+                    "If the operator will not be reinstalled, delete the custom resources and strip their finalizers",
                     delete.into_iter().chain(names.iter().copied()),
                 )
                 .caveat(format!(

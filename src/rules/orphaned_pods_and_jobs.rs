@@ -66,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence("files", "custom resources", "none in the input")
                 .kubectl(
                     Grade::B0,
-                    "Make sure that it is gone",
+                    "Check that it no longer exists",
                     ["get", &cluster.flavor().resource(), &package_run.skyhook],
                 );
         } else {

@@ -83,7 +83,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 no_package_run(finding, cluster, "pods of it");
                 finding.kubectl(
                     Grade::B2,
-                    "Upgrade the operator, or give the package a dependency that is complete",
+                    "Give the package a dependency that is complete, or upgrade the operator",
                     ["edit", &cluster.flavor().resource(), skyhook.name()],
                 );
                 reset_node(finding, "Or reset the node", cluster, skyhook, node);

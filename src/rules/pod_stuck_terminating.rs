@@ -58,11 +58,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::node(package_run.node, Some(&package_run.skyhook)).package(&package_run.package),
             match why {
                 Some(why) => format!(
-                    "the pod for stage {} of package {} cannot end, as its node {why}; its name cannot be reused",
+                    "the pod for stage {} of package {} cannot end, as its node {why}; the stage cannot start again until its name is free",
                     package_run.stage, package_run.package
                 ),
                 None => format!(
-                    "the pod for stage {} of package {} is stuck terminating; its name cannot be reused",
+                    "the pod for stage {} of package {} is stuck terminating; the stage cannot start again until its name is free",
                     package_run.stage, package_run.package
                 ),
             },
@@ -92,7 +92,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .kubectl(
                 Grade::B0,
-                "See what holds it",
+                "See why it stays terminating",
                 ["describe", "pod", "-n", package_run.namespace(), pod.name()],
             )
             .kubectl(

@@ -120,11 +120,11 @@ fn report(
     );
     let reset = ["deployment-policy", "reset", name];
     if only {
-        finding.remedy(Grade::B2, "Then let the rollout continue", reset)
+        finding.remedy(Grade::B2, "Let the rollout continue", reset)
     } else {
         finding.remedy(
             Grade::B2,
-            "Then let the rollout of the compartment continue",
+            "Let the rollout of the compartment continue",
             reset.into_iter().chain(["--compartment", compartment]),
         )
     }

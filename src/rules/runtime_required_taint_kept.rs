@@ -157,7 +157,7 @@ fn not_lifted(
     finding
         .evidence(format!("node/{}", node.name), "taint", spelled)
         .evidence("custom resources", "complete here", some_of(&names));
-    operator_log(finding, cluster, "See what ends the operator's reconcile");
+    operator_log(finding, cluster, "See why the operator's reconcile stops");
     finding
         .kubectl(
             Grade::B1,

@@ -94,7 +94,7 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
             },
             if once_failed {
 format!(
-                    "deployment policy {name} lacks {lacking}, which stops the operator for all as soon as a batch fails"
+                    "deployment policy {name} lacks {lacking}: after the first failed batch the operator stops for every custom resource"
                 )
 } else {
 format!(

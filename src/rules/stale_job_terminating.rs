@@ -85,14 +85,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some(pod) = left.first() else {
             finding.kubectl(
                 Grade::B0,
-                "See what holds the Job",
+                "See why the job is not removed",
                 ["describe", "job", "-n", namespace, &job.metadata.name],
             );
             continue;
         };
         finding.kubectl(
             Grade::B0,
-            "See what keeps the pod from ending",
+            "See why the pod stays terminating",
             ["describe", "pod", "-n", namespace, pod.name()],
         );
         if overdue {

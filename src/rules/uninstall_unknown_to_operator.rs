@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
                 .kubectl(
                     Grade::B2,
-                    "Upgrade the operator, or edit the request",
+                    "Set uninstall.apply to false, or upgrade the operator",
                     ["edit", &cluster.flavor().resource(), skyhook.name()],
                 )
                 .caveat("a package that leaves the spec is uninstalled by this operator");

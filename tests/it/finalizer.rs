@@ -383,7 +383,7 @@ fn a_deletion_that_others_hold_waits_for_no_uninstall() {
         "SKY112",
         "1. See whose finalizers they are (B0, reads only)",
         "2. Read why it fails, then repair the package (B0, reads only)",
-        "repeat for node-[2-3]",
+        "kubectl skyhook package logs driver --skyhook gpu-tune --node node-1 --node node-2 --node node-3 --stage uninstall",
         "3. If whoever set it is gone, remove it",
         "4. Reset the package on the node",
         "now: kubectl get skyhooks.skyhook.nvidia.com gpu-tune -o yaml",

@@ -140,7 +140,7 @@ fn a_schema_comes_as_json_or_yaml_and_nothing_else() {
         assert_eq!(ran.code, Some(64), "{}", ran.transcript());
         assert_eq!(
             (ran.stdout.as_str(), ran.stderr.as_str()),
-            ("", "error: a schema is printed as -o json or -o yaml\n")
+            ("", "error: schema supports only -o json and -o yaml\n")
         );
     }
 }

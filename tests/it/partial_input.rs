@@ -156,7 +156,7 @@ metadata: {{name: {name}, namespace: {namespace}}}
     let own = format!("{rest}{}", pod("manager", "skyhook"));
     assert_eq!(
         why_not(&diagnose("--rule SKY401", &own)),
-        "pods on nodes that wait to be drained: the input has pods of namespace skyhook only"
+        "workload pods of nodes to be drained: the input has pods of namespace skyhook only"
     );
     assert_eq!(diagnose("--rule SKY202", &own)["verdict"], "healthy");
     let others = format!("{rest}{}{}", pod("web", "shop"), pod("db", "shop"));

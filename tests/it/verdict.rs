@@ -260,7 +260,7 @@ fn what_waits_for_somebody_is_in_the_headline() {
         let ran = stage.run("diagnose stuck");
         ran.stdout.lines().next().unwrap_or_default().to_owned()
     };
-    let blocked = "No errors, but something is blocked until somebody acts";
+    let blocked = "No errors, but something is blocked until someone acts";
     let stage = Stage::operated("in-progress");
     stage.fake.started_now();
     assert!(

@@ -100,7 +100,7 @@ pub enum RecordError {
         line: usize,
         source: serde_json::Error,
     },
-    #[error("it does not start like a journal")]
+    #[error("its first line is not the header of a journal")]
     NoBeginning,
     #[error("its format is {0:?}, which this version cannot read; it reads {FORMAT:?}")]
     Format(String),

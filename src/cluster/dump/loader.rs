@@ -194,7 +194,7 @@ impl ManifestLoader {
         }
         let active_api = self.builder.active_api().unwrap_or_else(|| ActiveApi {
             flavor: ApiFlavor::NodeWright,
-            reasons: vec!["nothing in the files says which".to_owned()],
+            reasons: vec!["the files do not show which".to_owned()],
             served: Vec::new(),
             operator_version: None,
         });

@@ -162,7 +162,7 @@ async fn definitions(client: &kube::Client, recorder: Recorder<'_>) -> Noted {
         let whole = |body: &[u8]| {
             let object: Result<Value, _> = serde_json::from_slice(body);
             let object = object.ok().filter(|o| o["metadata"]["name"] == *name);
-            object.ok_or_else(|| Failure::Malformed("the answer is not such an object".to_owned()))
+            object.ok_or_else(|| Failure::Malformed("the answer is not that object".to_owned()))
         };
         match answer.and_then(|body| whole(&body)) {
             Ok(object) => {

@@ -11,12 +11,11 @@ use crate::rules::{self, Report, Scope, Severity};
 
 /// Find what is stuck, why, and how to fix it
 ///
-/// Runs every rule over the cluster: the verdict first, then each finding with its evidence and the ways out,
-/// mildest first. What could not be read is said, and then the verdict is not "healthy".
+/// Runs every rule over the cluster: the verdict first, then each finding with its evidence and the remedies, least
+/// disruptive first. What could not be read is listed; the verdict then says that some checks could not run.
 ///
-/// Of a package that fails or hangs it shows how its container ended, and its last lines, without what looks like a
-/// secret. Logs that are not there within a second are left out. Of files only a capture of `collect` holds
-/// them.
+/// For a package that fails or hangs it shows how the container ended and its last log lines, with secrets masked. Logs
+/// that do not arrive within a second are left out. With --from, only a capture of `collect` holds logs.
 ///
 /// Exits with 2 if there is a finding at or above --fail-on, and else with 1 if the cluster withheld something that
 /// a rule needs.
@@ -51,7 +50,7 @@ pub struct Args {
     #[arg(long)]
     no_logs: bool,
 
-    /// The mildest finding that makes the command fail
+    /// Lowest severity of a finding that gives exit code 2
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Error, ignore_case = true)]
     fail_on: FailOn,
 }

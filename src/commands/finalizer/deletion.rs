@@ -194,7 +194,7 @@ impl<'a> Deletion<'a> {
         if !others.is_empty() && !self.skyhook.paused() {
             return Some(Objection {
                 why: format!(
-                    "{} would stay, held by finalizers of others ({}), and the operator would work on it again",
+                    "{} would stay, held by finalizers of others ({}), and the operator would run its packages again",
                     self.skyhook.reference(),
                     others.join(", ")
                 ),
@@ -212,7 +212,10 @@ impl<'a> Deletion<'a> {
             });
         }
         self.waits().then(|| Objection {
-            why: format!("it may end by itself: {}", self.reason),
+            why: format!(
+                "the deletion may still finish without action: {}",
+                self.reason
+            ),
             instead: self.wait().argv,
         })
     }

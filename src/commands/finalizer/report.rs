@@ -14,6 +14,8 @@ use crate::view::{NodeSet, Table, View, age, cells};
 
 /// Runs of node names that are shown before the rest is only counted.
 const SHOWN: usize = 6;
+/// Nodes that are all named in one command.
+const NAMED: usize = 8;
 
 /// What `finalizer status` answers.
 pub struct FinalizerStatus<'a> {
@@ -140,26 +142,37 @@ impl FinalizerStatus<'_> {
             let (shape, named) = blank(&remedy);
             let same = folded.iter_mut().find(|(_, s, _)| *s == shape);
             match same.filter(|_| !named.is_empty()) {
-                Some((_, _, more)) => more.extend(named),
-                None => folded.push((remedy, shape, Vec::new())),
+                Some((_, _, all)) => all.extend(named),
+                None => folded.push((remedy, shape, named)),
             }
         }
-        folded.into_iter().map(|(r, _, more)| (r, more)).collect()
+        folded.into_iter().map(|(r, _, all)| (r, all)).collect()
+    }
+
+    /// The command on all of these nodes; of more than are named in one, on the first.
+    fn command(remedy: &Remedy, nodes: &[String]) -> String {
+        let all: Vec<&str> = nodes.iter().map(String::as_str).collect();
+        let joined = match all.as_slice() {
+            [first, _, ..] if all.len() <= NAMED => remedy.on_nodes(first, &all),
+            _ => None,
+        };
+        shell_words(&joined.unwrap_or_else(|| remedy.argv.clone()))
     }
 
     fn remedies(&self) -> Text {
         let mut text = Text::new();
-        for (at, (remedy, more)) in self.folded_ladder().iter().enumerate() {
+        for (at, (remedy, nodes)) in self.folded_ladder().iter().enumerate() {
             let grade = format!("{}, {}", remedy.grade, remedy.grade.meaning());
             text.item(
                 &format!("{}. ", at + 1),
                 Line::from(remedy.title.as_str()) + " (" + text::dim(grade) + ")",
             );
             let mut command = Text::new();
-            command.line(text::command(shell_words(&remedy.argv)));
-            if !more.is_empty() {
-                let nodes = NodeSet::of(more.iter().map(String::as_str)).limited(SHOWN);
-                command.paragraph(text::dim(format!("repeat for {nodes}")));
+            command.line(text::command(Self::command(remedy, nodes)));
+            let joins = remedy.own().is_some() && nodes.len() <= NAMED;
+            if nodes.len() > 1 && !joins {
+                let more = NodeSet::of(nodes[1..].iter().map(String::as_str)).limited(SHOWN);
+                command.paragraph(text::dim(format!("repeat for {more}")));
             }
             if let Some(caveat) = &remedy.caveat {
                 command.paragraph(text::dim(format!("note: {caveat}")));
@@ -203,7 +216,10 @@ impl View for FinalizerStatus<'_> {
         }
         if let Some(next) = deletion.recommended() {
             text.blank();
-            text.line(Line::from("now: ") + text::command(shell_words(&next.argv)));
+            let folded = self.folded_ladder();
+            let own = folded.iter().find(|(remedy, _)| *remedy == next);
+            let nodes = own.map_or(&[][..], |(_, nodes)| nodes);
+            text.line(Line::from("now: ") + text::command(Self::command(&next, nodes)));
         }
         text
     }

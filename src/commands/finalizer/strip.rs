@@ -23,22 +23,22 @@ mod strip_cleanup;
 
 /// Force-remove the operator's finalizer, and clean up nodes
 ///
-/// Removes the operator's own finalizer from a custom resource that is being deleted, and no other one. Then every
-/// node that carries its keys is cleaned, whether it is selected or not: status, drain and cordon marks, the label
+/// Removes the operator's finalizer, and no other, from a custom resource that is being deleted. Then every node with
+/// annotations or labels of it is cleaned, whether it is selected or not: status, drain and cordon marks, the label
 /// and the node conditions. A node that nothing else holds is uncordoned, and its runtime-required taint goes where
 /// no other custom resource still needs it.
 ///
 /// The last resort: uninstall.sh does not run on any node, and what packages changed on the hosts stays. Refuses
 /// while a less disruptive remedy exists or the deletion is progressing, and names the command to use instead, unless
-/// no operator is installed. Refuses, too, where a webhook that nothing answers would turn it down, and names the
-/// command that unblocks it.
+/// no operator is installed. Also refuses if an unreachable webhook would reject the change, and names the command that
+/// unblocks it.
 ///
-/// Beside finalizers of others the custom resource stays, and the operator would run its packages again: this is refused
-/// as well, and with --force the custom resource is paused first.
+/// If other finalizers exist, the custom resource stays and the operator would run its packages again: this is refused as
+/// well, and with --force the custom resource is paused first.
 ///
 /// The custom resource is kept in the journal; `undelete` brings it back.
 ///
-/// Where it was interrupted, the same command again cleans the rest.
+/// If it was interrupted, run the same command again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # What holds the deletion, and what is milder
@@ -57,7 +57,7 @@ pub struct Args {
 
     /// Also remove the record of what is installed
     ///
-    /// Without this, a node state with packages in it stays, as the operator would leave it: it says that files may
+    /// Without this, a node state with packages in it stays, as the operator would leave it: it records files that may
     /// still be on the host.
     #[arg(long)]
     purge_state: bool,
@@ -224,7 +224,7 @@ fn hold_off(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) ->
          status on nodes until the custom resource is gone",
         skyhook.reference()
     ));
-    let why = "the operator would work on it again";
+    let why = "so that the operator does not run its packages again";
     Some(PlanStage {
         steps: vec![Step::new(target, Change::Metadata(change), why)],
         // The operator does not say of one that is being deleted that it is paused.

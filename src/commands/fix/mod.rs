@@ -14,7 +14,7 @@ use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::{Grade, Plan};
 use crate::rules::{self, Report, Scope};
-use crate::view::text;
+use crate::view::{plural, text};
 
 /// Apply the remedies of all findings as one plan
 ///
@@ -122,11 +122,17 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let exit = ctx
         .execute(&plan, &args.safety, CommandOptions::default())
         .await?;
-    Ok(match exit {
-        // Nothing to do is not the same as nothing to find.
-        Exit::Done if plan.is_empty() && report.counts.errors > 0 => Exit::Findings,
-        exit => exit,
-    })
+    let errors = report.counts.errors;
+    // Nothing to do is not the same as nothing to find.
+    if exit == Exit::Done && plan.is_empty() && errors > 0 {
+        let remain = if errors == 1 { "remains" } else { "remain" };
+        let errors = plural(errors, "error");
+        ctx.note(format!(
+            "{errors} {remain}: see `kubectl skyhook diagnose stuck`"
+        ));
+        return Ok(Exit::Findings);
+    }
+    Ok(exit)
 }
 
 impl Args {

@@ -49,7 +49,7 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
             exit: Exit::Refused,
             ..error
         }
-        .hint(format!("{words} includes what has given up"))
+        .hint(format!("{words} includes the nodes whose job has given up"))
         .hint("--no-pause goes ahead without a pause"));
     }
     plan.consequences.warn(format!(

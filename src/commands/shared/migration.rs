@@ -9,7 +9,7 @@ use crate::view::plural;
 /// Going ahead although a migration is in the way.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Force {
-    /// Go ahead even where the operator does nothing until a migration is over
+    /// Go ahead even during a migration, in which the operator does nothing
     #[arg(long)]
     pub force: bool,
 }

@@ -296,12 +296,12 @@ impl Compartment {
 }
 
 impl Findings {
-    /// What is said about a custom resource, or about none in particular.
+    /// What is said about a custom resource, with what stops all of them; or about none in particular.
     pub fn of(report: &Report, name: Option<&str>) -> Findings {
-        let about = report
-            .findings
-            .iter()
-            .filter(|f| f.subject.skyhook.as_deref() == name);
+        let about = report.findings.iter().filter(|f| {
+            let own = f.subject.skyhook.as_deref();
+            own == name || name.is_some() && own.is_some() && f.blocks_reconcile()
+        });
         let mut counts = Findings::default();
         for finding in about {
             match finding.severity {

@@ -317,10 +317,7 @@ fn compartments(item: &SkyhookProgress, wide: bool) -> Table {
         if !wide && plain(&part.name) && !part.stopped {
             continue;
         }
-        let name = match part.name.as_str() {
-            DEFAULT_COMPARTMENT => "(default)",
-            name => name,
-        };
+        let name = part.name.as_str();
         let going = match part.stopped {
             true => text::error("stopped"),
             false if part.completed >= part.nodes => text::good("done"),

@@ -81,7 +81,7 @@ pub fn of(cluster: &Cluster, report: &Report, item: &DoomedObject) -> Vec<Blocke
             report.findings.iter().filter(stops).take(1).collect()
         } else {
             let message = format!(
-                "no operator of the {} API is at work: its finalizer will never be removed",
+                "no operator of the {} API runs, so nothing removes the finalizer",
                 item.flavor.kind()
             );
             let strip = strip(name) + " --api " + &item.flavor.to_string();

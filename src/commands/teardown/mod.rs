@@ -22,15 +22,14 @@ use crate::view::{list, plural};
 
 /// Delete all custom resources in order, before the operator is uninstalled
 ///
-/// Says first what would hang and why, what the deletions set off on nodes, and what they leave on hosts; with
-/// --dry-run that is all, and the exit code is 2 if something would hang. Then it deletes in order, later
-/// priorities first and deployment policies last, and looks on until everything is gone: then the operator can be
-/// uninstalled without `helm uninstall` hanging.
+/// Shows first what would hang and why, what the deletions set off on nodes, and what they leave on hosts; --dry-run
+/// stops here, with exit code 2 if something would hang. Then it deletes in order, later priorities first and deployment
+/// policies last, and waits until everything is gone: then the operator can be uninstalled without `helm uninstall`
+/// hanging.
 ///
-/// As soon as all that remains cannot go on by itself it ends with exit code 2, and says of each what holds it up
-/// and what to type. The same command again goes on. A deletion is requested once all that has to be gone before is gone,
-/// so ending it with Ctrl-C leaves the later ones as they were; a requested deletion cannot be cancelled, but
-/// `undelete` makes the object again.
+/// Exits with 2 when every remaining deletion is blocked, and prints the cause and a command for each. Run it again to
+/// continue. A deletion is requested once the objects before it are gone, so Ctrl-C leaves the later ones unchanged; a
+/// requested deletion cannot be cancelled, but `undelete` recreates the object.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # What would hang, and why
@@ -42,7 +41,7 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration)]
     timeout: Duration,
 
-    /// How long something that is retried may fail before the wait ends [default: 2m; 0 where Jobs count their attempts]
+    /// How long a failure that is retried is accepted [default: 2m; 0 with operators from v0.18, whose Jobs count attempts]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     tolerate: Option<Duration>,
 

@@ -174,7 +174,7 @@ impl<'a> Recreation<'a> {
         let on = NodeSet::of(at_work.map(|e| e.node));
         if !on.is_empty() {
             self.effects.warn(format!(
-                "packages are at work on {}: they are killed with the old object, in the middle of their work on the hosts",
+                "package pods are running on {}: they are killed with the old object, in the middle of their work on the hosts",
                 on.limited(SHOWN)
             ));
         }

@@ -62,11 +62,11 @@ pub struct What {
     #[command(flatten)]
     patience: Patience,
 
-    /// Wait, then take the package out of the spec
+    /// After the uninstall, remove the package from the spec
     #[arg(long)]
     remove: bool,
 
-    /// Ask for it although it would do nothing now, as while a migration holds the operator, or may strand the package
+    /// Go ahead even if it has no effect now (during a migration) or may strand the package
     #[arg(long)]
     force: bool,
 

@@ -15,9 +15,9 @@ use crate::error::{Exit, Result};
 
 /// Uninstall a package from all nodes
 ///
-/// Asks the operator to: it sets `uninstall.apply` in the spec. Every node on which the package is complete starts at
-/// once, whatever the budget; a package with an interrupt cordons, drains and interrupts each of them. It refuses what
-/// would hang, do nothing or strand the package, and says what to do instead.
+/// Sets `uninstall.apply` in the spec; the operator then uninstalls. Every node on which the package is complete starts
+/// immediately, whatever the budget; a package with an interrupt cordons, drains and interrupts each of them. The command
+/// refuses what would hang, do nothing or strand the package, and says what to do instead.
 ///
 /// With --wait it shows how far each node is, and ends when the package is gone from all of them, or as soon as it
 /// cannot go on. Reboots of nodes, and an API server that is away for a while, do not end it. When it is interrupted

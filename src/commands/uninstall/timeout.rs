@@ -10,7 +10,7 @@ pub struct Patience {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
 
-    /// How long something that is retried may fail before the wait ends [default: 2m; 0 where Jobs count their attempts]
+    /// How long a failure that is retried is accepted [default: 2m; 0 with operators from v0.18, whose Jobs count attempts]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub tolerate: Option<Duration>,
 }

@@ -22,8 +22,8 @@ use crate::view::duration_text;
 
 /// Wait for a condition on custom resources
 ///
-/// Waits for all of them, or with --for=erroring for the first. It ends with exit code 2, and says why, as soon as
-/// the rules find, twice in a row, that something is blocked until somebody acts; with 5 when the time is up. It
+/// Waits until all of them meet the condition; with --for=erroring, until one does. It ends with exit code 2, and says
+/// why, as soon as the rules find, twice in a row, that something needs an action; with 5 when the time is up. It
 /// tolerates failures that are retried, nodes that reboot and an API server that is away for a while.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -53,7 +53,7 @@ pub struct Args {
     #[arg(long)]
     keep_going: bool,
 
-    /// How long something that is retried may fail before the wait ends [default: 2m; 0 where Jobs count their attempts]
+    /// How long a failure that is retried is accepted [default: 2m; 0 with operators from v0.18, whose Jobs count attempts]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     tolerate: Option<Duration>,
 }

@@ -308,6 +308,37 @@ pub fn batch_slots_held(cluster: &Cluster) {
     silent(cluster);
 }
 
+/// SKY310: an upgrade without a deployment policy; the operator still counts the nodes of the rollout before.
+pub fn batch_counters_frozen(cluster: &Cluster) {
+    let gpu = cluster.apply(
+        &skyhook("gpu")
+            .with(package("driver", "2.0.1"))
+            .set("interruptionBudget", json!({"count": 1})),
+    );
+    gpu.until(complete());
+    let taint = json!([{"key": "example.com/reserved", "value": "yes", "effect": "NoSchedule"}]);
+    cluster.patch_node("node-2", json!({"spec": {"taints": taint}}));
+    let newer = "driver|2.0.2";
+    gpu.edit(json!({"packages": {"driver": {"version": "2.0.2"}}}))
+        .until(everywhere(newer, "config", "complete").but_for("node-2"))
+        .stays(
+            &that("not on node-2", |view| {
+                !view.entries(newer).iter().any(|e| e.node == "node-2")
+            }),
+            LONG_ENOUGH,
+        )
+        .captured("old-batch-counters-frozen");
+    let report = cluster.report(&[]);
+    let finding = report.has("SKY310", &json!({"name": "gpu"}));
+    execute(&gpu, finding, &first_change(finding));
+    let report = cluster.report(&[]);
+    assert!(report.with_code("SKY310").is_empty(), "{:#}", report.json);
+    cluster.patch_node("node-2", json!({"spec": {"taints": null}}));
+    gpu.until(everywhere(newer, "config", "complete"))
+        .until(complete());
+    silent(cluster);
+}
+
 /// SKY412: admission keeps only the toleration without a key, as on AKS.
 pub fn drain_evicts_package_pods(cluster: &Cluster) {
     let keyless = "has(object.spec.tolerations) && object.spec.tolerations.exists(t, !has(t.key))";

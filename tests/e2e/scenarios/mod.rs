@@ -328,6 +328,7 @@ const FIRST_CHANGE: Group = &[
         first_change::reboots_not_counted_together,
     ),
     ("batch_slots_held", first_change::batch_slots_held),
+    ("batch_counters_frozen", first_change::batch_counters_frozen),
     (
         "drain_evicts_package_pods",
         first_change::drain_evicts_package_pods,
@@ -483,6 +484,7 @@ const NEW: Group = &[
         "drain_blocked_by_an_unmanaged_pod",
         overdue::drain_blocked_by_an_unmanaged_pod,
     ),
+    ("failure_not_recorded", parked::failure_not_recorded),
     (
         "batch_held_by_parked_node",
         parked::batch_held_by_parked_node,

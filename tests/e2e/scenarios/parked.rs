@@ -116,6 +116,23 @@ pub fn stage_timed_out(cluster: &Cluster) {
     retried(cluster, gpu, &job, finding);
 }
 
+/// SKY216: the Job gave up, and the record of it on the node was lost.
+pub fn failure_not_recorded(cluster: &Cluster) {
+    let mut gpu = played(cluster);
+    let job = given_up(cluster, &mut gpu, StepResult::Exit(1));
+    gpu.on("node-1", DRIVER, Some(("apply", "in_progress")), "erroring");
+    cluster.captured("new-failure-not-recorded");
+    let report = cluster.report(&[]);
+    let (code, _) = only_cause(&report);
+    assert_eq!(code, "SKY216");
+    let finding = report.has("SKY216", &json!({"node": "node-1"}));
+    let argv = first_change(finding);
+    cluster.heal();
+    execute(&cluster.rollout("gpu"), finding, &argv);
+    cluster.await_that("the Job is gone", || !gpu.has_job(&job));
+    goes_on(cluster, gpu);
+}
+
 /// SKY218: a pause has turned the failure into "waiting", and the node is chosen again and again.
 pub fn batch_held_by_parked_node(cluster: &Cluster) {
     let mut gpu = played(cluster);

@@ -272,7 +272,7 @@ fn a_confirmation_of_a_change_to_files_is_refused() {
             (
                 "",
                 "error: --confirm cannot be used with --from: files cannot be changed\n\
-                 hint: leave one of them out, or add --dry-run\n"
+                 hint: use only one of them, or add --dry-run\n"
             ),
             "{}",
             ran.transcript()

@@ -80,7 +80,7 @@ fn deleted() -> Stage {
 }
 
 const MADE: &str = "skyhook/gpu-tune is applied by the Argo CD application gpu-platform, and it may not stay: its next sync \
-                    may delete it again unless its source has it; put it back into its source (Git or chart values)";
+                    may delete the object again; first add the object to its source (Git or chart values)";
 
 #[test]
 fn what_is_brought_back_may_be_deleted_again() {

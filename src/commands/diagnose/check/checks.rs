@@ -172,7 +172,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
             CheckResult::NotChecked,
             format!("lease {name} is renewed in the future: the clocks differ"),
         )
-        .hint("set the clock of this machine, or that of the node of the operator");
+        .hint("synchronize the clock of this machine or of the operator's node");
     }
     if since_renewed > lease.patience() {
         return Check::new(

@@ -156,7 +156,7 @@ pub fn uninstall(cluster: &Cluster, installation: &Installation) -> Check {
     match definition.and_then(Definition::knows_uninstall) {
         Some(false) if version.at_least(0, 16) => {
             let says = format!(
-                "{main} has no packages.*.uninstall, so the server drops what is asked for there"
+                "{main} has no field packages.*.uninstall, so the API server drops uninstall requests"
             );
             Check::new(about, title, CheckResult::Warning, says)
                 .hint("apply the definitions of the operator's own version")

@@ -145,10 +145,11 @@ impl<'a> Inspection<'_, 'a> {
         Link {
             name,
             priority: None,
-            standing: LinkState::Done,
+            // What it left may need somebody.
+            standing: self.worst(name),
             reason: match self.cluster.skyhooks.ok() {
                 Some(_) => "it is gone, and has left its keys on the node".to_owned(),
-                None => "whether it is still there could not be read".to_owned(),
+                None => "it could not be read, so it may still exist".to_owned(),
             },
             packages: Vec::new(),
         }
@@ -267,7 +268,7 @@ impl<'a> Inspection<'_, 'a> {
             };
             let compartment = format!("compartment {}", turn.compartment);
             let at_once = match turn.at_once {
-                Some(1) => ", which works on one node at once".to_owned(),
+                Some(1) => ", which works on one node at a time".to_owned(),
                 Some(n) => format!(", which works on {n} nodes at once"),
                 None => String::new(),
             };
@@ -297,7 +298,7 @@ impl<'a> Inspection<'_, 'a> {
     /// That nothing is wrong is said only where nothing is found that keeps the node.
     fn unless_something_is_wrong(&self, says: String) -> String {
         let mut found = self.findings.iter();
-        if found.any(|f| f.severity > Severity::Info && !f.blocks.is_empty()) {
+        if found.any(|f| f.severity > Severity::Info) {
             says
         } else {
             format!("nothing is wrong: {says}")

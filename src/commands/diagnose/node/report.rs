@@ -160,7 +160,7 @@ impl<'a> NodeReport<'a> {
             LinkState::Done => text::good("done"),
             LinkState::Working => text::good("being worked on"),
             LinkState::Waiting => text::good("waiting"),
-            LinkState::Held => text::warning("blocked until somebody acts"),
+            LinkState::Held => text::warning("blocked until someone acts"),
             LinkState::Stuck => text::error("stuck"),
         };
         name + ": " + words

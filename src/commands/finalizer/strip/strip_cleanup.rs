@@ -131,10 +131,10 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
     // Their pods are collected with the custom resource, and no sooner.
     effects.warn(match others.next() {
         None => {
-            format!("packages are at work on {on}: they are killed in the middle of their work on the hosts")
+            format!("package pods are running on {on}: they are killed in the middle of their work on the hosts")
         }
         Some(_) => format!(
-            "packages are at work on {on}: they may continue until {} is gone, and are then killed",
+            "package pods are running on {on}: they may continue until {} is gone, and are then killed",
             skyhook.reference()
         ),
     });

@@ -125,7 +125,7 @@ impl<'a> Diagnosis<'a> {
             }
         }
         if counts.infos > 0 {
-            parts.push(plural(counts.infos, "info"));
+            parts.push(format!("{} info", counts.infos));
         }
         let causes = self.groups().len();
         let from = if causes < counts.errors + counts.warnings + counts.infos && !self.unfolded {
@@ -141,7 +141,7 @@ impl<'a> Diagnosis<'a> {
         match self.report.verdict {
             Verdict::Stuck => text::error("Stuck") + found,
             Verdict::Blocked => {
-                text::warning("No errors, but something is blocked until somebody acts") + found
+                text::warning("No errors, but something is blocked until someone acts") + found
             }
             Verdict::Healthy if self.narrowed => {
                 text::good("No problems in the selected scope") + found
