@@ -4,6 +4,7 @@ use super::evidence::{
     failing_since, newest_package_run, operator_log, package_run_trouble, read_logs, rerun,
 };
 use super::reset::reset_node;
+use super::retry::retry_given_up;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status, keys};
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns};
@@ -30,8 +31,8 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Remove what the operator's log names. Then run the package again; if none has begun, reset the
-    /// node, which starts all over there.
+    /// Remove what the operator's log names. Then retry the stage that was given up, or run the package again; if none
+    /// has begun, reset the node, which starts all over there.
     ///
     /// # Since
     ///
@@ -157,7 +158,8 @@ fn report<'a>(
         };
         package_run_trouble(finding, package_run);
         read_logs(finding, name, &node.name, &entry.name, &entry.stage);
-        if entry.stage.is_uninstall() {
+        let run = Some(package_run);
+        if retry_given_up(finding, run, skyhook, &node.name, entry) || entry.stage.is_uninstall() {
             continue;
         }
         let package = skyhook.package(&entry.name);

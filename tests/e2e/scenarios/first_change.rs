@@ -310,30 +310,44 @@ pub fn batch_slots_held(cluster: &Cluster) {
 
 /// SKY310: an upgrade without a deployment policy; the operator still counts the nodes of the rollout before.
 pub fn batch_counters_frozen(cluster: &Cluster) {
+    let newer = "driver|2.0.2";
     let gpu = cluster.apply(
         &skyhook("gpu")
             .with(package("driver", "2.0.1"))
             .set("interruptionBudget", json!({"count": 1})),
     );
     gpu.until(complete());
-    let taint = json!([{"key": "example.com/reserved", "value": "yes", "effect": "NoSchedule"}]);
-    cluster.patch_node("node-2", json!({"spec": {"taints": taint}}));
-    let newer = "driver|2.0.2";
-    gpu.edit(json!({"packages": {"driver": {"version": "2.0.2"}}}))
-        .until(everywhere(newer, "config", "complete").but_for("node-2"))
-        .stays(
-            &that("not on node-2", |view| {
-                !view.entries(newer).iter().any(|e| e.node == "node-2")
-            }),
-            LONG_ENOUGH,
-        )
-        .captured("old-batch-counters-frozen");
+    // Two nodes have to wait for another custom resource, and nothing is at work meanwhile.
+    for node in ["node-2", "node-3"] {
+        cluster.result(pods("kernel", "apply").on(node), StepResult::PullFails);
+    }
+    let base = skyhook("base")
+        .with(package("kernel", "1.0.0"))
+        .set("priority", json!(10));
+    let base = cluster.apply(&base);
+    base.until(entry("node-1", "kernel|1.0.0", "config", "complete"));
+    gpu.edit(json!({
+        "packages": {"driver": {"version": "2.0.2"}},
+        "interruptionBudget": {"count": 3},
+    }))
+    .until(that("node-1 is done, and nothing runs", |view| {
+        let node = &view.nodes[0]["metadata"]["annotations"];
+        node["skyhook.nvidia.com/status_gpu"] == "complete"
+            && view.entries(newer).iter().any(|e| e.node == "node-1")
+            && view.pods.is_empty()
+    }));
+    // They are open once it comes after; the operator is away, so that nothing begins before the look.
+    cluster.stop_operator();
+    base.edit(json!({"priority": 300}));
+    gpu.captured("old-batch-counters-frozen");
     let report = cluster.report(&[]);
     let finding = report.has("SKY310", &json!({"name": "gpu"}));
     execute(&gpu, finding, &first_change(finding));
     let report = cluster.report(&[]);
     assert!(report.with_code("SKY310").is_empty(), "{:#}", report.json);
-    cluster.patch_node("node-2", json!({"spec": {"taints": null}}));
+    cluster.start_operator();
+    cluster.heal();
+    base.until(complete());
     gpu.until(everywhere(newer, "config", "complete"))
         .until(complete());
     silent(cluster);

@@ -1,5 +1,6 @@
 //! All scenarios. Each has a cluster of its own, so that what one does to the operator is not another's weather.
 
+mod as_kubectl;
 mod cures;
 mod deletion;
 mod deletion_cured;
@@ -574,6 +575,12 @@ const ENCODINGS: Group = &[
     ("of_a_refusal", encodings::of_a_refusal),
 ];
 
+/// What users hand over, read as kubectl and the API server read it.
+const AS_KUBECTL: Group = &[
+    ("label_selectors", as_kubectl::label_selectors),
+    ("lists_of_kubeconfigs", as_kubectl::lists_of_kubeconfigs),
+];
+
 /// What the README shows.
 const README: Group = &[
     ("why_and_cure", readme::why_and_cure),
@@ -605,6 +612,7 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         ("modelled", Cluster::new, NEW),
         ("migration", Cluster::old, MIGRATION),
         ("encodings", Cluster::bare, ENCODINGS),
+        ("as_kubectl", Cluster::bare, AS_KUBECTL),
         ("too_large", Cluster::unoperated, TOO_LARGE),
         ("readme", Cluster::old, README),
         ("faults", Cluster::old, FAULTS),

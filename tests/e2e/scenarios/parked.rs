@@ -126,11 +126,7 @@ pub fn failure_not_recorded(cluster: &Cluster) {
     let (code, _) = only_cause(&report);
     assert_eq!(code, "SKY216");
     let finding = report.has("SKY216", &json!({"node": "node-1"}));
-    let argv = first_change(finding);
-    cluster.heal();
-    execute(&cluster.rollout("gpu"), finding, &argv);
-    cluster.await_that("the Job is gone", || !gpu.has_job(&job));
-    goes_on(cluster, gpu);
+    retried(cluster, gpu, &job, finding);
 }
 
 /// SKY218: a pause has turned the failure into "waiting", and the node is chosen again and again.

@@ -1,0 +1,233 @@
+//! What users hand over is read as kubectl and the API server read it. `FUZZ_CASES` says how many cases are tried.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    process::Command,
+};
+
+use clap::Parser;
+use kubectl_skyhook::{
+    args::{connection::Connection, labels},
+    connect::{Environment, connect_from},
+};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use proptest::{
+    prelude::*,
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
+use serde_json::{Value, json};
+
+use crate::{api::Refused, cluster::Cluster};
+
+/// Always the same cases with the suite, others each time where a number is asked for.
+fn runner(cases: u32) -> TestRunner {
+    let asked = std::env::var("FUZZ_CASES");
+    let asked = asked.ok().and_then(|n| n.parse().ok());
+    let config = Config {
+        cases: asked.unwrap_or(cases),
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..Config::default()
+    };
+    let seed = || TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    match asked {
+        Some(_) => TestRunner::new(config),
+        None => TestRunner::new_with_rng(config, seed()),
+    }
+}
+
+const LABELS: [(&str, [(&str, &str); 3]); 3] = [
+    ("node-1", [("a", "1"), ("b.c/d", "x_y"), ("zone", "A-1")]),
+    ("node-2", [("a", "5"), ("in", ""), ("zone", "a")]),
+    ("node-3", [("a", "x_y"), ("notin", "in"), ("b.c/d", "10")]),
+];
+
+/// Requirements that are mostly well formed, and pieces of them in any order.
+fn selectors() -> impl Strategy<Value = String> {
+    let key = || prop::sample::select(vec!["a", "b.c/d", "zone", "in", "notin", "none"]);
+    let value =
+        || prop::sample::select(vec!["1", "5", "x_y", "A-1", "a", "in", "", "10", "-3", "é"]);
+    let blank = || prop::sample::select(vec!["", "", " ", "\t"]);
+    let sign = prop::sample::select(vec!["=", "==", "!=", ">", "<"]);
+    let compared = (key(), blank(), sign, blank(), value())
+        .prop_map(|(key, b1, sign, b2, value)| format!("{key}{b1}{sign}{b2}{value}"));
+    let word = prop::sample::select(vec!["in", "notin"]);
+    let listed = (
+        key(),
+        word,
+        blank(),
+        prop::collection::vec(value(), 0..4),
+        blank(),
+    )
+        .prop_map(|(key, word, b1, values, b2)| {
+            format!("{key} {word}{b1}({b2}{})", values.join(","))
+        });
+    let there = (prop::sample::select(vec!["", "!", "! "]), key())
+        .prop_map(|(not, key)| format!("{not}{key}"));
+    let requirement = prop_oneof![3 => compared, 3 => listed, 1 => there];
+    let pieces = prop::sample::select(vec![
+        "a",
+        "b.c/d",
+        "in",
+        "notin",
+        "=",
+        "==",
+        "!=",
+        "!",
+        ">",
+        "<",
+        "(",
+        ")",
+        ",",
+        " ",
+        "1",
+        "/",
+        "..",
+        "99999999999999999999",
+        "A-1",
+        "-",
+    ]);
+    prop_oneof![
+        3 => prop::collection::vec(requirement, 1..4).prop_map(|all| all.join(",")),
+        1 => prop::collection::vec(pieces, 1..9).prop_map(|all| all.concat()),
+    ]
+}
+
+/// A selector is taken where the API server takes it, and selects the same nodes.
+pub fn label_selectors(cluster: &Cluster) {
+    for (node, labels) in LABELS {
+        let labels: BTreeMap<&str, &str> = labels.into();
+        cluster.patch_node(node, json!({"metadata": {"labels": labels}}));
+    }
+    let nodes = cluster.api.items("/api/v1/nodes").expect("nodes");
+    let name = |node: &Value| {
+        node["metadata"]["name"]
+            .as_str()
+            .expect("a name")
+            .to_owned()
+    };
+    let tried = runner(1_000).run(&selectors(), |text| {
+        let encoded = utf8_percent_encode(&text, NON_ALPHANUMERIC);
+        let answer = cluster
+            .api
+            .get(&format!("/api/v1/nodes?labelSelector={encoded}"));
+        let theirs: Option<BTreeSet<String>> = match answer {
+            Ok(list) => Some(
+                list["items"]
+                    .as_array()
+                    .expect("items")
+                    .iter()
+                    .map(name)
+                    .collect(),
+            ),
+            Err(Refused { code: 400, .. }) => None,
+            Err(refused) => return Err(TestCaseError::fail(format!("{refused:?}"))),
+        };
+        if text.trim().is_empty() {
+            // Everything, there; here it is refused, as `-l "$UNSET"` means something else.
+            prop_assert!(labels::selector(&text).is_err());
+            return Ok(());
+        }
+        let ours = labels::selector(&text).ok().map(|selector| {
+            let selected = nodes.iter().filter(|node| {
+                let labels = serde_json::from_value(node["metadata"]["labels"].clone());
+                let labels: BTreeMap<String, String> = labels.expect("labels");
+                selector.matches(&labels)
+            });
+            selected.map(name).collect()
+        });
+        prop_assert_eq!(ours, theirs, "{:?}", text);
+        Ok(())
+    });
+    tried.expect("the API server reads them the same");
+}
+
+#[derive(clap::Parser)]
+struct Cli {
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// One kubeconfig: the clusters and contexts that it names, those without a namespace among them, and the current one.
+type Contents = (BTreeSet<u8>, BTreeMap<u8, Option<u8>>, Option<u8>);
+
+fn kubeconfig(n: usize, (clusters, contexts, current): &Contents) -> Value {
+    let clusters = clusters.iter().map(|name| {
+        let server = format!("https://f{n}-{name}.example:6443");
+        json!({"name": format!("k{name}"), "cluster": {"server": server}})
+    });
+    let contexts = contexts.iter().map(|(name, namespace)| {
+        let mut context = json!({"cluster": format!("k{name}"), "user": "u"});
+        if let Some(namespace) = namespace {
+            context["namespace"] = json!(format!("f{n}-{namespace}"));
+        }
+        json!({"name": format!("c{name}"), "context": context})
+    });
+    let mut config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": clusters.collect::<Vec<_>>(),
+        "contexts": contexts.collect::<Vec<_>>(),
+        "users": [{"name": "u", "user": {"token": format!("t{n}")}}],
+    });
+    if let Some(current) = current {
+        config["current-context"] = json!(format!("c{current}"));
+    }
+    config
+}
+
+/// Of a list of files, the server and the namespace are those that kubectl finds.
+pub fn lists_of_kubeconfigs(_: &Cluster) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let connection = Cli::parse_from(["kubectl-skyhook"]).connection;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let file = (
+        prop::collection::btree_set(0..3_u8, 0..3),
+        prop::collection::btree_map(0..3_u8, prop::option::of(0..3_u8), 0..3),
+        prop::option::of(0..3_u8),
+    );
+    let tried = runner(60).run(
+        &prop::collection::vec(file, 1..4),
+        |files: Vec<Contents>| {
+            let paths: Vec<PathBuf> = files
+                .iter()
+                .enumerate()
+                .map(|(n, contents)| {
+                    let path = folder.path().join(n.to_string());
+                    let text = kubeconfig(n, contents).to_string();
+                    std::fs::write(&path, text).expect("a file can be written");
+                    path
+                })
+                .collect();
+            let list = std::env::join_paths(paths).expect("a list");
+            let environment = Environment {
+                kubeconfig: Some(list.clone()),
+                home: Some(folder.path().to_owned()),
+                ..Environment::default()
+            };
+            let ours = runtime.block_on(connect_from(&environment, &connection, "status"));
+            let ours = ours.ok().map(|connected| {
+                let namespace = connected.client.default_namespace().to_owned();
+                (connected.server, namespace)
+            });
+            let kubectl = Command::new("kubectl")
+                .args(["config", "view", "--minify", "--raw", "-o", "json"])
+                .env("KUBECONFIG", &list)
+                .output()
+                .expect("kubectl runs");
+            let theirs: Option<Value> = serde_json::from_slice(&kubectl.stdout).ok();
+            let theirs = theirs.and_then(|config| {
+                let server = config["clusters"][0]["cluster"]["server"].as_str()?;
+                let namespace = config["contexts"][0]["context"]["namespace"].as_str();
+                Some((server.to_owned(), namespace.unwrap_or("default").to_owned()))
+            });
+            prop_assert_eq!(ours, theirs);
+            Ok(())
+        },
+    );
+    tried.expect("kubectl merges them the same");
+}
