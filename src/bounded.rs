@@ -35,11 +35,11 @@ pub const PIECE: usize = 1 << 16;
 pub enum Excess {
     #[error("it is a device, not a file")]
     Device,
-    #[error("it holds more than {}", size(*.0))]
+    #[error("it is larger than {}", size(*.0))]
     Bytes(u64),
-    #[error("it holds more than {} of blanks or zeros", size(MOST_BLANKS))]
+    #[error("it contains more than {} of whitespace or zeros", size(MOST_BLANKS))]
     Blanks,
-    #[error("it unfolds to more than {MOST_UNFOLDED} times its size")]
+    #[error("it expands to more than {MOST_UNFOLDED} times its size")]
     Unfolds,
 }
 

@@ -255,7 +255,7 @@ impl Ctx {
     /// A terminal is there, which it would upset.
     pub fn pour(&mut self, bytes: &[u8]) -> Result<()> {
         if self.screen.out.terminal {
-            let why = "standard output is a terminal; redirect it, or name a file with -o";
+            let why = "standard output is a terminal; redirect it, or specify a file with -o";
             return Err(Error::usage(why));
         }
         match self.screen.log(&text::Line::default(), bytes)? {

@@ -41,19 +41,19 @@ impl Exit {
         ),
         (
             Exit::Findings,
-            "findings at or above --fail-on, or what is waited for is stuck",
+            "findings at or above --fail-on, or the awaited condition is blocked",
         ),
         (
             Exit::Refused,
-            "refused: not confirmed, a guard did not hold, or a cap was exceeded",
+            "refused: not confirmed, a precondition failed, or a limit was exceeded",
         ),
         (
             Exit::Partly,
-            "partly applied: some objects were changed and some were not, or nobody can tell; collect: something is \
+            "partly applied: some objects were changed and some were not, or the result is unknown; collect: something is \
              missing from the file",
         ),
         (Exit::TimedOut, "timed out"),
-        (Exit::Usage, "the command line was not understood"),
+        (Exit::Usage, "invalid command line"),
         (Exit::Interrupted, "interrupted"),
     ];
 

@@ -49,7 +49,7 @@ pub struct Entry {
     pub container_sha: Name,
     pub stage: Stage,
     pub state: State,
-    /// Failed attempts of the present stage.
+    /// Failed attempts of the current stage.
     pub restarts: i64,
     annotation: usize,
     /// Where the entry's value stands in the annotation, in bytes.

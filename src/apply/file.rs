@@ -11,8 +11,14 @@ use crate::plan::SavedPlan;
 use crate::reason::plain_reason;
 
 /// Writes a plan to a file, for this user's eyes alone: objects hold whatever was put into them.
+///
+/// # Errors
+///
+/// The file cannot be written; or the plan could not be read back, as a value is nested as deeply as JSON is read.
 pub fn write(plan: &SavedPlan, path: &Path) -> anyhow::Result<()> {
-    let written = private(path).and_then(|mut file| file.write_all(plan.text().as_bytes()));
+    let text = plan.text();
+    SavedPlan::parse(&text).context("cannot save the plan, because it could not be read back")?;
+    let written = private(path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
@@ -36,6 +42,7 @@ pub fn read(path: &Path) -> anyhow::Result<SavedPlan> {
     let name = path.display();
     let bytes = bounded::open(path).and_then(|file| bounded::read(file, MOST_PLAN));
     let bytes = bytes.map_err(|e| anyhow::anyhow!("cannot read {name}: {}", plain_reason(&e)))?;
-    let text = String::from_utf8(bytes).with_context(|| format!("{name} is not text"))?;
+    let text =
+        String::from_utf8(bytes).with_context(|| format!("{name} is not a UTF-8 text file"))?;
     SavedPlan::parse(&text).with_context(|| name.to_string())
 }

@@ -40,7 +40,7 @@ pub use waves::Canary;
 /// How a plan is carried out.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Requests in flight at once.
+    /// Maximum number of concurrent requests.
     pub parallel: usize,
     /// Ask the server what it would do, and write nothing.
     pub dry_run: bool,

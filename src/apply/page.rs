@@ -47,7 +47,7 @@ impl RawPage {
     pub fn of(body: Vec<u8>) -> Result<RawPage, String> {
         let list = List::of(&body)?;
         if !list.kind.is_some_and(|kind| kind.ends_with("List")) {
-            return Err("the server's answer is not a list".to_owned());
+            return Err("the server's response is not a list".to_owned());
         }
         let ListMeta { next, remaining } = list.metadata.unwrap_or_default();
         let next = next.filter(|next| !next.is_empty());
@@ -111,7 +111,7 @@ mod tests {
         ] {
             assert_eq!(names(body), Ok((Vec::new(), None, None)), "{body}");
         }
-        let why = Err("the server's answer is not a list".to_owned());
+        let why = Err("the server's response is not a list".to_owned());
         assert_eq!(names(r#"{"kind": "Status"}"#), why);
         assert!(names("<html>").is_err());
     }

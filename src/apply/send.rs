@@ -143,7 +143,7 @@ impl ApiWriter {
         let items = match &list["items"] {
             Value::Array(items) => &items[..],
             Value::Null if is_list(&list) => &[],
-            _ => return Err("the answer is not a list".to_owned()),
+            _ => return Err("the response is not a list".to_owned()),
         };
         let name = |item: &Value| item["metadata"]["name"].as_str().map(str::to_owned);
         Ok(items.iter().filter_map(name).collect())
@@ -191,7 +191,7 @@ impl ApiWriter {
         let status = answer.and_then(|answer| answer.status);
         status
             .map(|status| status.allowed)
-            .ok_or_else(|| "the answer is not the API server's".to_owned())
+            .ok_or_else(|| "the response is not from the API server".to_owned())
     }
 
     async fn exchange(&self, request: http::Request<Body>) -> Result<Reply, String> {
@@ -235,7 +235,7 @@ fn named(target: &Target) -> Result<(), String> {
     if target.is_well_named() {
         Ok(())
     } else {
-        Err("that is not the name of an object".to_owned())
+        Err("invalid object name".to_owned())
     }
 }
 
@@ -317,7 +317,7 @@ impl Reply {
     }
 
     fn is_not(&self, target: &Target) -> String {
-        format!("the server answered {}, but not with {target}", self.status)
+        format!("the server returned {}, but not {target}", self.status)
     }
 
     /// Whether it is the API server's own answer, and not of something before it.
@@ -334,7 +334,7 @@ impl Reply {
     fn message(&self) -> String {
         match self.object()["message"].as_str() {
             Some(message) if !message.is_empty() => message.replace('\n', " "),
-            _ => format!("the server answered {}", self.status),
+            _ => format!("the server returned {}", self.status),
         }
     }
 }

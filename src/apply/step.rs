@@ -32,7 +32,7 @@ fn applied(step: &Step) -> StepResult {
         Change::Metadata(metadata) => metadata
             .uncordon
             .words()
-            .map(|others| format!("the node stays cordoned, held by {others}")),
+            .map(|others| format!("the node stays cordoned by {others}")),
         _ => None,
     };
     kept.map_or(StepResult::Applied, |why| StepResult::Kept { why })
@@ -221,7 +221,8 @@ impl PlanRun<'_, '_> {
                 Some(why) => tries.given_up(failed, why),
             },
             Rebased::Same(_) if tries.replans == most_replans(step) => {
-                let why = "repeated conflicts; pause it first, or try again".to_owned();
+                let why =
+                    "repeated conflicts; pause the custom resource first, or retry".to_owned();
                 tries.given_up(skipped, why)
             }
             Rebased::Same(same) => {

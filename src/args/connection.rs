@@ -30,7 +30,7 @@ pub struct Connection {
     #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub user: Option<String>,
 
-    /// Namespace the operator runs in; normally found without it
+    /// Namespace of the operator; detected automatically by default
     #[arg(short, long, global = true, value_name = "NAME")]
     pub namespace: Option<String>,
 
@@ -64,7 +64,7 @@ pub struct Connection {
     )]
     pub impersonate_uid: Option<String>,
 
-    /// Extra of the user to impersonate, as KEY=VALUE; may be repeated
+    /// User extra to impersonate, as KEY=VALUE; may be repeated
     #[arg(
         long = "as-user-extra",
         global = true, hide_short_help = true,
@@ -74,7 +74,7 @@ pub struct Connection {
     )]
     pub impersonate_extra: Vec<(String, String)>,
 
-    /// Certificate authority file to check the server's certificate against
+    /// Certificate authority file to verify the server's certificate
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     pub certificate_authority: Option<PathBuf>,
 
@@ -86,7 +86,7 @@ pub struct Connection {
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     pub client_key: Option<PathBuf>,
 
-    /// Do not check the server's certificate; the connection is then open to interception
+    /// Do not verify the server's certificate; the connection is then insecure
     #[arg(
         long,
         global = true, hide_short_help = true,
@@ -102,7 +102,7 @@ pub struct Connection {
     #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub tls_server_name: Option<String>,
 
-    /// How long one request may take, such as 5s, 2m or 1h; a bare number is seconds, 0 is for ever
+    /// Timeout of a single request, such as 5s, 2m or 1h; a bare number means seconds, 0 means no timeout
     #[arg(
         long,
         global = true, hide_short_help = true,
@@ -111,7 +111,7 @@ pub struct Connection {
     )]
     pub request_timeout: Option<Duration>,
 
-    /// Do not ask the server to compress what it sends
+    /// Do not request compressed responses from the server
     #[arg(
         long,
         global = true, hide_short_help = true,

@@ -15,7 +15,7 @@ pub struct Global {
     #[command(flatten)]
     pub connection: Connection,
 
-    /// Accepted before the command, too, and ignored where nothing is changed
+    /// Also accepted before the command; ignored by commands that change nothing
     ///
     /// The commands that change something have the flag of their own; clap hands them what stands here.
     #[arg(long = "dry-run", id = "dry_run", global = true, hide = true, num_args = 0..=1, require_equals = true,

@@ -171,7 +171,7 @@ fn key(text: &str) -> Result<&str, String> {
     if is_word(name) && prefix.is_none_or(domain) {
         Ok(text)
     } else {
-        Err(format!("{text:?} is not a label key"))
+        Err(format!("{text:?} is not a valid label key"))
     }
 }
 
@@ -179,7 +179,7 @@ fn value(text: &str) -> Result<String, String> {
     if is_word(text) {
         Ok(text.to_owned())
     } else {
-        Err(format!("{text:?} is not a label value"))
+        Err(format!("{text:?} is not a valid label value"))
     }
 }
 

@@ -10,9 +10,9 @@ const HEADING: &str = "Output options";
 // No doc comment: clap would make it the description of commands without one.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Sorting {
-    /// Sort by what a path finds in each item of -o json
+    /// Sort by the value of a JSONPath in each item of -o json
     ///
-    /// A JSONPath as kubectl takes it, such as .nodeName or '{.status}'. Numbers within texts count by their value.
+    /// A JSONPath as in kubectl, such as .nodeName or '{.status}'. Numbers inside strings are compared by value.
     #[arg(long, value_name = "JSONPATH", help_heading = HEADING)]
     pub sort_by: Option<SortBy>,
 }

@@ -39,7 +39,7 @@ fn of(text: &str, types: &[String]) -> Result<String, String> {
     };
     match name {
         "" => Err("expected a name".to_owned()),
-        name if name.contains('/') => Err(format!("{name:?} is not a name")),
+        name if name.contains('/') => Err(format!("{name:?} is not a valid name")),
         name => Ok(name.to_owned()),
     }
 }

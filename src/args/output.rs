@@ -12,9 +12,9 @@ pub struct Output {
     ///
     /// The formats are those of kubectl, without Go templates. jsonpath=TEMPLATE takes kubectl's templates
     /// ('{range .items[*]}{.metadata.name}{"\n"}{end}') or a bare path (.metadata.name), jsonpath-as-json=TEMPLATE prints
-    /// what it finds as JSON lists, and custom-columns=HEADING:PATH,… a table of your own. jsonpath-file=FILE and
-    /// custom-columns-file=FILE read the template from a file; that of columns has a line of headings above one of
-    /// paths. `kubectl skyhook schema` says what the documents hold.
+    /// the results as JSON lists, and custom-columns=HEADING:PATH,… a custom table. jsonpath-file=FILE and
+    /// custom-columns-file=FILE read the template from a file; a columns file has one line of headings and one of
+    /// paths. `kubectl skyhook schema` describes the fields of each document.
     #[arg(
         short = 'o',
         long = "output",
@@ -27,7 +27,7 @@ pub struct Output {
     )]
     pub format: OutputFormat,
 
-    /// Leave out the headings of tables
+    /// Do not print table headings
     #[arg(
         long,
         value_name = "true|false",
@@ -43,10 +43,10 @@ pub struct Output {
     )]
     pub no_headers: bool,
 
-    /// Colour the output: auto, always or never
+    /// Color the output: auto, always or never
     ///
-    /// With auto, a terminal gets colours, unless NO_COLOR is set or TERM is dumb; CLICOLOR_FORCE and FORCE_COLOR
-    /// colour the output of pipes, too. Nothing is ever said by colour alone.
+    /// With auto, terminal output is colored unless NO_COLOR is set or TERM is dumb; CLICOLOR_FORCE and FORCE_COLOR
+    /// also color piped output. No information is conveyed by color alone.
     #[arg(
         long,
         value_name = "WHEN",
@@ -129,9 +129,9 @@ Output options:
   -o, --output <FORMAT>
           Print as table, wide, json, yaml, name, jsonpath=… or custom-columns=…
       --no-headers[=<true|false>]
-          Leave out the headings of tables
+          Do not print table headings
       --color <WHEN>
-          Colour the output: auto, always or never
+          Color the output: auto, always or never
 "
         );
     }

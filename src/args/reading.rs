@@ -14,16 +14,16 @@ use crate::api::ApiFlavor;
 pub struct Reading {
     /// Read files instead of a cluster; may be repeated
     ///
-    /// What `kubectl skyhook collect` wrote. Or what `kubectl get nodes,pods,jobs,events,… -A -o json` or `-o yaml`
-    /// printed, or `oc adm must-gather` or `kubectl cluster-info dump` wrote: a file, a directory tree of such files, a
-    /// .tar.gz of one, or - for standard input. Only a capture of collect shows which reads were refused.
+    /// The output of `kubectl skyhook collect`, of `kubectl get nodes,pods,jobs,events,… -A -o json` or `-o yaml`,
+    /// of `oc adm must-gather` or of `kubectl cluster-info dump`: a file, a directory tree of such files, a
+    /// .tar.gz of one, or - for standard input. Only a file written by `collect` records which reads were refused.
     #[arg(long, global = true, value_name = "PATH", action = clap::ArgAction::Append)]
     pub from: Vec<PathBuf>,
 
-    /// The time that ages are counted to, with --from; such as 2026-11-20T10:00:00Z
+    /// With --from, the time at which ages are calculated, such as 2026-11-20T10:00:00Z
     ///
-    /// Without it: the time in the capture (`collect`, or the file `timestamp` of a must-gather); else when the files were
-    /// written, unless they are copies; else the newest time in them.
+    /// Default: the time in the capture (`collect`, or the file `timestamp` of a must-gather), else when the files were
+    /// written (unless they are copies), else the newest time in them.
     #[arg(
         long,
         global = true,
@@ -33,9 +33,9 @@ pub struct Reading {
     )]
     pub now: Option<Timestamp>,
 
-    /// Act on this API, where both are served
+    /// Use this API if both are served
     ///
-    /// Normally the operator's version decides.
+    /// By default, the operator's version determines the API.
     #[arg(
         long,
         global = true,

@@ -13,14 +13,14 @@ use super::duration::duration;
 pub struct Safety {
     /// Skip confirmation
     ///
-    /// Without a terminal, nothing is done unless this is given, or standard input says y. Where nodes reboot, services
+    /// Without a terminal, nothing is changed unless this is set or standard input is y. Where nodes reboot, services
     /// restart, pods are evicted or a record is lost (B3 and B4), the flag is required.
     #[arg(short = 'y', long, visible_alias = "yes")]
     pub confirm: bool,
 
     /// Show what would be changed, and change nothing
     ///
-    /// With server, the API server validates each change without storing it: permissions, admission and guards are
+    /// With server, the API server validates each change without storing it: permissions, admission and conflicts are
     /// checked.
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "client|server|none",
         value_parser = DryRun::parse, default_missing_value = "client", default_value = "none",
@@ -29,7 +29,7 @@ pub struct Safety {
 
     /// Show the change of every object, as a diff
     ///
-    /// KUBECTL_EXTERNAL_DIFF names a program of your own for it, as with `kubectl diff`.
+    /// Set KUBECTL_EXTERNAL_DIFF to use another diff program, as with `kubectl diff`.
     #[arg(long)]
     pub diff: bool,
 
@@ -41,13 +41,13 @@ pub struct Safety {
     #[arg(long, value_name = "N")]
     pub max_nodes: Option<usize>,
 
-    /// Uncordon this node although somebody outside the operator holds it; may be repeated
+    /// Uncordon this node even if someone outside the operator keeps it cordoned; may be repeated
     ///
-    /// Nodes that are in quarantine, in maintenance, being deleted, or cordoned by hand stay cordoned without it.
+    /// Without it, nodes that are in quarantine, in maintenance, being deleted, or cordoned by hand stay cordoned.
     #[arg(long, value_name = "NODE", value_parser = super::named::node)]
     pub force_uncordon: Vec<String>,
 
-    /// Requests in flight at once
+    /// Maximum number of concurrent requests
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = parallel)]
     pub max_parallel: usize,
 
@@ -60,11 +60,11 @@ pub struct Safety {
         value_parser = duration, requires = "canary")]
     pub pause_between: Duration,
 
-    /// Stop once more nodes than this have failed or became erroring
+    /// Stop once more nodes than this have failed or become erroring
     #[arg(long, value_name = "N")]
     pub max_failures: Option<usize>,
 
-    /// Keep no journal: what is done cannot be undone by `undo`
+    /// Do not write a journal: `undo` cannot revert these changes
     #[arg(long)]
     pub no_journal: bool,
 }
@@ -90,7 +90,7 @@ impl FromStr for Share {
 
     fn from_str(text: &str) -> Result<Share, String> {
         let wrong =
-            || format!("{text:?} is neither a number of nodes nor a percentage, such as 5 or 2%");
+            || format!("{text:?} is not a number of nodes or a percentage, such as 5 or 2%");
         let share = match text.strip_suffix('%') {
             Some(percent) => Share::Percent(percent.parse().map_err(|_| wrong())?),
             None => Share::Count(text.parse().map_err(|_| wrong())?),

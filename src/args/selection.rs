@@ -15,7 +15,7 @@ pub struct OfSkyhook {
 /// Which nodes to look at; all, if none is named.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct OnNodes {
-    /// Only this node, or those whose whole name matches the regular expression; may be repeated
+    /// Only this node, or nodes whose full name matches the regular expression; may be repeated
     #[arg(long = "node", value_name = "NODE", value_parser = named::node)]
     pub nodes: Vec<String>,
 
@@ -32,7 +32,7 @@ pub struct Selection {
     #[arg(long, value_name = "NODE", value_parser = named::node, action = clap::ArgAction::Append)]
     pub node: Vec<String>,
 
-    /// Only nodes whose whole name matches the regular expression
+    /// Only nodes whose full name matches the regular expression
     #[arg(long = "match", value_name = "REGEX", value_parser = pattern)]
     pub pattern: Option<Pattern>,
 

@@ -85,7 +85,9 @@ fn run(cli: Cli) -> Exit {
     match (result, advice) {
         (Ok(exit), None) => exit,
         (Ok(exit), Some(advice)) => {
-            ctx.note(format!("hint: {advice} prints the rights that it takes"));
+            ctx.note(format!(
+                "hint: {advice} prints the permissions that this command requires"
+            ));
             exit
         }
         (Err(error), advice) => {

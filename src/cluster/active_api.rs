@@ -51,7 +51,7 @@ impl ActiveApi {
     }
 
     fn weigh(evidence: &ApiEvidence) -> Option<(ApiFlavor, Vec<String>)> {
-        let only = |g: &ApiFlavor| format!("only {} is there", g.resource());
+        let only = |g: &ApiFlavor| format!("only {} is served", g.resource());
         let by_version = evidence.operator_version.as_ref().map(|version| {
             let (major, minor) = FIRST_NODEWRIGHT;
             let flavor = if version.at_least(major, minor) {
@@ -61,7 +61,7 @@ impl ActiveApi {
             };
             (version, flavor)
         });
-        let both = "both APIs are there";
+        let both = "both APIs are served";
         match (evidence.served.as_slice(), by_version) {
             ([], _) => return None,
             ([one], Some((version, flavor))) if evidence.from_files && flavor != *one => {
@@ -84,14 +84,14 @@ impl ActiveApi {
         }
         if evidence.adopted_nodes > 0 {
             reasons.push(format!(
-                "{} nodes carry the newer operator's version",
+                "{} nodes have the version annotation of the newer operator",
                 evidence.adopted_nodes
             ));
         }
         if reasons.is_empty() {
             reasons.push(format!(
-                "{both}, the operator's version is not known, and nothing says that it was rolled \
-                 back; --api decides otherwise"
+                "{both}, the operator's version is unknown, and nothing indicates that it was rolled \
+                 back; --api overrides this"
             ));
         }
         Some((ApiFlavor::NodeWright, reasons))

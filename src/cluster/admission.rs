@@ -243,7 +243,9 @@ impl Cluster {
             return (!endpoints.any(ready)).then(|| format!("{spelled} has no ready endpoint"));
         }
         let down = configuration.is_operators() && self.operator_down();
-        down.then(|| format!("{spelled} leads to the operator, and no replica of it is up"))
+        down.then(|| {
+            format!("{spelled} points to the operator, and no operator replica is available")
+        })
     }
 
     /// Whether all Deployments of the operator say that they are down. That none was found says
@@ -281,14 +283,14 @@ impl Admission {
         references.peek()?;
         if !self.endpoints.was_asked() {
             return Some(
-                "the input has no endpoint slices, which say what answers them".to_owned(),
+                "the input has no endpoint slices, so the webhook backends are unknown".to_owned(),
             );
         }
         let held = |r: &&ServiceReference| self.services.items().iter().any(|s| r.names(s));
         let missing = references.find(|r| !held(r))?;
         (!self.holds_all_services()).then(|| {
             format!(
-                "the input does not have the service {}/{}, which answers one of them",
+                "the input does not have the service {}/{} of one of these webhooks",
                 missing.namespace, missing.name
             )
         })
@@ -301,10 +303,10 @@ impl Admission {
                 Read::Unreadable(why.into())
             }
             (Read::Ok(_), Read::Unreadable(why), _) => {
-                Read::Unreadable(why.of("the services behind them"))
+                Read::Unreadable(why.of("the services of these webhooks"))
             }
             (Read::Ok(_), _, Read::Unreadable(why)) => {
-                Read::Unreadable(why.of("the endpoints behind them"))
+                Read::Unreadable(why.of("the endpoints of these webhooks"))
             }
             (Read::Ok(all), ..) => Read::Ok(all.len()),
             (Read::Unreadable(why), ..) => Read::Unreadable(why.clone()),

@@ -59,7 +59,7 @@ impl Applier<'_> {
                  the HelmRelease"
             }
             Applier::Helm(..) => {
-                "the next helm upgrade reverts this; make the change in its values"
+                "the next helm upgrade reverts this; make the change in the chart values"
             }
         }
     }
@@ -77,7 +77,7 @@ impl Applier<'_> {
                 "its next upgrade may delete the object again; first add the object to the values of the HelmRelease"
             }
             Applier::Helm(..) => {
-                "the next helm upgrade may delete the object again; first add the object to its values"
+                "the next helm upgrade may delete the object again; first add the object to the chart values"
             }
         }
     }
@@ -86,17 +86,17 @@ impl Applier<'_> {
     pub fn on_deletion(&self) -> &'static str {
         match self {
             Applier::ArgoCd(_) => {
-                "its next sync creates it again while its source has it; remove it from its source (Git or chart values)"
+                "its next sync recreates the object if it is still in the source; first remove it from the source (Git or chart values)"
             }
             Applier::FluxKustomization(..) => {
-                "its next reconciliation creates it again while its source has it; remove it from its source (Git)"
+                "its next reconciliation recreates the object if it is still in the source; first remove it from the source (Git)"
             }
             Applier::FluxHelmRelease(..) => {
-                "its next upgrade, or its drift correction, creates it again while the chart has it; change the values of \
+                "its next upgrade or drift correction recreates the object if it is still in the chart; change the values of \
                  the HelmRelease, or delete the HelmRelease"
             }
             Applier::Helm(..) => {
-                "the next helm upgrade may create it again while the chart has it; change its values, or uninstall the release"
+                "the next helm upgrade may recreate the object if it is still in the chart; change the chart values, or uninstall the release"
             }
         }
     }

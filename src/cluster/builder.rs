@@ -119,7 +119,9 @@ impl ClusterBuilder {
         };
         builder.assemble(ActiveApi {
             flavor,
-            reasons: vec!["neither API is served, and the nodes carry its keys".to_owned()],
+            reasons: vec![
+                "neither API is served, but the nodes have its annotations or labels".to_owned(),
+            ],
             served: Vec::new(),
             operator_version: None,
         })

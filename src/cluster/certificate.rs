@@ -13,10 +13,10 @@ pub fn first_end(bundle: &str) -> Result<Timestamp, String> {
     let blocks = pem::parse_many(bundle).map_err(|e| e.to_string())?;
     let certificates = blocks.iter().filter(|b| b.tag() == "CERTIFICATE");
     let ends: Option<Vec<Timestamp>> = certificates.map(|b| not_after(b.contents())).collect();
-    let ends = ends.ok_or("a certificate in it cannot be read")?;
+    let ends = ends.ok_or("a certificate in the CA bundle cannot be read")?;
     ends.into_iter()
         .min()
-        .ok_or_else(|| "there is no certificate in it".to_owned())
+        .ok_or_else(|| "the CA bundle contains no certificate".to_owned())
 }
 
 const SEQUENCE: u8 = 0x30;

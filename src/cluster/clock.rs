@@ -25,9 +25,9 @@ pub enum Clock {
 impl Clock {
     pub fn words(self) -> &'static str {
         match self {
-            Clock::Reading => "when it was read",
-            Clock::Given => "as --now says",
-            Clock::Capture => "as the capture says",
+            Clock::Reading => "when the cluster was read",
+            Clock::Given => "as set by --now",
+            Clock::Capture => "as recorded in the capture",
             Clock::File => "when the file was written",
             Clock::Newest => "the newest time in the files",
         }

@@ -86,7 +86,7 @@ impl Display for Holder {
         let name = &self.name;
         match &self.mark {
             Some(mark) => write!(f, "{name} ({mark})"),
-            None => write!(f, "whoever cordoned it with {name} (see its managedFields)"),
+            None => write!(f, "someone using {name} (see the node's managedFields)"),
         }
     }
 }

@@ -3,24 +3,26 @@
 /// What an exit code means, with what Kubernetes calls the end; nothing where that is up to the program.
 pub fn meaning(code: Option<i64>, reason: &str) -> Option<&'static str> {
     match reason {
-        "OOMKilled" => return Some("killed: it took more memory than its limit"),
-        "DeadlineExceeded" => return Some("ended: it ran longer than its deadline"),
+        "OOMKilled" => return Some("killed: it exceeded its memory limit"),
+        "DeadlineExceeded" => return Some("terminated: it exceeded its deadline"),
         "ContainerCannotRun" | "StartError" => return Some("the container could not be started"),
         "Evicted" => return Some("evicted: the node ran short of a resource"),
         _ => {}
     }
     Some(match code? {
-        126 => "the command cannot be executed: no permission, or no program",
+        126 => "the command cannot be executed: permission denied, or not an executable",
         127 => "command not found",
         130 => "interrupted (SIGINT)",
         132 => "crashed: illegal instruction (SIGILL)",
         134 => "aborted (SIGABRT)",
         135 => "crashed: bus error (SIGBUS)",
         136 => "crashed: arithmetic error (SIGFPE)",
-        137 => "killed (SIGKILL): memory of the node, a deadline, or somebody",
+        137 => {
+            "killed (SIGKILL): the node ran out of memory, a deadline passed, or someone killed it"
+        }
         139 => "crashed: segmentation fault (SIGSEGV)",
         141 => "broken pipe (SIGPIPE)",
-        143 => "ended (SIGTERM): its pod was deleted or evicted, or ran into its deadline",
+        143 => "terminated (SIGTERM): its pod was deleted, was evicted, or exceeded its deadline",
         _ => return None,
     })
 }
@@ -43,7 +45,7 @@ mod tests {
         assert_eq!(spelled(3, "Error"), "exit code 3");
         assert_eq!(
             spelled(137, "OOMKilled"),
-            "exit code 137 (killed: it took more memory than its limit)"
+            "exit code 137 (killed: it exceeded its memory limit)"
         );
     }
 }

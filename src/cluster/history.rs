@@ -62,14 +62,14 @@ impl Cluster {
             } else {
                 let versions: Vec<&str> = other.iter().map(|t| t.version.as_str()).collect();
                 History::Unknown(format!(
-                    "there are signs of version {} only, and older signs may have expired",
+                    "only version {} is recorded, and older records may have expired",
                     versions[0]
                 ))
             };
         }
         if let Some(older) = skyhook.mirrored_from() {
             return History::Unknown(format!(
-                "the operator made it from the older {older}, whose past it does not tell"
+                "the operator created it from the older {older}, whose history is unknown"
             ));
         }
         if let Some(why) = self.apply_was_there_from_the_start(skyhook, package) {
@@ -77,7 +77,7 @@ impl Cluster {
         }
         match self.events.absence() {
             Certainty::Proven if self.events_cover_life(skyhook) => History::Never(
-                "the events go back to the creation of the object, and none is about the package"
+                "the events cover the lifetime of the object, and none mentions the package"
                     .to_owned(),
             ),
             Certainty::Proven => History::Unknown("events of that time have expired".to_owned()),
@@ -181,7 +181,7 @@ impl Cluster {
         let kind = &skyhook.kind;
         if meta.generation == 1 {
             return Some(format!(
-                "generation 1: the spec of the {kind} has not changed since it was made"
+                "generation 1: the spec of the {kind} has not changed since its creation"
             ));
         }
         let born = meta.creation_timestamp?;
@@ -196,7 +196,7 @@ impl Cluster {
                 .is_some_and(|t| (t.as_second() - born.as_second()).abs() <= 1)
         {
             return Some(format!(
-                "managedFields: {} set apply when it made the {kind}",
+                "managedFields: {} set apply when it created the {kind}",
                 writer.manager
             ));
         }
@@ -206,7 +206,7 @@ impl Cluster {
         let named_by_operator = applied["name"].is_null();
         let asked_then = applied["uninstall"]["apply"].as_bool() == Some(true);
         (meta.generation == 2 && skyhook.flavor() == Some(ApiFlavor::Skyhook) && named_by_operator && asked_then)
-            .then(|| "generation 2: only the operator has changed the spec since it was made, and it was made with apply: true".to_owned())
+            .then(|| "generation 2: only the operator has changed the spec since the object was created with apply: true".to_owned())
     }
 }
 

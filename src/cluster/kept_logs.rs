@@ -61,7 +61,7 @@ impl KeptLogs {
     /// Why it is missing from the capture; that there was none is no error.
     pub fn log(&self, piece: &ContainerLog) -> Result<&[String], String> {
         let Some(noted) = self.noted.iter().find(|log| log.is_of(piece)) else {
-            return Err("the capture was made without it".to_owned());
+            return Err("the capture does not include this log".to_owned());
         };
         match (noted.outcome, &noted.file) {
             (ReadOutcome::Read, None) => Ok(&[]),

@@ -177,7 +177,7 @@ impl Cluster {
         if !skyhook.spec.node_selectors.matches(&node.labels) {
             adopted.then_some("the node is no longer selected")
         } else {
-            (adopted && !migrating).then_some("its migration is over")
+            (adopted && !migrating).then_some("its migration is complete")
         }
     }
 }

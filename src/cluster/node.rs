@@ -188,7 +188,7 @@ impl Node {
         });
     }
 
-    /// Whether the user asks the operator to leave the node alone.
+    /// Whether the user told the operator to ignore the node.
     pub fn ignored(&self, flavor: ApiFlavor) -> bool {
         self.keys(flavor).ignore.as_deref() == Some("true")
     }

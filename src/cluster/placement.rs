@@ -22,7 +22,7 @@ pub struct Placement<'a> {
     pub phase: Phase,
     /// Whether the custom resource selects the node.
     pub selected: bool,
-    /// Whether the user asks the operator to leave the node alone.
+    /// Whether the user told the operator to ignore the node.
     pub ignored: bool,
 }
 

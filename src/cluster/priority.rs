@@ -24,7 +24,7 @@ impl Skyhook {
 }
 
 impl Cluster {
-    /// Earlier custom resources that still count, in their order. A disabled one holds up nobody.
+    /// Earlier custom resources that still count, in their order. A disabled one blocks no other custom resource.
     fn earlier<'a>(&'a self, skyhook: &Skyhook) -> impl Iterator<Item = &'a Skyhook> {
         let order = skyhook.order();
         let all = self.skyhooks.items().iter();

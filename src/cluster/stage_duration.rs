@@ -92,7 +92,7 @@ fn usual(package_run: &PackageRun<'_>, all: &[PackageRun<'_>]) -> (SignedDuratio
     match all.iter().filter(same).filter_map(PackageRun::took).max() {
         Some(longest) => (
             (longest * TIMES).max(LEAST),
-            "three times what it took on other nodes",
+            "three times the duration on other nodes",
         ),
         None => (USUAL, AN_HOUR),
     }

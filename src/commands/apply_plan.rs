@@ -7,20 +7,20 @@ use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 
-/// Apply a plan that --plan-out wrote
+/// Apply a plan written by --plan-out
 ///
-/// Does exactly what the file says. An object that has changed since is skipped, where the change would mean
-/// something else on it.
+/// Applies exactly the changes in the file. An object that was modified since is skipped if the planned change
+/// would have a different effect on it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook reset gpu-tune --plan-out plan.json
   kubectl skyhook apply-plan plan.json --digest 0f3a… --confirm")]
 pub struct Args {
-    /// What --plan-out has written
+    /// Plan file written by --plan-out
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Refuse any plan but this one
+    /// Refuse the plan unless it has this digest
     #[arg(long, value_name = "DIGEST")]
     digest: Option<String>,
 
@@ -40,7 +40,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let digest = plan.digest();
     if let Some(other) = args.digest.as_ref().filter(|d| **d != digest) {
         return Err(Error::refused(format!(
-            "{file} holds plan {digest}, not {other}; nothing was changed"
+            "{file} contains plan {digest}, not {other}; nothing was changed"
         )));
     }
     if ctx.global().reading.from.is_empty() {

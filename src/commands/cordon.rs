@@ -23,9 +23,9 @@ group! {
 
 /// Release orphaned cordons
 ///
-/// Removes the mark of every custom resource that is gone or does not select the node any more, and makes the node
-/// schedulable if nothing else holds it. Cordons that somebody holds stay, and it says who: a custom resource that
-/// is at work on the node, the runtime-required cordon, or someone outside the operator.
+/// Removes the cordon annotation of each custom resource that is gone or no longer selects the node, and makes the node
+/// schedulable if nothing else keeps it cordoned. Other cordons stay, and their owner is shown: a custom resource that
+/// is working on the node, the runtime-required cordon, or someone outside the operator.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # All nodes
@@ -33,11 +33,11 @@ group! {
 
   kubectl skyhook cordon release gpu-0001")]
 pub struct Args {
-    /// Names of nodes, or regular expressions over whole names; all nodes, if none is named
+    /// Node names, or regular expressions that match full names; default: all nodes
     #[arg(value_name = "NODE", value_parser = named::node)]
     nodes: Vec<String>,
 
-    /// Also the runtime-required cordon, which waits for someone outside the operator; nodes must be named
+    /// Also release runtime-required cordons, which someone outside the operator should release; needs node names
     #[arg(long, requires = "nodes")]
     runtime_required: bool,
 
@@ -83,7 +83,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     if cluster.skyhooks.absence() == Certainty::Presumed {
         return Err(Error::failed(format!(
-            "the input has no {} objects, so it is not known which cordons are held",
+            "the input has no {} objects, so orphaned cordons cannot be determined",
             cluster.flavor().kind()
         )));
     }
@@ -138,7 +138,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     for (by, nodes) in held {
         let names = NodeSet::of(nodes.iter().copied()).limited(SHOWN);
         let verb = if nodes.len() == 1 { "stays" } else { "stay" };
-        let held = format!("{names} {verb} cordoned, held by {by}");
+        let held = format!("{names} {verb} cordoned by {by}");
         plan.consequences.warn(held);
     }
     warn(cluster, &released, &mut plan);
@@ -186,7 +186,7 @@ fn warn(cluster: &Cluster, released: &[&Node], plan: &mut Plan) {
         return;
     }
     plan.consequences.warn(
-        "pods are scheduled on the nodes again; check first that an unfinished interrupt has left them usable",
+        "pods are scheduled on the nodes again; first check that no unfinished interrupt has left them unusable",
     );
     let package_runs = cluster.package_runs();
     let busy = released.iter().filter(|n| {
@@ -196,7 +196,7 @@ fn warn(cluster: &Cluster, released: &[&Node], plan: &mut Plan) {
     let busy: Vec<&str> = busy.map(|n| n.name.as_str()).collect();
     if !busy.is_empty() {
         plan.consequences.warn(format!(
-            "an interrupt still runs on {}",
+            "an interrupt is still running on {}",
             NodeSet::of(busy).limited(SHOWN)
         ));
     }

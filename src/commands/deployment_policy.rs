@@ -21,10 +21,10 @@ group! {
 
 /// Reset the batch state of a rollout
 ///
-/// Every counter goes back to its start, the stop is lifted, and the order of nodes begins again. Nodes that
-/// are erroring are set to waiting first: the operator would count them again at once, and stop again.
-/// Nodes on which a Job has given up stay erroring: as waiting they would hold their batch for good. Run
-/// their packages again first. What is installed is not touched.
+/// Resets every counter and the order of nodes, and lifts the stop. Nodes that
+/// are erroring are set to waiting first: otherwise the operator would count them again and stop at once.
+/// Nodes on which a Job has given up stay erroring: if waiting, they would block their batch forever. Rerun
+/// their packages first. Installed packages are not touched.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook deployment-policy reset gpu-tune
@@ -107,7 +107,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         }
         let change = node::status(flavor, name, on, &Status::Waiting);
         let target = Target::node(&one.name, one.uid.as_deref());
-        let why = "the operator would count it as failed again at once";
+        let why = "otherwise the operator would count it as failed again immediately";
         steps.push(Step::new(target, Change::Metadata(change), why));
     }
     let title = match compartment {
@@ -125,12 +125,12 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     if !steps.is_empty() {
         plan.stages.push(PlanStage::of(steps));
         plan.consequences.warn(
-            "nodes that are erroring wait and may be chosen again; what fails there will fail again",
+            "erroring nodes are set to waiting and may be chosen again; if the cause remains, they will fail again",
         );
     }
     if parked > 0 {
         plan.consequences.warn(format!(
-            "{parked} {} erroring, as a job has given up there: retry its package first (package retry), or the \
+            "{parked} {} erroring because a job has given up there: retry its package first (package retry), or the \
              rollout stops again",
             if parked == 1 { "node stays" } else { "nodes stay" },
         ));
@@ -149,12 +149,12 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         let step = Step::new(
             target,
             Change::Status(fields),
-            "the rollout's batches start again from the first",
+            "the rollout starts again from the first batch",
         );
         plan.stages.push(PlanStage::of(vec![step]));
     }
     if cluster.operator_before(0, 8) {
-        let says = "the operator is older than v0.8.0, which knows no deployment policies: it may ignore this";
+        let says = "the operator is older than v0.8.0 and does not support deployment policies: it may ignore this";
         plan.consequences.warn(says);
     }
     migration::refuse_held(cluster, &mut plan, args.force.force)?;

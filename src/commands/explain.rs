@@ -74,7 +74,7 @@ impl Topic {
                 text.blank();
                 let mut all = Text::new();
                 all.paragraph(
-                    "The grade of a plan or of a remedy says what it may do to the cluster at worst:",
+                    "The grade of a plan or remedy shows its worst possible effect on the cluster:",
                 );
                 for grade in Grade::ALL {
                     all.item("- ", format!("{grade}: {}", grade.meaning()));

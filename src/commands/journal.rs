@@ -39,7 +39,7 @@ pub struct List {
   kubectl skyhook journal show
   kubectl skyhook journal show 20261120-174612 -o json")]
 pub struct Show {
-    /// The journal, or the beginning of its id; the newest, if it is left out
+    /// Journal id, or the beginning of one; default: the newest journal
     #[arg(value_name = "ID", value_parser = named::journal)]
     id: Option<String>,
 }
@@ -194,14 +194,14 @@ struct JournalEntry {
     title: String,
     command: Vec<String>,
     server: String,
-    /// Steps that were taken, of all `steps`.
+    /// Number of `steps` that were executed.
     changed: usize,
     steps: usize,
-    /// Whether the command ended before it could say so.
+    /// Whether the command was interrupted before it recorded its end.
     cut_short: bool,
-    /// The journal that it takes back.
+    /// The journal that this command undoes.
     undoes: Option<String>,
-    /// Whether it was taken back since.
+    /// Whether it has been undone.
     taken_back: bool,
 }
 
@@ -243,7 +243,7 @@ impl View for One {
                 Some(StepResult::Unchanged) => ("unchanged", None),
                 Some(StepResult::Gone) => ("gone", None),
                 Some(StepResult::NotReached) => ("not reached", None),
-                Some(StepResult::Kept { why }) => ("left to someone else", Some(why)),
+                Some(StepResult::Kept { why }) => ("left to another owner", Some(why)),
                 Some(StepResult::Skipped { why }) => ("skipped", Some(why)),
                 Some(StepResult::Failed { why }) => ("failed", Some(why)),
                 Some(StepResult::Unknown { why }) => ("unknown", Some(why)),
@@ -291,8 +291,8 @@ pub struct Document<'a> {
     /// Always `Journal`.
     kind: &'static str,
     begun: &'a Begun,
-    /// What became of each step, stage by stage; null where that is not known.
+    /// The result of each step, stage by stage; null if unknown.
     results: &'a [Vec<Option<StepResult>>],
-    /// Null if it was cut short.
+    /// Null if the command was interrupted.
     ended: Option<&'a StopReason>,
 }

@@ -24,7 +24,7 @@ pub mod report;
 /// Shows annotations, labels, conditions and cordons on nodes, and pods, Jobs and config maps, of custom resources
 /// that no longer exist, and what the older API left after the migration; each with its former owner.
 ///
-/// With --clean it is removed. What has a living owner is never touched. The records of packages are kept, unless
+/// With --clean, they are removed. Nothing whose owner still exists is touched. Package records are kept, unless
 /// --purge-state is given: they show which files may still be on the host.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -34,7 +34,7 @@ pub mod report;
   kubectl skyhook leftovers --clean --dry-run
   kubectl skyhook leftovers --clean --purge-state")]
 pub struct Args {
-    /// Only of these custom resources
+    /// Only leftovers of these custom resources
     #[arg(value_name = "NAME", value_parser = named::skyhook)]
     names: Vec<String>,
 
@@ -44,7 +44,7 @@ pub struct Args {
 
     /// Also remove the record of what is installed
     ///
-    /// Without this, a node state with packages in it stays, as the operator would leave it: it records files that may
+    /// Without this flag, a node state that contains packages is kept, as the operator would: it records files that may
     /// still be on the host.
     #[arg(long, requires = "clean")]
     purge_state: bool,
@@ -111,7 +111,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 fn of<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<Leftover<'a>>> {
     if args.clean && cluster.skyhooks.absence() == Certainty::Presumed {
         return Err(Error::failed(format!(
-            "the input has no {} objects, so nothing can be said to be gone",
+            "the input has no {} objects, so leftovers cannot be determined",
             cluster.flavor().kind()
         )));
     }
@@ -137,7 +137,9 @@ fn unread(cluster: &Cluster) -> impl Iterator<Item = (Source, Unread)> {
 fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool) -> Plan {
     let mut effects = Consequences::default();
     for (source, why) in unread(cluster) {
-        effects.warn(format!("{source} could not be read, and stay: {why}"));
+        effects.warn(format!(
+            "{source} could not be read and will not be removed: {why}"
+        ));
     }
     let (mut package_runs, mut rest) = (Vec::new(), Vec::new());
     let mut nodes: BTreeMap<&str, (&Node, Vec<Owner<'_>>)> = BTreeMap::new();
@@ -166,7 +168,7 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool)
     if !package_runs.is_empty() {
         effects.at_least(Grade::B2);
         effects.cannot_be_undone.push(format!(
-            "{} of custom resources that are gone: what still runs is killed in the middle of its work on the host",
+            "{} of deleted custom resources: any that still run are killed in the middle of their work on the host",
             plural(package_runs.len(), "pod or job")
         ));
     }
@@ -202,7 +204,7 @@ fn on_node(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) ->
     let changes = keys
         .into_iter()
         .chain(node::without_conditions(node, owners));
-    let why = "no operator manages it any more";
+    let why = "it is no longer managed by an operator";
     changes
         .map(|change| Step::new(target.clone(), change, why))
         .collect()
@@ -222,7 +224,7 @@ fn recorded(left: &[Leftover<'_>], purge: bool, effects: &mut Consequences) {
     }
     let on = nodes.limited(SHOWN);
     effects.cannot_be_undone.push(format!(
-        "what packages changed on the hosts of {on} stays; no API can remove it"
+        "changes made by packages stay on the hosts of {on}; no API can remove them"
     ));
     if purge {
         effects.lose_record();

@@ -15,9 +15,9 @@ use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, PlanStage, Step, Tar
 
 /// Pause a custom resource
 ///
-/// With an operator up to v0.17, what runs continues to the end of its stage; from v0.18 on, running jobs are stopped
-/// and start again after `resume`. Custom resources that come later in order wait on nodes where this one is not
-/// complete. A deletion with an uninstall pending waits, too.
+/// With an operator up to v0.17, running stages continue to their end; from v0.18 on, running jobs are stopped
+/// and restart after `resume`. Custom resources that come later in order wait on nodes where this one is not
+/// complete. A deletion with a pending uninstall waits, too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook pause gpu-tune --reason \"kernel upgrade, ticket 4711\"
@@ -29,7 +29,7 @@ pub struct Pause {
 
 /// Disable a custom resource
 ///
-/// No new work is started, and custom resources that come later in order do not wait for it. What runs goes on to
+/// No new work is started, and custom resources that come later in order do not wait for it. A running pod continues to
 /// the end of its stage.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -67,7 +67,7 @@ struct Stop {
     #[arg(value_name = "NAME", value_parser = named::skyhook)]
     name: String,
 
-    /// Why; kept on the object, for whoever finds it
+    /// Reason, stored on the object for other users to see
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
@@ -81,8 +81,8 @@ struct Go {
     #[arg(value_name = "NAME", value_parser = named::skyhook)]
     name: String,
 
-    /// Go ahead even where a migration holds the operator, pods of the older one may still run, or a command of ours
-    /// that is at work holds it
+    /// Proceed even if a migration blocks the operator, pods of the older operator may still run, or another command of
+    /// this plugin is running and keeps the custom resource paused
     #[arg(long)]
     force: bool,
 
@@ -255,7 +255,7 @@ fn plan(
         held::refuse_end(cluster, skyhook, force, &mut plan.consequences)?;
     } else if let Some(hold) = hold {
         plan.consequences.warn(format!(
-            "{} is held by {}: it stays paused once that command has ended",
+            "{} is paused by {}: it stays paused after that command has ended",
             skyhook.reference(),
             hold.words()
         ));
@@ -272,9 +272,9 @@ fn plan(
         }
         let target = Target::skyhook(flavor, name, skyhook.metadata.uid.as_deref());
         let why = if verb.sets() {
-            "the operator starts nothing new for it"
+            "the operator starts no new work for it"
         } else {
-            "the operator works on it again"
+            "the operator resumes work on it"
         };
         plan.stages = vec![PlanStage::of(vec![Step::new(
             target,
@@ -309,7 +309,7 @@ fn unseen(flavor: ApiFlavor, verb: Verb, name: &str, reason: Option<&str>, why: 
     let step = Step::new(
         Target::skyhook(flavor, name, None),
         Change::Metadata(change),
-        "the operator starts nothing new for it",
+        "the operator starts no new work for it",
     );
     let mut plan = Plan {
         title: format!("{} {name}", verb.word()),
@@ -318,7 +318,7 @@ fn unseen(flavor: ApiFlavor, verb: Verb, name: &str, reason: Option<&str>, why: 
         ..Plan::default()
     };
     plan.consequences.warn(format!(
-        "custom resources cannot be read ({why}): this goes ahead without reading {name}"
+        "custom resources cannot be read ({why}): continuing without reading {name}"
     ));
     plan
 }
@@ -351,7 +351,7 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
             skyhook.name()
         )),
         Verb::Pause | Verb::Disable if skyhook.deleting() => effects.warn(format!(
-            "{reference} is being deleted: a pending uninstall waits until it runs again"
+            "{reference} is being deleted: a pending uninstall waits until it is resumed or enabled"
         )),
         _ => {}
     }
@@ -371,7 +371,7 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
     }
     if verb.sets() && cluster.operator_before(0, 8) {
         effects.warn(
-            "the operator is older than v0.8.0, which does not know the annotation: it may continue",
+            "the operator is older than v0.8.0 and does not support the annotation: it may continue",
         );
     }
 }

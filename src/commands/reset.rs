@@ -15,14 +15,14 @@ use crate::plan::Plan;
 
 /// Reset package state, so that packages rerun from the start
 ///
-/// Removes what the operator wrote on the nodes: package states, status and version, in one patch a node. Without
-/// a choice of nodes the rollout's batches start again from the first, too. States that cannot be read are removed as well, and so
-/// is what a custom resource left that no longer exists.
+/// Removes what the operator wrote on the nodes: package states, status and version, in one patch per node. Without
+/// selected nodes, the rollout also restarts from the first batch. States that cannot be read are also removed, and so
+/// is what a deleted custom resource left behind.
 ///
-/// A node that the custom resource has cordoned stays cordoned until the re-run releases it; where the custom
-/// resource is gone, the node is uncordoned, unless something else holds it.
+/// A node that the custom resource has cordoned stays cordoned until the rerun releases it; if the custom
+/// resource is gone, the node is uncordoned, unless something else keeps it cordoned.
 ///
-/// Where the operator could write to the same nodes meanwhile, the custom resource is paused first, and resumed after.
+/// If the operator could write to the same nodes meanwhile, the custom resource is paused first and resumed afterwards.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook reset gpu-tune --dry-run
@@ -37,15 +37,15 @@ pub struct Args {
     #[command(flatten)]
     pub selection: Selection,
 
-    /// Only this package; all its versions, or one
+    /// Only this package, in all versions or in one
     #[arg(long, value_name = "PACKAGE[:VERSION]")]
     pub package: Option<String>,
 
-    /// Leave the state of the rollout's batches alone
+    /// Do not reset the rollout's batch state
     #[arg(long, conflicts_with = "batches")]
     pub skip_batch_reset: bool,
 
-    /// Start the rollout's batches anew even though only some nodes or packages are reset
+    /// Restart the rollout's batches even if only some nodes or packages are reset
     #[arg(long = "reset-batches")]
     pub batches: bool,
 

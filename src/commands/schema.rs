@@ -15,14 +15,14 @@ use crate::view::{OutputFormat, Table, View, cells};
 
 /// Print the JSON Schema of a document
 ///
-/// Of what -o json and -o yaml print, and of the files that --plan-out writes. Without a DOCUMENT all are listed. New
-/// fields may come; those that are there stay. Needs no cluster.
+/// Covers the output of -o json and -o yaml, and the files of --plan-out. Without a DOCUMENT, all are listed. New
+/// fields may be added; existing fields are kept. Needs no cluster.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook schema
   kubectl skyhook schema Diagnosis")]
 pub struct Args {
-    /// The document, as the list has it
+    /// Name of the document, as in the list
     #[arg(value_name = "DOCUMENT", ignore_case = true, hide_possible_values = true,
         value_parser = PossibleValuesParser::new(documents().iter().map(|d| d.published.kind)))]
     document: Option<String>,
@@ -101,7 +101,7 @@ struct Listed(Vec<Document>);
 #[serde(rename_all = "camelCase")]
 struct SchemaEntry {
     kind: &'static str,
-    /// The commands that print it, by their words.
+    /// The commands that print it.
     printed_by: Vec<&'static str>,
 }
 

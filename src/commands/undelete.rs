@@ -24,28 +24,28 @@ use saved::SavedResource;
 
 /// Restore a deleted custom resource without rerunning its packages
 ///
-/// Kubernetes cannot take a deletion back. A custom resource that is gone is made again from the journal, as it was when
-/// we removed it, or from a file; what our command changed on the nodes is put back before the operator sees it. One
-/// that is still being deleted is held, saved, let go and made again: only our own finalizer is removed from it.
+/// Kubernetes cannot cancel a deletion. A custom resource that is gone is recreated from the journal, as it was when
+/// this plugin removed it, or from a file; the plugin's node changes are reverted before the operator sees it. One
+/// that is still being deleted is paused, saved, released and recreated: only the operator's finalizer is removed.
 ///
-/// A package whose uninstall has begun or is over is installed again; the preview says where. Pods and Jobs that are at
-/// work go with the old object, and so does its status.
+/// A package whose uninstall has started or finished is installed again; the preview shows where. Running pods and Jobs
+/// are deleted with the old object, and its status is lost.
 ///
-/// If it was interrupted, run the same command again.
+/// If the command was interrupted, run it again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  # From the journal of a strip, or while it is still being deleted
+  # From the journal of a strip, or while the object is still being deleted
   kubectl skyhook undelete gpu-tune --dry-run
   kubectl skyhook undelete gpu-tune
 
-  # From what `kubectl get -o yaml` has saved
+  # From a file saved with `kubectl get -o yaml`
   kubectl skyhook undelete gpu-tune -f gpu-tune.yaml")]
 pub struct Args {
     /// The custom resource
     #[arg(value_name = "NAME", value_parser = named::skyhook)]
     name: String,
 
-    /// Make it from this file rather than from the journal
+    /// Recreate it from this file instead of the journal
     #[arg(
         short = 'f',
         long = "filename",
@@ -54,15 +54,15 @@ pub struct Args {
     )]
     file: Option<PathBuf>,
 
-    /// Make it from this journal rather than from the newest that holds it; see `journal list`
+    /// Recreate it from this journal instead of the newest that contains it; see `journal list`
     #[arg(long, value_name = "ID", value_parser = named::journal)]
     journal: Option<String>,
 
-    /// Do not pause the operator while the old object is let go
+    /// Do not pause the operator while the old object is removed
     #[arg(long)]
     no_pause: bool,
 
-    /// Why; kept on the object
+    /// Reason, stored on the object
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
@@ -97,7 +97,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
     let mut plan = match existing(&cluster, args)? {
         Some(skyhook) if !skyhook.deleting() && !cluster.left_paused(skyhook) => Plan {
-            title: format!("{} is there, and is not being deleted", skyhook.reference()),
+            title: format!("{} exists and is not being deleted", skyhook.reference()),
             subject: args.name.clone(),
             ..Plan::default()
         },
@@ -206,7 +206,7 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
     if !others.is_empty() {
         let name = &args.name;
         return Err(refused(format!(
-            "finalizers of others hold {}, and it cannot be recreated before it is gone: {}",
+            "third-party finalizers block the deletion of {}, and it cannot be recreated before it is gone: {}",
             skyhook.reference(),
             others.join(", ")
         ))
@@ -214,12 +214,12 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
             "kubectl get {resource} {name} -o yaml > {name}.yaml"
         ))
         .hint(format!(
-            "once it is gone: kubectl skyhook undelete {name} -f {name}.yaml"
+            "once the object is gone: kubectl skyhook undelete {name} -f {name}.yaml"
         )));
     }
     if args.safety.no_journal {
         return Err(refused(
-            "between the old object and the new one only the journal holds it, so --no-journal is not possible"
+            "between deletion and recreation only the journal contains the object, so --no-journal is not possible"
                 .to_owned(),
         ));
     }

@@ -16,15 +16,15 @@ const SHOWN: usize = 6;
 
 /// Undo a previous command
 ///
-/// Without an id, the most recent command that is not yet undone. Values that were changed since, by the operator
-/// or by anyone, are left alone and named. Where nothing is left that can be taken back, the command stays in force,
-/// and an older one is taken back only by its id. An undo is in the journal, too, and can be taken back by its id.
+/// Without an id, undoes the most recent command not yet undone. Values that were changed since, by the operator
+/// or by anyone else, are kept and listed. If nothing can be reverted, the command still counts as not undone,
+/// and an older one is undone only by its id. An undo is recorded in the journal, too, and can be undone by its id.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook undo
   kubectl skyhook undo 20261120-174612 --dry-run --diff")]
 pub struct Args {
-    /// The journal, or the beginning of its id; see `journal list`
+    /// Journal id, or the beginning of one; see `journal list`
     #[arg(value_name = "ID", value_parser = named::journal)]
     id: Option<String>,
 
@@ -40,8 +40,8 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if !ctx.global().reading.from.is_empty() {
-        let why = "undo changes a cluster, and --from reads files";
-        return Err(Error::usage(why).hint("leave --from out"));
+        let why = "undo requires a cluster; --from is not supported";
+        return Err(Error::usage(why).hint("omit --from"));
     }
     let store = Store::of(crate::ctx::variable)?;
     store.trusted()?;
@@ -89,7 +89,7 @@ fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
     ));
     if let Some(tried) = found.tried {
         ctx.warn(format!(
-            "it was tried {} ago, and not all of it could be undone ({})",
+            "an undo of this command was tried {} ago, but not everything could be undone ({})",
             age(Some(tried.at), crate::ctx::now()),
             tried.id
         ));
@@ -105,7 +105,7 @@ fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
 fn shown(ctx: &mut Ctx, record: &Record, looked: &Looked) -> Result<Plan> {
     if let Some(why) = &looked.unseen {
         ctx.warn(format!(
-            "not every object could be looked at before ({why}): what has changed since is left alone anyway"
+            "some objects could not be read in advance ({why}); objects that changed since are left unchanged in any case"
         ));
     }
     let left: Vec<String> = looked.moved.iter().map(words).collect();
@@ -113,18 +113,18 @@ fn shown(ctx: &mut Ctx, record: &Record, looked: &Looked) -> Result<Plan> {
     applied::warn_of(&mut shown, &looked.custom);
     if shown.is_empty() && !left.is_empty() {
         let error = Error::refused(format!(
-            "nothing of {:?} can be undone, it has changed since: {}; nothing was changed",
+            "nothing of {:?} can be undone because all of its objects have changed since: {}; nothing was changed",
             record.begun.plan.title,
             some(&left)
         ));
         return Err(error
-            .hint("it stays in effect; to undo an older command, name its id: kubectl skyhook journal list"));
+            .hint("the command stays in effect; to undo an older command, pass its id: kubectl skyhook journal list"));
     }
     if !left.is_empty() {
         let left = some(&left);
         shown
             .consequences
-            .warn(format!("left alone, as it has changed since: {left}"));
+            .warn(format!("left unchanged because of later changes: {left}"));
     }
     Ok(shown)
 }

@@ -15,9 +15,9 @@ use crate::view::{NodeSet, plural};
 
 /// Set the state of one package by hand
 ///
-/// One entry per node is changed, on all nodes that have it unless some are chosen, and only where it still stands
-/// where it stood. Stages and states that an operator takes up
-/// in a way that they do not say are refused; --force sets them anyway.
+/// Changes one entry per node, on all nodes that have it or on the selected ones, and only if the entry has not
+/// changed in the meantime. Stages and states that the operator
+/// would not handle as their names suggest are refused; --force sets them anyway.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook update-state gpu-tune driver 2.0.1 config complete --node gpu-0001
@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long)]
     add: bool,
 
-    /// Also what the operator takes up in another way, what it does not know, and while a migration holds it
+    /// Also set values that the operator handles differently or does not know, and proceed during a migration
     #[arg(long)]
     force: bool,
 
@@ -163,8 +163,8 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
 fn no_entry(cluster: &Cluster, args: &Args, nodes: &[&str]) -> Error {
     let set = NodeSet::of(nodes.iter().copied());
     let (has, add) = match nodes.len() {
-        1 => ("has", "--add adds it"),
-        _ => ("have", "--add adds it on each of them"),
+        1 => ("has", "use --add to add it"),
+        _ => ("have", "use --add to add it to each node"),
     };
     let on = nodes.iter().filter_map(|n| cluster.node(n)).find(|n| {
         let on = cluster.on_node(n, &args.name);
@@ -175,7 +175,7 @@ fn no_entry(cluster: &Cluster, args: &Args, nodes: &[&str]) -> Error {
             format!("kubectl skyhook reset {} --node {}", args.name, node.name),
         ),
         None => Error::failed(format!(
-            "{} {has} no entry of {} {}; {add}",
+            "{} {has} no entry for {} {}; {add}",
             set.limited(6),
             args.package,
             args.version
@@ -236,19 +236,19 @@ fn refuse_unknown(skyhook: &Skyhook, args: &Args) -> Result<()> {
 fn refuse_misleading(stage: &Stage, state: &State) -> Result<()> {
     let why = match (stage, state) {
         (Stage::Interrupt, State::InProgress) => {
-            "from interrupt/in_progress the operator interrupts the node before it is cordoned and drained"
+            "at interrupt/in_progress, the operator interrupts the node before it is cordoned and drained"
         }
         (Stage::PostInterrupt, State::InProgress) => {
-            "from post-interrupt/in_progress the operator runs apply again"
+            "at post-interrupt/in_progress, the operator runs apply again"
         }
         (Stage::Uninstall, State::Complete) => {
-            "from uninstall/complete the operator runs apply; remove the entry instead"
+            "at uninstall/complete, the operator runs apply; remove the entry instead"
         }
         (stage, State::Skipped) if *stage != Stage::Interrupt => {
-            "skipped is a state of interrupts alone; the operator never leaves it elsewhere"
+            "skipped is valid only for the interrupt stage; at any other stage the operator never leaves this state"
         }
         (_, State::Unknown | State::Erroring) => {
-            "the operator sets erroring and unknown itself; set by hand they only count as failures"
+            "the operator sets erroring and unknown itself; if set manually, they only count as failures"
         }
         _ => return Ok(()),
     };

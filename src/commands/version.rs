@@ -11,19 +11,19 @@ use crate::error::{Exit, Result};
 use crate::view::View;
 use crate::view::text::Text;
 
-/// Show the version of this program, and of the operator
+/// Show the versions of this plugin and of the operator
 ///
-/// An operator that cannot be found is not an error: its version is then unknown, and it says why.
+/// If the operator cannot be found, its version is shown as unknown, with the reason; this is not an error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook version
   kubectl skyhook version --client-only")]
 pub struct Args {
-    /// Do not ask the cluster
+    /// Do not contact the cluster
     #[arg(long)]
     client_only: bool,
 
-    /// How long to wait for the cluster; 0 waits for ever
+    /// How long to wait for the cluster; 0 waits forever
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = crate::args::duration::duration)]
     timeout: Duration,
 }
@@ -105,7 +105,7 @@ impl Operator {
                 Some("the input has no Deployments".to_owned())
             }
             (None, crate::cluster::Read::Ok(_)) => {
-                Some("no Deployment runs the operator".to_owned())
+                Some("no operator Deployment was found".to_owned())
             }
         };
         let deployment = cluster.operators.items().first();

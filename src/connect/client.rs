@@ -187,14 +187,14 @@ fn certificates(bundle: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
         what: "certificate authority",
         why: why.to_owned(),
     };
-    let blocks = pem::parse_many(bundle).map_err(|_| bad("it is not PEM"))?;
+    let blocks = pem::parse_many(bundle).map_err(|_| bad("it is not in PEM format"))?;
     let certificates: Vec<Vec<u8>> = blocks
         .into_iter()
         .filter(|block| block.tag() == "CERTIFICATE")
         .map(pem::Pem::into_contents)
         .collect();
     if certificates.is_empty() {
-        Err(bad("it holds no certificate"))
+        Err(bad("it contains no certificate"))
     } else {
         Ok(certificates)
     }
@@ -232,8 +232,8 @@ fn load(what: &'static str, error: &LoadDataError) -> Error {
     match error {
         LoadDataError::ReadFile(error, path) => unreadable(what, path, error),
         // Its message would quote a byte of the data; nobody needs it.
-        LoadDataError::DecodeBase64(_) => bad(what, "its data is not base64".to_owned()),
-        LoadDataError::NoBase64DataOrFile => bad(what, "there is neither data nor file".to_owned()),
+        LoadDataError::DecodeBase64(_) => bad(what, "the data is not valid base64".to_owned()),
+        LoadDataError::NoBase64DataOrFile => bad(what, "neither data nor a file is set".to_owned()),
     }
 }
 

@@ -17,7 +17,7 @@ pub enum Error {
     #[error("kubeconfig {} does not exist; check --kubeconfig", .0.display())]
     KubeconfigMissing(PathBuf),
 
-    #[error("KUBECONFIG names no file that exists: {0}; correct it, or pass --kubeconfig FILE")]
+    #[error("KUBECONFIG lists no existing file: {0}; correct it, or pass --kubeconfig FILE")]
     NoneExists(String),
 
     #[error("cannot read kubeconfig {}: {why}", path.display())]
@@ -43,21 +43,21 @@ pub enum Error {
     #[error("the cluster in the kubeconfig has no server address; add it, or pass --server URL")]
     NoServer,
 
-    #[error("{0:?} is not the address of a server; expected one such as https://HOST:6443")]
+    #[error("{0:?} is not a valid server address; expected a URL such as https://HOST:6443")]
     BadServer(String),
 
     #[error(
-        "a certificate authority and --insecure-skip-tls-verify exclude each other; use one of them"
+        "a certificate authority and --insecure-skip-tls-verify are mutually exclusive; use only one of them"
     )]
     InsecureWithAuthority,
 
-    #[error("{given} needs {missing} as well")]
+    #[error("{given} also requires {missing}")]
     IncompleteClientCert {
         given: &'static str,
         missing: &'static str,
     },
 
-    #[error("a group, uid or extra to impersonate needs a user to impersonate; pass --as USER")]
+    #[error("impersonating a group, uid or extra also requires a user; pass --as USER")]
     ImpersonationWithoutUser,
 
     #[error("cannot use the {what}: {why}")]
@@ -75,12 +75,12 @@ pub enum Error {
     },
 
     #[error(
-        "credential plugin {command:?} did not end within {limit:?}; run it by hand to see why, or give it longer with \
+        "credential plugin {command:?} did not finish within {limit:?}; run it manually to see why, or allow more time with \
          --request-timeout"
     )]
     PluginTimedOut { command: String, limit: Duration },
 
-    #[error("credential plugin {command:?} failed: {why}; run it by hand to see why")]
+    #[error("credential plugin {command:?} failed: {why}; run it manually to see why")]
     PluginFailed { command: String, why: String },
 }
 
@@ -121,7 +121,8 @@ fn suggestion(name: &str, known: &[String]) -> String {
 pub(super) fn unsendable(what: &'static str) -> Error {
     Error::BadCredential {
         what,
-        why: "it holds a line end or another character that no HTTP header can hold".to_owned(),
+        why: "it contains a line break or another character that is not allowed in an HTTP header"
+            .to_owned(),
     }
 }
 

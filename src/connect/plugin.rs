@@ -157,7 +157,7 @@ async fn run(exec: &ExecConfig, limit: Option<Duration>) -> Result<Status, Error
         Some(ExecInteractiveMode::Never) => false,
         Some(ExecInteractiveMode::Always) if !terminal => {
             return Err(failed(
-                "it asks for input, and there is no terminal".to_owned(),
+                "it requires input, but there is no terminal".to_owned(),
             ));
         }
         _ => terminal,

@@ -23,7 +23,7 @@ pub const RETRIES: u32 = 3;
 /// The longest wait before a read is tried again, whatever the server asks for.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// What is said of a server that was too busy for a request.
-const BUSY: &str = "the API server throttled some requests (429); they were sent again later";
+const BUSY: &str = "the API server throttled some requests (429); they were retried";
 /// The wait before the first retry where the server does not name one; it doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 

@@ -116,7 +116,7 @@ impl fmt::Display for TransportError {
             TransportErrorKind::TimedOut(Some(limit)) => write!(
                 f,
                 "the API server at {server} did not answer within {limit:?}; check the network, or \
-                 give it longer with --request-timeout"
+                 allow more time with --request-timeout"
             ),
             TransportErrorKind::TimedOut(None) => write!(
                 f,
@@ -125,7 +125,7 @@ impl fmt::Display for TransportError {
             ),
             TransportErrorKind::Refused => write!(
                 f,
-                "cannot reach the API server at {server}: connection refused; check that it runs, \
+                "cannot reach the API server at {server}: connection refused; check that it is running, \
                  and that --context or --server names the right server"
             ),
             TransportErrorKind::NoSuchHost => write!(
@@ -135,7 +135,7 @@ impl fmt::Display for TransportError {
             ),
             TransportErrorKind::Cut => write!(
                 f,
-                "the API server at {server} closed the connection before it had answered; try again"
+                "the API server at {server} closed the connection before it responded; try again"
             ),
             TransportErrorKind::Certificate(why)
                 if why.contains("NotValidForName") || why.contains("not valid for name") =>
@@ -153,11 +153,11 @@ impl fmt::Display for TransportError {
             ),
             TransportErrorKind::NotTls => write!(
                 f,
-                "the server at {server} is not using TLS; check --server, or write http:// in it"
+                "the server at {server} is not using TLS; check --server, or use http:// in it"
             ),
             TransportErrorKind::NotHttp => write!(
                 f,
-                "the server at {server} does not accept plain HTTP; check --server, or write https:// \
+                "the server at {server} does not accept plain HTTP; check --server, or use https:// \
                  in it"
             ),
             TransportErrorKind::Proxy(why) => write!(
@@ -166,7 +166,7 @@ impl fmt::Display for TransportError {
                  in the kubeconfig, HTTPS_PROXY and NO_PROXY"
             ),
             TransportErrorKind::Other(why) => {
-                write!(f, "no answer from the API server at {server}: {why}")
+                write!(f, "no response from the API server at {server}: {why}")
             }
         }
     }

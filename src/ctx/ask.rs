@@ -129,7 +129,7 @@ impl Ctx {
             self.show(preview)?;
         }
         self.note("Aborted.");
-        self.note("hint: add --confirm to go ahead without a terminal");
+        self.note("hint: add --confirm to proceed without a terminal");
         Ok(Exit::Done)
     }
 }
@@ -137,15 +137,15 @@ impl Ctx {
 impl From<Unconfirmed> for Error {
     fn from(unconfirmed: Unconfirmed) -> Error {
         let refused = |message: &str| Error::refused(message);
-        const HINT: &str = "add --confirm, or look first with --dry-run";
+        const HINT: &str = "add --confirm, or preview the change with --dry-run";
         match unconfirmed {
             Unconfirmed::No => refused("not confirmed; nothing was changed"),
-            Unconfirmed::Unanswered => {
-                refused("not confirmed, and there is no terminal to ask on; nothing was changed")
-                    .hint(HINT)
-            }
+            Unconfirmed::Unanswered => refused(
+                "not confirmed, and there is no terminal for the prompt; nothing was changed",
+            )
+            .hint(HINT),
             Unconfirmed::NotEnough(worst) => refused(&format!(
-                "a y on standard input does not confirm this ({worst}); nothing was changed"
+                "y on standard input is not enough to confirm this ({worst}); nothing was changed"
             ))
             .hint(HINT),
             Unconfirmed::Interrupted => Error {

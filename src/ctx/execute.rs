@@ -189,7 +189,7 @@ impl Ctx {
                     ));
                 } else if plan.works_on_what_it_makes(step) {
                     self.warn(format!(
-                        "{} is not created in a dry run, so this could not be dry-run: {}",
+                        "{} is not created in a dry run, so this step could not be dry-run: {}",
                         step.target, step.why
                     ));
                 }
@@ -218,7 +218,9 @@ impl Ctx {
         });
         if !unread.is_empty() {
             let says = unreadable::told(&unread);
-            self.warn(format!("{says}; the plan was made without it"));
+            self.warn(format!(
+                "{says}; the plan was made without this information"
+            ));
         }
     }
 
@@ -305,7 +307,7 @@ impl Ctx {
             () = process::interrupted_twice(interrupt, &stopper) => {
                 let error = Error {
                     exit: Exit::Interrupted,
-                    ..Error::failed("interrupted twice; what was in flight may or may not have been done")
+                    ..Error::failed("interrupted twice; requests in flight may or may not have completed")
                 }
                 .hint("kubectl skyhook journal show")
                 .hint("kubectl skyhook undo");

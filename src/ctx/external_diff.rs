@@ -62,17 +62,15 @@ impl External {
                 "cannot run {:?}: {error}; nothing was changed",
                 self.program
             ))
-            .hint(format!(
-                "{VARIABLE} names the program that shows differences"
-            ))
+            .hint(format!("{VARIABLE} sets the diff program"))
         })?;
         match ended.code() {
             Some(0 | 1) => Ok(()),
-            _ => Err(
-                Error::failed(format!("{:?}: {ended}; nothing was changed", self.program)).hint(
-                    format!("{VARIABLE} names the program that shows differences"),
-                ),
-            ),
+            _ => Err(Error::failed(format!(
+                "diff program {:?} failed: {ended}; nothing was changed",
+                self.program
+            ))
+            .hint(format!("{VARIABLE} sets the diff program"))),
         }
     }
 }
@@ -83,7 +81,7 @@ fn folder<'a>(
     objects: impl Iterator<Item = (&'a Target, &'a String)>,
 ) -> anyhow::Result<TempDir> {
     let folder = tempfile::Builder::new().prefix(prefix).tempdir();
-    let folder = folder.context("cannot make a folder for the diff")?;
+    let folder = folder.context("cannot create a temporary folder for the diff")?;
     for (target, text) in objects {
         write(&folder.path().join(file_name(target)), text)?;
     }

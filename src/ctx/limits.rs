@@ -21,7 +21,7 @@ pub fn within(plan: &Plan, safety: &Safety) -> Result<()> {
     ];
     if let Some((flag, _)) = paces.iter().find(|(_, given)| *given && touched == 0) {
         return Err(Error::usage(format!(
-            "{flag} changes of nodes, and this plan changes none itself: the operator decides when each node has \
+            "{flag} node changes, but this plan changes no nodes itself: the operator decides when each node has \
              its turn"
         )));
     }
@@ -32,10 +32,10 @@ pub fn within(plan: &Plan, safety: &Safety) -> Result<()> {
     let does = match touched.max(concerned) {
         nodes if nodes <= most => return Ok(()),
         nodes if nodes == touched => format!("touch {}", plural(nodes, "node")),
-        nodes => format!("set off work on {}", plural(nodes, "node")),
+        nodes => format!("start work on {}", plural(nodes, "node")),
     };
     Err(Error::refused(format!(
-        "it would {does}, and --max-nodes allows {}; nothing was changed",
+        "the plan would {does}, but --max-nodes allows {}; nothing was changed",
         count(most)
     )))
 }

@@ -85,12 +85,12 @@ impl Ctx {
         let here = self.here().await?;
         let Some(then) = then else {
             self.warn(format!(
-                "cannot tell whether this is the same cluster: {what} does not say which cluster it is from"
+                "cannot tell whether this is the same cluster: {what} does not record its cluster"
             ));
             return Ok(());
         };
         let addresses = format!(
-            "{what} is from {}, and this is {}",
+            "{what} is from {}, but the current cluster is {}",
             then.server, here.origin.server
         );
         let sameness = then.sameness(&here.origin);

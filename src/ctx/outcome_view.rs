@@ -68,7 +68,7 @@ impl OutcomeView<'_> {
             (applied, format!("{would}changed")),
             (tally.unchanged, "unchanged".to_owned()),
             (tally.gone, "gone".to_owned()),
-            (tally.kept, "left to someone else".to_owned()),
+            (tally.kept, "left to another owner".to_owned()),
             (tally.skipped, "skipped".to_owned()),
             (tally.failed, "failed".to_owned()),
             (tally.unknown, "unknown".to_owned()),
@@ -97,18 +97,18 @@ impl OutcomeView<'_> {
                 if results.all(|result| *result == StepResult::NotReached) {
                     "interrupted before anything was sent".to_owned()
                 } else if self.put_back() {
-                    "interrupted; the pause was removed again".to_owned()
+                    "interrupted; the pause was removed".to_owned()
                 } else {
                     "interrupted; requests in flight were completed".to_owned()
                 }
             }
             StopReason::Halted => "stopped: a step that later ones depend on failed".to_owned(),
             StopReason::Unjournalled { why } => format!(
-                "stopped: the journal cannot be written ({why}), and changes that it does not hold cannot be undone"
+                "stopped: the journal cannot be written ({why}), and unrecorded changes cannot be undone"
             ),
             StopReason::TooManyFailures { failed } => {
                 format!(
-                    "stopped after {} failed; --max-failures allows more",
+                    "stopped: {} failed; use --max-failures to allow more",
                     count(*failed)
                 )
             }
@@ -122,13 +122,15 @@ impl OutcomeView<'_> {
             StopReason::TimedOut { waiting } => {
                 let mut untils = self.plan.stages.iter().filter_map(|s| s.until.as_ref());
                 let remedy = if untils.any(|until| until.condition == WaitCondition::Paused) {
-                    "; `kubectl skyhook diagnose check` says whether the operator is running"
+                    "; `kubectl skyhook diagnose check` shows whether the operator is running"
                 } else {
                     ""
                 };
                 format!("timed out waiting until {waiting}{remedy}")
             }
-            StopReason::Hindered { .. } => "stopped: it cannot continue by itself".to_owned(),
+            StopReason::Hindered { .. } => {
+                "stopped: progress is blocked until someone intervenes".to_owned()
+            }
             StopReason::Lost { why } => format!("stopped waiting: {why}"),
         })
     }
@@ -138,8 +140,8 @@ impl OutcomeView<'_> {
         let objects = plural(self.outcome.tally().unknown, "object");
         (self.outcome.tally().unknown > 0).then(|| {
             format!(
-                "whether {objects} changed is not known: the change may or may not have been made; `kubectl skyhook \
-                 undo` checks, and reverts what was"
+                "it is unknown whether {objects} changed; `kubectl skyhook \
+                 undo` checks, and reverts the changes that were made"
             )
         })
     }
@@ -174,7 +176,7 @@ impl View for OutcomeView<'_> {
                 StepResult::Unchanged => (Label::Good, "unchanged", ""),
                 StepResult::Gone => (Label::Warning, "gone", ""),
                 StepResult::NotReached => (Label::Warning, "not reached", ""),
-                StepResult::Kept { why } => (Label::Warning, "left to someone else", why.as_str()),
+                StepResult::Kept { why } => (Label::Warning, "left to another owner", why.as_str()),
                 StepResult::Skipped { why } => (Label::Warning, "skipped", why.as_str()),
                 StepResult::Failed { why } => (Label::Error, "failed", why.as_str()),
                 StepResult::Unknown { why } => (Label::Error, "unknown", why.as_str()),

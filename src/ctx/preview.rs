@@ -214,7 +214,7 @@ fn effects(plan: &Plan) -> Text {
         }
         if effects.gpus > 0 {
             line.push_str(&format!(
-                "; {} GPUs on the nodes concerned",
+                "; {} GPUs on the affected nodes",
                 count(gpus(effects.gpus))
             ));
         }

@@ -166,10 +166,10 @@ impl Hold {
         let reason_is_ours = now(REASON).is_some_and(|now| now == reason(&self.purpose));
         let kept = match now(&self.key).as_deref() {
             Some("true") if !reason_is_ours => {
-                Some("someone else set another reason for it".to_owned())
+                Some("someone else set another reason for the pause".to_owned())
             }
             Some("true") => {
-                manager(object, &self.key).map(|other| format!("{other} set it as well"))
+                manager(object, &self.key).map(|other| format!("{other} also set the pause"))
             }
             _ => None,
         };
@@ -191,7 +191,7 @@ impl Hold {
     /// Why the object stays paused although our hold is not on it any more.
     pub(super) fn left_to_another(&self, object: &Value) -> Option<String> {
         let paused = annotation(object, &self.key) == Some("true");
-        paused.then(|| "paused by someone else while this ran".to_owned())
+        paused.then(|| "paused by someone else while this command ran".to_owned())
     }
 
     fn onto<const N: usize>(&self, object: &Value, edits: [(&str, Option<String>); N]) -> Hold {

@@ -186,7 +186,7 @@ impl Metadata {
             (now.uncordon, now.unschedulable) = self.uncordon.rebase(object);
         }
         if let Some(others) = now.uncordon.words().filter(|_| now.changes_nothing()) {
-            moved.push(format!("it stays cordoned, held by {others}"));
+            moved.push(format!("it stays cordoned by {others}"));
         }
         if !moved.is_empty() {
             Rebased::Moved(moved.join("; "))
@@ -227,7 +227,7 @@ impl Metadata {
             None => {}
         }
         let held = self.uncordon.words();
-        lines.extend(held.map(|others| format!("stay cordoned, held by {others}")));
+        lines.extend(held.map(|others| format!("stay cordoned by {others}")));
         lines
     }
 }

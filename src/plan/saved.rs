@@ -12,13 +12,13 @@ pub const FORMAT: &str = "kubectl-skyhook/plan/v1";
 /// Why text is not a plan.
 #[derive(Debug, Error)]
 pub enum SavedError {
-    #[error("not a file that --plan-out wrote")]
+    #[error("not a plan file written by --plan-out")]
     Syntax(#[from] serde_json::Error),
-    #[error("a plan of format {0:?}, which this version cannot read; it reads {FORMAT:?}")]
+    #[error("unsupported plan format {0:?}; this version reads only {FORMAT:?}")]
     Format(String),
-    #[error("its changes do not match its digest: it was edited or truncated")]
+    #[error("the changes do not match the digest: the file was edited or truncated")]
     Digest,
-    #[error("one of its stages comes after itself or a later one")]
+    #[error("a stage depends on itself or on a later stage")]
     Order,
 }
 

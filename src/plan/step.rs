@@ -146,7 +146,7 @@ impl Step {
             },
             change: self.change.inverse()?,
             guard: Guard::none(),
-            why: "as it was before".to_owned(),
+            why: "restores the previous state".to_owned(),
             may_be_gone: self.may_be_gone,
         })
     }

@@ -207,7 +207,7 @@ fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
         Ok(name)
     } else {
         Err(de::Error::custom(format!(
-            "{name:?} is not the name of an object"
+            "{name:?} is not a valid object name"
         )))
     }
 }

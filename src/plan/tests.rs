@@ -317,7 +317,7 @@ fn a_plan_is_read_back_as_it_was_saved() {
     let edited = plan.save().replace(r#""to": "2""#, r#""to": "3""#);
     assert_eq!(
         Plan::load(&edited).expect_err("it was edited").to_string(),
-        "its changes do not match its digest: it was edited or truncated"
+        "the changes do not match the digest: the file was edited or truncated"
     );
     let newer = plan.save().replace("plan/v1", "plan/v9");
     assert!(
@@ -340,7 +340,7 @@ fn the_order_of_stages_is_saved_with_them() {
         Plan::load(&graph.save())
             .expect_err("it would never begin")
             .to_string(),
-        "one of its stages comes after itself or a later one"
+        "a stage depends on itself or on a later stage"
     );
 }
 

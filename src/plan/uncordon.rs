@@ -52,7 +52,9 @@ impl Uncordon {
         let left_for = match holders_on(node) {
             _ if self.forced => Vec::new(),
             Ok(holders) => words(&holders),
-            Err(why) => vec![format!("a holder whose mark cannot be read ({why})")],
+            Err(why) => vec![format!(
+                "an unknown owner whose annotation cannot be read ({why})"
+            )],
         };
         let free = left_for.is_empty().then_some(false);
         let version = lookup(node, "/metadata/resourceVersion").and_then(Value::as_str);
@@ -116,5 +118,5 @@ fn on_cordon(step: &mut Step) -> Option<&mut Metadata> {
 fn warning(others: &str, nodes: &[String]) -> String {
     let names = NodeSet::of(nodes.iter().map(String::as_str)).limited(SHOWN);
     let stay = if nodes.len() == 1 { "stays" } else { "stay" };
-    format!("{names} {stay} cordoned, held by {others}; --force-uncordon NODE uncordons anyway")
+    format!("{names} {stay} cordoned by {others}; --force-uncordon NODE uncordons anyway")
 }

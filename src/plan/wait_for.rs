@@ -90,7 +90,7 @@ impl WaitFor {
         match &self.condition {
             WaitCondition::Paused => format!("the operator has paused {}", self.target),
             WaitCondition::Resumed => format!(
-                "the operator has seen that {} is not paused any more",
+                "the operator has seen that {} is no longer paused",
                 self.target
             ),
             WaitCondition::Seen => format!("the operator has seen {}", self.target),

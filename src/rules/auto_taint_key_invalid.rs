@@ -7,17 +7,17 @@ rule! {
     /// # What it means
     ///
     /// Tainting new nodes writes the annotation `autoTaint_KEY`. With this key the API server
-    /// rejects the annotation, and as it is one of the first things in a pass the operator does
-    /// nothing else any more. From v0.20.0 on it refuses to start instead.
+    /// rejects the annotation. As this is one of the first steps of a reconcile pass, the operator does
+    /// nothing else. From v0.20.0 on, it refuses to start instead.
     ///
     /// # How it comes about
     ///
-    /// The key in the operator's `RUNTIME_REQUIRED_TAINT` holds a `/` or is longer than 53
+    /// The key in the operator's `RUNTIME_REQUIRED_TAINT` contains a `/` or is longer than 53
     /// characters.
     ///
     /// # How to confirm
     ///
-    /// The variable in the operator's Deployment, and a custom resource with `runtimeRequired` and
+    /// Check the variable in the operator's Deployment, and for a custom resource with `runtimeRequired` and
     /// `autoTaintNewNodes` that selects a new node.
     ///
     /// # How to fix
@@ -63,7 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::skyhook(skyhook),
             match new {
                 Some(_) => format!(
-                    "a new node cannot be tainted with {key}, which stops the operator for all"
+                    "a new node cannot be tainted with {key}, which stops the operator for all custom resources"
                 ),
                 None => format!(
                     "the next new node cannot be tainted with {key}, which will stop the operator"
@@ -78,7 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.evidence(
                     format!("node/{}", node.name),
                     "new",
-                    "no key of the operator yet",
+                    "no annotation or label of the operator yet",
                 );
             }
             None => {
@@ -88,7 +88,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .kubectl(
                 Grade::B1,
-                "Turn autoTaintNewNodes off until the operator has another key",
+                "Turn autoTaintNewNodes off until the operator has another taint key",
                 ["edit", &flavor.resource(), skyhook.name()],
             )
             .caveat("new nodes are then not tainted");
@@ -104,7 +104,7 @@ fn refuses_to_start(findings: &mut Findings, operator: &Deployment, key: &str) {
         .evidence(operator.reference(), "RUNTIME_REQUIRED_TAINT key", key)
         .kubectl(
             Grade::B2,
-            "Configure another key; better so in the values of its chart",
+            "Configure another key, preferably in the chart values",
             [
                 "edit",
                 "deployment",
@@ -113,5 +113,5 @@ fn refuses_to_start(findings: &mut Findings, operator: &Deployment, key: &str) {
                 operator.name(),
             ],
         )
-        .caveat("nodes that carry the taint with the present key are then not released by it");
+        .caveat("nodes that carry the taint with the current key are then no longer released by the operator");
 }

@@ -3,7 +3,7 @@ use crate::api::{Skyhook, Status};
 use crate::cluster::{Certainty, Cluster, Node, Source};
 
 rule! {
-    /// The counters of a batch run ahead of the nodes.
+    /// The counters of a batch are higher than the number of nodes.
     ///
     /// # What it means
     ///
@@ -13,7 +13,7 @@ rule! {
     ///
     /// # How it comes about
     ///
-    /// Nodes left the selection, or complete nodes got new work, without the batch state being
+    /// Nodes left the selection, or complete nodes received new work, without the batch state being
     /// reset.
     ///
     /// # How to confirm
@@ -85,7 +85,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .report(
                     Subject::skyhook(skyhook),
                     format!(
-                        "the batch counters of compartment {name} are ahead of its nodes, so \
+                        "the batch counters of compartment {name} are higher than its node counts, so \
                          batches are no longer evaluated"
                     ),
                 )
@@ -107,7 +107,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "Reset the batch state",
                     ["deployment-policy", "reset", skyhook.name()],
                 )
-                .caveat("the rollout begins again with its first batch size");
+                .caveat("the rollout restarts with its first batch size");
         }
     }
 }

@@ -6,14 +6,14 @@ use crate::cluster::{Cluster, Node, Source};
 use crate::plan::build::batches;
 
 rule! {
-    /// A node that does not get on holds up the whole batch.
+    /// A node that makes no progress blocks the whole batch.
     ///
     /// # What it means
     ///
     /// The operator finishes the nodes of a batch before it forms the next. A node of the batch that
     /// fails, is stuck in progress, is ignored or is blocked by a taint never finishes, so no other
-    /// node of the compartment is started, whatever the budget says. Nodes that join later wait as
-    /// well. A deletion works on all nodes at once, and has no batches.
+    /// node of the compartment is started, regardless of the budget. Nodes that join later wait as
+    /// well. A deletion works on all nodes at once, without batches.
     ///
     /// # How it comes about
     ///
@@ -22,18 +22,18 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// `status.nodePriority` lists the node and it is not complete, no other node of the batch gets
-    /// on, and others with work left wait.
+    /// `status.nodePriority` lists the node and it is not complete, no other node of the batch makes
+    /// progress, and other nodes with work left wait.
     ///
     /// # How to fix
     ///
-    /// Repair the node; what is wrong there is a finding of its own. Or take it out of the batch:
-    /// the next batch then forms without it.
+    /// Repair the node; its problem is reported as a separate finding. Or remove the node from the batch:
+    /// the next batch then forms without this node.
     ///
     /// # Since
     ///
-    /// Operators v0.15.0 and later; from v0.20.0 on an ignored or tainted node holds no place any
-    /// more (upstream issue 585). From then on a failing one is only a warning here, and so is one
+    /// Operators v0.15.0 and later; from v0.20.0 on an ignored or tainted node no longer takes a place in the
+    /// batch (upstream issue 585). From then on a failing node is only a warning here, and so is one
     /// that waits for a protected workload.
     SKY305 "batch-held-by-node" Error needs Skyhooks Nodes, also Policies Pods Jobs,
         blocks Install, retried true, finds HeldNodes
@@ -79,7 +79,7 @@ fn report(
     let finding = findings.report(
         Subject::node(&node.name, Some(skyhook.name())),
         format!(
-            "{} and holds its place in the batch of {}, so no other node is started",
+            "{} and keeps its place in the batch of {}, so no other node is started",
             trouble.why,
             skyhook.reference()
         ),
@@ -92,13 +92,13 @@ fn report(
         .failing_since(failing_since(cluster, skyhook, node))
         .since(joined.copied().flatten())
         .evidence(skyhook.reference(), "status.nodePriority", &node.name)
-        .evidence("nodes", "getting on", "none")
+        .evidence("nodes", "making progress", "none")
         .evidence("nodes", "waiting", some_of(waiting));
     let name = node.name.as_str();
     if trouble.on_node {
         finding.remedy(
             Grade::B0,
-            "See why it makes no progress, and repair it",
+            "Check why the node makes no progress, and repair it",
             ["node", "status", name, "-o", "wide"],
         );
     }
@@ -111,7 +111,11 @@ fn report(
         .caveat("the next batch starts at once; the node itself may be chosen again later");
     if node.ignored(cluster.flavor()) {
         finding
-            .remedy(Grade::B3, "Or stop ignoring it", ["node", "unignore", name])
-            .caveat("packages run there at once, with the interrupts that they have");
+            .remedy(
+                Grade::B3,
+                "Or stop ignoring the node",
+                ["node", "unignore", name],
+            )
+            .caveat("packages run there at once, including their interrupts");
     }
 }

@@ -4,20 +4,20 @@ use crate::api::Status;
 use crate::cluster::{Cluster, Node, Source};
 
 rule! {
-    /// Nodes that are left out take every batch, and free nodes never have a turn.
+    /// Blocked nodes fill every batch, and free nodes are never chosen.
     ///
     /// # What it means
     ///
     /// A node that was ignored or tainted keeps the status `blocked` when that is over, and the operator
-    /// chooses it after every node that is `waiting`. A node that is left out and also waits for an
-    /// earlier custom resource is `waiting` again in each pass, is chosen, and is passed over. Where
-    /// these are as many as a batch has places, the free nodes are not reached.
+    /// chooses it after every node that is `waiting`. A node that is still ignored or tainted and also waits for an
+    /// earlier custom resource is `waiting` again in each pass, is chosen, and is skipped. If there
+    /// are as many such nodes as a batch has places, the free nodes are never chosen.
     ///
     /// # How it comes about
     ///
-    /// Nodes were ignored for some time and are not any more, while others still are on which an
-    /// earlier custom resource is not done. The budget or the deployment policy allows fewer nodes at
-    /// once than those.
+    /// Nodes were ignored for some time and no longer are, while others are still ignored on which an
+    /// earlier custom resource is not complete. The budget or the deployment policy allows no more nodes at
+    /// once than the number of those.
     ///
     /// # How to confirm
     ///
@@ -28,7 +28,7 @@ rule! {
     /// # How to fix
     ///
     /// Pause the custom resource and resume it: all of its nodes are `waiting` then, and the free ones
-    /// are chosen sooner or later. Or treat the earlier custom resource on the nodes that are left out.
+    /// are chosen sooner or later. Or repair the earlier custom resource on the nodes that are still ignored.
     ///
     /// # Since
     ///
@@ -73,11 +73,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .report(
                     Subject::skyhook(skyhook),
                     format!(
-                        "the operator chooses {} again and again, so {} not started",
+                        "the operator repeatedly chooses {}, so {} not started",
                         if left_out.len() == 1 {
-                            "a node that is left out".to_owned()
+                            "an ignored or tainted node".to_owned()
                         } else {
-                            format!("{} nodes that are left out", left_out.len())
+                            format!("{} ignored or tainted nodes", left_out.len())
                         },
                         if free.len() == 1 {
                             "1 free node is".to_owned()
@@ -89,18 +89,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .holds_up(&free)
                 .evidence(
                     "nodes",
-                    "left out, and wait for an earlier one",
+                    "ignored or tainted, and waiting for an earlier custom resource",
                     some_of(&left_out),
                 )
                 .evidence("nodes", "free, with the status blocked", some_of(&free))
                 .remedy(
                     Grade::B1,
-                    "Pause it, and wait until its status is paused",
+                    "Pause the custom resource, and wait until its status is paused",
                     ["pause", skyhook.name()],
                 )
-                .caveat("what runs continues to the end of its stage")
-                .remedy(Grade::B3, "And resume it", ["resume", skyhook.name()])
-                .caveat("the free nodes are then chosen, with the interrupts that packages have")
+                .caveat("running stages continue to their end")
+                .remedy(Grade::B3, "Then resume it", ["resume", skyhook.name()])
+                .caveat("the free nodes are then chosen, including package interrupts")
                 // By itself it changes nothing: it follows the pause.
                 .by_choice();
         }

@@ -6,13 +6,13 @@ use crate::cluster::priority::Gate;
 use crate::cluster::{Cluster, Source};
 
 rule! {
-    /// Nodes that wait for an earlier custom resource hold the places of a batch.
+    /// Nodes that wait for an earlier custom resource take up the places of a batch.
     ///
     /// # What it means
     ///
-    /// The operator also chooses nodes on which an earlier custom resource is not done. They cannot
-    /// begin, and keep their places. While they hold all of the batch, nodes that are free are not
-    /// started, whatever the budget says.
+    /// The operator also chooses nodes on which an earlier custom resource is not complete. They cannot
+    /// start, and keep their places. While they take up the whole batch, nodes that are free are not
+    /// started, regardless of the budget.
     ///
     /// # How it comes about
     ///
@@ -25,15 +25,15 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Treat the earlier custom resource: what is wrong with it is a finding of its own. Or leave out the
-    /// nodes that hold the places, and the others on which it is stuck: the operator chooses in no
-    /// particular order, and one of them could hold the next batch. A raised budget alone does not help: the operator forms no other
+    /// Repair the earlier custom resource: its problem is reported as a separate finding. Or ignore the
+    /// nodes that take up the places, and the others on which it is stuck: the operator chooses in no
+    /// particular order, and one of them could block the next batch. A raised budget alone does not help: the operator forms no other
     /// batch until all nodes of this one are complete.
     ///
     /// # Since
     ///
-    /// Operators v0.15.0 and later. It is an error where the earlier custom resource is stuck, and a
-    /// warning while it gets on.
+    /// Operators v0.15.0 and later. This is an error if the earlier custom resource is stuck, and a
+    /// warning while it makes progress.
     SKY312 "batch-slots-held" Warning needs Skyhooks Nodes, also Policies Pods Jobs,
         blocks Install, retried true, finds HeldNodes
 }
@@ -87,7 +87,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "the places in the batch of {} are held by nodes that wait for {}, so {} not started",
+                    "the places in the batch of {} are taken by nodes that wait for {}, so {} not started",
                     skyhook.reference(),
                     earlier.join(", "),
                     if waiting.len() == 1 {
@@ -108,7 +108,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence("nodes", "free and not started", some_of(&waiting))
                 .remedy(
                     Grade::B0,
-                    "See the status of the earlier one",
+                    "See the status of the earlier custom resource",
                     ["node", "list", "--skyhook", first.skyhook.name()],
                 );
             if finding.severity == Severity::Error {
@@ -123,14 +123,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .map(|gate| gate.node.name.as_str())
                     .collect();
                 if !next.is_empty() {
-                    finding.evidence("nodes", "could hold the next batch", some_of(&next));
+                    finding.evidence("nodes", "could block the next batch", some_of(&next));
                 }
                 leave_out(
                     finding,
                     cluster,
                     skyhook,
                     &[holders, next].concat(),
-                    "Or leave them out until it is treated, so that free nodes are started",
+                    "Or ignore these nodes until the earlier custom resource is repaired, so that free nodes are started",
                 );
             }
             for gate in &gates {

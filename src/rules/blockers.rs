@@ -9,7 +9,7 @@ use super::{Finding, Report, Severity};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
 
-/// What does not come about as long as a finding stands.
+/// What is blocked as long as a finding exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Blocks {
@@ -19,7 +19,7 @@ pub enum Blocks {
     Uninstall,
     /// The finalizer is not removed, even where nothing is left to uninstall.
     Deletion,
-    /// The operator's pass ends early, for every custom resource.
+    /// The operator's reconcile pass ends early, for every custom resource.
     Reconcile,
     /// Other workloads are not scheduled on the node.
     Workloads,
@@ -160,7 +160,7 @@ pub(super) fn mark_taints<'f>(
         finding.evidence(
             format!("node/{}", node.name),
             format!("taint {}", taint.spelled()),
-            "keeps workloads away as long as this stands",
+            "keeps workloads away until this is resolved",
         );
     }
 }

@@ -3,19 +3,19 @@ use crate::api::{Executor, Stage};
 use crate::cluster::{Cluster, PackageRun};
 
 rule! {
-    /// An uninstall was cancelled, and still runs on a node.
+    /// An uninstall was canceled, but still runs on a node.
     ///
     /// # What it means
     ///
     /// `uninstall.apply` was set back to false, but an uninstall pod or Job of the package is still
-    /// at work. If it finishes, the package is uninstalled and then installed again from the start.
-    /// An interrupt that follows an uninstall cannot be cancelled at all.
+    /// running. If it finishes, the package is uninstalled and then installed again from the start.
+    /// An interrupt that follows an uninstall cannot be canceled at all.
     ///
     /// # How it comes about
     ///
-    /// Cancelling resets the node state and leaves the running pod alone; whichever ends first,
-    /// the pod or the operator's next look at it, decides. Where the operator deletes the pod first
-    /// and the pod does not go, every node of the custom resource waits for it.
+    /// Canceling resets the node state but does not stop the running pod; the result depends on whether
+    /// the pod ends before the operator's next pass. If the operator deletes the pod first
+    /// and the pod does not terminate, every node of the custom resource waits for it.
     ///
     /// # How to confirm
     ///
@@ -24,8 +24,8 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Wait: the package ends up installed either way. If it cannot stand an uninstall and install
-    /// in a row, look at the node afterwards.
+    /// Wait: the package ends up installed either way. If it cannot handle an uninstall followed by an install,
+    /// check the node afterwards.
     ///
     /// # Since
     ///
@@ -61,7 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(name),
                     format!(
-                        "uninstall of package {name} was cancelled and is still under way: {}",
+                        "uninstall of package {name} was cancelled but is still in progress: {}",
                         outcome(stage, package_run)
                     ),
                 );
@@ -84,7 +84,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
                 finding.remedy(
                     Grade::B0,
-                    "Watch it; the package ends up installed either way",
+                    "Watch the uninstall; the package ends up installed either way",
                     ["uninstall", "status", skyhook.name(), name],
                 );
             }
@@ -95,12 +95,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 fn outcome(stage: &Stage, package_run: Option<&PackageRun<'_>>) -> &'static str {
     match package_run {
         _ if *stage == Stage::UninstallInterrupt => {
-            "its interrupt cannot be cancelled any more, and the package is installed again afterwards"
+            "its interrupt can no longer be cancelled, and the package is installed again afterwards"
         }
         Some(package_run) if !package_run.alive() => {
             "nothing else happens until its pod has terminated"
         }
-        Some(_) => "if it finishes first, the package is installed again from the start",
+        Some(_) => "if the uninstall finishes first, the package is installed again from the start",
         None => "the operator has not cancelled it yet",
     }
 }

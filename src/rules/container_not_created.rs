@@ -8,13 +8,13 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The container cannot be made: something that its definition names is missing, a volume of the
-    /// pod cannot be mounted, its sandbox cannot be set up, or the runtime refuses it. The operator does not look at this: the node state goes
-    /// on saying `in_progress`.
+    /// The container cannot be created: something that its definition references is missing, a volume of the
+    /// pod cannot be mounted, its sandbox cannot be set up, or the runtime refuses it. The operator does not check this: the node state continues
+    /// to show `in_progress`.
     ///
     /// # How it comes about
     ///
-    /// The package's environment refers to a Secret or ConfigMap that does not exist in the
+    /// The package's environment references a Secret or ConfigMap that does not exist in the
     /// operator's namespace, or lacks the key. Or a ConfigMap that the pod mounts is gone, or the
     /// node's network or container runtime is in trouble.
     ///
@@ -22,13 +22,13 @@ rule! {
     ///
     /// A container of the package's pod waits with `CreateContainerConfigError`,
     /// `CreateContainerError` or `RunContainerError`; its message names what is missing. Or none of
-    /// the containers has begun long after the pod was taken up: the pod's events say why. Without
+    /// the containers has started long after the kubelet accepted the pod: the pod's events say why. Without
     /// such an event this is a warning for the first hour, as a large image looks the same. A pod
     /// that is younger than ten minutes is a warning as well, unless the message says what is not found.
     ///
     /// # How to fix
     ///
-    /// Create what is missing: the kubelet tries again by itself. Or correct the package's
+    /// Create the missing object: the kubelet retries automatically. Or correct the package's
     /// environment, and the operator replaces the pod.
     ///
     /// # Since

@@ -4,13 +4,13 @@ use crate::api::Skyhook;
 use crate::cluster::{Certainty, Cluster, Node};
 
 rule! {
-    /// A node stays cordoned for a custom resource that no longer works on it.
+    /// A node is still cordoned for a custom resource that no longer works on it.
     ///
     /// # What it means
     ///
-    /// The node is unschedulable and carries the mark that a custom resource cordoned it. That
-    /// custom resource is gone or does not select the node any more, so the operator never comes
-    /// back to release it.
+    /// The node is unschedulable, and its annotation says that a custom resource cordoned it. That
+    /// custom resource is gone or no longer selects the node, so the operator never
+    /// releases it.
     ///
     /// # How it comes about
     ///
@@ -103,7 +103,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.severity(Severity::Warning).evidence(
                     format!("node/{}", node.name),
                     key,
-                    "set; cordoned for that one as well",
+                    "set; also cordoned for this custom resource",
                 );
             }
             if keys.runtime_required_cordon {
@@ -111,13 +111,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.evidence(
                     format!("node/{}", node.name),
                     key,
-                    "set; cordoned for that, too",
+                    "set; also cordoned as runtime-required",
                 );
             }
             if owner.is_none() && absence == Certainty::Presumed {
                 finding.kubectl(
                     Grade::B0,
-                    "Check that it no longer exists",
+                    "Check that the custom resource no longer exists",
                     ["get", &flavor.resource(), name],
                 );
             }
@@ -128,9 +128,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ["cordon", "release", &node.name],
                 )
                 .caveat(if kept.is_empty() {
-                    "pods are scheduled on the node again; check first that an unfinished interrupt has left the node usable"
+                    "pods are scheduled on the node again; first check that no unfinished interrupt has left the node unusable"
                 } else {
-                    "the node stays cordoned for the others"
+                    "the node stays cordoned for the other owners"
                 });
         }
     }
@@ -151,7 +151,7 @@ fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, n
         .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
         .evidence(format!("node/{}", node.name), key, "set")
         .evidence(skyhook.reference(), "complete here", "yes");
-    operator_log(finding, cluster, "See why the operator's reconcile stops");
+    operator_log(finding, cluster, "Check why the operator's reconcile stops");
     finding
         .kubectl(Grade::B1, "Uncordon it", ["uncordon", &node.name])
         .caveat("only if nobody else wants it cordoned");

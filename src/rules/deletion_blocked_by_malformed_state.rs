@@ -6,24 +6,24 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The custom resource is being deleted, some package declares an uninstall, and the node-state
+    /// The custom resource is being deleted, a package declares an uninstall, and the node-state
     /// annotation of a node is not valid. The operator cannot tell whether anything is left to
     /// uninstall, so it stops (`DeletionBlocked`, reason `MalformedNodeState`). It also stops the
     /// work on every custom resource that comes after this one.
     ///
     /// # How it comes about
     ///
-    /// The annotation was edited by hand, or cut off by a tool.
+    /// The annotation was edited by hand, or truncated by a tool.
     ///
     /// # How to confirm
     ///
     /// The annotation does not parse; the condition names only the first nodes, and cuts their
-    /// names off.
+    /// names short.
     ///
     /// # How to fix
     ///
     /// The operator keeps a copy of the state in the status of the custom resource: `node repair` writes
-    /// it back. Where there is none, reset the node: the record of what is installed on it is lost, and
+    /// it back. If there is no copy, reset the node: the record of what is installed on it is lost, and
     /// its uninstall scripts do not run.
     ///
     /// # Since
@@ -73,7 +73,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .report(
                     Subject::skyhook(skyhook),
                     format!(
-                        "the operator says that deletion of {} is blocked by a node state it cannot read",
+                        "the operator reports that deletion of {} is blocked by a node state it cannot read",
                         skyhook.reference()
                     ),
                 )
@@ -82,7 +82,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence("nodes", "nodeState", "none of the nodes that were read has a malformed node state")
                 .remedy(
                     Grade::B0,
-                    "Look for the node",
+                    "Find the node",
                     ["node", "status", "--skyhook", skyhook.name()],
                 );
         }

@@ -49,9 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Enable it",
                 ["enable", skyhook.name()],
             )
-            .caveat(
-                "the uninstall runs on every node, and interrupts follow where packages have one",
-            )
+            .caveat("the uninstall runs on every node, followed by the packages' interrupts")
             .remedy(
                 Grade::B4,
                 "Strip the finalizer",

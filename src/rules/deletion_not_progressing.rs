@@ -8,34 +8,34 @@ use crate::cluster::deletion::Pending;
 use crate::cluster::{Certainty, Cluster, Deployment, Node, PackageRuns};
 
 rule! {
-    /// A deletion makes no progress, and no other rule of deletions says why.
+    /// A deletion makes no progress, and no other rule about deletions explains why.
     ///
     /// # What it means
     ///
-    /// The custom resource has been on its way out for more than ten minutes and is still there.
-    /// Either packages are left to be uninstalled and nothing is at work on any node, or nothing is
-    /// left and the finalizer is there anyway. Where the finalizer that is left is somebody else's, the operator is done
-    /// with it, and that is said at once, as a warning for the first ten minutes. It is also a warning after half a minute
-    /// that the operator has not begun the deletion at all: it usually does so within seconds.
+    /// The custom resource has been terminating for more than ten minutes and still exists.
+    /// Either packages are left to be uninstalled and no package is running on any node, or nothing is
+    /// left but the finalizer still exists. If the remaining finalizer is not the operator's, the operator is done
+    /// with it; this is reported at once, as a warning for the first ten minutes. It is also a warning after half a minute
+    /// if the operator has not started the deletion at all: it usually does so within seconds.
     ///
     /// # How it comes about
     ///
-    /// Uninstalls pass the same gates as installations: an earlier custom resource, the budget of
+    /// Uninstalls are blocked by the same conditions as installations: an earlier custom resource, the budget of
     /// the rollout, a node that is ignored or tainted, a drain that does not end. If nothing is left
     /// to uninstall, the operator does not run, or admission rejects the removal of the finalizer;
-    /// or the finalizer that is left belongs to somebody else.
+    /// or the remaining finalizer belongs to someone else.
     ///
     /// # How to confirm
     ///
-    /// The deletion timestamp is old, there is no pod or Job of it, and `managedFields` say that
-    /// nobody has written to it for as long. Where they are fresh this is a warning. Where they are
-    /// missing, as in files that kubectl wrote, it is one until nothing that has a time, be it a
+    /// The deletion timestamp is old, the custom resource has no pod or Job, and `managedFields` show that
+    /// nobody has written to it for as long. If they are recent, this is a warning. If they are
+    /// missing, as in files that kubectl wrote, it stays a warning until nothing with a time, such as a
     /// condition, an event, a node or a pod, is younger than half an hour.
     ///
     /// # How to fix
     ///
-    /// See the other findings about the custom resource and its nodes first, then the operator's
-    /// log. Stripping the finalizer is the last resort: uninstall scripts do not run, and what is on
+    /// Check the other findings about the custom resource and its nodes first, then the operator's
+    /// log. Stripping the finalizer is the last resort: uninstall scripts do not run, and what is installed on
     /// the nodes stays.
     ///
     /// # Since
@@ -88,8 +88,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .iter()
             .any(|e| e.skyhook == skyhook.name() && cluster.at_work(e));
         let what = match pending.is_empty() {
-            false if hangs => "what runs takes too long",
-            false => "nothing is at work on any node",
+            false if hangs => "the running stages take too long",
+            false => "no package is running on any node",
             true => "nothing is left to uninstall, and the finalizer is not removed",
         };
         let finding = findings.report(
@@ -128,7 +128,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let asked = skyhook.metadata.deletion_timestamp;
                 let last = last.max(asked);
                 if let Some(at) = last {
-                    let field = "newest sign of work";
+                    let field = "latest activity";
                     finding.evidence(skyhook.reference(), field, at.to_string());
                 }
                 last.is_none_or(|at| cluster.taken_at.duration_since(at) < QUIET)
@@ -144,7 +144,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         {
             no_package_run(finding, cluster, "package pods and jobs");
         }
-        operator_log(finding, cluster, "Read what the operator says of it");
+        operator_log(finding, cluster, "Check the operator's log for the cause");
         finding
             .remedy(
                 Grade::B4,
@@ -189,15 +189,15 @@ fn held_by_others(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook)
         )
         .kubectl(
             Grade::B0,
-            "See whose finalizers they are",
+            "Show the remaining finalizers",
             ["get", &resource, name, "-o", "yaml"],
         )
         .kubectl(
             Grade::B1,
-            "If whoever set it is gone, remove it",
+            "Remove the finalizer if its owner no longer exists",
             ["edit", &resource, name],
         )
-        .caveat("what it stands for is then not done");
+        .caveat("the cleanup that the finalizer guards is then not done");
 }
 
 /// The operator takes up a deletion within seconds; this bears a restart of it.
@@ -250,10 +250,14 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
     let label = "control-plane=controller-manager";
     finding.kubectl(
         Grade::B0,
-        "See whether the operator runs",
+        "Check whether the operator is running",
         ["get", "deployments", "-A", "-l", label],
     );
-    operator_log(finding, cluster, "Read what it says of the deletion");
+    operator_log(
+        finding,
+        cluster,
+        "Check the operator's log for the deletion",
+    );
 }
 
 /// Whether any rule says what the deletion waits for.

@@ -6,28 +6,28 @@ use crate::cluster::deletion::Pending;
 use crate::cluster::{Certainty, Cluster};
 
 rule! {
-    /// A deletion passes over a node on which a package has yet to be uninstalled.
+    /// A deletion skips a node on which a package has yet to be uninstalled.
     ///
     /// # What it means
     ///
     /// Other nodes are uninstalled already. They stay `in_progress` until the custom resource is
-    /// gone, and while any node is in progress the operator works on no other one. So this node is
-    /// never taken up, and the deletion waits for it.
+    /// gone, and while any node is in progress, the operator works only on nodes in progress. So this node is
+    /// never processed, and the deletion waits for it.
     ///
     /// # How it comes about
     ///
-    /// The node was held up when the deletion was asked for: it was ignored, tainted, or waited for
-    /// an earlier custom resource. What held it up is over, too late.
+    /// The node was blocked when the deletion was requested: it was ignored, tainted, or waited for
+    /// an earlier custom resource. It is no longer blocked, but the operator does not return to it.
     ///
     /// # How to confirm
     ///
     /// The node's status is not `in_progress`, a package that declares an uninstall is recorded on
-    /// it, other nodes are in progress with nothing left to uninstall, and no pod is at work.
+    /// it, other nodes are in progress with nothing left to uninstall, and no pod is running.
     ///
     /// # How to fix
     ///
-    /// Retry the package on the node: its status is set to `in_progress`, the operator takes the node
-    /// up within seconds, and the uninstall runs. Or reset the package on the node, which forgets it without an uninstall.
+    /// Retry the package on the node: its status is set to `in_progress`, the operator continues there
+    /// within seconds, and uninstalls. Or reset the package on the node, which drops its record without an uninstall.
     ///
     /// # Since
     ///
@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::node(&p.node.name, Some(skyhook.name())).package(p.name),
                 format!(
                     "deletion of {} skips the node: package {} is still to be uninstalled, and the operator \
-                     works on nodes in progress only, which are done",
+                     works only on nodes that are in progress, and those are done",
                     skyhook.reference(),
                     p.name
                 ),
@@ -78,7 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 skyhook.name(),
                 &p.node.name,
                 p.name,
-                "Set the node in progress, so that the operator works on it",
+                "Set the node's status to in_progress, so that the operator works on it",
             );
             forget(finding, Grade::B4, skyhook.name(), &p.node.name, p.entry)
                 .caveat("uninstall.sh does not run: what the package changed on the host stays");

@@ -14,8 +14,8 @@ rule! {
     ///
     /// The custom resource is being deleted and its finalizer waits for the uninstall of a package
     /// with `uninstall.enabled: true`. The operator starts an uninstall only once the installation
-    /// has reached `complete`, and this one is erroring. Neither can go first, so the deletion
-    /// hangs for good and no uninstall pod or Job ever appears.
+    /// has reached `complete`, and this installation is erroring. Neither can proceed, so the deletion
+    /// hangs forever and no uninstall pod or Job is ever created.
     ///
     /// # How it comes about
     ///
@@ -29,15 +29,15 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Repair the installation. A pod that still restarts then goes on by itself, and the deletion
-    /// with it, unless other nodes have been uninstalled already: then the operator works only on
-    /// nodes whose status is `in_progress`. A Job that has given up is not tried again at all.
-    /// `package retry` deletes such a Job, sets the node to `in_progress`, and the rest follows.
-    /// If a repair is out of reach, reset the package on the node: the operator then no longer waits
+    /// Repair the installation. A pod that still restarts then continues by itself, and so does the deletion,
+    /// unless other nodes have been uninstalled already: then the operator works only on
+    /// nodes whose status is `in_progress`. A Job that has given up is not retried at all.
+    /// `package retry` deletes such a Job and sets the node to `in_progress`; the operator then continues.
+    /// If a repair is not possible, reset the package on the node: the operator then no longer waits
     /// for it, but its uninstall script never runs and what it changed on the host stays. The last
-    /// resort is `finalizer strip`, which takes cordons, labels, annotations and conditions off the
-    /// nodes as the operator would. It leaves the record of what is installed, and what packages
-    /// changed on the hosts. Removing the finalizer by hand leaves all of that.
+    /// resort is `finalizer strip`, which removes cordons, labels, annotations and conditions from the
+    /// nodes as the operator would. It keeps the record of what is installed, and what packages
+    /// changed on the hosts stays. Removing the finalizer by hand cleans up nothing.
     ///
     /// # Since
     ///
@@ -94,7 +94,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     skyhook.name(),
                     node,
                     pending.name,
-                    "If the operator still skips the node after the repair, set the node in progress",
+                    "If the operator still skips the node after the repair, set its status to in_progress",
                 )
                 .by_choice();
             }

@@ -6,16 +6,16 @@ use crate::api::Skyhook;
 use crate::cluster::Cluster;
 
 rule! {
-    /// Packages depend on each other in a circle.
+    /// Packages depend on each other in a cycle.
     ///
     /// # What it means
     ///
-    /// Each package of the circle waits for the next, so none of them ever runs. The status stays
+    /// Each package in the cycle waits for the next, so none of them ever runs. The status stays
     /// `waiting`, and nothing says why.
     ///
     /// # How it comes about
     ///
-    /// The webhook only checks that the packages in `dependsOn` exist, not that they form no circle.
+    /// The webhook only checks that the packages in `dependsOn` exist, not whether they form a cycle.
     ///
     /// # How to confirm
     ///

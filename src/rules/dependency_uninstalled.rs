@@ -8,7 +8,7 @@ rule! {
     ///
     /// # What it means
     ///
-    /// A package still has work to do, and depends on a package whose uninstall was asked for. The
+    /// A package still has work to do, and depends on a package whose uninstall was requested. The
     /// dependency will not complete, so the package cannot run. Uninstalls do not cascade.
     ///
     /// # How it comes about
@@ -24,7 +24,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Take the uninstall of the dependency back, or remove it from `dependsOn`.
+    /// Cancel the uninstall of the dependency, or remove the dependency from `dependsOn`.
     ///
     /// # Since
     ///
@@ -86,7 +86,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         format!("Cancel the uninstall of {dependency}"),
                         ["uninstall", skyhook.name(), dependency, "--cancel"],
                     )
-                    .caveat("it is then installed on every selected node")
+                    .caveat("the dependency is then installed on every selected node")
                     .kubectl(
                         Grade::B2,
                         format!("Or remove {dependency} from dependsOn"),
@@ -114,7 +114,7 @@ fn later(findings: &mut Findings, skyhook: &Skyhook, name: &str, dependency: &st
     let finding = findings.report(
         Subject::skyhook(skyhook).package(name),
         format!(
-            "package {name} is complete and depends on {dependency}, which is uninstalled: its next change \
+            "package {name} is complete and depends on {dependency}, which is uninstalled: the next change to {name} \
              will wait"
         ),
     );
@@ -133,8 +133,8 @@ fn later(findings: &mut Findings, skyhook: &Skyhook, name: &str, dependency: &st
         .evidence("nodes", "complete without it", some_of(nodes))
         .remedy(
             Grade::B2,
-            format!("If it still needs it, cancel the uninstall of {dependency}"),
+            format!("If {name} still needs {dependency}, cancel its uninstall"),
             ["uninstall", skyhook.name(), dependency, "--cancel"],
         )
-        .caveat("it is then installed on every selected node");
+        .caveat("the dependency is then installed on every selected node");
 }

@@ -7,21 +7,21 @@ rule! {
     /// # What it means
     ///
     /// Without its policy the custom resource has no compartments and no node is chosen: its status
-    /// is `blocked`, even if it was complete. The webhook also rejects every change of it, be it a
+    /// is `blocked`, even if it was complete. The webhook also rejects every change to it, including a
     /// pause or the removal of its finalizer, as long as the policy is missing.
     ///
     /// # How it comes about
     ///
-    /// The policy was never made, has another name, or was deleted while the webhooks were off.
+    /// The policy was never created, has another name, or was deleted while the webhooks were off.
     ///
     /// # How to confirm
     ///
-    /// `spec.deploymentPolicy` names an object that is not there; the condition
+    /// `spec.deploymentPolicy` names an object that does not exist; the condition
     /// `DeploymentPolicyNotFound` is true.
     ///
     /// # How to fix
     ///
-    /// Make a policy of that name, or name one that exists.
+    /// Create a policy with that name, or reference an existing one.
     ///
     /// # Since
     ///
@@ -59,7 +59,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .kubectl(
                 Grade::B0,
-                "See which policies there are; make the missing one, or name one of these",
+                "List the policies; create the missing one, or reference an existing one",
                 ["get", &policies],
             )
             .kubectl(

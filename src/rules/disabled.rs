@@ -8,12 +8,12 @@ rule! {
     /// # What it means
     ///
     /// Nothing new is started for it on any node, and later custom resources do not wait for it.
-    /// What runs already goes on to its end. It keeps the runtime-required taint of nodes on which
+    /// Running stages continue to their end. It keeps the runtime-required taint on nodes on which
     /// it is not complete.
     ///
     /// # How it comes about
     ///
-    /// Someone set the disable annotation, with this command or with another.
+    /// Someone set the disable annotation, with this plugin or another tool.
     ///
     /// # How to confirm
     ///
@@ -21,7 +21,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Enable it when it may go on. If it is meant to rest there is nothing to do.
+    /// Enable it when it may continue. If it is disabled on purpose, there is nothing to do.
     ///
     /// # Since
     ///
@@ -58,6 +58,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Enable it",
                 ["enable", skyhook.name()],
             )
-            .caveat("its packages run, with the interrupts that they have");
+            .caveat("its packages run, including their interrupts");
     }
 }

@@ -15,15 +15,15 @@ rule! {
     ///
     /// # What it means
     ///
-    /// Before a package interrupts a node the operator evicts the pods there, and a disruption
-    /// budget, or a pod that nobody would make again, refuses. Up to v0.19.1 the refusal aborts the
-    /// operator's whole pass: the node is often not even cordoned, later nodes wait too, and nothing
-    /// but the operator's log says why. From v0.19.0 on the operator waits until the evicted pods
-    /// have ended, too.
+    /// Before a package interrupts a node, the operator evicts the pods there, but a disruption
+    /// budget, or a pod that no controller would recreate, prevents it. Up to v0.19.1 this aborts the
+    /// operator's whole pass: the node is often not even cordoned, later nodes wait too, and only
+    /// the operator's log says why. From v0.19.0 on the operator also waits until the evicted pods
+    /// have ended.
     ///
     /// # How it comes about
     ///
-    /// A disruption budget allows no disruption though all its pods are well (`minAvailable` equal
+    /// A disruption budget allows no disruption although all its pods are healthy (`minAvailable` equal
     /// to the number of replicas, or a single replica). With `drainConfig.force: false` a pod without a
     /// controller is not evicted, with `deleteEmptyDirData: false` one with data in an `emptyDir`
     /// volume. Or an evicted pod does not end: a finalizer
@@ -31,16 +31,16 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The package with the interrupt is not complete and runs nothing on the node, and a budget
+    /// The package with the interrupt is not complete and no pod of it runs on the node, and a budget
     /// with `disruptionsAllowed: 0` covers a pod there, or a pod there has an old deletion timestamp.
     /// From v0.20.0 on the annotation `drainBlocked_NAME` of the node names the pods. It stays until the
-    /// operator tries again, half a minute later, so what it names may be over. The condition
-    /// `DrainBlocked` of the custom resource does not say that every node is blocked.
+    /// operator tries again, half a minute later, so the pods it names may no longer be the cause. The condition
+    /// `DrainBlocked` of the custom resource does not mean that every node is blocked.
     ///
     /// # How to fix
     ///
     /// Scale the workload up or move it, or relax its budget until the node is drained. Delete a pod
-    /// without a controller, or let the operator evict it. Help a pod that does not end. The operator tries again by itself. Ignoring the node lets the others go first.
+    /// without a controller, or let the operator evict it. Fix a pod that does not terminate. The operator retries automatically. Ignoring the node lets the others go first.
     ///
     /// # Since
     ///
@@ -119,7 +119,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
             finding.evidence(
                 format!("poddisruptionbudget/{path}"),
-                "holds pods",
+                "selects pods",
                 some_of(&pods.iter().map(String::as_str).collect::<Vec<_>>()),
             );
         }
@@ -254,7 +254,7 @@ fn on_its_word(
     let finding = findings.report(
         Subject::skyhook(skyhook),
         format!(
-            "the operator says that a drain for {} is blocked",
+            "the operator reports that a drain for {} is blocked",
             skyhook.reference()
         ),
     );
@@ -271,12 +271,12 @@ fn on_its_word(
         )
         .remedy(
             Grade::B0,
-            "See which node is at work",
+            "See which node is being drained",
             ["node", "status", "--skyhook", skyhook.name()],
         )
         .kubectl(
             Grade::B0,
-            "See the pods there, and remove what the condition names",
+            "See the pods on the node, and remove the cause that the condition names",
             ["get", "pods", "-A", "-o", "wide"],
         )
         .caveat("the operator tries again by itself");
@@ -346,10 +346,10 @@ fn consequence(what: &str, drain: &Drain<'_>, held: &Held<'_>, drain_state: Drai
             format!("{what}: the drain for the interrupt of package {package} will be refused here")
         }
         DrainState::MayPass if held.is_empty() => format!(
-            "{what}: the drain for the interrupt of package {package} was refused, and is tried again"
+            "{what}: the drain for the interrupt of package {package} was refused and will be retried"
         ),
         DrainState::MayPass if held.values().any(|(b, _)| b.refuses_for_good()) => format!(
-            "{what}: the drain for the interrupt of package {package} was refused, and is tried again"
+            "{what}: the drain for the interrupt of package {package} was refused and will be retried"
         ),
         DrainState::MayPass => format!(
             "{what} while some of its pods are not healthy, and the interrupt of package \
@@ -361,7 +361,7 @@ fn consequence(what: &str, drain: &Drain<'_>, held: &Held<'_>, drain_state: Drai
 /// What the operator noted, in words.
 fn refused(noted: &[Refusal]) -> String {
     let Some(first) = noted.iter().find(|r| !r.name.is_empty()) else {
-        return "the operator says that its drain is blocked".to_owned();
+        return "the operator reports that the drain is blocked".to_owned();
     };
     let what = refusal(&format!("pod {}", first.pod()), &first.reason);
     match noted.len() {

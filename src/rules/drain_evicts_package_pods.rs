@@ -9,19 +9,19 @@ rule! {
     /// # What it means
     ///
     /// Before an interrupt the operator drains the node. It spares pods that tolerate a cordon, and
-    /// looks for that toleration by its key alone. A package's pod that tolerates everything through a
-    /// toleration without a key is evicted, made again and evicted again, about once a second, and so
+    /// looks for that toleration by its key only. A package's pod that tolerates everything through a
+    /// toleration without a key is evicted, recreated and evicted again, about once a second, and so
     /// are other pods of the node. The package never runs.
     ///
     /// # How it comes about
     ///
-    /// `spec.additionalTolerations` has one without a key (`operator: Exists`), and admission, as on
-    /// AKS, drops the others beside it.
+    /// `spec.additionalTolerations` has an entry without a key (`operator: Exists`), and admission, as on
+    /// AKS, drops the other tolerations.
     ///
     /// # How to confirm
     ///
     /// The pod has a toleration without a key, and none for `node.kubernetes.io/unschedulable`. The
-    /// operator's log tells of evictions of its own pods.
+    /// operator's log shows evictions of its own pods.
     ///
     /// # How to fix
     ///
@@ -29,7 +29,7 @@ rule! {
     ///
     /// # Since
     ///
-    /// Operators up to v0.17. Without a pod to see it is a warning on nodes of AKS and info elsewhere.
+    /// Operators up to v0.17. If no such pod exists, it is a warning on AKS nodes and info elsewhere.
     SKY412 "drain-evicts-package-pods" Error needs Skyhooks Nodes, also Pods,
         blocks Install Uninstall
 }
@@ -72,7 +72,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             match collapsed {
                 Some(_) => format!("the drain for the interrupt of package {package} evicts the package's own pods"),
                 None => format!(
-                    "the drain for the interrupt of package {package} evicts the package's own pods, where admission \
+                    "the drain for the interrupt of package {package} evicts the package's own pods if admission \
                      keeps only the toleration without a key"
                 ),
             },
@@ -80,13 +80,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding.evidence(
             skyhook.reference(),
             "spec.additionalTolerations",
-            "one without a key, which tolerates everything",
+            "a toleration without a key, which tolerates everything",
         );
         if let Some(pod) = collapsed {
             finding.evidence(
                 format!("pod/{}", pod.name()),
                 "spec.tolerations",
-                format!("one without a key, and none for {CORDON}"),
+                format!("a toleration without a key, and none for {CORDON}"),
             );
         } else {
             let aks = |n: &crate::cluster::Node| n.labels.keys().any(|key| key.starts_with(AKS));
@@ -99,7 +99,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .kubectl(
                 Grade::B2,
-                "Name the keys of the taints in additionalTolerations",
+                "Specify the taint keys in additionalTolerations",
                 ["edit", &cluster.flavor().resource(), skyhook.name()],
             )
             .caveat("the operator then recreates its pods");

@@ -40,7 +40,7 @@ pub fn remedies(
             cluster,
             drain.skyhook,
             &[&drain.node.name],
-            "Leave the node out for now, so that the others continue",
+            "Ignore the node for now, so that the other nodes continue",
         );
     }
     if let Some((budget, _)) = held.values().next() {
@@ -73,13 +73,13 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
             "UnmanagedPod",
             "force",
             "a pod without a controller does not come back",
-            "the pods of all nodes that are drained for it are then evicted, also those that nobody recreates",
+            "on every node drained for this custom resource, all pods are then evicted, even if no controller recreates them",
         ),
         (
             "EmptyDirData",
             "deleteEmptyDirData",
-            "what is in its emptyDir volumes is lost",
-            "the pods of all nodes that are drained for it then lose what is in their emptyDir volumes",
+            "the data in its emptyDir volumes is lost",
+            "on every node drained for this custom resource, evicted pods then lose the data in their emptyDir volumes",
         ),
     ] {
         let Some(refusal) = noted.iter().find(|r| r.reason == reason) else {
@@ -117,7 +117,7 @@ fn does_not_end(finding: &mut Finding, pod: &Pod) {
         finding
             .kubectl(
                 Grade::B3,
-                "If its node is down or its runtime hangs, delete it by force",
+                "If the node is down or its container runtime hangs, force-delete the pod",
                 [
                     "delete",
                     "pod",
@@ -133,10 +133,10 @@ fn does_not_end(finding: &mut Finding, pod: &Pod) {
         finding
             .kubectl(
                 Grade::B3,
-                "If whoever set its finalizers is gone, remove them",
+                "Remove the pod's finalizers if their owner no longer exists",
                 ["edit", "pod", "-n", namespace, pod.name()],
             )
-            .caveat("what the finalizers were to clean up stays");
+            .caveat("the cleanup that the finalizers guard is then not done");
     }
 }
 

@@ -6,29 +6,29 @@ use crate::cluster::drain::is_evicted;
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
 
 rule! {
-    /// The drain of a node ran into its timeout.
+    /// The drain of a node timed out.
     ///
     /// # What it means
     ///
-    /// The pods were not gone from the node within `drainConfig.timeout`. The operator calls the node
-    /// erroring, leaves it cordoned and does not try again, also when what kept the pods there is
-    /// over. Under a deployment policy the node counts as failed.
+    /// The pods were not gone from the node within `drainConfig.timeout`. The operator marks the node as
+    /// erroring, leaves it cordoned and does not try again, even when the reason that kept the pods there is
+    /// gone. Under a deployment policy the node counts as failed.
     ///
     /// # How it comes about
     ///
-    /// A disruption budget or a pod without a controller refused for that long, or pods took longer
-    /// to end than the timeout allows.
+    /// A disruption budget or a pod without a controller prevented eviction for that long, or pods took longer
+    /// to terminate than the timeout allows.
     ///
     /// # How to confirm
     ///
     /// The node has the annotation `drainStart_NAME`, its status annotation says `erroring`, and no
     /// entry of its node state does. Events with the reason `Drain` say `drain timed out`.
-    /// `drainBlocked_NAME` may still name what refused at the time.
+    /// `drainBlocked_NAME` may still name the pods that could not be evicted.
     ///
     /// # How to fix
     ///
     /// Remove what keeps the pods on the node, or raise the timeout. Then reset the node: the drain
-    /// begins anew. A reset alone runs into the timeout again.
+    /// starts again. A reset alone only leads to another timeout.
     ///
     /// # Since
     ///
@@ -76,9 +76,9 @@ fn message(skyhook: &Skyhook, drained: bool) -> String {
         Some(timeout) => format!("its timeout of {timeout}"),
         None => "its timeout".to_owned(),
     };
-    let what = format!("the drain for {} ran into {timeout}", skyhook.reference());
+    let what = format!("the drain for {} exceeded {timeout}", skyhook.reference());
     if drained {
-        format!("{what}; the pods are gone since, so the operator may continue by itself")
+        format!("{what}; the pods are gone now, so the operator may continue by itself")
     } else {
         format!("{what}: the node stays cordoned, and the drain is not tried again")
     }

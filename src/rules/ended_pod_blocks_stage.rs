@@ -11,17 +11,17 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The pod of a stage has ended without the stage being recorded as done. The operator only
-    /// looks whether such a pod exists, not how it is, so it never makes another one. Interrupts of
+    /// The pod of a stage has ended, but the stage was not recorded as done. The operator only
+    /// checks whether such a pod exists, not its state, so it never creates another one. Interrupts of
     /// other custom resources on the node wait for it, too.
     ///
-    /// From v0.18 on a Job tries again, which helps only once the cause is gone: the kubelet turns
-    /// each new pod away before a container is made. A Job that has given up must be noted on the
-    /// node; as long as it is not, no other one is made.
+    /// From v0.18 on a Job retries, which helps only once the cause is gone: the kubelet rejects
+    /// each new pod before a container is created. A Job that has given up must be recorded on the
+    /// node; until then, no other Job is created.
     ///
     /// # How it comes about
     ///
-    /// The kubelet turned the pod away (`OutOfcpu`, `OutOfpods`, `NodeAffinity`), it was evicted, or
+    /// The kubelet rejected the pod (`OutOfcpu`, `OutOfpods`, `NodeAffinity`), the pod was evicted, or
     /// the node shut down.
     ///
     /// # How to confirm
@@ -33,8 +33,8 @@ rule! {
     /// # How to fix
     ///
     /// Remove the cause, such as a full node, then retry the stage: the pod, or the Job that has given
-    /// up, is deleted, and the operator makes it again. At stage `post-interrupt` a package of bare
-    /// pods starts over from `apply`. A Job that still tries gets on by itself.
+    /// up, is deleted, and the operator creates it again. At stage `post-interrupt` a package of bare
+    /// pods starts over from `apply`. A Job that still retries continues by itself.
     ///
     /// # Since
     ///
@@ -93,7 +93,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         start_again(cluster, finding, package_run);
         if package_run.stage == Stage::PostInterrupt {
-            finding.caveat("the package starts over from apply, its interrupt included");
+            finding.caveat("the package starts again from stage apply, including its interrupt");
         }
     }
 }
@@ -126,7 +126,11 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
                     rejection(finding, pod);
                 }
                 inspect(finding, package_run, "job", &job.metadata.name);
-                operator_log(finding, cluster, "See why the operator has not noted it");
+                operator_log(
+                    finding,
+                    cluster,
+                    "Check the operator's log for why the failure is not recorded",
+                );
                 start_again(cluster, finding, package_run);
             }
         } else if let Some(pod) = rejected(package_run) {
@@ -148,7 +152,7 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
             let words = ["describe", "node", package_run.node];
             finding.kubectl(
                 Grade::B0,
-                "See what takes up the node; once the cause is gone, the Job continues by itself",
+                "See which pods use up the node; once the cause is gone, the Job continues by itself",
                 words,
             );
         }
@@ -237,7 +241,7 @@ fn close_again(finding: &mut Finding, node: &str, entry: &Entry) {
         .evidence("events", "BackoffLimitExceeded of the job", "more than one")
         .kubectl(
             Grade::B0,
-            "See what takes up the node; once the cause is gone, the next job continues by itself",
+            "See which pods use up the node; once the cause is gone, the next job continues by itself",
             ["describe", "node", node],
         );
 }
@@ -263,7 +267,7 @@ fn report<'f>(
 
 fn given_up(package_run: &PackageRun<'_>) -> String {
     format!(
-        "the Job for stage {} of package {} has given up and the operator has not noted it, so \
+        "the Job for stage {} of package {} has given up and the operator has not recorded it, so \
          nothing runs",
         package_run.stage, package_run.package
     )

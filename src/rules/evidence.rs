@@ -63,7 +63,7 @@ pub fn no_longer_selected(finding: &mut Finding, skyhook: &Skyhook, node: &Node)
     finding.severity(Severity::Warning).evidence(
         skyhook.reference(),
         "spec.nodeSelectors",
-        "does not match the node any more",
+        "no longer matches the node",
     );
     true
 }
@@ -80,7 +80,7 @@ pub fn not_before_it_goes_on(finding: &mut Finding, skyhook: &Skyhook) {
     finding.evidence(
         skyhook.reference(),
         is,
-        format!("what is run again begins once it is {until}"),
+        format!("reruns start only after it is {until}"),
     );
 }
 
@@ -132,7 +132,7 @@ pub fn describe(trouble: &ContainerTrouble<'_>) -> String {
 pub fn read_logs(finding: &mut Finding, skyhook: &str, node: &str, package: &str, stage: &Stage) {
     finding.remedy(
         Grade::B0,
-        "Read why it fails, then repair the package",
+        "Check the logs for the cause, then fix the package",
         [
             "package",
             "logs",
@@ -203,7 +203,7 @@ pub fn no_package_run(finding: &mut Finding, cluster: &Cluster, what: &str) {
         Certainty::Proven => (what, "none"),
         Certainty::Presumed => (
             what,
-            "none in the input, which holds no such objects at all",
+            "none in the input, which contains no objects of this kind",
         ),
         Certainty::Unknown => (what, "could not be read"),
     };
@@ -310,7 +310,7 @@ pub fn other_finalizers(finding: &mut Finding, skyhook: &Skyhook) {
     if !others.is_empty() {
         finding.evidence(
             skyhook.reference(),
-            "finalizers of others, which hold it afterwards",
+            "third-party finalizers, which still block its deletion afterwards",
             others.join(", "),
         );
     }
@@ -371,4 +371,4 @@ pub fn deletions_at_rest<'a>(
 }
 
 /// What to mind where a node is freed for a deletion: see `deletion-passes-over-node`.
-pub const LOOK_AGAIN: &str = "the uninstall runs; where other nodes are done, the operator may pass this one over: look again (SKY114)";
+pub const LOOK_AGAIN: &str = "the uninstall runs; if other nodes are already done, the operator may skip this node: check again (SKY114)";

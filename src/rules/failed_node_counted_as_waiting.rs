@@ -10,14 +10,14 @@ rule! {
     /// # What it means
     ///
     /// The operator starts nothing on the node, as it has recorded the failure of the Job there, and
-    /// does not call the node erroring either. It chooses the node again and again, so under a policy
-    /// or a budget the node holds a place of the batch for good, and no failure is counted.
+    /// does not mark the node as erroring either. It chooses the node again and again, so under a policy
+    /// or a budget the node takes up a place in the batch forever, and no failure is counted.
     ///
     /// # How it comes about
     ///
     /// The custom resource was paused or disabled after the Job had given up, and then resumed: that
-    /// turns `erroring` into `waiting`, and a failure that is recorded is not counted again. A
-    /// `reset` or `package rerun` of another node that pauses meanwhile does it, too.
+    /// changes `erroring` to `waiting`, and a failure that is already recorded is not counted again. A
+    /// `reset` or `package rerun` on another node that pauses the custom resource has the same effect.
     ///
     /// # How to confirm
     ///
@@ -26,7 +26,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Repair what made the Job fail, then retry the stage on the node. A resume or a reset of the
+    /// Fix what made the Job fail, then retry the stage on the node. A resume or a reset of the
     /// batches does not help.
     ///
     /// # Since
@@ -99,7 +99,7 @@ fn report(
     rerun(finding, grade, title, name, &node.name, &entry.name);
     if let Some(kind) = interrupt {
         finding.caveat(format!(
-            "its interrupt follows: the node is drained, then {kind}"
+            "its interrupt ({kind}) follows after the node is drained"
         ));
     }
 }

@@ -19,9 +19,9 @@ use crate::plan::Grade;
 pub enum Severity {
     /// Worth knowing; nothing is stuck, or the evidence allows two readings.
     Info,
-    /// Will bite later, or holds up a part of the work.
+    /// Will cause a problem later, or blocks a part of the work.
     Warning,
-    /// Stuck: it does not move on by itself.
+    /// Stuck: it does not resolve itself.
     Error,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Severity {
 /// What a finding is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Subject {
-    /// The kind of the object: `Skyhook`, `NodeWright`, `Node` …
+    /// Kind of the object: `Skyhook`, `NodeWright`, `Node` …
     pub kind: String,
     /// The name of the object.
     pub name: String,
@@ -96,7 +96,7 @@ impl Subject {
 pub struct Evidence {
     /// `kind/name` of the object.
     pub object: String,
-    /// The field, or what else was looked at.
+    /// The field, or what else was checked.
     pub field: String,
     pub value: String,
 }
@@ -115,9 +115,9 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// From the least to the most destructive.
     pub remedies: Vec<Remedy>,
-    /// What does not come about as long as this stands.
+    /// What is blocked as long as this finding exists.
     pub blocks: &'static [Blocks],
-    /// Whether it stays so until somebody acts.
+    /// Whether the problem lasts until someone acts.
     pub lasts: bool,
     /// Since when, at the latest, what is tried again has failed.
     pub failing_since: Option<Timestamp>,
@@ -125,7 +125,7 @@ pub struct Finding {
     pub waits_for: Vec<Awaited>,
     /// See [`Finding::effect_of`].
     pub effect_of: &'static [&'static str],
-    /// Other nodes that do not get on because of it.
+    /// Other nodes that are blocked by it.
     pub holds_up: Vec<String>,
     /// What the attempt at the stage says, once [`reason::add`](super::reason::add) has looked.
     pub reason: Option<Box<Reason>>,

@@ -4,17 +4,17 @@ use crate::api::ApiFlavor;
 use crate::cluster::Cluster;
 
 rule! {
-    /// The operator will release a cordon that someone else made.
+    /// The operator will release a cordon that someone else set.
     ///
     /// # What it means
     ///
     /// The node was cordoned by someone else, and a package with an interrupt is to run there. The
-    /// operator takes the cordon for its own, and makes the node schedulable when it is done.
+    /// operator treats the cordon as its own, and makes the node schedulable when the package is done.
     ///
     /// # How it comes about
     ///
     /// An administrator, an autoscaler or another operator cordoned the node. The cordon itself does
-    /// not keep this operator off.
+    /// not stop this operator.
     ///
     /// # How to confirm
     ///
@@ -47,7 +47,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::node(&node.name, Some(drain.skyhook.name())).package(drain.package),
             format!(
-                "was cordoned by someone else, and is released when the interrupt of package {} is \
+                "was cordoned by someone else, and will be uncordoned when the interrupt of package {} is \
                  done",
                 drain.package
             ),
@@ -63,7 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             cluster,
             drain.skyhook,
             &[&node.name],
-            "Keep the operator off, if the node must stay cordoned",
+            "Make the operator ignore the node if it must stay cordoned",
         );
     }
 }

@@ -9,26 +9,26 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The container runtime cannot get the image. The operator does not look at this: the node
-    /// state goes on saying `in_progress`.
+    /// The container runtime cannot pull the image. The operator does not check this: the node
+    /// state continues to show `in_progress`.
     ///
     /// # How it comes about
     ///
-    /// A wrong image or version, a missing pull secret, a registry that is down or out of reach. A
-    /// node that has just run its interrupt can fail here too, when the image for the closing
+    /// A wrong image or version, a missing pull secret, a registry that is down or unreachable. A
+    /// node that has just run its interrupt can also fail here, when the image for the final
     /// container is not cached.
     ///
     /// # How to confirm
     ///
     /// A container of the package's pod waits with `ErrImagePull`, `ImagePullBackOff` or
-    /// `InvalidImageName`; its message, or the pod's events, say what the registry answered. For the
-    /// first ten minutes this is a warning where the registry could not be reached, or where nothing
-    /// says why the first attempt failed: the next may succeed.
+    /// `InvalidImageName`; its message, or the pod's events, show the response of the registry. For the
+    /// first ten minutes this is a warning if the registry could not be reached, or if nothing
+    /// explains why the first attempt failed: the next may succeed.
     ///
     /// # How to fix
     ///
     /// Correct the image, version or pull secret; the operator then replaces the pod. If the
-    /// registry was down the kubelet tries again by itself.
+    /// registry was down, the kubelet retries automatically.
     ///
     /// # Since
     ///
@@ -53,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .package(&package_run.package),
             if has_run {
                 format!(
-                    "image {image} of package {package} cannot be pulled, so stage {stage}, which has run, does not end"
+                    "image {image} of package {package} cannot be pulled, so stage {stage} has run but does not complete"
                 )
             } else {
                 format!(
@@ -77,7 +77,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         finding.kubectl(
             Grade::B0,
-            "See what the registry answers",
+            "See the error from the registry",
             ["describe", "pod", "-n", package_run.namespace(), pod.name()],
         );
         if has_run {

@@ -7,12 +7,12 @@ use crate::api::{ApiFlavor, Skyhook};
 use crate::cluster::Cluster;
 
 rule! {
-    /// The operator cuts the image of a package short.
+    /// The operator truncates the image of a package.
     ///
     /// # What it means
     ///
-    /// Older operators drop everything from the first colon of `image` on and add the version
-    /// instead. A registry with a port, or a digest in the image, turns into a reference that does
+    /// Older operators drop everything from the first colon of `image` on and append the version
+    /// instead. A registry with a port, or a digest in the image, becomes a reference that does
     /// not exist, so the image cannot be pulled.
     ///
     /// # How it comes about
@@ -22,8 +22,8 @@ rule! {
     /// # How to confirm
     ///
     /// The image of the package's pods is not the one of the spec, or the spec is no longer the one
-    /// that was applied: the operator writes the cut image back, and only the annotation of
-    /// `kubectl apply` still shows the whole one.
+    /// that was applied: the operator writes the truncated image back, and only the annotation of
+    /// `kubectl apply` still shows the full one.
     ///
     /// # How to fix
     ///
@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             };
             let finding = findings.report(
                 Subject::skyhook(skyhook).package(name),
-                format!("the image of package {name} is cut short: it holds {why}"),
+                format!("the image of package {name} is truncated because it contains {why}"),
             );
             if !is_awaited(cluster, skyhook, name) {
                 finding.severity(Severity::Warning);
@@ -78,7 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence("operator", "uses", format!("{used}:{}", package.version))
                 .kubectl(
                     Grade::B2,
-                    "Correct the image; containerSHA takes a digest",
+                    "Correct the image; use containerSHA for a digest",
                     ["edit", &cluster.flavor().resource(), skyhook.name()],
                 )
                 .caveat("the package then runs on every selected node where it is not complete");

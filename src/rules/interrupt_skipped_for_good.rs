@@ -4,12 +4,12 @@ use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::cluster::{Certainty, Cluster, NodeRecord};
 
 rule! {
-    /// A package waits for an interrupt that another package was to bring.
+    /// A package waits for an interrupt that another package should have run.
     ///
     /// # What it means
     ///
     /// Several packages that need an interrupt share one: the strongest runs, the others are set to
-    /// `skipped` and follow when it has succeeded. Here the one that was to run is no longer there,
+    /// `skipped` and continue when it has succeeded. Here the one that was to run no longer exists,
     /// so the package stays at `skipped`, and the node stays cordoned.
     ///
     /// # How it comes about
@@ -24,7 +24,7 @@ rule! {
     /// # How to fix
     ///
     /// If the node has been interrupted since, set the entry to `interrupt/complete`: the package
-    /// then goes on. Otherwise run the package again, with its own interrupt.
+    /// then continues. Otherwise rerun the package, with its own interrupt.
     ///
     /// # Since
     ///
@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
                     format!(
-                        "package {} waits for an interrupt that no other package requests any more",
+                        "package {} waits for an interrupt that no other package requests anymore",
                         entry.name
                     ),
                 );

@@ -13,12 +13,12 @@ rule! {
     ///
     /// # How it comes about
     ///
-    /// This is what the setting is for. It becomes a hold-up where the workload never ends, such as
-    /// a service instead of a batch job, or a pod that is pending for good.
+    /// This is what the setting is for. It becomes a problem if the workload never ends, such as
+    /// a service instead of a batch job, or a pod that stays pending.
     ///
     /// # How to confirm
     ///
-    /// Pods with these labels on the node, in any namespace, and nothing of the package running
+    /// Pods with these labels are on the node, in any namespace, and nothing of the package is running
     /// there. From v0.20.0 on the condition `Blocked` has the reason `NonInterruptPodsRunning`.
     ///
     /// # How to fix
@@ -27,7 +27,7 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators; up to v0.19 no condition says so.
+    /// All operators; up to v0.19 no condition shows this.
     SKY404 "interrupt-waits-for-workload" Warning needs Skyhooks Nodes Workloads, also Pods Jobs,
         blocks Install Uninstall, finds LastingWaits
 }
@@ -82,7 +82,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let field = format!("spec.nodeName={}", drain.node.name);
         finding.kubectl(
             Grade::B0,
-            "See what they are; the interrupt follows once they are gone",
+            "See which pods they are; the interrupt runs once they are gone",
             [
                 "get",
                 "pods",

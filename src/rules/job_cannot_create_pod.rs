@@ -8,9 +8,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The operator has made the Job of a stage, and the Job controller cannot make a pod for it. The
-    /// stage counts as in progress, and no attempt is counted, so it never fails either. It can come
-    /// after attempts that failed: there is no next one.
+    /// The operator has created the Job of a stage, but the Job controller cannot create a pod for it. The
+    /// stage counts as in progress, and no attempt is counted, so it never fails either. This can also happen
+    /// after failed attempts: no further attempt is made.
     ///
     /// # How it comes about
     ///
@@ -24,7 +24,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Remove what the event names. The Job controller tries again by itself.
+    /// Fix the cause that the event names. The Job controller retries automatically.
     ///
     /// # Since
     ///
@@ -96,11 +96,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding.since(since).evidence(
             package_run.reference(),
             "pods",
-            if tried {
-                "none that has not ended"
-            } else {
-                "none"
-            },
+            if tried { "all have ended" } else { "none" },
         );
         if let Some(event) = event {
             finding.evidence(
@@ -111,7 +107,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         finding.kubectl(
             Grade::B0,
-            "See why, and remove the cause; the controller tries again by itself",
+            "See why pod creation fails, and fix the cause; the controller retries by itself",
             [
                 "describe",
                 "job",

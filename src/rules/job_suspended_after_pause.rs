@@ -4,29 +4,29 @@ use crate::api::Status;
 use crate::cluster::Cluster;
 
 rule! {
-    /// A job is still suspended although the pause is over.
+    /// A Job is still suspended although the pause has ended.
     ///
     /// # What it means
     ///
-    /// Pausing suspends the unfinished jobs of a custom resource, and resuming lets them go on. This
-    /// one was not let go on, and as an unfinished job it keeps the operator from making another.
+    /// Pausing suspends the unfinished Jobs of a custom resource, and resuming continues them. This
+    /// one was not resumed, and as an unfinished Job it prevents the operator from creating another.
     ///
     /// # How it comes about
     ///
     /// The custom resource was paused, disabled, and then only the pause was lifted: a disabled
-    /// custom resource's jobs are not resumed. Or the operator was not there when it was resumed.
+    /// custom resource's Jobs are not resumed. Or the operator was not running when the custom resource was resumed.
     ///
     /// # How to confirm
     ///
-    /// `spec.suspend: true` on an unfinished job, and no pause annotation on the custom resource.
+    /// `spec.suspend: true` on an unfinished Job, and no pause annotation on the custom resource.
     ///
     /// # How to fix
     ///
-    /// Lift the pause and the disabling both. If neither is set, set the pause and lift it again.
+    /// Resume and enable the custom resource. If it is neither paused nor disabled, pause and resume it.
     ///
     /// # Since
     ///
-    /// Operators that run jobs (v0.18.0; upstream issues 351 and 422).
+    /// Operators that run Jobs (v0.18.0; upstream issues 351 and 422).
     SKY208 "job-suspended-after-pause" Error needs Skyhooks Jobs,
         blocks Install Uninstall
 }
@@ -80,15 +80,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "Enable it",
                     ["enable", skyhook.name()],
                 )
-                .caveat("all of its work continues, with the interrupts that packages have");
+                .caveat("all of its work continues, including package interrupts");
         } else {
             // It is not reached while the operator's pass ends before.
             finding
                 .effect_of(&["SKY206", "SKY217", "SKY501", "SKY601"])
-                .remedy(Grade::B2, "Pause it once more", ["pause", skyhook.name()])
-                .caveat("running jobs of it are stopped, and run again afterwards")
-                .remedy(Grade::B3, "And resume it", ["resume", skyhook.name()])
-                .caveat("its work continues, with the interrupts that packages have")
+                .remedy(Grade::B2, "Pause it again", ["pause", skyhook.name()])
+                .caveat("its running jobs are stopped, and rerun after it is resumed")
+                .remedy(Grade::B3, "Then resume it", ["resume", skyhook.name()])
+                .caveat("its work continues, including package interrupts")
                 // By itself it changes nothing: it follows the pause.
                 .by_choice();
         }

@@ -39,6 +39,6 @@ pub fn leave_out(
         "they are"
     };
     finding.remedy(grade, title, argv).caveat(format!(
-        "every custom resource leaves {alone} alone until {until} unignored{next}"
+        "every custom resource skips {alone} until {until} unignored{next}"
     ));
 }

@@ -3,20 +3,20 @@ use crate::api::{Entry, Stage, State};
 use crate::cluster::{Certainty, Cluster};
 
 rule! {
-    /// A node carries keys of a custom resource that is gone.
+    /// A node has annotations or labels of a custom resource that no longer exists.
     ///
     /// # What it means
     ///
     /// Annotations or labels of the operator name a custom resource that does not exist. They are
-    /// no longer looked after, and a custom resource of the same name would take them for its own.
-    /// A node that carries any such key no longer counts as new, so it is not tainted automatically.
+    /// no longer maintained, and a new custom resource of the same name would treat them as its own.
+    /// A node with any such annotation or label no longer counts as new, so it is not tainted automatically.
     ///
     /// # How it comes about
     ///
     /// The finalizer was stripped by hand; or the node had left the selection before the deletion;
     /// or the operator is older than v0.16.0, whose finalizer removes no keys. Where packages were
     /// not uninstalled, newer operators leave node state and version on purpose, as a marker that
-    /// their files are still on the host: that is worth knowing, and nothing more.
+    /// their files are still on the host: this is only informational.
     ///
     /// # How to confirm
     ///
@@ -25,11 +25,11 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Look at what is left, then clean it up.
+    /// Review what is left, then clean it up.
     ///
     /// # Since
     ///
-    /// All operators. It is info where the input has no custom resources at all and nothing else is odd.
+    /// All operators. It is info if the input has no custom resources at all and no other problem is found.
     SKY701 "leftovers-of-deleted-skyhook" Warning needs Skyhooks Nodes, also Pods Jobs
 }
 
@@ -66,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         format!("carries keys of {name}, which is not in the input")
                     }
                     (_, true) => format!(
-                        "records packages of {name}, which is gone: their files are still on the host"
+                        "has package records of {name}, which no longer exists: the package files are still on the host"
                     ),
                     (_, false) => {
                         format!("carries keys of {name}, which is gone; nothing will remove them")
@@ -85,7 +85,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .evidence("files", "custom resources", "none in the input")
                     .kubectl(
                         Grade::B0,
-                        "Check that it no longer exists",
+                        "Check that the custom resource no longer exists",
                         ["get", &cluster.flavor().resource(), name],
                     );
             }
@@ -104,7 +104,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             } else {
                 finding
                     .remedy(Grade::B2, "Clean it up", ["leftovers", "--clean"])
-                    .caveat("what is recorded of packages stays: their files are on the host");
+                    .caveat(
+                        "package records are kept, because the package files are still on the host",
+                    );
             }
         }
     }

@@ -8,7 +8,7 @@ rule! {
     /// # What it means
     ///
     /// The new operator copied the old keys of the node and removes them a day later, but only on
-    /// nodes that are still selected then. These stay, and do nothing, unless the old operator is
+    /// nodes that are still selected then. The remaining keys have no effect, unless the old operator is
     /// brought back.
     ///
     /// # How it comes about
@@ -18,7 +18,7 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// Keys with the old prefix for a custom resource whose migration is over.
+    /// Keys with the old prefix for a custom resource whose migration is complete.
     ///
     /// # How to fix
     ///
@@ -46,7 +46,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             findings
                 .report(
                     Subject::node(&node.name, Some(name)),
-                    format!("carries keys of the old operator for {name}, which stay: {why}"),
+                    format!("carries keys of the old operator for {name} that are kept: {why}"),
                 )
                 .evidence(
                     format!("node/{}", node.name),

@@ -6,9 +6,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The new operator does nothing for any NodeWright as long as some Skyhook says that it is
-    /// still being rolled out. Nobody advances that Skyhook any more, so this never ends by itself.
-    /// No condition and no event says so, only a line in the operator's log.
+    /// The new operator does nothing for any NodeWright as long as the status of some Skyhook says that it is
+    /// still being rolled out. No operator processes that Skyhook any more, so this never ends by itself.
+    /// No condition or event reports this, only a line in the operator's log.
     ///
     /// # How it comes about
     ///
@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .kubectl(
                 Grade::B0,
-                "See which operator runs; rolled back, it would finish by itself",
+                "See which operator runs; after a rollback, the old operator would finish the rollout",
                 [
                     "get",
                     "deployments",
@@ -84,7 +84,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         "Or delete the Skyhook; the NodeWright takes over",
                         ["delete", &resource, old.name()],
                     )
-                    .caveat("what was under way runs again under the new operator");
+                    .caveat("unfinished work runs again under the new operator");
             }
             (None, Certainty::Proven | Certainty::Presumed) => {
                 finding.evidence(

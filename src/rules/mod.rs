@@ -33,13 +33,13 @@ pub struct Rule {
     pub name: &'static str,
     /// How bad it is where the rule is sure of it.
     pub severity: Severity,
-    /// What has to be read for the rule to say that all is well.
+    /// Sources that the rule must read to report that no problem exists.
     pub needs: &'static [Source],
-    /// What makes its findings surer or better explained.
+    /// Sources that make its findings more certain or better explained.
     pub optional_sources: &'static [Source],
-    /// What does not come about as long as a finding of it stands.
+    /// What is blocked as long as a finding of the rule exists.
     pub blocks: &'static [Blocks],
-    /// The executor or the kubelet tries again by itself, so that it may pass.
+    /// The executor or the kubelet retries automatically, so that the problem may resolve itself.
     pub retried: bool,
     /// What its findings are to the rules that look at effects.
     pub finds: Finds,

@@ -3,27 +3,27 @@ use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
 
 rule! {
-    /// A custom resource is named like the runtime-required taint.
+    /// A custom resource has the same name as the runtime-required taint.
     ///
     /// # What it means
     ///
     /// When a custom resource is deleted the operator removes every key on the nodes that ends in
     /// `_NAME`. If NAME is also the key of the runtime-required taint, or what follows an `_` in it, this
-    /// takes the record of which nodes the operator tainted (`autoTaint_KEY`) with it.
+    /// also removes the record of which nodes the operator tainted (`autoTaint_KEY`).
     ///
     /// # How it comes about
     ///
-    /// Both names are free to choose.
+    /// Both names can be chosen freely, and nothing checks for a conflict.
     ///
     /// # How to confirm
     ///
-    /// The name equals the key in the operator's `RUNTIME_REQUIRED_TAINT` or ends it, or nodes carry an
+    /// The name equals the key in the operator's `RUNTIME_REQUIRED_TAINT` or is its suffix, or nodes have an
     /// `autoTaint_NAME` or `autoTaint_…_NAME` annotation.
     ///
     /// # How to fix
     ///
-    /// Before deleting the custom resource, set `autoTaintNewNodes: false` on it, or give it
-    /// another name. The taint itself is not touched.
+    /// Before deleting the custom resource, set `autoTaintNewNodes: false` on it, or recreate it with
+    /// another name. The taint itself is not removed.
     ///
     /// # Since
     ///
@@ -56,9 +56,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "deleting {} removes the record of which nodes were tainted: {}",
                 skyhook.reference(),
                 if keys.contains(&skyhook.name()) {
-                    "it is named like the runtime-required taint"
+                    "its name is the key of the runtime-required taint"
                 } else {
-                    "the key of that record ends in its name"
+                    "the key of that record ends with its name"
                 }
             ),
         );

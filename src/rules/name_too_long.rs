@@ -12,7 +12,7 @@ rule! {
     ///
     /// # How it comes about
     ///
-    /// Nothing checks the length of the name when the custom resource is made.
+    /// Nothing checks the length of the name when the custom resource is created.
     ///
     /// # How to confirm
     ///
@@ -21,7 +21,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Make it again under a shorter name, and delete this one.
+    /// Create the custom resource again with a shorter name, and delete this one.
     ///
     /// # Since
     ///
@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "the name has {length} characters, and more than {LONGEST} do not fit into the \
+                    "the name has {length} characters, but at most {LONGEST} fit into the \
                      keys on nodes: its progress cannot be recorded"
                 ),
             )
@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .kubectl(
                 Grade::B0,
-                "Save it, to recreate it under a shorter name",
+                "Save the manifest, to recreate it under a shorter name",
                 ["get", &resource, skyhook.name(), "-o", "yaml"],
             )
             .kubectl(

@@ -6,13 +6,13 @@ rule! {
     ///
     /// # What it means
     ///
-    /// No node has the labels that it asks for. The operator calls that complete and Ready, so it
+    /// No node has the labels that it selects. The operator reports it as complete and Ready, so it
     /// looks fine although nothing is installed anywhere.
     ///
     /// # How it comes about
     ///
-    /// A selector with a typing error, labels that were renamed, or a node pool scaled to zero. Where there are no nodes
-    /// at all the operator ends its pass before anything else, and so does not even end a deletion: that is an error.
+    /// A selector with a typo, labels that were renamed, or a node pool scaled to zero. If there are no nodes
+    /// at all, the operator ends its pass before anything else, and cannot even complete a deletion: this is an error.
     ///
     /// # How to confirm
     ///
@@ -20,7 +20,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Correct the selector or label the nodes. If the pool is meant to be empty there is nothing to
+    /// Correct the selector or label the nodes. If the pool is meant to be empty, there is nothing to
     /// do.
     ///
     /// # Since
@@ -45,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "{} selects none of the nodes, and so installs nothing anywhere",
+                "{} does not select any node, so it installs nothing",
                 skyhook.reference()
             ),
         );
@@ -93,13 +93,13 @@ fn no_nodes_at_all(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let what = if held {
-            format!("does not end the deletion of {reference}")
+            format!("does not finish the deletion of {reference}")
         } else {
             format!("does nothing for {reference}")
         };
         let finding = findings.report(
             Subject::skyhook(skyhook),
-            format!("there are no nodes, and as long as there are none the operator {what}"),
+            format!("the cluster has no nodes; until a node joins, the operator {what}"),
         );
         finding.evidence("nodes", "in the cluster", "0").kubectl(
             Grade::B0,

@@ -10,29 +10,29 @@ use crate::api::{Entry, Skyhook, Stage, State, Status, keys};
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns};
 
 rule! {
-    /// A node counts as failed, and no package on it says why.
+    /// A node counts as failed, but no package on it is erroring.
     ///
     /// # What it means
     ///
-    /// The operator calls the node erroring and starts nothing more there, though no package on it
+    /// The operator marks the node as erroring and starts nothing more there, although no package on it
     /// is erroring. Under a deployment policy the node counts as failed.
     ///
     /// # How it comes about
     ///
     /// A Job gave up and the record of it was lost, or somebody changed the node's annotations by
-    /// hand. A drain that ran into its timeout is a finding of its own (SKY410).
+    /// hand. A drain that timed out is a separate finding (SKY410).
     ///
     /// # How to confirm
     ///
     /// The node's status annotation says `erroring`, no entry of its node state does, and nothing
     /// runs there for the custom resource. For some seconds it looks the same after every
     /// failed attempt that is followed by one that succeeds: within a minute of the operator's last write to the node
-    /// nothing is said, and where no time is known this is a warning. In a stopped rollout, see SKY301.
+    /// nothing is reported, and if no time is known this is a warning. In a stopped rollout, see SKY301.
     ///
     /// # How to fix
     ///
-    /// Remove what the operator's log names. Then retry the stage that was given up, or run the package again; if none
-    /// has begun, reset the node, which starts all over there.
+    /// Fix the cause shown in the operator's log. Then retry the stage that has given up, or rerun the package; if none
+    /// has started, reset the node, so that all packages start over there.
     ///
     /// # Since
     ///
@@ -129,7 +129,8 @@ fn report<'a>(
 ) {
     let name = skyhook.name();
     let reference = skyhook.reference();
-    let message = format!("counts as failed for {reference}, and no package here says why");
+    let message =
+        format!("counts as failed for {reference}, but no package on the node shows the cause");
     let finding = findings.report(Subject::node(&node.name, Some(name)), message);
     let object = format!("node/{}", node.name);
     let key = keys::status(cluster.flavor(), name);
@@ -151,7 +152,7 @@ fn report<'a>(
     for entry in &open {
         finding.entry(&node.name, entry);
     }
-    operator_log(finding, cluster, "Read what the operator says of the node");
+    operator_log(finding, cluster, "Check the operator's log for the node");
     for entry in &open {
         let Some(package_run) = newest_package_run(package_runs, name, &node.name, entry) else {
             continue;
@@ -175,7 +176,7 @@ fn report<'a>(
         );
         if let Some(kind) = interrupt {
             finding.caveat(format!(
-                "its interrupt follows: the node is drained, then {kind}"
+                "its interrupt ({kind}) follows after the node is drained"
             ));
         }
     }

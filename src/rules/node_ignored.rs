@@ -12,11 +12,11 @@ rule! {
     ///
     /// # How it comes about
     ///
-    /// Someone took the node out by hand, and it was not put back.
+    /// Someone set the label by hand, and did not remove it.
     ///
     /// # How to confirm
     ///
-    /// The label on the node, and packages that are not complete there; the condition `NodesIgnored`.
+    /// The node has the label and packages that are not complete; the condition `NodesIgnored`.
     ///
     /// # How to fix
     ///
@@ -79,7 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .caveat(if skyhook.deleting() {
                     LOOK_AGAIN
                 } else {
-                    "packages run at once, with the interrupts that they have"
+                    "packages run at once, including their interrupts"
                 });
         }
     }

@@ -12,13 +12,13 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The node is down or cut off, or its kubelet is, so nothing gets on there. The operator does
-    /// not look at this: the node state goes on saying `in_progress`, a pod that had started goes on
-    /// saying that it runs, and the custom resource, or its deletion, waits for the node for ever.
+    /// The node or its kubelet is down or disconnected, so nothing progresses there. The operator does
+    /// not check this: the node state continues to show `in_progress`, a pod that had started continues
+    /// to be shown as running, and the custom resource, or its deletion, waits for the node forever.
     ///
     /// # How it comes about
     ///
-    /// The machine did not come back from the reboot of an interrupt, it failed, or it was switched
+    /// The machine did not come back from the reboot of an interrupt, failed, or was switched
     /// off or removed without its node being deleted.
     ///
     /// # How to confirm
@@ -30,8 +30,8 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Repair the node; the work goes on by itself. Ignore the node if it will not come back soon, so
-    /// that others go on. A deletion waits for an ignored node as well: reset the node there, if it
+    /// Repair the node; the work continues by itself. Ignore the node if it will not come back soon, so
+    /// that others continue. A deletion waits for an ignored node as well: in this case reset the node, if it
     /// will not come back at all.
     ///
     /// # Since
@@ -73,7 +73,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "is not ready"
             };
             let what = if skyhook.deleting() {
-                format!("the deletion of {reference} waits for its uninstall here")
+                format!("the deletion of {reference} waits for an uninstall here")
             } else {
                 format!("{reference} has unfinished work on it")
             };
@@ -105,7 +105,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.evidence(
                         package_run.reference(),
                         "ended",
-                        "no, as far as the node last said",
+                        "no, according to the node's last report",
                     );
                 }
             }
@@ -137,7 +137,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 cluster,
                 skyhook,
                 &[&node.name],
-                "Or leave the node out until it is back, so that the others continue",
+                "Or ignore the node until it is back, so that the others continue",
             );
         }
     }

@@ -8,13 +8,13 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The annotation that holds the state of every package on the node is not what the operator
+    /// The annotation with the state of every package on the node does not have the format that the operator
     /// writes. The operator then stops its pass: this custom resource, and all that come after it
     /// in order of priority, make no progress on any node.
     ///
     /// # How it comes about
     ///
-    /// The annotation was edited by hand, or cut off by a tool.
+    /// The annotation was edited by hand, or truncated by a tool.
     ///
     /// # How to confirm
     ///
@@ -23,8 +23,8 @@ rule! {
     /// # How to fix
     ///
     /// `node repair` restores the node state from the copy in the status of the custom resource. Where there is
-    /// none, reset the node, after which its packages are installed again. Until then,
-    /// pause the custom resource: the operator leaves it out and goes on with the others.
+    /// no copy, reset the node, after which its packages are installed again. Until then,
+    /// pause the custom resource: the operator skips it and continues with the others.
     ///
     /// # Since
     ///
@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     Subject::node(&node.name, Some(skyhook.name())),
                     if left {
 format!(
-                            "the node state of {} cannot be read; it no longer selects the node, so nothing waits for it",
+                            "the node state of {} cannot be read; the custom resource no longer selects the node, so nothing is blocked",
                             skyhook.reference()
                         )
 } else {
@@ -87,7 +87,7 @@ format!(
                     finding
                         .remedy(
                             Grade::B1,
-                            "Pause it meanwhile, so that the others continue",
+                            "Pause it in the meantime, so that the others continue",
                             ["pause", skyhook.name()],
                         )
                         .caveat("it makes no progress on any node while it is paused");

@@ -6,8 +6,8 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The operator that runs acts on NodeWrights only. It should have made one of the same name for
-    /// this Skyhook and has not, so nobody looks after it.
+    /// The running operator acts only on NodeWrights. It should have created one with the same name for
+    /// this Skyhook but has not, so no operator processes it.
     ///
     /// # How it comes about
     ///
@@ -15,12 +15,12 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// A Skyhook, and no NodeWright of its name.
+    /// A Skyhook exists, but no NodeWright of the same name.
     ///
     /// # How to fix
     ///
-    /// Read the operator's log for the mirror that fails. Do not delete the Skyhook before its
-    /// NodeWright is there: it is the only copy.
+    /// Check the operator's log for the error that prevents mirroring. Do not delete the Skyhook before its
+    /// NodeWright exists: the Skyhook is the only copy.
     ///
     /// # Since
     ///
@@ -42,7 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(old),
             format!(
-                "{} has no NodeWright of its name, so the operator does nothing for it",
+                "{} has no NodeWright of the same name, so the operator does nothing for it",
                 old.reference()
             ),
         );
@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         super::evidence::operator_log(
             finding,
             cluster,
-            "Read the operator's log for the mirror that fails",
+            "Check the operator's log for the failing mirror",
         );
     }
 }

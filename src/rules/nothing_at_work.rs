@@ -7,20 +7,20 @@ use crate::api::{Skyhook, Status};
 use crate::cluster::{Certainty, Cluster};
 
 rule! {
-    /// A custom resource has work left, nothing is at work, and no other rule says why.
+    /// A custom resource has work left, but nothing is running and no other rule explains why.
     ///
     /// # What it means
     ///
-    /// On some nodes packages are left to be installed or uninstalled, and nothing that is known keeps
-    /// the operator from them. Yet no pod or Job runs for the custom resource, and nothing about it
-    /// has changed for a long time. The operator may even call the custom resource complete, as it has not
+    /// On some nodes packages are left to be installed or uninstalled, and no known cause prevents
+    /// the operator from doing so. But no pod or Job runs for the custom resource, and nothing about it
+    /// has changed for a long time. The operator may even report the custom resource as complete, as it has not
     /// noticed a node.
     ///
     /// # How it comes about
     ///
     /// The operator's pass ends early, or it cannot make pods: a quota or an admission policy of its
     /// namespace rejects them, the name and version of a package are not valid in a label, or it runs
-    /// into conflicts again and again. Only its log tells.
+    /// into conflicts again and again. Only its log shows the cause.
     ///
     /// # How to confirm
     ///
@@ -29,7 +29,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Read the operator's log, and repair what ends its pass.
+    /// Read the operator's log, and fix what ends its pass.
     ///
     /// # Since
     ///
@@ -92,7 +92,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let reference = skyhook.reference();
         let message = if complete {
             format!(
-                "{reference} has status complete and unfinished packages on {nodes}, and no pod or job runs"
+                "{reference} has status complete but unfinished packages on {nodes}, and no pod or job runs"
             )
         } else {
             format!("{reference} has unfinished packages on {nodes}, and no pod or job runs")
@@ -103,7 +103,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .since(Some(last))
             .evidence("nodes", "with work left", super::evidence::some_of(&names))
-            .evidence(skyhook.reference(), "newest sign of work", last.to_string());
+            .evidence(skyhook.reference(), "latest activity", last.to_string());
         // On a node that was left out nothing runs, seen or unseen.
         let unseen = cluster.certainty_of_no_package_run() == Certainty::Presumed && !complete;
         let unnoticed = may_be_unnoticed(skyhook);
@@ -118,7 +118,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .passes();
         }
         no_package_run(finding, cluster, "package pods and jobs");
-        operator_log(finding, cluster, "Read what the operator says of it");
+        operator_log(finding, cluster, "Check the operator's log for the cause");
     }
 }
 

@@ -3,18 +3,18 @@ use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
 
 rule! {
-    /// Pods of the old operator still run for a NodeWright that rests.
+    /// Pods of the old operator still run for a paused or disabled NodeWright.
     ///
     /// # What it means
     ///
     /// The NodeWright was taken over while paused or disabled, and pods that the old operator
-    /// started are still there. The new operator does not know them. Once it is resumed, a job would
-    /// run beside such a pod on the same files of the host.
+    /// started still exist. The new operator does not know them. Once the NodeWright is resumed, a Job would
+    /// run alongside such a pod and modify the same files on the host.
     ///
     /// # How it comes about
     ///
     /// The operator was upgraded to v0.18 or later while the custom resource was paused or disabled
-    /// with pods at work.
+    /// and pods were running.
     ///
     /// # How to confirm
     ///
@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{} pods of the old operator still run: resuming {} would start jobs beside them",
+                    "{} pods of the old operator still run: resuming {} would start jobs alongside them",
                     paths.len(),
                     skyhook.reference()
                 ),
@@ -68,7 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .kubectl(
                 Grade::B0,
-                "Watch them end before resuming it",
+                "Wait until they end before resuming it",
                 ["get", "pods", "-A", "-l", &selector],
             );
     }

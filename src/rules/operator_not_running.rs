@@ -3,17 +3,17 @@ use crate::api::Skyhook;
 use crate::cluster::{Certainty, Cluster, Deployment};
 
 rule! {
-    /// The operator does not run.
+    /// The operator is not running.
     ///
     /// # What it means
     ///
     /// No pod of the operator is available. Nothing changes on any node, deletions hang in their
-    /// finalizer, and where the webhooks are installed every change of a custom resource is
-    /// rejected, be it a pause or the removal of a finalizer.
+    /// finalizer, and if the webhooks are installed, every change to a custom resource is
+    /// rejected, including a pause or the removal of a finalizer.
     ///
     /// # How it comes about
     ///
-    /// Its image cannot be pulled, it runs out of memory on a large cluster, it refuses its
+    /// Its image cannot be pulled, it runs out of memory on a large cluster, it rejects its
     /// configuration, it was scaled to zero, or it was uninstalled before its custom resources.
     ///
     /// # How to confirm
@@ -22,8 +22,8 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Look at its pods and repair what they say. All other findings may clear up by themselves
-    /// once it runs.
+    /// Check its pods and fix what they report. All other findings may resolve themselves
+    /// once the operator runs.
     ///
     /// # Since
     ///
@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 name: "operator".to_owned(),
                 ..Subject::default()
             },
-            "no deployment of the operator was found, so nothing acts on the custom resources",
+            "no deployment of the operator was found, so the custom resources are not reconciled",
         );
         finding
             .severity(Severity::Warning)
@@ -100,9 +100,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::deployment(deployment),
             if zero {
-                "the operator is scaled to zero, so nothing acts on the custom resources"
+                "the operator is scaled to zero, so the custom resources are not reconciled"
             } else {
-                "no replica of the operator is available, so nothing acts on the custom resources"
+                "no replica of the operator is available, so the custom resources are not reconciled"
             },
         );
         finding.evidence(

@@ -7,13 +7,13 @@ rule! {
     /// # What it means
     ///
     /// The operator keeps every node and the state of every package on it in memory. With less than it
-    /// needs it is killed in the middle of a pass, most likely while many nodes change at once, and
-    /// begins again.
+    /// needs, it is killed in the middle of a pass, most likely while many nodes change at once, and
+    /// starts over.
     ///
     /// # How it comes about
     ///
     /// The chart's default of 512 MiB is meant for about 800 nodes with up to three packages in a custom
-    /// resource, or 500 with more. The cluster has outgrown it.
+    /// resource, or 500 with more. The cluster is too large for this limit.
     ///
     /// # How to confirm
     ///
@@ -27,7 +27,7 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators. The figures are upstream's, checked up to a thousand nodes.
+    /// All operators. The figures are from upstream, tested with up to a thousand nodes.
     SKY507 "operator-undersized" Warning needs Skyhooks Nodes Operator
 }
 
@@ -64,7 +64,7 @@ fn report(
         .report(
             Subject::deployment(operator),
             format!(
-                "the operator may use {limit:.0} MiB of memory, and this cluster takes up to {needed:.0} MiB"
+                "the operator's memory limit is {limit:.0} MiB, but this cluster needs up to {needed:.0} MiB"
             ),
         )
         .evidence(
@@ -80,7 +80,7 @@ fn report(
         )
         .kubectl(
             Grade::B0,
-            "See whether it has been killed for memory; then raise the limit in the chart's values",
+            "Check whether it was OOM-killed, then raise the limit in the chart's values",
             ["describe", "pods", "-n", operator.namespace(), "-l", "control-plane=controller-manager"],
         );
 }

@@ -6,17 +6,17 @@ rule! {
     ///
     /// # What it means
     ///
-    /// A pod or job of a package is there, and the custom resource that it belongs to is not. Nobody
-    /// waits for its outcome, and if it ends it leaves a record that belongs to nothing.
+    /// A pod or Job of a package exists, but the custom resource that it belongs to does not. Nobody
+    /// waits for its outcome, and when it ends it leaves an orphaned record on the node.
     ///
     /// # How it comes about
     ///
-    /// The finalizer was stripped while the stage ran. Kubernetes normally removes what such an
-    /// object owned soon after.
+    /// The finalizer was stripped while the stage ran. Kubernetes normally removes objects owned by such a
+    /// custom resource soon after.
     ///
     /// # How to confirm
     ///
-    /// The pod or job names a custom resource that does not exist.
+    /// The pod or Job names a custom resource that does not exist.
     ///
     /// # How to fix
     ///
@@ -66,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence("files", "custom resources", "none in the input")
                 .kubectl(
                     Grade::B0,
-                    "Check that it no longer exists",
+                    "Check that the custom resource no longer exists",
                     ["get", &cluster.flavor().resource(), &package_run.skyhook],
                 );
         } else {
@@ -85,7 +85,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .kubectl(
                 Grade::B2,
-                "Delete it, if what it does is not wanted",
+                "Delete it if it is not wanted",
                 ["delete", kind, "-n", package_run.namespace(), name],
             )
             .caveat("the script is killed, which may leave its work on the host unfinished");

@@ -9,13 +9,13 @@ rule! {
     /// # What it means
     ///
     /// The node state says `uninstall/complete`, which the operator normally removes at once. If a
-    /// custom resource of that name is made again, the operator takes the entry for a finished
+    /// custom resource of that name is created again, the operator takes the entry for a finished
     /// stage and runs one unwanted installation before it uninstalls.
     ///
     /// # How it comes about
     ///
     /// The finalizer was stripped while an uninstall pod ran. When the pod ended there was no
-    /// custom resource to look up, and the operator recorded the bare outcome.
+    /// custom resource to look up, and the operator recorded only the outcome.
     ///
     /// # How to confirm
     ///
@@ -23,8 +23,8 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Reset the package on the node before making the custom resource again. If it has been made
-    /// again already it sorts itself out after the unwanted installation.
+    /// Reset the package on the node before creating the custom resource again. If it has already been
+    /// created again, this resolves itself after the unwanted installation.
     ///
     /// # Since
     ///
@@ -51,16 +51,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     subject,
                     match skyhook {
                         None if presumed => format!(
-                            "uninstall of package {} is recorded as finished for {name}, which is not in the input: if it is deleted and recreated, it first installs the package",
+                            "uninstall of package {} is recorded as finished for {name}, which is not in the input: if {name} is deleted and recreated, it first installs the package",
                             entry.name
                         ),
                         None => format!(
                             "uninstall of package {} is recorded as finished, and {name} is gone: \
-                             made again it would first install the package",
+                             if recreated, it would first install the package",
                             entry.name
                         ),
                         Some(_) => format!(
-                            "uninstall of package {} was left as finished by a former {name}: the \
+                            "uninstall of package {} is still recorded as finished from a former {name}: the \
                              package is installed once before it is uninstalled",
                             entry.name
                         ),
@@ -76,12 +76,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         .evidence("files", "custom resources", "none in the input")
                         .kubectl(
                             Grade::B0,
-                            "Check that it no longer exists",
+                            "Check that the custom resource no longer exists",
                             ["get", &cluster.flavor().resource(), name],
                         );
                 }
-                forget(finding, Grade::B1, name, &node.name, entry)
-                    .caveat("removes the record of this package, which was already uninstalled");
+                forget(finding, Grade::B1, name, &node.name, entry).caveat(
+                    "this only removes the record of the package, which is already uninstalled",
+                );
             }
         }
     }

@@ -21,23 +21,23 @@ rule! {
     /// # How it comes about
     ///
     /// The script fails on this host, its container is killed (`OOMKilled`), or a stage runs into
-    /// its timeout. Older operators restart the pod in place for ever; newer ones run a Job that
+    /// its timeout. Older operators restart the pod in place forever; newer ones run a Job that
     /// gives up after a few attempts and then waits for someone to act.
     ///
     /// # How to confirm
     ///
-    /// The entry in the node state is `erroring` at an installing stage. The pod's init container
-    /// tells the exit code.
+    /// The entry in the node state is `erroring` at an installing stage. The pod's init container status
+    /// shows the exit code.
     ///
     /// # How to fix
     ///
-    /// Read the logs and repair the host or the package; a change of the package's environment,
-    /// image or resources starts the stage anew. Then retry the stage if its Job has given up.
+    /// Read the logs and fix the host or the package; a change to the package's environment,
+    /// image or resources restarts the stage. Then retry the stage if its Job has given up.
     ///
     /// # Since
     ///
-    /// All operators. From v0.18.0 on, while a Job has attempts left, this is a warning; so it is after
-    /// the first failure of a bare pod, which the kubelet starts again at once, of a pod whose Job was
+    /// All operators. From v0.18.0 on, this is a warning while a Job has attempts left. It is also a warning after
+    /// the first failure of a bare pod, which the kubelet restarts at once, of a pod whose Job was
     /// made while the cluster was read, and where the custom resource no longer selects the node.
     SKY201 "package-erroring" Error needs Skyhooks Nodes, also Pods Jobs,
         blocks Install Uninstall, retried true
@@ -110,7 +110,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .for_all_nodes(["--all-nodes", "--failed-only"]);
                 if let Some(kind) = interrupt {
                     finding.caveat(format!(
-                        "its interrupt follows: the node is drained, then {kind}"
+                        "its interrupt ({kind}) follows after the node is drained"
                     ));
                 }
             }
@@ -123,7 +123,7 @@ fn select_again(finding: &mut Finding, skyhook: &Skyhook, package_run: Option<&P
     let resource = skyhook.flavor().map_or_else(String::new, |g| g.resource());
     finding.kubectl(
         Grade::B2,
-        "If it is to be installed here, make the selector match the node again",
+        "If the package should be installed here, make the selector match the node again",
         ["edit", &resource, skyhook.name()],
     );
     let alive = package_run.filter(|e| e.alive());
@@ -133,7 +133,7 @@ fn select_again(finding: &mut Finding, skyhook: &Skyhook, package_run: Option<&P
         finding
             .kubectl(
                 Grade::B1,
-                "If not, end what still runs here",
+                "If not, delete what still runs here",
                 ["delete", kind, "-n", namespace, name],
             )
             .caveat("what the script has changed on the host stays");
@@ -165,7 +165,7 @@ fn message(
     let what = alike(entry);
     let Some((package_run, job)) = package_run.and_then(|e| e.job.map(|job| (e, job))) else {
         return if retries {
-            format!("{what}; the operator does not give it up yet")
+            format!("{what}; the operator has not given up yet")
         } else {
             what
         };
@@ -200,7 +200,7 @@ fn message(
         None if !retries => what,
         None if job.status.succeeded > 0 => {
             format!(
-                "{what}{and} its job has succeeded since, and the operator has not recorded it yet"
+                "{what}{and} its job has since succeeded, but the operator has not recorded it yet"
             )
         }
         None if job.restarts_in_place() => {

@@ -4,18 +4,18 @@ use crate::api::{Package, Skyhook};
 use crate::cluster::Cluster;
 
 rule! {
-    /// No pod can be made for a package: its name and version make no valid label.
+    /// No pod can be created for a package: its name and version do not form a valid label.
     ///
     /// # What it means
     ///
     /// The operator writes `NAME-VERSION` into a label of each pod and Job. The API server rejects
-    /// what has more than 63 characters, a `+`, or another character that no label may contain, so the
+    /// a value with more than 63 characters, a `+`, or another character that no label may contain, so the
     /// package is never started.
     ///
     /// # How it comes about
     ///
     /// Semantic versions may be long and have build metadata, as in `1.0.0+cuda12`. The operator's
-    /// webhook checks the version, and not the label made of it.
+    /// webhook checks the version, but not the label made from it.
     ///
     /// # How to confirm
     ///
@@ -24,7 +24,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Give the package a version that makes a valid label, and its image the same tag.
+    /// Give the package a version that forms a valid label, and tag its image with the same version.
     ///
     /// # Since
     ///
@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .report(
                     Subject::skyhook(skyhook).package(name),
                     format!(
-                        "no pod can be made for package {name}: the label made of its name and version {why}"
+                        "no pod can be created for package {name}: the label built from its name and version {why}"
                     ),
                 )
                 .evidence(
@@ -63,7 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence("pod", "label package", label)
                 .kubectl(
                     Grade::B2,
-                    "Give the package a version that makes a valid label, and its image that tag",
+                    "Use a version that gives a valid label, and tag the image with it",
                     ["edit", &cluster.flavor().resource(), skyhook.name()],
                 )
                 .caveat("the package is then installed on every selected node");
@@ -77,7 +77,7 @@ fn invalid(label: &str) -> Option<String> {
     if label.len() > LONGEST {
         let length = label.len();
         Some(format!(
-            "is {length} characters long, and {LONGEST} are allowed"
+            "is {length} characters long; at most {LONGEST} are allowed"
         ))
     } else if let Some(odd) = label.chars().find(odd) {
         Some(format!("contains {odd}, which no label may contain"))

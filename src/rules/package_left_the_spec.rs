@@ -6,30 +6,30 @@ use crate::api::{Entry, Skyhook};
 use crate::cluster::{Cluster, Node};
 
 rule! {
-    /// A package left the spec and is still installed.
+    /// A package was removed from the spec but is still installed.
     ///
     /// # What it means
     ///
     /// The node records a package that the custom resource no longer names. Its uninstall script did
-    /// not run, so what it changed on the host is still in force, and nothing looks after it.
+    /// not run, so its changes on the host are still in effect, and nothing manages them.
     ///
     /// # How it comes about
     ///
-    /// The package was taken out of the spec without `uninstall.enabled`. From v0.16.0 on the operator
-    /// uninstalls only what it is asked to.
+    /// The package was removed from the spec without `uninstall.enabled`. From v0.16.0 on the operator
+    /// uninstalls packages only on request.
     ///
     /// # How to confirm
     ///
-    /// The node state holds the package, and `spec.packages` has none of that name.
+    /// The node state contains the package, and `spec.packages` has none of that name.
     ///
     /// # How to fix
     ///
-    /// To have it uninstalled, put it back into the spec and uninstall it from there. Where the host
-    /// is clean, or was made anew, reset the package there: that removes the record alone.
+    /// To uninstall it, add it back to the spec and uninstall it from there. If the host
+    /// is clean, or was reinstalled, reset the package there: this removes only the record.
     ///
     /// # Since
     ///
-    /// Operators v0.16.0 and later; older ones uninstall a package that leaves the spec.
+    /// Operators v0.16.0 and later; older ones uninstall a package that is removed from the spec.
     SKY221 "package-left-the-spec" Info needs Skyhooks Nodes, also Operator
 }
 
@@ -67,11 +67,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
                 finding.kubectl(
                     Grade::B2,
-                    "Put it back into the spec, to uninstall it from there",
+                    "Add it back to the spec, then uninstall it",
                     ["edit", &cluster.flavor().resource(), skyhook.name()],
                 );
                 forget(finding, Grade::B1, skyhook.name(), &node.name, entry).caveat(
-                    "removes the record alone: right where the host was cleaned or re-imaged",
+                    "this only removes the record: correct if the host was cleaned or re-imaged",
                 );
             }
         }
@@ -93,7 +93,7 @@ fn together(findings: &mut Findings, skyhook: &Skyhook, node: &Node, packages: u
         )
         .remedy(
             Grade::B0,
-            "Look at the whole record",
+            "See the full record",
             ["node", "status", &node.name, "-o", "wide"],
         );
 }

@@ -9,14 +9,14 @@ rule! {
     ///
     /// # What it means
     ///
-    /// Older operators walk the dependency graph in a way that passes over a package without
+    /// Older operators walk the dependency graph in a way that skips a package without
     /// dependencies once more packages are complete on the node than there are packages without
     /// dependencies. Nothing runs for it any more, and the status stays `waiting`.
     ///
     /// # How it comes about
     ///
     /// A package without dependencies is added to a custom resource that has finished; or such a
-    /// package is upgraded or run again while more of the others are complete.
+    /// package is upgraded or rerun while more of the other packages are complete.
     ///
     /// # How to confirm
     ///
@@ -65,7 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(name),
                     format!(
-                        "package {name} is never scheduled: it has no dependencies, and this operator passes over such \
+                        "package {name} is never scheduled: it has no dependencies, and this operator skips such \
                          packages once enough others are complete on the node"
                     ),
                 );

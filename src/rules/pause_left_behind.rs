@@ -4,17 +4,17 @@ use crate::cluster::Cluster;
 use crate::cluster::hold::{HOLDER, HolderState};
 
 rule! {
-    /// A command of ours has paused a custom resource, and has ended without resuming it.
+    /// A command of this plugin paused a custom resource and ended without resuming it.
     ///
     /// # What it means
     ///
-    /// Nothing new is started for it on any node, and nobody is going to end that: the pause was meant for as long
+    /// Nothing new is started for it on any node, and nothing will end the pause: it was meant to last only as long
     /// as the command took.
     ///
     /// # How it comes about
     ///
-    /// Some commands pause the operator while they change what it writes, too. The command was killed in between, or
-    /// the API server would not have the end of the pause.
+    /// Some commands pause the operator while they change what it also writes. The command was killed in between, or
+    /// the API server rejected the request that ends the pause.
     ///
     /// # How to confirm
     ///
@@ -24,7 +24,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Resume it. The command that was cut short does the rest, too, when it is called again.
+    /// Resume it. Or run the interrupted command again: it completes the rest, too.
     ///
     /// # Since
     ///
@@ -39,7 +39,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let how = match standing {
             HolderState::Ended => "that command has ended",
-            HolderState::Old => "that was more than an hour ago",
+            HolderState::Old => "the pause is more than an hour old",
             HolderState::AtWork | HolderState::Unknown => continue,
         };
         let finding = findings.report(
@@ -58,6 +58,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Resume it",
                 ["resume", skyhook.name()],
             )
-            .caveat("its packages run, with the interrupts that they have");
+            .caveat("its packages run, including their interrupts");
     }
 }

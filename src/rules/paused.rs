@@ -13,7 +13,7 @@ rule! {
     ///
     /// # How it comes about
     ///
-    /// Someone set the pause annotation, with this command or with another.
+    /// Someone set the pause annotation, with this plugin or another tool.
     ///
     /// # How to confirm
     ///
@@ -21,7 +21,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Resume it when it may go on. If it is meant to rest there is nothing to do.
+    /// Resume it when it may continue. If it is paused on purpose, there is nothing to do.
     ///
     /// # Since
     ///
@@ -65,6 +65,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Resume it",
                 ["resume", skyhook.name()],
             )
-            .caveat("its packages run, with the interrupts that they have");
+            .caveat("its packages run, including their interrupts");
     }
 }

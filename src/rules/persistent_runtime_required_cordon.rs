@@ -6,7 +6,7 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The operator cordoned the node when it lifted the runtime-required taint, and leaves it to
+    /// The operator cordoned the node when it removed the runtime-required taint, and leaves it to
     /// someone else to release it, such as a validation that runs afterwards. This is a setting, not
     /// a fault. Neither a reset nor the deletion of the custom resource releases the node.
     ///
@@ -20,7 +20,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// If nobody is going to release the node, release it with `cordon release --runtime-required`.
+    /// If nothing else will release the node, release it with `cordon release --runtime-required`.
     ///
     /// # Since
     ///
@@ -38,7 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         findings
             .report(
                 Subject::node(&node.name, None),
-                "is cordoned after its runtime was installed, and waits for someone to release it",
+                "is still cordoned after its runtime was installed, until someone releases the cordon",
             )
             .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
             .evidence(

@@ -4,21 +4,21 @@ use crate::cluster::pod::{Container, Pod};
 use crate::cluster::{Cluster, PackageRun};
 
 rule! {
-    /// A pod of a package is changed on its way in, so the operator replaces it for ever.
+    /// A pod of a package is changed by admission, so the operator replaces it forever.
     ///
     /// # What it means
     ///
-    /// The operator compares the pods of packages with what it would make: the image, the
-    /// environment and the resources of their containers. A pod that differs is deleted and made
-    /// again. Where something changes every pod as it is created, it is never done: pods come and go
-    /// every few seconds, and no package gets on. Over a container that was put behind its own the operator fails instead
-    /// (a recovered panic in its log), for every custom resource, as long as that pod is there.
+    /// The operator compares the pods of packages with what it would create: the image, the
+    /// environment and the resources of their containers. A pod that differs is deleted and created
+    /// again. If something changes every pod on creation, this never ends: pods come and go
+    /// every few seconds, and no package progresses. If a container is added after its own, the operator panics instead
+    /// (a recovered panic in its log), for every custom resource, as long as that pod exists.
     ///
     /// # How it comes about
     ///
     /// A mutating webhook or admission policy rewrites images to a mirror, adds containers or
     /// variables, or gives default resources to pods in the operator's namespace. A LimitRange does
-    /// no harm: the operator knows its mark.
+    /// no harm: the operator recognizes its annotation.
     ///
     /// # How to confirm
     ///
@@ -28,7 +28,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Exempt the operator's namespace from whatever changes the pods. Or ask for the same in the
+    /// Exempt the operator's namespace from whatever changes the pods. Or set the same values in the
     /// spec: the mirrored image, the same resources.
     ///
     /// # Since
@@ -60,13 +60,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::node(package_run.node, Some(skyhook.name())).package(package),
             if change.ends_pass {
                 format!(
-                    "the pod for stage {stage} of package {package} was given one more container as it was created, and \
-                     each pass of the operator ends over it as long as it is there"
+                    "the pod for stage {stage} of package {package} got an extra container at admission, and \
+                     every reconcile of the operator fails while the pod exists"
                 )
             } else {
                 format!(
-                    "the pod for stage {stage} of package {package} is replaced again and again: {} of it was \
-                     changed as it was created",
+                    "the pod for stage {stage} of package {package} is replaced again and again: admission changed \
+                     {} of the pod",
                     change.what
                 )
             },
@@ -79,7 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence("operator", "asked for", change.asked)
             .kubectl(
                 Grade::B0,
-                "See what changes pods, and exempt the operator's namespace from it",
+                "See which webhooks change pods, and exempt the operator's namespace from them",
                 ["get", "mutatingwebhookconfigurations"],
             );
         if change.ends_pass {
@@ -88,10 +88,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .kubectl(
                 Grade::B2,
-                "Or ask for the same in the spec",
+                "Or set the same values in the spec",
                 ["edit", &cluster.flavor().resource(), skyhook.name()],
             )
-            .caveat("its packages then run on the nodes, with the interrupts that they have");
+            .caveat("its packages then run on the nodes, including their interrupts");
     }
 }
 

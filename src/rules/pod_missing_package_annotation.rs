@@ -3,12 +3,12 @@ use crate::api::ApiFlavor;
 use crate::cluster::Cluster;
 
 rule! {
-    /// A pod that looks like a package's crashes the operator's pass.
+    /// A pod that looks like a package pod crashes the operator's pass.
     ///
     /// # What it means
     ///
-    /// The pod carries the label that marks package pods, but not the annotation that says what it
-    /// is for. Older operators take the annotation for granted, fail over it in every pass, and do
+    /// The pod has the label that marks package pods, but not the annotation that says what it
+    /// is for. Older operators expect the annotation, panic in every pass, and do
     /// nothing for this custom resource and those that come after it.
     ///
     /// # How it comes about
@@ -84,6 +84,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     &format!("{label}-"),
                 ],
             )
-            .caveat("a template that carries the label makes such pods again");
+            .caveat("a template with the label creates such pods again");
     }
 }

@@ -4,16 +4,16 @@ use super::{Findings, Grade, Severity, Subject};
 use crate::cluster::{Certainty, Cluster};
 
 rule! {
-    /// The pod of a package does not go away.
+    /// The pod of a package is stuck terminating.
     ///
     /// # What it means
     ///
-    /// The pod should have ended some time ago and is still there. Its name stays taken, so the
+    /// The pod should have terminated some time ago but still exists. Its name cannot be reused, so the
     /// operator cannot start the stage again, and interrupts on the node wait for it.
     ///
     /// # How it comes about
     ///
-    /// The node went away or is cut off, so no kubelet confirms the end; or a finalizer holds the
+    /// The node is gone or disconnected, so no kubelet confirms the termination; or a finalizer blocks the
     /// pod; or the script ignores the signal to stop.
     ///
     /// # How to confirm
@@ -22,7 +22,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Repair the node. If the node is gone for good, delete the pod by force.
+    /// Repair the node. If the node is gone permanently, force-delete the pod.
     ///
     /// # Since
     ///
@@ -58,11 +58,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::node(package_run.node, Some(&package_run.skyhook)).package(&package_run.package),
             match why {
                 Some(why) => format!(
-                    "the pod for stage {} of package {} cannot end, as its node {why}; the stage cannot start again until its name is free",
+                    "the pod for stage {} of package {} cannot terminate because its node {why}; the stage cannot restart until the pod's name is free",
                     package_run.stage, package_run.package
                 ),
                 None => format!(
-                    "the pod for stage {} of package {} is stuck terminating; the stage cannot start again until its name is free",
+                    "the pod for stage {} of package {} is stuck terminating; the stage cannot restart until the pod's name is free",
                     package_run.stage, package_run.package
                 ),
             },
@@ -108,6 +108,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "--grace-period=0",
                 ],
             )
-            .caveat("if the node is alive after all, the script may still run there beside its successor");
+            .caveat(
+                "if the node is still alive, the script may run there alongside its replacement",
+            );
     }
 }

@@ -3,12 +3,12 @@ use crate::api::{Executor, State};
 use crate::cluster::{Certainty, Cluster};
 
 rule! {
-    /// A pod of the older operator still runs beside the newer one.
+    /// A pod of the older operator still runs alongside the newer one.
     ///
     /// # What it means
     ///
-    /// The newer operator runs Jobs and takes no notice of bare pods that the older one left. Such a
-    /// pod goes on with its stage, so two may work on one host, or one works for a custom resource
+    /// The newer operator runs Jobs and ignores bare pods that the older one left. Such a
+    /// pod continues its stage, so two pods may modify one host, or one works for a custom resource
     /// that is gone.
     ///
     /// # How it comes about
@@ -18,17 +18,17 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// A pod has the label with the older key prefix and the custom resource's name, no Job owns it,
+    /// A pod has the label with the older prefix and the custom resource's name, no Job owns it,
     /// and it has not ended.
     ///
     /// # How to fix
     ///
-    /// Wait until it has ended, or delete it. Where a Job runs on the same node, pause first.
+    /// Wait until the pod has ended, or delete it. If a Job runs on the same node, pause first.
     ///
     /// # Since
     ///
-    /// Operators v0.18.0 and later. While the operator waits for a rollout of the older one (SKY601)
-    /// nothing runs beside it; under a paused custom resource SKY604 says so.
+    /// Operators v0.18.0 and later. While the operator waits for a rollout of the older one (SKY601),
+    /// nothing runs alongside it; for a paused custom resource, SKY604 reports this.
     SKY703 "pods-of-older-operator" Error needs Skyhooks Pods, also Legacy Jobs
 }
 
@@ -59,8 +59,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         let message = match (skyhook, beside) {
             (None, _) => format!("{what}, and {name} is gone"),
-            (Some(_), Some(_)) => format!("{what} beside a job of the newer one"),
-            (Some(_), None) => format!("{what}; a job may be started beside it"),
+            (Some(_), Some(_)) => format!("{what} alongside a job of the newer operator"),
+            (Some(_), None) => format!("{what}; a job may be started alongside it"),
         };
         let subject = Subject::node(package_run.node, Some(name)).package(&package_run.package);
         let finding = findings.report(subject, message);

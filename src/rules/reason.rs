@@ -21,7 +21,7 @@ use crate::redact;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
-    /// What carries out the stage: `job/NAME` or `pod/NAME`.
+    /// What runs the stage: `job/NAME` or `pod/NAME`.
     pub object: String,
     pub stage: String,
     /// The attempt; absent where its pods are gone.
@@ -38,7 +38,7 @@ pub struct Reason {
     /// What exit code and state mean, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meaning: Option<String>,
-    /// What the container or Kubernetes says beside it.
+    /// What the container or Kubernetes reports in addition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     pub restarts: i64,
@@ -153,7 +153,7 @@ impl<'a> Reasons<'a> {
         reason.timed_out(package_run);
         reason.pieces(&choice);
         if let Some(kept) = &choice.last_logs {
-            let from = format!("{}, where the operator keeps them", choice.reference);
+            let from = format!("{} (saved by the operator)", choice.reference);
             reason.log = LogTail::of(from, kept.lines());
         }
         reason

@@ -4,13 +4,13 @@ use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node};
 
 rule! {
-    /// Two custom resources reboot the same nodes, each within its own budget alone.
+    /// Two custom resources reboot the same nodes, each counting only its own budget.
     ///
     /// # What it means
     ///
     /// A budget or deployment policy counts the nodes of its own custom resource. While both have work
-    /// left, each may take down as many nodes as it allows, on different nodes at one time, so more of
-    /// them are away than either of them says.
+    /// left, each may take down as many nodes as its budget allows, on different nodes at the same time, so more
+    /// nodes are down than either budget allows.
     ///
     /// # How it comes about
     ///
@@ -18,12 +18,12 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// Both have a package with `interrupt.type: reboot`, a budget or a policy, and nodes left in common.
+    /// Both have a package with `interrupt.type: reboot`, a budget or a policy, and unfinished nodes in common.
     ///
     /// # How to fix
     ///
     /// Put the packages into one custom resource, or set `sequencing: all` on the earlier one, so that
-    /// the later one begins once it is complete everywhere.
+    /// the later one starts once the earlier one is complete everywhere.
     ///
     /// # Since
     ///
@@ -47,7 +47,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(later),
                 format!(
-                    "{} and {} reboot the same nodes and do not count each other's: more nodes may be away at \
+                    "{} and {} reboot the same nodes but do not count each other's reboots: more nodes may be down at \
                      once than either allows",
                     later.reference(),
                     earlier.reference()
@@ -57,14 +57,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(
                 earlier.reference(),
                 "spec.sequencing",
-                "node: the later one does not wait for all of it",
+                "node: the later one does not wait for all nodes of the earlier one",
             )
             .kubectl(
                 Grade::B1,
-                "Have the later one wait for it: set sequencing: all",
+                "Set sequencing: all on the earlier one, so that the later one waits",
                 ["edit", &cluster.flavor().resource(), earlier.name()],
             )
-            .caveat("every later custom resource then waits until it is complete everywhere");
+            .caveat("every later custom resource then waits until it is complete on all nodes");
     }
 }
 

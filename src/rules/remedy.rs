@@ -10,10 +10,10 @@ use super::Grade;
 #[serde(rename_all = "camelCase")]
 pub struct Remedy {
     pub title: String,
-    /// The command, word by word.
+    /// The command, as a list of arguments.
     pub argv: Vec<String>,
     pub grade: Grade,
-    /// What has to be so for it to be of use.
+    /// Preconditions for the command to be useful.
     pub preconditions: Vec<String>,
     pub undo: Undo,
     /// The command that does it on all nodes where it is so, if there is one.
@@ -90,8 +90,9 @@ pub enum Undo {
     No,
 }
 
-const UNCHANGED: &str = "what it changes stands as it was found; this is tested with each write";
-const REPAIRED: &str = "what made it fail is repaired";
+const UNCHANGED: &str =
+    "the objects that it changes are unmodified since they were read; each write checks this";
+const REPAIRED: &str = "the cause of the failure is fixed";
 
 /// One of our own commands that change something.
 struct Own {
@@ -140,7 +141,7 @@ const OWN: [Own; 18] = [
     choice("update-state", &[], Undo::Partly),
     choice("uninstall", &[], Undo::Partly),
     choice("finalizer strip", &[], Undo::No),
-    repair("leftovers", &["no custom resource needs what is left"], Undo::Partly),
+    repair("leftovers", &["no custom resource needs the leftovers"], Undo::Partly),
 ];
 
 /// The entry of a command of ours, by its words.

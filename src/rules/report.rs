@@ -49,7 +49,7 @@ pub struct Counts {
 pub enum Verdict {
     /// At least one finding is an error.
     Stuck,
-    /// No error, but something does not go on until somebody acts.
+    /// No error, but something is blocked until someone acts.
     Blocked,
     /// No error, and every rule could be checked.
     Healthy,
@@ -61,7 +61,7 @@ pub enum Verdict {
 #[derive(Debug, Clone)]
 pub struct Report {
     pub verdict: Verdict,
-    /// Causes first, those on which most hangs at the top; then what they explain.
+    /// Causes first, those that explain the most at the top; then the findings that they explain.
     pub findings: Vec<Finding>,
     pub not_checked: Vec<NotChecked>,
     pub counts: Counts,

@@ -25,12 +25,12 @@ pub fn reset_node<'f>(
         )
         .caveat(match (skyhook.deleting(), recorded) {
             (_, false) => {
-                "nothing is recorded here yet: the work on the node starts again, with the interrupts it has"
+                "nothing is recorded here yet: the work on the node starts again, including interrupts"
             }
             (true, true) => {
-                "the record of what is installed is lost: what the deletion would have uninstalled stays on the host"
+                "the record of what is installed is lost: packages that the deletion would have uninstalled stay on the host"
             }
-            (false, true) => "every package runs again, with the interrupts that they have",
+            (false, true) => "every package runs again, including its interrupt",
         })
 }
 

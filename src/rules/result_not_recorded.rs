@@ -7,16 +7,16 @@ use crate::api::State;
 use crate::cluster::{Cluster, PackageRun};
 
 rule! {
-    /// A stage has succeeded, and the operator has not recorded it.
+    /// A stage has succeeded, but the operator has not recorded it.
     ///
     /// # What it means
     ///
     /// All scripts of the package's pod have succeeded, or its Job is complete, and the node state still says that the
-    /// stage is under way. The operator writes that down within seconds. As long as it does not, nothing follows.
+    /// stage is in progress. The operator normally records this within seconds. Until it does, no further stage starts.
     ///
     /// # How it comes about
     ///
-    /// The operator does not run, none of its replicas leads, or something else stops it for all custom resources.
+    /// The operator is not running, no replica is the leader, or something else stops it for all custom resources.
     ///
     /// # How to confirm
     ///
@@ -25,7 +25,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// See that the operator runs, and read its log. It continues from there: the stage does not run again.
+    /// Make sure that the operator is running, and check its log. It then continues: the stage does not run again.
     ///
     /// # Since
     ///
@@ -69,7 +69,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .kubectl(
                 Grade::B0,
-                "See whether the operator runs",
+                "Check whether the operator is running",
                 [
                     "get",
                     "deployments",
@@ -78,7 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "control-plane=controller-manager",
                 ],
             );
-        operator_log(finding, cluster, "Read what the operator says of it");
+        operator_log(finding, cluster, "Check the operator's log for the cause");
     }
 }
 

@@ -24,8 +24,8 @@ pub fn repair_node_state(finding: &mut Finding, skyhook: &Skyhook, node: &Node, 
             ["reset", skyhook.name(), "--node", &node.name],
         )
         .caveat(
-            "the record of what is installed is lost: packages install again, and what a deletion \
-             would have uninstalled stays on the host",
+            "the record of what is installed is lost: packages are installed again, and packages that a deletion \
+             would have uninstalled stay on the host",
         );
 }
 

@@ -10,8 +10,8 @@ rule! {
     /// # What it means
     ///
     /// The deployment policy limits how many batches in a row may fail in a compartment. The limit was
-    /// reached, so the operator chooses no further node of it, not even one that is in the middle of
-    /// a package; other compartments go on. The status of the custom resource then often says just `unknown`.
+    /// reached, so the operator starts no further node of the compartment, not even one that is in the middle of
+    /// a package; other compartments continue. The status of the custom resource is then often just `unknown`.
     ///
     /// # How it comes about
     ///
@@ -25,7 +25,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Repair the nodes that failed first, then reset the batch state. A node that is still erroring
+    /// Repair the failed nodes first, then reset the batch state. A node that is still erroring
     /// is counted again at once, and the rollout stops again.
     ///
     /// # Since
@@ -82,7 +82,7 @@ fn report(
     let finding = findings.report(
         Subject::skyhook(skyhook),
         format!(
-            "the rollout of {} has stopped{place}: too many nodes failed, and the other nodes there with \
+            "the rollout of {} has stopped{place}: too many nodes failed, and the remaining nodes with \
              work left are no longer chosen",
             skyhook.reference()
         ),

@@ -2,17 +2,17 @@ use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
 
 rule! {
-    /// Two custom resources wait for each other over the runtime-required taint.
+    /// Two custom resources wait for each other because of the runtime-required taint.
     ///
     /// # What it means
     ///
     /// The node carries the runtime-required taint. The custom resource that goes first does not
-    /// tolerate it, as it has no `runtimeRequired`, and so does not run; the one whose completion
+    /// tolerate the taint, as it has no `runtimeRequired`, and so does not run; the one whose completion
     /// would lift the taint has to wait for the first. The node never becomes usable.
     ///
     /// # How it comes about
     ///
-    /// The priorities put a custom resource without `runtimeRequired` before one with it.
+    /// The priorities place a custom resource without `runtimeRequired` before one that has it.
     ///
     /// # How to confirm
     ///
@@ -21,7 +21,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Give the earlier one `runtimeRequired: true` or a toleration, or let it run after the other.
+    /// Give the earlier one `runtimeRequired: true` or a toleration, or change its priority to run after the other.
     ///
     /// # Since
     ///
@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     Subject::node(&node.name, Some(first.name())),
                     format!(
                         "{} does not tolerate the runtime-required taint, which only {} would lift, \
-                         and that one waits for it",
+                         and each waits for the other",
                         first.reference(),
                         later.reference()
                     ),
@@ -76,10 +76,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
                 .kubectl(
                     Grade::B2,
-                    "Set runtimeRequired on the earlier one, or move it behind the other",
+                    "Set runtimeRequired on the earlier one, or order it after the other",
                     ["edit", &cluster.flavor().resource(), first.name()],
                 )
-                .caveat("it then runs on tainted nodes, with the interrupts that it has");
+                .caveat("it then runs on tainted nodes, including its interrupts");
         }
     }
 }

@@ -8,28 +8,28 @@ rule! {
     /// # What it means
     ///
     /// `runtimeRequired` promises that workloads wait until the packages are installed. What makes them
-    /// wait is the taint, and this node does not carry it, so they are scheduled at once.
+    /// wait is the taint, and this node does not have it, so they are scheduled at once.
     ///
     /// # How it comes about
     ///
     /// With `autoTaintNewNodes` the operator taints a node only if it carries none of the operator's
-    /// annotations: one that was reset, or that keeps keys of an earlier life, does not count as new.
-    /// Without it the node pool has to bring the taint, and did not.
+    /// annotations: a node that was reset, or that has annotations from earlier use, does not count as new.
+    /// Without `autoTaintNewNodes`, the node pool has to set the taint, and did not.
     ///
     /// # How to confirm
     ///
-    /// The custom resource is not complete on the node, none of its packages ever was, and the taint is
-    /// not there.
+    /// The custom resource is not complete on the node, none of its packages ever was, and the node does
+    /// not have the taint.
     ///
     /// # How to fix
     ///
-    /// Taint the node by hand; the operator lifts the taint once the packages are complete. Clean up
+    /// Taint the node by hand; the operator removes the taint once the packages are complete. Clean up
     /// what is left from before.
     ///
     /// # Since
     ///
-    /// All operators. It is a warning with `autoTaintNewNodes`, and info where the taint is the node
-    /// pool's to bring.
+    /// All operators. It is a warning with `autoTaintNewNodes`, and info if the node pool has to
+    /// set the taint.
     SKY411 "runtime-required-not-in-force" Warning needs Skyhooks Nodes, also Operator
 }
 
@@ -93,7 +93,7 @@ fn report(
             "workloads do not wait for {}: the node does not carry the runtime-required taint{}",
             skyhook.reference(),
             match (auto, known.is_empty()) {
-                (true, false) => ", as it does not count as new",
+                (true, false) => ", because it does not count as a new node",
                 (true, true) => ", and the operator has not set it",
                 (false, _) => "",
             }
@@ -123,7 +123,7 @@ fn report(
     if auto && !known.is_empty() {
         finding.evidence(
             format!("node/{}", node.name),
-            "keys from before",
+            "leftover keys",
             known.join(", "),
         );
     }
@@ -132,6 +132,6 @@ fn report(
         .kubectl(Grade::B1, "Taint it", ["taint", "node", &node.name, &taint])
         .caveat("pods that run there already stay; new ones wait until the packages are complete");
     if auto {
-        finding.remedy(Grade::B0, "See what is left from before", ["leftovers"]);
+        finding.remedy(Grade::B0, "List the leftovers", ["leftovers"]);
     }
 }

@@ -4,19 +4,19 @@ use crate::api::Skyhook;
 use crate::cluster::{Certainty, Cluster, Node};
 
 rule! {
-    /// Nothing will lift the runtime-required taint of a node.
+    /// Nothing will remove the runtime-required taint from a node.
     ///
     /// # What it means
     ///
     /// The node carries the taint that keeps workloads away until its packages are installed. The
     /// operator lifts it once every custom resource with `runtimeRequired` that selects the node is
     /// complete there. Either none selects it, or those that do are paused, disabled or being
-    /// deleted, or the operator's pass ends before it gets to the taint, so the node stays unusable.
+    /// deleted, or the operator's pass ends before it reaches the taint, so the node stays unusable.
     ///
     /// # How it comes about
     ///
-    /// The node pool taints its nodes, and no selector covers them, or the custom resource was
-    /// deleted, which never lifts the taint.
+    /// The node pool taints its nodes and no selector matches them, or the custom resource was
+    /// deleted, which never removes the taint.
     ///
     /// # How to confirm
     ///
@@ -77,7 +77,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
                 .remedy(
                     Grade::B0,
-                    "See which custom resources there are for it",
+                    "See which custom resources select the node",
                     ["node", "status", &node.name],
                 )
                 .kubectl(
@@ -120,15 +120,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if holder.paused() {
             finding
                 .remedy(goes_on(), "Resume it", ["resume", holder.name()])
-                .caveat("its packages run, with the interrupts that they have");
+                .caveat("its packages run, including their interrupts");
         } else if holder.disabled() {
             finding
                 .remedy(goes_on(), "Enable it", ["enable", holder.name()])
-                .caveat("its packages run, with the interrupts that they have");
+                .caveat("its packages run, including their interrupts");
         } else {
             finding.remedy(
                 Grade::B0,
-                "See what its deletion waits for; the taint does not go with it",
+                "See what the deletion waits for; the deletion does not remove the taint",
                 ["finalizer", "status", holder.name()],
             );
         }
@@ -152,12 +152,12 @@ fn not_lifted(
     let finding = findings.report(
         Subject::node(&node.name, None),
         "keeps its runtime-required taint although every custom resource with runtimeRequired is complete here: \
-         the operator's reconcile does not reach it",
+         the operator's reconcile does not reach the node",
     );
     finding
         .evidence(format!("node/{}", node.name), "taint", spelled)
         .evidence("custom resources", "complete here", some_of(&names));
-    operator_log(finding, cluster, "See why the operator's reconcile stops");
+    operator_log(finding, cluster, "Check why the operator's reconcile stops");
     finding
         .kubectl(
             Grade::B1,

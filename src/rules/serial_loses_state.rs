@@ -2,13 +2,13 @@ use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
 
 rule! {
-    /// A custom resource with `serial: true` never gets anywhere.
+    /// A custom resource with `serial: true` makes no progress.
     ///
     /// # What it means
     ///
     /// With `serial` an older operator ends its pass as soon as it has started a pod, before it has
-    /// written down on the node what it started. The next pass finds a pod that nothing records,
-    /// takes it for a stray, removes it, and starts over. Pods come and go, the node state stays as
+    /// recorded on the node what it started. The next pass finds a pod without a record,
+    /// treats it as a stray pod, removes it, and starts over. Pods come and go, the node state stays as
     /// it is, and the status stays `waiting`.
     ///
     /// # How it comes about
@@ -17,13 +17,13 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// `spec.serial` is true, the operator is older than v0.18, and nodes have work left. Watched for
+    /// `spec.serial` is true, the operator is older than v0.18, and nodes have work left. When you watch for
     /// a while, pods of the custom resource are replaced every few seconds, and no node state changes.
     ///
     /// # How to fix
     ///
-    /// Set `spec.serial` to false. `interruptionBudget` or a deployment policy says how many nodes
-    /// are worked on at once. Newer operators do one package a node and pass with `serial`.
+    /// Set `spec.serial` to false. Use `interruptionBudget` or a deployment policy to limit how many nodes
+    /// are in progress at once. With `serial`, newer operators run one package per node and pass.
     ///
     /// # Since
     ///
@@ -63,6 +63,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     r#"{"spec":{"serial":false}}"#,
                 ],
             )
-            .caveat("its work begins on the nodes, with the interrupts that packages have");
+            .caveat("its work starts on the nodes, including package interrupts");
     }
 }

@@ -7,23 +7,23 @@ use crate::api::{LabelSelector, Package, Skyhook, quantity};
 use crate::cluster::{Cluster, Source};
 
 rule! {
-    /// A spec is stored that the operator rejects, which stops it for all.
+    /// The operator rejects a stored spec, which stops it for all custom resources.
     ///
     /// # What it means
     ///
     /// The operator checks every stored custom resource in each of its passes. One that fails the
-    /// check ends the pass, so nothing is done for any other one either. So does a deployment policy
-    /// in use without the numbers that its batches are counted by.
+    /// check ends the pass, so nothing is done for any other custom resource either. So does a deployment policy
+    /// in use that lacks the numbers from which its batches are calculated.
     ///
     /// # How it comes about
     ///
     /// The custom resource was created or changed while the webhooks were off or not yet installed,
-    /// or a newer operator checks more strictly. The webhooks also fill in what a deployment policy
+    /// or a newer operator validates more strictly. The webhooks also set defaults that a deployment policy
     /// leaves out.
     ///
     /// # How to confirm
     ///
-    /// The evidence names the field and the rule that it breaks; the operator's log repeats it.
+    /// The evidence names the field and the rule that it violates; the operator's log shows the same.
     ///
     /// # How to fix
     ///
@@ -45,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "the spec of {} is invalid, which stops the operator for all: {field} {why}",
+                "the spec of {} is invalid, which stops the operator for all custom resources: {field} {why}",
                 skyhook.reference()
             ),
         );
@@ -98,8 +98,8 @@ format!(
                 )
 } else {
 format!(
-                    "deployment policy {name} lacks {lacking}, which stops the operator for all as soon \
-                     as it counts a batch by it"
+                    "deployment policy {name} lacks {lacking}: the operator stops for every custom resource as soon \
+                     as it counts a batch with this policy"
                 )
 },
         );
@@ -176,7 +176,7 @@ fn broken_rules(skyhook: &Skyhook) -> Vec<(String, String)> {
     if !spec.deployment_policy.is_empty() && (budget.percent.is_some() || budget.count.is_some()) {
         add(
             "spec.interruptionBudget".into(),
-            "is set beside a deploymentPolicy",
+            "is set together with deploymentPolicy",
         );
     }
     if !is_valid_selector(&spec.node_selectors) {
@@ -185,7 +185,7 @@ fn broken_rules(skyhook: &Skyhook) -> Vec<(String, String)> {
     for (name, package) in skyhook.packages() {
         let field = |suffix: &str| format!("spec.packages.{name}{suffix}");
         if !is_package_name(name) {
-            add(field(""), "is not a name that a package may have");
+            add(field(""), "is not a valid package name");
         }
         if !package.name.is_empty() && package.name != name {
             add(field(".name"), "differs from the key of the package");
@@ -194,7 +194,7 @@ fn broken_rules(skyhook: &Skyhook) -> Vec<(String, String)> {
             add(field(".version"), "is not a semantic version");
         }
         if package.uninstall().apply && !package.uninstall().enabled {
-            add(field(".uninstall"), "asks to apply what is not enabled");
+            add(field(".uninstall"), "sets apply without enabled");
         }
         if let Some(why) = package.resources.as_ref().and_then(broken_resources) {
             add(field(".resources"), why);
@@ -204,12 +204,12 @@ fn broken_rules(skyhook: &Skyhook) -> Vec<(String, String)> {
             if version.is_empty() {
                 add(
                     field(".dependsOn"),
-                    &format!("names no version of {dependency}"),
+                    &format!("sets no version for {dependency}"),
                 );
             } else if theirs.is_none_or(|p| p.version != *version) {
                 add(
                     field(".dependsOn"),
-                    &format!("names {dependency} {version}, which the spec does not have"),
+                    &format!("references {dependency} {version}, which is not in the spec"),
                 );
             }
         }
@@ -217,7 +217,7 @@ fn broken_rules(skyhook: &Skyhook) -> Vec<(String, String)> {
             if !has_config_key(package, key) {
                 add(
                     field(".configInterrupts"),
-                    &format!("names {key}, which matches no key of configMap"),
+                    &format!("references {key}, which matches no key of configMap"),
                 );
             }
         }
@@ -282,10 +282,10 @@ fn broken_resources(resources: &Value) -> Option<&'static str> {
             continue;
         };
         if request <= 0.0 || limit <= 0.0 {
-            return Some("holds an amount that is not positive");
+            return Some("has a quantity that is not positive");
         }
         if quantity::is_less(limit, request) {
-            return Some("holds a limit below its request");
+            return Some("has a limit below its request");
         }
     }
     None

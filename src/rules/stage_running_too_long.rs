@@ -13,18 +13,18 @@ rule! {
     ///
     /// # How it comes about
     ///
-    /// The script waits for something that does not come: a lock, a network, an answer. Up to v0.17
+    /// The script waits for something that never arrives, such as a lock, a network or a response. Up to v0.17
     /// the operator waits for it without limit; newer ones give each attempt a timeout, an hour
-    /// unless the package says otherwise.
+    /// unless the package sets another one.
     ///
     /// # How to confirm
     ///
-    /// A container of the pod has been running for longer than the stage's timeout, than three times
-    /// what the stage took on other nodes, or than an hour.
+    /// A container of the pod has been running longer than the stage's timeout, longer than three times
+    /// the time that the stage took on other nodes, or longer than an hour.
     ///
     /// # How to fix
     ///
-    /// Read what the script says, and repair what it waits for. Delete the pod to have the stage
+    /// Check the output of the script, and fix what it waits for. Delete the pod to have the stage
     /// started again.
     ///
     /// # Since
@@ -49,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::node(package_run.node, Some(&package_run.skyhook))
                 .package(&package_run.package),
             format!(
-                "stage {} of package {} runs for longer than {}",
+                "stage {} of package {} has been running for longer than {}",
                 package_run.stage,
                 package_run.package,
                 overtime.limit()

@@ -7,20 +7,20 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The reboot killed the container that asked for it, which looks like a failure. After the
-    /// reboot the package went on, but the node's status still says `erroring`: the node counts as
+    /// The reboot killed the container that requested it, which looks like a failure. After the
+    /// reboot the package continued, but the node's status still says `erroring`: the node counts as
     /// failed, and under a deployment policy this stops the rollout.
     ///
     /// # How it comes about
     ///
     /// Operators up to v0.19.1 mark the node as failed at the first failed attempt, and clear the
-    /// mark only when they start something new there, which a stopped rollout never does.
+    /// status only when they start something new there, which a stopped rollout never does.
     ///
     /// # How to confirm
     ///
     /// The status annotation says `erroring`, the node is Ready, no entry of the node state is
-    /// erroring or unknown, some entry is past its interrupt, and the rollout has stopped. While it
-    /// goes on, the operator clears the mark itself at the next stage.
+    /// erroring or unknown, some entry is past its interrupt, and the rollout has stopped. While the rollout
+    /// continues, the operator clears the status itself at the next stage.
     ///
     /// # How to fix
     ///
@@ -30,7 +30,7 @@ rule! {
     ///
     /// # Since
     ///
-    /// Up to v0.19.1 (upstream issue 633); v0.20.0 no longer causes it, and does not heal it.
+    /// Up to v0.19.1 (upstream issue 633); v0.20.0 no longer causes this, but does not repair affected nodes.
     SKY306 "stale-erroring-after-reboot" Error needs Skyhooks Nodes Pods Jobs,
         blocks Install
 }

@@ -5,19 +5,19 @@ use crate::api::Executor;
 use crate::cluster::{Cluster, PackageRun, Pod};
 
 rule! {
-    /// A deleted Job that does not end stops the operator.
+    /// A deleted Job that does not terminate stops the operator.
     ///
     /// # What it means
     ///
     /// While a Job that the operator or a user has deleted is still there, each pass of the operator
-    /// ends when it comes to that Job. No custom resource gets on meanwhile: nothing is started, a
-    /// resume has no effect, Jobs stay suspended, and statuses keep what they said before.
+    /// ends when it reaches that Job. No custom resource makes progress: nothing is started, a
+    /// resume has no effect, Jobs stay suspended, and statuses are not updated.
     ///
     /// # How it comes about
     ///
-    /// A stage was reset, rerun or cancelled while it ran. Its Job goes only after its pods, and
-    /// these have their grace period to end. A pod whose container cannot be killed, whose node is
-    /// gone, or that has a finalizer does not end.
+    /// A stage was reset, rerun or canceled while it ran. Its Job is removed only after its pods, and
+    /// these have their grace period to terminate. A pod whose container cannot be killed, whose node is
+    /// gone, or that has a finalizer does not terminate.
     ///
     /// # How to confirm
     ///
@@ -25,11 +25,11 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Until the grace period is over, wait. After that help the pod to end, or delete it by force.
+    /// Wait until the grace period is over. After that, fix what keeps the pod from terminating, or force-delete it.
     ///
     /// # Since
     ///
-    /// Operators v0.18.0 and later. It is a warning while the pods have time to end.
+    /// Operators v0.18.0 and later. It is a warning during the grace period of the pods.
     SKY217 "stale-job-terminating" Error needs Jobs Pods,
         blocks Install Uninstall Reconcile, retried true
 }
@@ -100,7 +100,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let force = force.into_iter().chain(["--force", "--grace-period=0"]);
             finding
                 .kubectl(Grade::B2, "Delete it by force", force)
-                .caveat("if its container is alive after all, the script may still run there beside its successor");
+                .caveat("if its container is still alive, the script may run there alongside its replacement");
         }
     }
 }
@@ -124,7 +124,7 @@ fn message(package_run: &PackageRun<'_>, overdue: bool) -> String {
     );
     if overdue {
         format!(
-            "{what} does not end, and the operator does nothing for any custom resource until it does"
+            "{what} does not terminate, and until it does, the operator does nothing for any custom resource"
         )
     } else {
         format!(

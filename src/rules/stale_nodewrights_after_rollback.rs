@@ -7,10 +7,10 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The operator that runs is older than v0.18 and acts on Skyhooks only. These NodeWrights look
-    /// alive, and changes of them have no effect. If the newer operator comes back, it takes them up
-    /// as they are. A Job of theirs that is still at work goes on anyway, beside the pods of the
-    /// older operator: then it is an error.
+    /// The running operator is older than v0.18 and acts only on Skyhooks. These NodeWrights look
+    /// active, but changes to them have no effect. If the newer operator comes back, it uses them
+    /// as they are. A Job of theirs that is still running continues anyway, alongside the pods of the
+    /// older operator: in this case the finding is an error.
     ///
     /// # How it comes about
     ///
@@ -47,9 +47,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "{} is left from a newer operator that no longer runs: {}",
                 stale.reference(),
                 if at_work.is_empty() {
-                    "changes of it have no effect"
+                    "changes to it have no effect"
                 } else {
-                    "its jobs still run, and the older operator starts pods beside them"
+                    "its jobs still run, and the older operator starts pods alongside them"
                 }
             ),
         );
@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let names: Vec<&str> = at_work.iter().map(String::as_str).collect();
             finding
                 .severity(Severity::Error)
-                .evidence("jobs", "still at work", some_of(&names));
+                .evidence("jobs", "still running", some_of(&names));
         }
         if let Some(version) = &cluster.active_api.operator_version {
             finding.evidence("operator", "version", version.to_string());
@@ -75,7 +75,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .kubectl(
                 Grade::B0,
-                "Compare it with what is acted on",
+                "Compare it with the Skyhook of the same name",
                 ["get", &resource, stale.name(), "-o", "yaml"],
             );
     }

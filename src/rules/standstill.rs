@@ -173,11 +173,14 @@ impl Standstill {
             );
             Some(Trouble::new(why, severity))
         } else if let Some(severity) = self.deletions.get(root.name()) {
-            let why = "is being deleted, which makes no progress on other nodes";
+            let why = "is being deleted, but the deletion makes no progress on other nodes";
             Some(Trouble::new(why, *severity))
         } else {
             held().map(|severity| {
-                Trouble::new("does not choose the node, as its batch is held", severity)
+                Trouble::new(
+                    "does not choose the node because its batch is held",
+                    severity,
+                )
             })
         }
     }

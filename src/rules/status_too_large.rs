@@ -7,8 +7,8 @@ rule! {
     /// # What it means
     ///
     /// The status of a custom resource repeats the state of every package on every node. Once the
-    /// object is larger than etcd takes, 1.5 MiB by default, the operator can write no status any
-    /// more: each of its passes ends with that error, and nothing gets on.
+    /// object is larger than the limit of etcd, 1.5 MiB by default, the operator can no longer write the
+    /// status: each of its passes ends with that error, and nothing progresses.
     ///
     /// # How it comes about
     ///
@@ -25,7 +25,7 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators. It is a warning from 80 % of the limit on.
+    /// All operators. It is a warning from 80% of the limit on.
     SKY506 "status-too-large" Error needs Skyhooks
 }
 
@@ -41,7 +41,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "{} has {} % of the size that etcd takes by default; beyond it the operator can write no status",
+                "{} is at {}% of etcd's default size limit; above it the operator cannot write the status",
                 skyhook.reference(),
                 size * 100 / LIMIT
             ),
@@ -68,7 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .kubectl(
                 Grade::B0,
-                "Look at it, and plan how to split it",
+                "Inspect it, and plan how to split it",
                 [
                     "get",
                     &cluster.flavor().resource(),

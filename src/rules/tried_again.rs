@@ -15,18 +15,18 @@ pub fn tries_again(
 ) -> Option<&'static str> {
     let package_run = package_run?;
     if package_run.job_unseen {
-        return made_meanwhile(cluster, package_run).then_some("it is tried again");
+        return made_meanwhile(cluster, package_run).then_some("it is being retried");
     }
     let pod = young_pod(cluster, package_run)?;
     if succeeded(pod) {
-        return Some("its pod has succeeded since");
+        return Some("its pod has since succeeded");
     }
     if !package_run.alive() {
         return None;
     }
     match failures(pod) {
-        Failures::None => Some("it is tried again"),
-        Failures::One => Some("it is tried again after its first failure"),
+        Failures::None => Some("it is being retried"),
+        Failures::One => Some("it is being retried after its first failure"),
         Failures::More => None,
     }
 }

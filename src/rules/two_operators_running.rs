@@ -6,14 +6,14 @@ rule! {
     ///
     /// # What it means
     ///
-    /// Custom resources and nodes belong to no namespace, and operators elect their leader within
-    /// theirs. So both write the same annotations, and each starts pods of its own: a package may run
+    /// Custom resources and nodes are cluster-scoped, and operators elect their leader within
+    /// their own namespace. So both write the same annotations, and each starts its own pods: a package may run
     /// twice at once on one host.
     ///
     /// # How it comes about
     ///
-    /// The chart was installed into a second namespace while the first release was still there, such
-    /// as `nodewright` beside `skyhook`; or another chart brought an operator of its own.
+    /// The chart was installed into a second namespace while the first release still existed, such
+    /// as `nodewright` in addition to `skyhook`; or another chart includes its own operator.
     ///
     /// # How to confirm
     ///

@@ -6,12 +6,12 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The operator copies a Skyhook to a NodeWright of the same name, unless one is there that
-    /// someone else made. Then the NodeWright counts, and changes of the Skyhook reach nobody.
+    /// The operator copies a Skyhook to a NodeWright of the same name, unless one already exists that
+    /// someone else created. Then the NodeWright applies, and changes to the Skyhook have no effect.
     ///
     /// # How it comes about
     ///
-    /// The NodeWright was applied from a repository of manifests while the Skyhook was still there,
+    /// The NodeWright was applied from a manifest repository while the Skyhook still existed,
     /// or its `mirrored-from` annotation was removed.
     ///
     /// # How to confirm
@@ -20,7 +20,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Compare the two specs. If the NodeWright is what is wanted, delete the Skyhook.
+    /// Compare the two specs. If the NodeWright is the correct one, delete the Skyhook.
     ///
     /// # Since
     ///
@@ -51,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{} was not made from {}: both exist, and changes to the older one have no effect",
+                    "{} was not created from {}: both exist, and changes to the older one have no effect",
                     skyhook.reference(),
                     legacy.reference()
                 ),
@@ -72,6 +72,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Delete the older one",
                 ["delete", &old.resource(), legacy.name()],
             )
-            .caveat("what stands only in its spec is lost");
+            .caveat("settings that exist only in its spec are lost");
     }
 }

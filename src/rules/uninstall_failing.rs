@@ -18,7 +18,7 @@ rule! {
     ///
     /// # How it comes about
     ///
-    /// The script fails on this host, or its container is killed. Older operators retry for ever;
+    /// The script fails on this host, or its container is killed. Older operators retry forever;
     /// newer ones give up after a few attempts.
     ///
     /// # How to confirm
@@ -28,15 +28,15 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Read the logs and repair the host or the package. A change of environment, image or
-    /// resources starts the uninstall anew; a change of the configMap alone does not. Where a Job has
+    /// Read the logs and fix the host or the package. A change to the environment, image or
+    /// resources restarts the uninstall; a change to the configMap alone does not. If a Job has
     /// given up, `package retry` deletes it, and the operator runs the uninstall again. If it cannot
-    /// be repaired, reset the package on the node: the operator then takes the package for uninstalled.
+    /// be repaired, reset the package on the node: the operator then treats the package as uninstalled.
     ///
     /// # Since
     ///
     /// Operators with explicit uninstall (v0.16.0). From v0.18.0 on, while a Job has attempts left,
-    /// this is a warning; so it is after the first failure of a bare pod, which the kubelet starts again
+    /// this is a warning. It is also a warning after the first failure of a bare pod, which the kubelet restarts
     /// at once, and where the custom resource no longer selects the node.
     SKY112 "uninstall-failing" Error needs Skyhooks Nodes, also Pods Jobs,
         blocks Uninstall, retried true

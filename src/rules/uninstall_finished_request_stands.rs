@@ -4,26 +4,26 @@ use crate::cluster::Cluster;
 use crate::cluster::history::History;
 
 rule! {
-    /// An uninstall has finished, and its request still stands in the spec.
+    /// An uninstall has finished, but its request is still in the spec.
     ///
     /// # What it means
     ///
-    /// The package is gone from every selected node, as was asked. As long as `uninstall.apply: true`
-    /// stays in the spec it is not installed again, and new nodes do not get it, although the custom
-    /// resource lists it and reads complete.
+    /// The package is gone from every selected node, as requested. As long as `uninstall.apply: true`
+    /// stays in the spec, it is not installed again, and new nodes do not get it, although the custom
+    /// resource lists it and is reported as complete.
     ///
     /// # How it comes about
     ///
-    /// The operator does not cancel the request once it is carried out.
+    /// The operator does not remove the request after completing it.
     ///
     /// # How to confirm
     ///
-    /// The node states no longer hold the package, and an event, a Job or a pod of it tells that it was
+    /// The node states no longer contain the package, and an event, a Job or a pod of it shows that it was
     /// there.
     ///
     /// # How to fix
     ///
-    /// Take the package out of the spec if it is to stay away, or cancel the request if it is wanted.
+    /// Remove the package from the spec if it should stay uninstalled, or cancel the request if it is wanted.
     ///
     /// # Since
     ///
@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook).package(name),
             format!(
-                "package {name} is uninstalled, and the request is still in the spec: nothing installs it until that is removed"
+                "package {name} is uninstalled, but the uninstall request is still in the spec: nothing installs the package until the request is removed"
             ),
         );
         finding
@@ -64,12 +64,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .kubectl(
                 Grade::B1,
-                "If it is to stay away, take it out of the spec",
+                "If the package is not wanted, remove it from the spec",
                 ["edit", &cluster.flavor().resource(), skyhook.name()],
             )
             .remedy(
                 Grade::B2,
-                "If it is wanted, cancel the request",
+                "If the package is wanted, cancel the request",
                 ["uninstall", skyhook.name(), name, "--cancel"],
             )
             .caveat("the package is then installed on every selected node");

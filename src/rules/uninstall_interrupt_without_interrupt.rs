@@ -9,22 +9,22 @@ rule! {
     /// # What it means
     ///
     /// The uninstall of a package has finished on a node and the node state says
-    /// `uninstall-interrupt`, but the package has no interrupt any more. The operator looks at the
-    /// present spec to decide whether to interrupt, finds nothing to do, and never leaves the stage.
+    /// `uninstall-interrupt`, but the package no longer has an interrupt. The operator uses the
+    /// current spec to decide whether to interrupt, finds nothing to do, and never leaves the stage.
     ///
     /// # How it comes about
     ///
     /// The interrupt pod or Job never ran, was deleted or evicted, and then someone removed the
-    /// `interrupt` block from the package (or a config change took its place and asks for none).
+    /// `interrupt` block from the package (or a config change replaced it and requests no interrupt).
     ///
     /// # How to confirm
     ///
     /// The entry is at `uninstall-interrupt` and not `complete`, the package has no `interrupt` in
-    /// the spec, and no pod or Job labelled `interrupt=True` is there for it.
+    /// the spec, and it has no pod or Job labeled `interrupt=True`.
     ///
     /// # How to fix
     ///
-    /// Put the interrupt back: the operator runs it and then finishes the uninstall. Or reset the
+    /// Restore the interrupt in the spec: the operator runs it and then finishes the uninstall. Or reset the
     /// package on the node, if the node needs no interrupt; the uninstall script has already run.
     ///
     /// # Since
@@ -72,8 +72,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
                 no_package_run(finding, cluster, "interrupt pods and jobs");
                 finding
-                    .kubectl(Grade::B3, "Put the interrupt back into the spec", ["edit", &resource, skyhook.name()])
-                    .caveat("the interrupt runs: services restart or the node reboots, as its type says");
+                    .kubectl(Grade::B3, "Add the interrupt back to the spec", ["edit", &resource, skyhook.name()])
+                    .caveat("the interrupt runs: services restart or the node reboots, depending on its type");
                 forget(finding, Grade::B4, skyhook.name(), &node.name, entry)
                     .caveat("the interrupt does not run");
             }

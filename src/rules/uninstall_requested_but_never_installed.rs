@@ -4,13 +4,13 @@ use crate::cluster::history::History;
 use crate::cluster::{Cluster, Source};
 
 rule! {
-    /// A package is to be uninstalled that was never installed.
+    /// The uninstall of a package was requested, but it was never installed.
     ///
     /// # What it means
     ///
-    /// The spec says `uninstall.apply: true` for a package that stands in no node state. The
-    /// operator takes "absent" for "uninstalled", so it neither installs nor uninstalls the
-    /// package, and reports the custom resource as complete. Nothing says why nothing happens.
+    /// The spec says `uninstall.apply: true` for a package that is in no node state. The
+    /// operator treats "absent" as "uninstalled", so it neither installs nor uninstalls the
+    /// package, and reports the custom resource as complete. Nothing reports why nothing happens.
     ///
     /// # How it comes about
     ///
@@ -19,13 +19,13 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// A finished uninstall looks just the same on the nodes. What tells them apart is the past:
+    /// A finished uninstall looks the same on the nodes. Only the history can distinguish them:
     /// the generation of the custom resource, the manifest that was applied, events, and leftover
-    /// pods or Jobs. Where these have expired the rule says so at info level.
+    /// pods or Jobs. If these have expired, the rule reports this at info level.
     ///
     /// # How to fix
     ///
-    /// If the package is wanted, set `uninstall.apply: false`: the operator installs it. If it is
+    /// If you want the package, set `uninstall.apply: false`: the operator installs it. If
     /// not, remove it from the spec.
     ///
     /// # Since
@@ -48,11 +48,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let message = if sure {
             format!(
-                "package {name} is to be uninstalled but was never installed: nothing will happen to it"
+                "package {name} is to be uninstalled but was never installed: there is nothing to uninstall"
             )
         } else {
             format!(
-                "package {name} is to be uninstalled and is on no node: either the uninstall has \
+                "package {name} is to be uninstalled but is not on any node: either the uninstall has \
                  finished, or this version was never installed and never will be"
             )
         };

@@ -2,12 +2,12 @@ use super::{Findings, Grade, Severity, Subject};
 use crate::cluster::Cluster;
 
 rule! {
-    /// An uninstall is requested of an operator that knows none.
+    /// An uninstall is requested, but the operator does not support uninstalls.
     ///
     /// # What it means
     ///
-    /// The operator is older than explicit uninstall. It takes no notice of `uninstall.apply: true`:
-    /// the package counts as wanted, is installed where it is missing, and stays where it is.
+    /// The operator is older than explicit uninstall. It ignores `uninstall.apply: true`:
+    /// the package is installed where it is missing, and stays installed where it is present.
     ///
     /// # How it comes about
     ///
@@ -15,13 +15,13 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The operator's version is below v0.16.0, and a package has `uninstall.apply: true`. A build that calls itself v0.15
-    /// may know uninstall anyway: it does where the condition `Ready` is as new as the spec, or where the nodes show
+    /// The operator's version is below v0.16.0, and a package has `uninstall.apply: true`. A build with version v0.15
+    /// may support uninstall anyway: it does if the condition `Ready` is as recent as the spec, or if the nodes show
     /// an uninstall.
     ///
     /// # How to fix
     ///
-    /// Upgrade the operator again. Or withdraw the request; taking the package out of the spec makes
+    /// Upgrade the operator again. Or cancel the request; removing the package from the spec makes
     /// these operators uninstall it.
     ///
     /// # Since
@@ -40,7 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         for (name, _) in requested {
             let finding = findings.report(
                 Subject::skyhook(skyhook).package(name),
-                format!("the uninstall of package {name} is requested, and this operator knows no uninstall"),
+                format!("the uninstall of package {name} is requested, but this operator does not support uninstall"),
             );
             if skyhook.status.status.is_none() {
                 finding.severity(Severity::Warning);
@@ -59,7 +59,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "Set uninstall.apply to false, or upgrade the operator",
                     ["edit", &cluster.flavor().resource(), skyhook.name()],
                 )
-                .caveat("a package that leaves the spec is uninstalled by this operator");
+                .caveat("this operator uninstalls packages that are removed from the spec");
         }
     }
 }

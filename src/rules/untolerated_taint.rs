@@ -5,27 +5,27 @@ use crate::cluster::Cluster;
 use crate::cluster::node::Taint;
 
 rule! {
-    /// A taint keeps the operator off a node.
+    /// A taint keeps the operator from working on a node.
     ///
     /// # What it means
     ///
     /// The operator only chooses nodes whose taints the custom resource tolerates, whatever the
-    /// effect of the taint, `PreferNoSchedule` included. Nothing runs on the node until then.
+    /// effect of the taint, including `PreferNoSchedule`. Until then nothing runs on the node.
     ///
     /// # How it comes about
     ///
     /// A taint was added, or `additionalTolerations` does not list it. Taints that Kubernetes itself
-    /// sets, such as `node.kubernetes.io/not-ready`, say that the node is in trouble; they go when
-    /// it recovers, and are only a warning here.
+    /// sets, such as `node.kubernetes.io/not-ready`, indicate a problem of the node; they are removed when
+    /// the node recovers, and are only a warning here.
     ///
     /// # How to confirm
     ///
     /// The node's status is `blocked`, and the condition `TaintNotTolerable` is true. The condition
-    /// may be out of date; the node's taints are not.
+    /// may be out of date; the taints of the node are authoritative.
     ///
     /// # How to fix
     ///
-    /// Tolerate the taint in the spec, or remove it. If Kubernetes set it, look after the node.
+    /// Tolerate the taint in the spec, or remove the taint. If Kubernetes set it, repair the node.
     ///
     /// # Since
     ///
@@ -102,7 +102,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding
                     .kubectl(
                         Grade::B2,
-                        "Tolerate the taint in additionalTolerations",
+                        "Add a toleration for the taint to additionalTolerations",
                         ["edit", &cluster.flavor().resource(), skyhook.name()],
                     )
                     .caveat(if skyhook.deleting() {
@@ -114,7 +114,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding
                         .kubectl(
                             grade_of_going_on(cluster, skyhook, Some(node)),
-                            "Or remove the taint, if whoever set it no longer needs it",
+                            "Or remove the taint, if its owner no longer needs it",
                             [
                                 "taint",
                                 "node",

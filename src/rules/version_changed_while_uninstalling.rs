@@ -9,24 +9,24 @@ rule! {
     /// # What it means
     ///
     /// The spec asks for a new version with `uninstall.apply: true`. The old version is gone from
-    /// the nodes, the new one is absent, and the operator takes that for a finished uninstall: the
+    /// the nodes, the new one is absent, and the operator treats that as a finished uninstall: the
     /// new version is never installed.
     ///
     /// # How it comes about
     ///
-    /// While the uninstall runs, someone raises the version. The webhook refuses only downgrades.
-    /// If the operator sees the change before the uninstall has finished it first upgrades and then
-    /// uninstalls the new version; if it sees it afterwards the package is stranded.
+    /// While the uninstall runs, someone upgrades the version. The webhook rejects only downgrades.
+    /// If the operator sees the change before the uninstall has finished, it first upgrades and then
+    /// uninstalls the new version; if it sees the change afterwards, the package is stranded.
     ///
     /// # How to confirm
     ///
-    /// No node state holds the version of the spec, `apply` is still true, and every sign of the
-    /// package's past is of another version.
+    /// No node state contains the version of the spec, `apply` is still true, and every trace of the
+    /// package is from another version.
     ///
     /// # How to fix
     ///
-    /// Set `uninstall.apply: false`: the new version is installed. Ask for the uninstall again
-    /// afterwards if that is what was meant.
+    /// Set `uninstall.apply: false`: the new version is installed. Request the uninstall again
+    /// afterwards if it was intended.
     ///
     /// # Since
     ///
@@ -86,7 +86,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::skyhook(skyhook).package(name),
                 format!(
                     "package {name} was changed from {} to {} while it is being uninstalled: it \
-                     will be upgraded and then uninstalled, or stranded",
+                     will be upgraded and then uninstalled, or never installed",
                     entry.version, package.version
                 ),
             );

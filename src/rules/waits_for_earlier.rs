@@ -10,14 +10,14 @@ rule! {
     /// # What it means
     ///
     /// Custom resources run one after the other on a node, by priority and then by name. An earlier
-    /// one is not done, so this one does not start. With `sequencing: all` the earlier one has to be
-    /// done on all of its nodes first, also for nodes that it does not select.
+    /// one is not complete, so this one does not start. With `sequencing: all` the earlier one has to be
+    /// complete on all of its nodes first, even for nodes that it does not select.
     ///
     /// # How it comes about
     ///
-    /// This is how it should be while the earlier one gets on. Where that one is stuck this is as grave
-    /// as what it is stuck by, and a warning where it is paused: this one waits as long as that lasts.
-    /// A disabled one holds up nobody.
+    /// This is expected while the earlier one makes progress. If the earlier one is stuck, this is as severe
+    /// as the cause, and a warning if the earlier one is paused: this one waits until it is resumed.
+    /// A disabled one blocks no other custom resource.
     ///
     /// # How to confirm
     ///
@@ -26,8 +26,8 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Treat the earlier one; what is wrong with it is a finding of its own. Or disable it, and the
-    /// later ones go on without it.
+    /// Repair the earlier one; its problem is reported as a separate finding. Or disable it, and the
+    /// later ones continue without it.
     ///
     /// # Since
     ///
@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{} waits for {}, which has to be done on all of its nodes first{}",
+                    "{} waits for {}, which must complete on all of its nodes first{}",
                     skyhook.reference(),
                     root.reference(),
                     suffix(trouble.as_ref())
@@ -102,7 +102,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     format!("node/{}", node.name),
                     root.reference(),
                     if root.deleting() {
-                        format!("{done} of {all} packages done, and its deletion is not over")
+                        format!("{done} of {all} packages done, and its deletion is not finished")
                     } else {
                         format!("{done} of {all} packages done")
                     },
@@ -132,7 +132,7 @@ fn close(cluster: &Cluster, finding: &mut Finding, root: &Skyhook, trouble: Opti
     finding.severity(trouble.severity);
     finding.remedy(
         Grade::B0,
-        "See the status of the earlier one",
+        "See the status of the earlier custom resource",
         ["node", "list", "--skyhook", root.name()],
     );
     finding
@@ -141,7 +141,7 @@ fn close(cluster: &Cluster, finding: &mut Finding, root: &Skyhook, trouble: Opti
             "Disable it, so that later ones continue without it",
             ["disable", root.name()],
         )
-        .caveat("it is not finished then, and later ones may count on what it installs");
+        .caveat("it then stays unfinished, and later ones may depend on what it installs");
     if root.paused() {
         finding
             .remedy(
@@ -149,7 +149,7 @@ fn close(cluster: &Cluster, finding: &mut Finding, root: &Skyhook, trouble: Opti
                 "Or resume it",
                 ["resume", root.name()],
             )
-            .caveat("its packages run, with the interrupts that they have")
+            .caveat("its packages run, including their interrupts")
             .by_choice();
     }
 }

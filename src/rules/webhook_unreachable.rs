@@ -5,14 +5,14 @@ use crate::cluster::admission::{Operation, Unreachable};
 use crate::cluster::{Certainty, Cluster, Source};
 
 rule! {
-    /// Nothing answers a webhook that has to agree to every change of a custom resource.
+    /// A webhook that must allow every change to a custom resource is unreachable.
     ///
     /// # What it means
     ///
-    /// An admission webhook with `failurePolicy: Fail` sees every change of custom resources, and
-    /// the service behind it is missing or has no ready endpoint. The server turns down every such
-    /// change: a pause, a new version, and the removal of a finalizer, whoever asks for it. Changes
-    /// of nodes and of the status go through, so rollouts seem to go on.
+    /// An admission webhook with `failurePolicy: Fail` validates every change to custom resources, but
+    /// the service behind it is missing or has no ready endpoint. The API server rejects every such
+    /// change: a pause, a new version, and the removal of a finalizer, whoever requests it. Changes
+    /// to nodes and to the status still succeed, so rollouts seem to continue.
     ///
     /// # How it comes about
     ///
@@ -21,17 +21,17 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The service that the configuration names, and its EndpointSlices. A change that is only tried
-    /// (`--dry-run=server`) says "failed calling webhook".
+    /// Check the service that the configuration names, and its EndpointSlices. A trial change
+    /// (`--dry-run=server`) fails with "failed calling webhook".
     ///
     /// # How to fix
     ///
-    /// Start the operator. Where it is gone for good, delete what it left. To get a change through
-    /// while it cannot be started, let the webhook be ignored, and take that back afterwards.
+    /// Start the operator. If it was removed permanently, delete what it left. To make a change
+    /// while it cannot be started, set `failurePolicy: Ignore` on the webhook, and revert that afterwards.
     ///
     /// # Since
     ///
-    /// All operators that were installed with webhooks.
+    /// All operators that are installed with webhooks.
     SKY505 "webhook-unreachable" Error needs Skyhooks, also Webhooks Operator,
         blocks Deletion
 }
@@ -61,7 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ..Subject::default()
             },
             format!(
-                "every change of a custom resource is rejected: {}, and webhook {} must answer",
+                "every change to a custom resource is rejected: {}, and webhook {} has failurePolicy Fail",
                 first.why, first.webhook.name
             ),
         );
@@ -88,10 +88,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding
                 .kubectl(
                     Grade::B1,
-                    "Delete what the operator left",
+                    "Delete the leftover webhook configuration",
                     ["delete", resource, name],
                 )
-                .caveat("an operator that is installed later brings its own");
+                .caveat("a later installation of the operator creates its own");
             continue;
         }
         let of_it = dead

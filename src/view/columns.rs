@@ -19,7 +19,7 @@ impl Columns {
                 Some((heading, path)) if !heading.is_empty() && !path.is_empty() => (heading, path),
                 _ => {
                     let what = format!(
-                        "a column is HEADING:PATH, as in NAME:.metadata.name, not {column:?}"
+                        "a column must be HEADING:PATH, such as NAME:.metadata.name, not {column:?}"
                     );
                     return Err(FormatError(what));
                 }
@@ -46,7 +46,7 @@ impl Columns {
         let (headings, paths) = (words(lines.next()), words(lines.next()));
         if headings.is_empty() || headings.len() != paths.len() || lines.next().is_some() {
             return Err(FormatError(
-                "a file of columns has two lines, headings and as many paths, such as \
+                "a columns file must have two lines, headings and the same number of paths, such as \
                  NAME ZONE and .metadata.name .metadata.labels.zone"
                     .to_owned(),
             ));
@@ -161,7 +161,9 @@ mod tests {
         ] {
             assert_eq!(
                 error(spec),
-                format!("a column is HEADING:PATH, as in NAME:.metadata.name, not {column:?}")
+                format!(
+                    "a column must be HEADING:PATH, such as NAME:.metadata.name, not {column:?}"
+                )
             );
         }
         assert_eq!(

@@ -126,7 +126,7 @@ impl FromStr for OutputFormat {
             ("yaml", None) => Ok(OutputFormat::Yaml),
             ("name", None) => Ok(OutputFormat::Name),
             ("jsonpath" | "jsonpath-as-json", None | Some("")) => Err(FormatError(format!(
-                "it needs a template, as in {word}='{{.items[*].metadata.name}}'"
+                "a template is required, as in {word}='{{.items[*].metadata.name}}'"
             ))),
             ("jsonpath", Some(template)) => Ok(OutputFormat::JsonPath(json_path(template)?)),
             ("jsonpath-as-json", Some(template)) => {
@@ -134,10 +134,10 @@ impl FromStr for OutputFormat {
             }
             ("custom-columns", Some(spec)) => Columns::parse(spec).map(OutputFormat::CustomColumns),
             ("custom-columns", None) => Err(FormatError(
-                "it needs columns, as in custom-columns=NAME:.metadata.name".to_owned(),
+                "columns are required, as in custom-columns=NAME:.metadata.name".to_owned(),
             )),
             ("jsonpath-file" | "custom-columns-file", None | Some("")) => Err(FormatError(
-                format!("it needs the path of a file, as in {word}=FILE"),
+                format!("a file path is required, as in {word}=FILE"),
             )),
             ("go-template" | "go-template-file" | "template" | "templatefile", _) => {
                 Err(FormatError(
@@ -266,15 +266,15 @@ mod tests {
         );
         assert_eq!(
             error("jsonpath"),
-            "it needs a template, as in jsonpath='{.items[*].metadata.name}'"
+            "a template is required, as in jsonpath='{.items[*].metadata.name}'"
         );
         assert_eq!(
             error("custom-columns-file="),
-            "it needs the path of a file, as in custom-columns-file=FILE"
+            "a file path is required, as in custom-columns-file=FILE"
         );
         assert_eq!(
             error("jsonpath={.items[0"),
-            "a [ that is never closed at character 8, after {.items"
+            "unclosed [ at character 8, after {.items"
         );
     }
 }

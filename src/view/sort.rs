@@ -67,7 +67,7 @@ impl SortBy {
         match kinds.as_slice() {
             [] if none => Ok(()),
             [] => Err(FormatError(format!(
-                "--sort-by {spelled} finds nothing in any item; -o json shows what there is"
+                "--sort-by {spelled} matches nothing in any item; use -o json to see the available fields"
             ))),
             [one @ ("lists" | "objects")] => Err(FormatError(format!(
                 "--sort-by {spelled} finds {one}, which have no order"
@@ -98,7 +98,7 @@ fn order(a: Option<&Value>, b: Option<&Value>) -> Ordering {
 
 fn kind(value: &Value) -> &'static str {
     match value {
-        Value::String(_) => "texts",
+        Value::String(_) => "strings",
         Value::Number(_) => "numbers",
         Value::Bool(_) | Value::Null => "booleans",
         Value::Array(_) => "lists",
@@ -151,7 +151,7 @@ mod tests {
         let error = |items| sorted(".n", items).expect_err("no order");
         assert_eq!(
             error(json!([{"m": 1}])),
-            "--sort-by .n finds nothing in any item; -o json shows what there is"
+            "--sort-by .n matches nothing in any item; use -o json to see the available fields"
         );
         assert_eq!(
             error(json!([{"n": []}])),
@@ -159,7 +159,7 @@ mod tests {
         );
         assert_eq!(
             error(json!([{"n": "a"}, {"n": 1}])),
-            "--sort-by .n finds numbers and texts, which cannot be compared"
+            "--sort-by .n finds numbers and strings, which cannot be compared"
         );
     }
 }

@@ -121,7 +121,7 @@ impl<'a> Played<'a> {
             .cluster
             .api
             .items("/api/v1/nodes")
-            .expect("the API server answers")
+            .expect("the API server responds")
         {
             let node = node["metadata"]["name"].as_str().expect("nodes have names");
             self.entries.entry(node.to_owned()).or_default();

@@ -25,11 +25,11 @@ impl Rollout<'_> {
         let selector = format!("labelSelector={PREFIX}/name={}", self.name);
         View {
             name: self.name.clone(),
-            object: api.find(&self.path()).expect("the API server answers"),
-            nodes: api.items("/api/v1/nodes").expect("the API server answers"),
+            object: api.find(&self.path()).expect("the API server responds"),
+            nodes: api.items("/api/v1/nodes").expect("the API server responds"),
             pods: api
                 .items(&format!("/api/v1/namespaces/{NAMESPACE}/pods?{selector}"))
-                .expect("the API server answers"),
+                .expect("the API server responds"),
         }
     }
 

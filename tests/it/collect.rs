@@ -217,7 +217,7 @@ fn a_small_file_says_what_is_not_in_it() {
     assert!(outcomes.values().any(|o| o == "leftOut"), "{outcomes:?}");
     let report = scene.from("diagnose stuck -o json").json().to_string();
     assert!(
-        report.contains("left out: it does not fit into 4 KiB"),
+        report.contains("omitted: the capture is limited to 4 KiB"),
         "{report}"
     );
 }

@@ -102,15 +102,15 @@ fn words_of_the_program_need_no_cluster() {
         ("reset gpu-tune --dry-run=", "client\nserver\nnone\n:4\n"),
         (
             "rules -oj",
-            "-ojson\tfor programs\n-ojsonpath=\ta template of kubectl's kind\n-ojsonpath-file=\ta template in a file\n-ojsonpath-as-json=\twhat a template finds, as JSON\n:4\n",
+            "-ojson\tfor programs\n-ojsonpath=\ta kubectl JSONPath template\n-ojsonpath-file=\ta template in a file\n-ojsonpath-as-json=\tthe results of a template, as JSON\n:4\n",
         ),
         (
             "rules -o custom",
-            "custom-columns=\tHEADING:PATH,…\ncustom-columns-file=\theadings above paths, in a file\n:6\n",
+            "custom-columns=\tHEADING:PATH,…\ncustom-columns-file=\tcolumn headings and paths, in a file\n:6\n",
         ),
         (
             "rules --no-h",
-            "--no-headers\tLeave out the headings of tables\n:4\n",
+            "--no-headers\tDo not print table headings\n:4\n",
         ),
         // Flags are offered to those who begin one.
         ("rules ''", ":4\n"),

@@ -30,7 +30,7 @@ fn holders() -> Vec<(&'static str, Value)> {
             tainted("ToBeDeletedByClusterAutoscaler"),
         ),
         ("Karpenter", tainted("karpenter.sh/disrupted")),
-        ("whoever cordoned it with kubectl-cordon", by_hand),
+        ("someone using kubectl-cordon", by_hand),
     ]
 }
 
@@ -121,7 +121,7 @@ fn a_node_that_somebody_else_holds_is_never_uncordoned() {
             let ran = stage.run(&format!("{} --confirm", command(&stage, words)));
             let transcript = ran.transcript();
             assert!(is_cordoned(&stage), "{words}, {by}\n{transcript}");
-            let held = format!("held by {by}");
+            let held = format!("cordoned by {by}");
             assert!(said(&ran).contains(&held), "{words}, {by}\n{transcript}");
         }
     }
@@ -173,7 +173,7 @@ fn a_quarantine_that_begins_after_the_preview_is_heard() {
         let transcript = ran.transcript();
         assert!(is_cordoned(&stage), "{request}\n{transcript}");
         assert!(
-            transcript.contains("held by NVSentinel"),
+            transcript.contains("cordoned by NVSentinel"),
             "{request}\n{transcript}"
         );
     }

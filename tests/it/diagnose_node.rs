@@ -150,7 +150,12 @@ fn without_the_custom_resources_nothing_is_called_done() {
         .stdin(list.to_string())
         .go();
     assert_eq!(ran.code, Some(1), "{}", ran.transcript());
-    assert!(ran.stdout.contains("is not known"), "{}", ran.transcript());
+    assert_eq!(
+        ran.stdout,
+        "gpu-01: cannot tell which custom resources select it\n\n\
+         gpu: unknown\n  it could not be read, so it may still exist\n\n\
+         could not be read: custom resources: the input has none\n"
+    );
     let fake = clusters::named("complete").served();
     fake.on("LIST pods").reply(403);
     let served = fake.serve();

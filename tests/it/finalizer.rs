@@ -103,7 +103,7 @@ fn without_a_terminal_and_a_confirmation_nothing_is_written() {
     expect(&ran, 3);
     assert!(
         ran.stderr
-            .contains("there is no terminal to ask on; nothing was changed"),
+            .contains("there is no terminal for the prompt; nothing was changed"),
         "{}",
         ran.transcript()
     );
@@ -231,7 +231,7 @@ fn a_deletion_is_blocked_though_pods_cannot_be_read() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring"] {
         let stage = Stage::operated(cluster);
         let said = || stage.run("finalizer status gpu-tune -o json").json();
-        let (standing, unread) = (said()["standing"].clone(), "they may be at work");
+        let (standing, unread) = (said()["standing"].clone(), "may still be running");
         assert_eq!(standing, json!("blocked"), "{cluster}");
         stage.fake.on("LIST pods").reply(403);
         let said = said();
@@ -263,7 +263,7 @@ fn nothing_is_milder_where_the_operator_is_down() {
     expect(&ran, 0);
     assert!(
         ran.stderr
-            .contains("once one is, it continues the deletion"),
+            .contains("once one is, the operator continues the deletion"),
         "{}",
         ran.transcript()
     );
@@ -300,7 +300,7 @@ fn without_an_operator_all_commands_say_the_same() {
     expect(&ran, 0);
     assert!(
         ran.stderr
-            .contains("one that is installed again finishes the deletion"),
+            .contains("if it is installed again, it finishes the deletion"),
         "{}",
         ran.transcript()
     );
@@ -379,12 +379,12 @@ fn a_deletion_that_others_hold_waits_for_no_uninstall() {
     let ran = stage.run("finalizer status gpu-tune");
     expect(&ran, 0);
     for said in [
-        "only finalizers of others are left: example.com/keep",
+        "only third-party finalizers are left: example.com/keep",
         "SKY112",
-        "1. See whose finalizers they are (B0, reads only)",
-        "2. Read why it fails, then repair the package (B0, reads only)",
+        "1. Show the remaining finalizers (B0, reads only)",
+        "2. Check the logs for the cause, then fix the package (B0, reads only)",
         "kubectl skyhook package logs driver --skyhook gpu-tune --node node-1 --node node-2 --node node-3 --stage uninstall",
-        "3. If whoever set it is gone, remove it",
+        "3. Remove the finalizer if its owner no longer exists",
         "4. Reset the package on the node",
         "now: kubectl get skyhooks.skyhook.nvidia.com gpu-tune -o yaml",
     ] {
@@ -454,7 +454,7 @@ fn a_node_that_does_not_come_back_blocks_it_though_its_pod_is_said_to_run() {
     let because = "on half-gone: the node has not been ready";
     assert!(ran.stdout.contains(because), "{}", ran.transcript());
     assert!(
-        ran.stdout.contains("pods are still at work"),
+        ran.stdout.contains("pods are still running"),
         "{}",
         ran.transcript()
     );

@@ -69,11 +69,11 @@ fn blanks() {
     // Zeros, which take no room on the disk.
     let blank = |file: &mut std::fs::File| file.set_len(600 << 20).expect("room");
     let (_dir, path) = file("blank.yaml", blank);
-    let why = "it holds more than 1 MiB of blanks or zeros";
+    let why = "it contains more than 1 MiB of whitespace or zeros";
     refused(&run("status --from PATH", &path, None), why);
     refused(&run("apply-plan PATH", &path, None), why);
     let ran = run("status", Path::new(""), Some(&path));
-    refused(&ran, "it holds more than 64 MiB");
+    refused(&ran, "it is larger than 64 MiB");
 }
 
 #[test]
@@ -91,7 +91,10 @@ fn words_without_end() {
     // It ends by itself once nobody reads.
     let _ = yes.wait();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("it is text, not objects"), "{said}");
+    assert!(
+        said.contains("it is plain text, not Kubernetes objects"),
+        "{said}"
+    );
     assert_eq!(output.status.code(), Some(1));
 }
 
@@ -116,7 +119,7 @@ fn archives() {
     let (_dir, path) = file("bomb.tar.gz", packed);
     refused(
         &run("status --from PATH", &path, None),
-        "it unfolds to more than 500 times its size",
+        "it expands to more than 500 times its size",
     );
 }
 

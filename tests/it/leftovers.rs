@@ -198,7 +198,7 @@ fn what_cannot_be_read_is_not_gone() {
     assert_eq!(stage.writes(), [""; 0]);
     let ran = stage.run("leftovers --clean --confirm");
     expect(&ran, 4);
-    let said = "config maps of packages could not be read, and stay";
+    let said = "config maps of packages could not be read and will not be removed";
     assert!(ran.stderr.contains(said), "{}", ran.transcript());
     assert_ne!(stage.writes(), [""; 0]);
 }
@@ -229,7 +229,7 @@ fn a_record_is_left_alone_without_being_asked() {
         stage.fake.load(object);
     }
     let ran = stage.run("leftovers");
-    let last = "to remove it: kubectl skyhook leftovers --clean --purge-state";
+    let last = "to remove the leftovers: kubectl skyhook leftovers --clean --purge-state";
     assert_eq!(
         ran.stdout.lines().last(),
         Some(last),

@@ -119,7 +119,7 @@ fn finished_entries_of_an_object_that_is_gone() {
 #[test]
 fn files_that_hold_no_deployments_say_so() {
     let ran = run("status --from tests/plans/pause/before.yaml").go();
-    let says = "Operator of unknown version (the input has no Deployments)";
+    let says = "Operator (version unknown: the input has no Deployments)";
     assert!(ran.stdout.starts_with(says), "{}", ran.transcript());
 }
 

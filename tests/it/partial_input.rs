@@ -215,14 +215,14 @@ fn webhooks_that_may_turn_every_change_down() {
         (String::new(), "the input has no admission webhooks"),
         (
             format!("{WEBHOOK}{SERVICE}"),
-            "admission webhooks: the input has no endpoint slices, which say what answers them",
+            "admission webhooks: the input has no endpoint slices, so the webhook backends are unknown",
         ),
         (
             format!(
                 "{WEBHOOK}{}",
                 slice(true).replace("name: hook", "name: other")
             ),
-            "admission webhooks: the input does not have the service skyhook/hook, which answers one of them",
+            "admission webhooks: the input does not have the service skyhook/hook of one of these webhooks",
         ),
     ] {
         let report = diagnose(rule, &format!("{base}{also}"));

@@ -152,7 +152,7 @@ fn a_server_that_hangs_is_not_waited_for() {
     assert!(begun.elapsed() < std::time::Duration::from_secs(10));
     assert!(
         ran.stdout
-            .contains("Not read: 1 log (no answer within a second)"),
+            .contains("Not read: 1 log (no response within a second)"),
         "{}",
         ran.transcript()
     );

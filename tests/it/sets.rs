@@ -117,10 +117,10 @@ fn a_set_with_a_name_that_is_no_node_is_an_error() {
         ("node ignore n[20-31]", "node \"n20\" not found", 1),
         ("reset gpu --node n[0-12]", "node \"n12\" not found", 1),
         ("diagnose stuck --node n[0-12]", "node \"n12\" not found", 1),
-        ("node ignore n[21-13]", "21-13 runs backwards", 64),
+        ("node ignore n[21-13]", "range 21-13 is reversed", 64),
         (
             "node ignore n[0-999999999999]",
-            "it stands for more than 100000 names",
+            "it expands to more than 100000 names",
             64,
         ),
     ] {

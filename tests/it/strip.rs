@@ -209,7 +209,7 @@ fn a_strip_that_was_cut_short_is_done_when_it_is_called_again() {
 /// Seen of v0.17: after the finalizer went, and the state with it, the state of a dying pod was written again.
 #[test]
 fn what_the_operator_may_write_afterwards_is_said_where_it_is_there_and_packages_are_at_work() {
-    let warning = "- warning: the operator may still record their progress on node-2: once their pods are gone, run \
+    let warning = "- warning: the operator may still record the progress of package pods on node-2: once these pods are gone, run \
                    `kubectl skyhook leftovers`\n";
     for (replicas, cluster, says) in [
         (1, "deleted-while-erroring", true),

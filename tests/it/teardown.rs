@@ -192,7 +192,7 @@ fn without_a_terminal_and_a_confirmation_nothing_is_done() {
     assert_eq!(ran.code, Some(3), "{}", ran.transcript());
     assert!(
         ran.stderr
-            .contains("there is no terminal to ask on; nothing was changed"),
+            .contains("there is no terminal for the prompt; nothing was changed"),
         "{}",
         ran.transcript()
     );

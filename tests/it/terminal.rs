@@ -216,7 +216,7 @@ fn lists_are_sorted_as_asked() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
     assert!(
         ran.stderr.ends_with(
-            "error: --sort-by .nope finds nothing in any item; -o json shows what there is\n"
+            "error: --sort-by .nope matches nothing in any item; use -o json to see the available fields\n"
         ),
         "{}",
         ran.stderr

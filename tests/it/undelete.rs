@@ -88,7 +88,7 @@ fn after_a_strip_nodes_are_as_they_were_before_it_is_made_again() {
     expect(&again, 0);
     assert_eq!(
         again.stderr,
-        "skyhook/gpu-tune is there, and is not being deleted: nothing to do\n"
+        "skyhook/gpu-tune exists and is not being deleted: nothing to do\n"
     );
 }
 
@@ -117,7 +117,7 @@ fn it_is_not_made_again_where_a_node_cannot_be_put_back() {
     expect(&ran, 0);
     assert!(
         ran.stderr
-            .contains("what was removed from node-2 is not restored"),
+            .contains("data removed from node-2 is not restored"),
         "{}",
         ran.transcript()
     );

@@ -216,12 +216,12 @@ fn uninstalls(path: &Path) -> Vec<String> {
     wrong
 }
 
-/// Two at a time: most of it is waiting.
+/// Many at a time: most of it is waiting.
 fn each(compare: fn(&Path) -> Vec<String>) -> Vec<String> {
     let queue = Mutex::new(fixtures());
     let wrong = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..4 {
+        for _ in 0..12 {
             scope.spawn(|| {
                 loop {
                     let next = queue.lock().expect("a lock").pop();
@@ -260,7 +260,7 @@ fn what_waits_for_somebody_is_in_the_headline() {
         let ran = stage.run("diagnose stuck");
         ran.stdout.lines().next().unwrap_or_default().to_owned()
     };
-    let blocked = "No errors, but something is blocked until someone acts";
+    let blocked = "No errors, but some work is blocked until someone intervenes";
     let stage = Stage::operated("in-progress");
     stage.fake.started_now();
     assert!(

@@ -46,7 +46,7 @@ impl Journal {
         plan: &Plan,
         circumstances: Circumstances,
     ) -> anyhow::Result<Journal> {
-        let hint = "set XDG_STATE_HOME to a folder that can be written, or pass --no-journal to continue without undo";
+        let hint = "set XDG_STATE_HOME to a writable folder, or pass --no-journal to continue without undo";
         let folder = &store.folder;
         make_folder(folder)
             .with_context(|| format!("cannot write the journal to {}; {hint}", folder.display()))?;

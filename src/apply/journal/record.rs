@@ -100,9 +100,9 @@ pub enum RecordError {
         line: usize,
         source: serde_json::Error,
     },
-    #[error("its first line is not the header of a journal")]
+    #[error("the first line is not a journal header")]
     NoBeginning,
-    #[error("its format is {0:?}, which this version cannot read; it reads {FORMAT:?}")]
+    #[error("unsupported journal format {0:?}; this version reads only {FORMAT:?}")]
     Format(String),
 }
 
@@ -301,7 +301,7 @@ impl Record {
             return None;
         }
         let end = step.change.end()?;
-        let step = Step::new(step.target.clone(), end, "as it was before").may_be_gone();
+        let step = Step::new(step.target.clone(), end, "restores the previous state").may_be_gone();
         Some(PlanStage {
             always: true,
             ..PlanStage::of(vec![step])

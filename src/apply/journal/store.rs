@@ -25,7 +25,7 @@ impl Store {
         let state = absolute("XDG_STATE_HOME")
             .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
             .or_else(|| absolute("LOCALAPPDATA"))
-            .context("no place for the journal: neither XDG_STATE_HOME nor HOME is set")?;
+            .context("no folder for the journal: neither XDG_STATE_HOME nor HOME is set")?;
         Ok(Store {
             folder: state.join("kubectl-skyhook").join("journal"),
         })
@@ -77,10 +77,7 @@ impl Store {
                 "no journal {id:?} in {}; see: kubectl skyhook journal list",
                 self.folder.display()
             ),
-            many => anyhow::bail!(
-                "{id:?} matches {} journals; type more of the id",
-                many.len()
-            ),
+            many => anyhow::bail!("{id:?} matches {} journals; use a longer id", many.len()),
         }
     }
 
@@ -105,7 +102,7 @@ impl Store {
                     complaints.extend(record.complaint());
                     records.push(record);
                 }
-                Err(error) => complaints.push(format!("{error:#}; it is ignored")),
+                Err(error) => complaints.push(format!("{error:#}; this journal is ignored")),
             }
         }
         Ok((records, complaints))
@@ -161,7 +158,7 @@ impl Store {
             anyhow::bail!("nothing to undo: no journal in {folder}")
         } else {
             anyhow::bail!(
-                "nothing to undo: every command in the journals of {folder} is undone already, or changed nothing{unreadable}; see: kubectl skyhook journal list"
+                "nothing to undo: every command in the journals of {folder} was already undone or changed nothing{unreadable}; see: kubectl skyhook journal list"
             )
         }
     }

@@ -51,12 +51,15 @@ pub fn formats() -> Vec<Candidate> {
         ("wide", "a table with more columns"),
         ("json", "for programs"),
         ("yaml", "for programs"),
-        ("name", "one resource/name a line"),
-        ("jsonpath=", "a template of kubectl's kind"),
+        ("name", "one resource/name per line"),
+        ("jsonpath=", "a kubectl JSONPath template"),
         ("jsonpath-file=", "a template in a file"),
-        ("jsonpath-as-json=", "what a template finds, as JSON"),
+        ("jsonpath-as-json=", "the results of a template, as JSON"),
         ("custom-columns=", "HEADING:PATH,…"),
-        ("custom-columns-file=", "headings above paths, in a file"),
+        (
+            "custom-columns-file=",
+            "column headings and paths, in a file",
+        ),
     ]
     .map(|(value, about)| Candidate::new(value, about))
     .to_vec()

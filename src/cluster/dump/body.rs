@@ -79,7 +79,7 @@ impl<'a> Body<'a> {
         };
         match self.form {
             Form::Value(value) => nulls::decode(complete(value)),
-            Form::Node(_) => Err("a node that is something else".to_owned()),
+            Form::Node(_) => Err("a node where another kind was expected".to_owned()),
             Form::Text(text) => {
                 let whole = completed(text, lacks.as_ref());
                 serde_json::from_slice(&whole).or_else(|_| {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-const TEXT: &str = "it is text, not objects";
+const TEXT: &str = "it is plain text, not Kubernetes objects";
 /// What a text may hold beyond its size: that much of it may be aliases.
 const SMALL: usize = 1 << 20;
 /// Bytes of text that aliases may repeat.
@@ -112,6 +112,9 @@ mod tests {
             parse("error: no server\n").map_err(|_| ()),
             Ok(vec![serde_json::json!({"error": "no server"})])
         );
-        assert_eq!(parse("no server\n"), Err("it is text, not objects".into()));
+        assert_eq!(
+            parse("no server\n"),
+            Err("it is plain text, not Kubernetes objects".into())
+        );
     }
 }

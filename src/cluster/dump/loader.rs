@@ -68,7 +68,7 @@ impl ManifestLoader {
         let items = match object.remove("items") {
             Some(Value::Array(items)) => items,
             Some(Value::Null) | None => Vec::new(),
-            Some(_) => return Err("a List whose items are not a list".to_owned()),
+            Some(_) => return Err("a List whose items field is not an array".to_owned()),
         };
         self.list(stem, &api_version, of, items.is_empty());
         for item in items {
@@ -194,7 +194,7 @@ impl ManifestLoader {
         }
         let active_api = self.builder.active_api().unwrap_or_else(|| ActiveApi {
             flavor: ApiFlavor::NodeWright,
-            reasons: vec!["the files do not show which".to_owned()],
+            reasons: vec!["the files do not show which API is active".to_owned()],
             served: Vec::new(),
             operator_version: None,
         });

@@ -31,17 +31,17 @@ pub enum DumpError {
         path: String,
         source: std::io::Error,
     },
-    #[error("{path}: empty; expected what `kubectl get nodes,pods,… -o json` prints")]
+    #[error("{path}: empty; expected the output of `kubectl get nodes,pods,… -o json`")]
     Empty { path: String },
     #[error("{path}: neither JSON nor YAML: {why}")]
     Syntax { path: String, why: String },
     #[error(
-        "{path}: {what} is not a Kubernetes object; expected what `kubectl get … -o json` prints"
+        "{path}: {what} is not a Kubernetes object; expected the output of `kubectl get … -o json`"
     )]
     NotAnObject { path: String, what: String },
-    #[error("{path}: no .json, .yaml or .yml file in it")]
+    #[error("{path}: contains no .json, .yaml or .yml file")]
     NoFiles { path: String },
-    #[error("{path}: no nodes and no Skyhook or NodeWright objects in it; nothing to look at")]
+    #[error("{path}: contains no nodes and no Skyhook or NodeWright objects; nothing to check")]
     NothingKnown { path: String },
 }
 

@@ -162,7 +162,9 @@ async fn definitions(client: &kube::Client, recorder: Recorder<'_>) -> Noted {
         let whole = |body: &[u8]| {
             let object: Result<Value, _> = serde_json::from_slice(body);
             let object = object.ok().filter(|o| o["metadata"]["name"] == *name);
-            object.ok_or_else(|| Failure::Malformed("the answer is not that object".to_owned()))
+            object.ok_or_else(|| {
+                Failure::Malformed("the response is not the requested object".to_owned())
+            })
         };
         match answer.and_then(|body| whole(&body)) {
             Ok(object) => {
@@ -183,7 +185,7 @@ async fn definitions(client: &kube::Client, recorder: Recorder<'_>) -> Noted {
 fn leave_out(index: &mut Index, tape: &Tape) {
     let left_out = tape.left_out();
     let why = format!(
-        "left out: it does not fit into {}",
+        "omitted: the capture is limited to {}",
         bounded::size(tape.limits().size)
     );
     let mut builder = ClusterBuilder::default();

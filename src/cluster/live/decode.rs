@@ -107,7 +107,7 @@ pub(super) fn page<T: DeserializeOwned>(
 }
 
 fn not_a_list(why: impl fmt::Display) -> String {
-    format!("the answer is not a list: {why}")
+    format!("the response is not a list: {why}")
 }
 
 /// The items of a page in JSON.
@@ -176,7 +176,7 @@ impl<T> Body<T> {
     fn into_meta(self) -> Result<ListMeta, String> {
         // Servers write null for no items, and that it is a list at all says the kind.
         if !self.kind.is_some_and(|kind| kind.ends_with("List")) {
-            return Err("the answer is not a list".to_owned());
+            return Err("the response is not a list".to_owned());
         }
         Ok(self.metadata.unwrap_or_default())
     }
@@ -274,13 +274,13 @@ mod tests {
         let body = r#"{"kind": "NodeList", "items": [{"metadata": {"name": "a", "labels": 7}}]}"#;
         let why = "node a: invalid type: integer `7`, expected a map";
         assert_eq!(names(body), Err(why.into()));
-        let why = "the answer is not a list: expected value at line 1 column 1";
+        let why = "the response is not a list: expected value at line 1 column 1";
         assert_eq!(names("<html>"), Err(why.into()));
         for body in ["{}", r#"{"items": []}"#, r#"{"kind": "Status"}"#] {
-            let why = "the answer is not a list";
+            let why = "the response is not a list";
             assert_eq!(names(body), Err(why.into()), "{body}");
         }
         let why = names("null").expect_err("null is no list");
-        assert!(why.starts_with("the answer is not a list"), "{why}");
+        assert!(why.starts_with("the response is not a list"), "{why}");
     }
 }

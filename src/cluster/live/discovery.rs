@@ -44,7 +44,7 @@ async fn serves(client: &kube::Client, flavor: ApiFlavor) -> Result<bool, LoadEr
     let resources: Option<Resources> = serde_json::from_slice(&body).ok();
     let resources = resources.filter(|r| r.kind == "APIResourceList");
     let Some(Resources { resources, .. }) = resources else {
-        let why = "the answer is not that of an API server; check --server and the proxy";
+        let why = "the response is not from an API server; check --server and the proxy";
         return Err(LoadError::discovery(Failure::Malformed(why.to_owned())));
     };
     let resources = resources.unwrap_or_default();

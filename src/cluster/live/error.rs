@@ -16,7 +16,7 @@ pub enum LoadError {
     NotServed,
 
     #[error(
-        "--api {asked_for}, but the cluster serves only {}; leave --api out",
+        "--api is {asked_for}, but the cluster serves only {}; omit --api",
         asked_for.other().resource()
     )]
     AskedForAbsent { asked_for: ApiFlavor },
@@ -34,7 +34,7 @@ pub enum LoadError {
     #[error("cannot get credentials: {0}")]
     Credentials(String),
 
-    #[error("cannot find out which APIs the server{} serves: {why}", at(.server))]
+    #[error("cannot discover the APIs of the server{}: {why}", at(.server))]
     Discovery { server: Option<String>, why: String },
 }
 

@@ -37,7 +37,7 @@ async fn server(client: &kube::Client) -> Result<String, Failure> {
     let version = version["gitVersion"].as_str();
     version
         .map(str::to_owned)
-        .ok_or_else(|| Failure::Malformed("it names no version".to_owned()))
+        .ok_or_else(|| Failure::Malformed("the response contains no version".to_owned()))
 }
 
 async fn definitions(client: &kube::Client) -> Result<Vec<Definition>, Failure> {
@@ -78,5 +78,5 @@ async fn object<T: for<'de> Deserialize<'de>>(
 ) -> Result<T, Failure> {
     let body = get(client, path).await?;
     serde_json::from_slice(&body)
-        .map_err(|error| Failure::Malformed(format!("the answer cannot be read: {error}")))
+        .map_err(|error| Failure::Malformed(format!("the response cannot be read: {error}")))
 }

@@ -264,7 +264,7 @@ impl List {
 /// Whether another page follows, and where it begins.
 fn goes_on(token: &mut Option<String>, next: Option<String>) -> Result<bool, Failure> {
     if next.is_some() && next == *token {
-        let why = "the server keeps giving the same page".to_owned();
+        let why = "the server keeps returning the same page".to_owned();
         return Err(Failure::Malformed(why));
     }
     *token = next;

@@ -196,7 +196,10 @@ async fn one(
                 noted.file = Some(file);
                 return noted;
             }
-            (ReadOutcome::LeftOut, "it did not fit".to_owned())
+            (
+                ReadOutcome::LeftOut,
+                "omitted: the capture reached its size limit".to_owned(),
+            )
         }
         Ok(Err(error)) if error.nothing_there() => return noted,
         Ok(Err(error)) if error.code == Some(403) => (ReadOutcome::Refused, error.why),

@@ -20,7 +20,7 @@ pub async fn uid(client: &kube::Client) -> Result<String, Unread> {
         metadata: Meta,
     }
     let path = format!("/api/v1/namespaces/{NAMESPACE}");
-    let malformed = || Failure::Malformed("the answer is no namespace with a uid".to_owned());
+    let malformed = || Failure::Malformed("the response is not a namespace with a UID".to_owned());
     let found = get(client, &path).await.and_then(|body| {
         let namespace: Namespace = serde_json::from_slice(&body).map_err(|_| malformed())?;
         let uid = namespace.metadata.uid.filter(|uid| !uid.is_empty());

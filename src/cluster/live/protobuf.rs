@@ -46,7 +46,7 @@ fn unpacked(packed: &[u8]) -> Result<Member<'_>, Error> {
 /// The message of a kind.
 fn message(kind: &str) -> Result<&'static Message, Error> {
     let message = schema::of(kind);
-    message.ok_or_else(|| Error::new(format!("it is a {kind:?} of which nothing is known")))
+    message.ok_or_else(|| Error::new(format!("unknown kind {kind:?}")))
 }
 
 /// Whether a field that holds this is left out of JSON.
@@ -281,13 +281,10 @@ mod tests {
         // After the list itself its encoding is said: none.
         for length in 4..whole.len() - 4 {
             let error = decoded::<Node>(&whole[..length]).expect_err("it is not all there");
-            assert!(error.starts_with("the answer is not a list: "), "{error}");
+            assert!(error.starts_with("the response is not a list: "), "{error}");
         }
         let error = decoded::<Node>(b"k8s\0").expect_err("it is empty");
-        assert_eq!(
-            error,
-            r#"the answer is not a list: it is a "" of which nothing is known"#
-        );
+        assert_eq!(error, r#"the response is not a list: unknown kind """#);
     }
 
     proptest! {

@@ -59,7 +59,7 @@ impl Failure {
         match self {
             Failure::Refused { code, message, .. } => match code {
                 400 if message.contains("HTTP request to an HTTPS server") => {
-                    "it speaks TLS; write https:// in --server".to_owned()
+                    "the server uses TLS; use https:// in --server".to_owned()
                 }
                 401 => "unauthorized: the server does not accept the credentials".to_owned(),
                 403 => forbidden(message),

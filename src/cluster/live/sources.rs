@@ -231,7 +231,7 @@ impl Reader<'_> {
     pub async fn workloads(&self, cluster: &Cluster) -> Read<Vec<Pod>> {
         let why = unreadable(&cluster.skyhooks).or(unreadable(&cluster.nodes));
         if let Some(why) = why {
-            return Read::Unreadable(why.of("which nodes wait is not known"));
+            return Read::Unreadable(why.of("cannot tell which nodes are waiting for a drain"));
         }
         let nodes = cluster.waiting_for_drain();
         let pods = List::all(CORE, "pods", "pod");

@@ -34,19 +34,19 @@ impl Target {
         let shown = path.display();
         if there.as_ref().is_some_and(std::fs::Metadata::is_dir) {
             return Err(Error::failed(format!(
-                "{shown} is a folder; name a file in it"
+                "{shown} is a folder; specify a file in it"
             )));
         }
         if there.is_some() && !stream && !force {
             return Err(
-                Error::refused(format!("{shown} is there already; nothing was read"))
-                    .hint("--force overwrites it, and -o FILE names another"),
+                Error::refused(format!("{shown} already exists; nothing was collected"))
+                    .hint("use --force to overwrite it, or -o FILE to write to another file"),
             );
         }
         if !folder(&path).is_dir() {
             let folder = folder(&path).display();
             return Err(Error::failed(format!(
-                "cannot write {shown}: there is no folder {folder}"
+                "cannot write {shown}: folder {folder} does not exist"
             )));
         }
         Ok(Target::File(File {

@@ -22,19 +22,19 @@ const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Collect everything that a diagnosis reads into one file
 ///
-/// The file is for somebody without access to the cluster: with --from, `diagnose stuck`, `status`, `package status` and
-/// `leftovers` say of it what they would have said of the cluster. It is a .tar.gz of nodes, custom resources and their
-/// policies, the operator's Deployment, pods, Jobs, events, disruption budgets, webhooks and what answers them, the
-/// definitions of the custom resources, the logs of containers that fail or run, those of the operator, and the versions
+/// The file is for someone without access to the cluster: with --from, `diagnose stuck`, `status`, `package status` and
+/// `leftovers` report the same as they would for the cluster. It is a .tar.gz of nodes, custom resources and their
+/// policies, the operator's Deployment, pods, Jobs, events, disruption budgets, webhooks and their backends, the
+/// CustomResourceDefinitions, the logs of failing and running containers and of the operator, and the versions
 /// of all.
 ///
-/// What the server refuses or fails to give is noted in index.json, and the rest is collected: commands that read the
+/// What the server refuses or fails to return is noted in index.json, and the rest is collected: commands that read the
 /// file say what was not checked. Values of environment variables, data of ConfigMaps and what looks like a credential
 /// are replaced by placeholders; equal values get the same placeholder. Names, labels, images and messages stay: look
 /// through the file before you send it.
 ///
-/// It is written whole or not at all, for your eyes alone (mode 0600), and its path is printed. Exits with 4 if
-/// something is missing from it.
+/// The file is written completely or not at all, with mode 0600, and its path is printed. The command exits with 4 if
+/// something is missing from the file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook collect
@@ -46,27 +46,27 @@ pub struct Args {
     #[arg(id = "format", short = 'o', long = "output", value_name = "FILE", value_parser = named)]
     output: Option<OutputFormat>,
 
-    /// Overwrite the file if it is there
+    /// Overwrite the file if it exists
     #[arg(long)]
     force: bool,
 
-    /// The largest file to write; what matters least is left out, and named
+    /// Maximum file size; the least important data is left out and reported
     ///
     /// Events are left out first, then config maps, budgets and webhooks, then pods; custom resources last.
     #[arg(long, value_name = "SIZE", default_value = "100Mi", value_parser = size)]
     max_size: u64,
 
-    /// Keep only so many nodes whole of those with nothing to tell; the others without images and foreign annotations
+    /// Keep only this many healthy nodes in full; remove images and third-party annotations from the others
     ///
-    /// Nodes that fail, wait, are cordoned or are not ready are always whole. Reports do not change by it.
+    /// Nodes that fail, wait, are cordoned or are not ready are always kept in full. Reports are not affected.
     #[arg(long, value_name = "NODES")]
     sample_nodes: Option<usize>,
 
-    /// The last lines of each log; the operator's has ten times as many
+    /// Number of last lines to keep of each log; the operator's log keeps ten times as many
     #[arg(long, value_name = "LINES", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     tail: u64,
 
-    /// How long it may take; what is not read by then is noted as missing; 0 is for ever
+    /// Time limit; what is not read by then is recorded as missing; 0 means no limit
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     timeout: Duration,
 }
@@ -109,7 +109,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             let mut bytes = Vec::new();
             let size = archive::write(&mut bytes, &index, reels, &logs);
             ctx.pour(&bytes)?;
-            size.map_err(|error| Error::failed(format!("cannot write it: {error}")))?
+            size.map_err(|error| Error::failed(format!("cannot write the capture: {error}")))?
         }
         Target::File(file) => {
             let size = file.fill(|out| archive::write(out, &index, reels, &logs))?;
@@ -134,7 +134,7 @@ impl Args {
                 Ok(PathBuf::from(format!("skyhook-{time}.tar.gz")))
             }
             Some(_) => Err(Error::usage(
-                "with collect, -o names a file and comes after the command: collect -o FILE",
+                "with collect, -o specifies a file and must follow the command: collect -o FILE",
             )),
         }
     }

@@ -17,7 +17,7 @@ pub fn of(index: &Index, size: u64) -> Text {
     text.paragraph(format!("Collected {}: {size}.", held(index)));
     if let Some(whole) = &index.whole_nodes {
         text.paragraph(format!(
-            "{} of {} are complete; of the others only what the rules need is in it.",
+            "{} of {} are complete; for the others, only what the rules need is included.",
             count(whole.kept),
             plural(whole.of, "node")
         ));
@@ -32,11 +32,11 @@ pub fn of(index: &Index, size: u64) -> Text {
     let whole = if index.is_whole() {
         ""
     } else {
-        " Commands that read it say what is missing."
+        " Commands that read this file report what is missing."
     };
     text.paragraph(format!(
-        "Secrets are replaced by placeholders as far as they can be recognised; look through it before you pass it \
-         on.{whole}"
+        "Secrets are replaced by placeholders as far as they can be recognized; review the file before you share \
+         it.{whole}"
     ));
     text
 }

@@ -15,36 +15,36 @@ const EXTENSION: &str = if cfg!(unix) { "" } else { ".cmd" };
 
 /// Enable shell completion through kubectl
 ///
-/// Puts the name that kubectl asks, kubectl_complete-skyhook, next to the plugin: a link to it, or on Windows a batch
-/// file. Nothing is changed in the shell: completion works where that of kubectl works, from version 1.26 on. Once is
-/// enough; the link survives upgrades of the plugin. A file that is not ours is never overwritten.
+/// Installs kubectl_complete-skyhook, which kubectl calls, next to the plugin: a link to it, or on Windows a batch
+/// file. The shell is not changed: completion works wherever kubectl completion works, from kubectl 1.26 on. Run it
+/// once; the link survives upgrades of the plugin. A file of another program is never overwritten.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook completion install
   kubectl skyhook completion install --dir ~/.local/bin
 
-  # The plugin under its other name, too: kubectl nodewright
+  # Also for the plugin's other name: kubectl nodewright
   kubectl skyhook completion install --nodewright")]
 pub struct Install {
-    /// Write to this directory, which should be on the PATH, instead of the plugin's own
+    /// Write to this directory, which should be on the PATH, instead of the plugin's directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     dir: Option<PathBuf>,
 
-    /// Also make `kubectl nodewright` the same plugin
+    /// Also install the plugin as `kubectl nodewright`
     #[arg(long)]
     nodewright: bool,
 }
 
 /// Remove what `completion install` installed
 ///
-/// Removes the names that kubectl asks, and the name kubectl-nodewright if it leads to this plugin. Whatever is not ours
-/// is left alone. A package manager that removes the plugin does not know of these names, so this goes first.
+/// Removes the files that kubectl calls, and kubectl-nodewright if it points to this plugin. Files of other programs
+/// are left alone. A package manager that removes the plugin does not remove these files, so run this command first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook completion uninstall
   kubectl skyhook completion uninstall --dir ~/.local/bin --dry-run")]
 pub struct Uninstall {
-    /// Look in this directory instead of the plugin's own
+    /// Look in this directory instead of the plugin's directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     dir: Option<PathBuf>,
 }
@@ -68,13 +68,13 @@ pub fn install(ctx: &mut Ctx, args: &Install) -> Result<Exit> {
         }
         entry.put(there).map_err(|why| {
             Error::failed(format!("cannot write {}: {why}", entry.path.display()))
-                .hint("name a directory of your own on the PATH with --dir")
+                .hint("use --dir to specify a writable directory on the PATH")
         })?;
         ctx.print(&format!("{entry}\n"))?;
     }
     if !on_path(&place.directory) {
         ctx.warn(format!(
-            "{} is not on the PATH, where kubectl looks",
+            "{} is not on the PATH, so kubectl does not find it",
             place.directory.display()
         ));
     }
@@ -92,7 +92,10 @@ pub fn uninstall(ctx: &mut Ctx, args: &Uninstall) -> Result<Exit> {
         }
     }
     if ours.is_empty() && refused.is_none() {
-        ctx.note(format!("Nothing of ours in {}.", place.directory.display()));
+        ctx.note(format!(
+            "No completion files of this plugin in {}.",
+            place.directory.display()
+        ));
     }
     for entry in ours {
         let path = entry.path.display();
@@ -215,7 +218,7 @@ impl Entry {
                 std::fs::read_link(&self.path).map(|t| self.link(&t))
             }
             Ok(found) if found.is_file() => std::fs::read(&self.path).map(|text| self.file(&text)),
-            Ok(_) => Ok(There::Other("no file".to_owned())),
+            Ok(_) => Ok(There::Other("not a file".to_owned())),
             Err(error) => Err(error),
         };
         found.map_err(|why| Error::failed(format!("cannot read {}: {why}", self.path.display())))
@@ -264,9 +267,9 @@ impl Entry {
     fn not_ours(&self, what: &str) -> Error {
         let path = self.path.display();
         Error::refused(format!(
-            "{path} was not written by this program but {what}; it was left unchanged"
+            "{path} was not written by this plugin (it is {what}); it was left unchanged"
         ))
-        .hint("remove it yourself, or name another directory on the PATH with --dir")
+        .hint("remove it yourself, or use --dir to specify another directory on the PATH")
     }
 }
 

@@ -31,14 +31,14 @@ use crate::rules::{Blocks, Rule, Scope};
 #[command(after_help = "Examples:
   kubectl skyhook diagnose check
 
-  # After an installation: until all is well, or five minutes are over
+  # After an installation: wait until all checks pass, for at most five minutes
   kubectl skyhook diagnose check --wait --timeout 5m")]
 pub struct Args {
-    /// Look again until nothing is wrong
+    /// Repeat the checks until no problem is found
     #[arg(long)]
     wait: bool,
 
-    /// How long to look again; 0 looks for ever
+    /// How long to repeat the checks; 0 means no limit
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration, requires = "wait")]
     timeout: Duration,
 }

@@ -10,7 +10,7 @@ use crate::error::{Exit, Result};
 
 /// Find what is stuck, why, and how to fix it
 ///
-/// Without a word this is `diagnose stuck`.
+/// Without a subcommand, this runs `diagnose stuck`.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 #[command(args_conflicts_with_subcommands = true)]

@@ -21,7 +21,7 @@ use crate::rules::{self, Report, Scope, Severity};
 /// a rule needs.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
-  # What is stuck, and how to get out
+  # What is stuck, and how to fix it
   kubectl skyhook diagnose stuck
 
   # One custom resource, one node
@@ -42,15 +42,15 @@ pub struct Args {
     #[arg(long, value_name = "CODE")]
     rule: Vec<String>,
 
-    /// Show every finding with its evidence and remedies, also what others explain
+    /// Show every finding with its evidence and remedies, including findings that others explain
     #[arg(long)]
     all: bool,
 
-    /// Leave out the last lines of failing containers, and do not ask for them
+    /// Do not read or show the last log lines of failing containers
     #[arg(long)]
     no_logs: bool,
 
-    /// Lowest severity of a finding that gives exit code 2
+    /// Minimum severity of findings that cause exit code 2
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Error, ignore_case = true)]
     fail_on: FailOn,
 }

@@ -34,7 +34,7 @@ pub enum DeletionState {
     Slow,
     /// It does not end until somebody acts.
     Blocked,
-    /// The operator's finalizer is gone; only finalizers of others are left.
+    /// The operator's finalizer is gone; only third-party finalizers are left.
     HeldByOthers,
     /// What could not be read may be at work.
     Unknown,
@@ -46,12 +46,12 @@ pub struct Deletion<'a> {
     cluster: &'a Cluster,
     pub skyhook: &'a Skyhook,
     pub standing: DeletionState,
-    /// Why it is said to stand so.
+    /// The reason for this state.
     pub reason: String,
     pub pending: Vec<Pending<'a>>,
-    /// All that the rules find about the custom resource, the worst first.
+    /// All findings about the custom resource, most severe first.
     pub findings: Vec<Finding>,
-    /// What it waits for: first what blocks it for good, then what may pass.
+    /// What it waits for: first permanent blockers, then those that may resolve themselves.
     held_by: Vec<Finding>,
     /// No replica of the operator is up, or none is installed.
     pub operator_down: bool,
@@ -105,20 +105,20 @@ impl<'a> Deletion<'a> {
         let left = plural(self.pending.len(), "uninstall");
         if !self.skyhook.has_finalizer() {
             let others = self.others().join(", ");
-            let reason = format!("only finalizers of others are left: {others}");
+            let reason = format!("only third-party finalizers are left: {others}");
             (DeletionState::HeldByOthers, reason)
         } else if let Some(blocker) = blockers.first() {
             let at_work = if cluster.certainty_of_no_package_run() == Certainty::Unknown {
-                "; package pods or jobs could not be read: they may be at work"
+                "; package pods or jobs could not be read and may still be running"
             } else if going {
-                "; pods are still at work"
+                "; pods are still running"
             } else {
                 ""
             };
             let reason = format!("{}{at_work}", with_node(blocker));
             (DeletionState::Blocked, reason)
         } else if cluster.certainty_of_no_package_run() == Certainty::Unknown {
-            let reason = "package pods or jobs could not be read: they may be at work";
+            let reason = "package pods or jobs could not be read and may still be running";
             (DeletionState::Unknown, reason.to_owned())
         } else if let Some(delay) = delays.first() {
             (DeletionState::Slow, with_node(delay))
@@ -128,7 +128,7 @@ impl<'a> Deletion<'a> {
         } else if old && !alive && !moving {
             (
                 DeletionState::Slow,
-                format!("{left} left, and none at work"),
+                format!("{left} left, and none is running"),
             )
         } else {
             (DeletionState::Progressing, format!("{left} left"))
@@ -174,7 +174,7 @@ impl<'a> Deletion<'a> {
             argv.push("--force".to_owned());
         }
         let caveat = if self.cluster.operator_absent() {
-            "uninstall.sh does not run on any node; if the operator is to be installed again, install it instead: \
+            "uninstall.sh does not run on any node; if you plan to install the operator again, do that instead: \
                  it then finishes the deletion"
         } else {
             "uninstall.sh does not run on any node"
@@ -194,7 +194,7 @@ impl<'a> Deletion<'a> {
         if !others.is_empty() && !self.skyhook.paused() {
             return Some(Objection {
                 why: format!(
-                    "{} would stay, held by finalizers of others ({}), and the operator would run its packages again",
+                    "{} would stay because of third-party finalizers ({}), and the operator would run its packages again",
                     self.skyhook.reference(),
                     others.join(", ")
                 ),
@@ -204,7 +204,7 @@ impl<'a> Deletion<'a> {
         if let Some((finding, remedy)) = self.milder() {
             return Some(Objection {
                 why: format!(
-                    "a less disruptive remedy exists; {}: {}",
+                    "a less disruptive remedy exists for {}: {}",
                     finding.rule.code,
                     with_node(finding)
                 ),
@@ -254,7 +254,7 @@ impl<'a> Deletion<'a> {
     fn see(&self) -> Remedy {
         let resource = self.cluster.flavor().resource();
         let argv = kubectl(&["get", &resource, self.skyhook.name(), "-o", "yaml"]);
-        Remedy::new(Grade::B0, "See whose finalizers they are", argv)
+        Remedy::new(Grade::B0, "Show the remaining finalizers", argv)
     }
 
     /// The command that waits for its end.

@@ -18,19 +18,19 @@ pub struct Document {
     /// The custom resource.
     name: String,
     standing: DeletionState,
-    /// Why it is said to stand so.
+    /// The reason for this state.
     reason: String,
     /// Null where the deletion was not requested.
     deleting_since: Option<String>,
     finalizers: Vec<String>,
-    /// The one among them that is the operator's.
+    /// The operator's own finalizer.
     finalizer: String,
     /// Packages that have to be uninstalled first.
     pending: Vec<PendingPackage>,
     findings: Vec<DeletionFinding>,
     /// Every remedy, least disruptive first.
     remedies: Vec<Remedy>,
-    /// The one to take now; null where there is none.
+    /// The remedy to apply now; null if there is none.
     recommended: Option<Remedy>,
 }
 
@@ -43,7 +43,7 @@ struct PendingPackage {
     version: String,
     stage: String,
     state: String,
-    /// Failed attempts of the present stage.
+    /// Failed attempts of the current stage.
     restarts: i64,
 }
 

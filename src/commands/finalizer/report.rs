@@ -30,7 +30,7 @@ impl DeletionState {
             DeletionState::Progressing => (Label::Good, "the deletion is progressing"),
             DeletionState::Slow => (Label::Warning, "the deletion is slow"),
             DeletionState::Blocked => (Label::Error, "the deletion is blocked"),
-            DeletionState::HeldByOthers => (Label::Warning, "only finalizers of others are left"),
+            DeletionState::HeldByOthers => (Label::Warning, "only third-party finalizers are left"),
             DeletionState::Unknown => (
                 Label::Warning,
                 "cannot tell whether the deletion is progressing",
@@ -46,10 +46,10 @@ impl FinalizerStatus<'_> {
         let title = text::heading(skyhook.reference()) + ": " + label.on(words);
         match skyhook.metadata.deletion_timestamp {
             // Clocks differ, and ages may be counted to a time that was given.
-            Some(at) if at > self.cluster.taken_at => title + text::dim("  asked for just now"),
+            Some(at) if at > self.cluster.taken_at => title + text::dim("  requested just now"),
             Some(at) => {
                 let age = age(Some(at), self.cluster.taken_at);
-                title + text::dim(format!("  asked for {age} ago"))
+                title + text::dim(format!("  requested {age} ago"))
             }
             None => title,
         }

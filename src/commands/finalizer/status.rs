@@ -8,11 +8,11 @@ use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 
-/// Say whether a deletion is progressing, and what it waits for
+/// Show whether a deletion is progressing, and what it waits for
 ///
 /// Shows whether it is progressing, slow or blocked, the packages that have to be uninstalled first and where, what
-/// the rules find, and every remedy, least disruptive first, with the one to use now. It goes by what is at work and
-/// by what is found, never by age alone.
+/// the rules find, and every remedy, least disruptive first, with the one to use now. The result is based on running
+/// work and on findings, never on age alone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook finalizer status gpu-tune

@@ -24,24 +24,24 @@ mod strip_cleanup;
 /// Force-remove the operator's finalizer, and clean up nodes
 ///
 /// Removes the operator's finalizer, and no other, from a custom resource that is being deleted. Then every node with
-/// annotations or labels of it is cleaned, whether it is selected or not: status, drain and cordon marks, the label
-/// and the node conditions. A node that nothing else holds is uncordoned, and its runtime-required taint goes where
+/// its annotations or labels is cleaned, whether selected or not: status, drain and cordon annotations, the label
+/// and the node conditions. A node with no other cordon is uncordoned, and its runtime-required taint is removed where
 /// no other custom resource still needs it.
 ///
-/// The last resort: uninstall.sh does not run on any node, and what packages changed on the hosts stays. Refuses
+/// This is the last resort: uninstall.sh does not run on any node, and package changes on the hosts stay. Refuses
 /// while a less disruptive remedy exists or the deletion is progressing, and names the command to use instead, unless
 /// no operator is installed. Also refuses if an unreachable webhook would reject the change, and names the command that
 /// unblocks it.
 ///
-/// If other finalizers exist, the custom resource stays and the operator would run its packages again: this is refused as
+/// If other finalizers exist, the custom resource stays and the operator would rerun its packages: this is refused as
 /// well, and with --force the custom resource is paused first.
 ///
 /// The custom resource is kept in the journal; `undelete` brings it back.
 ///
-/// If it was interrupted, run the same command again.
+/// If the command was interrupted, run it again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  # What holds the deletion, and what is milder
+  # What blocks the deletion, and less disruptive remedies
   kubectl skyhook finalizer status gpu-tune
 
   kubectl skyhook finalizer strip gpu-tune --dry-run
@@ -57,7 +57,7 @@ pub struct Args {
 
     /// Also remove the record of what is installed
     ///
-    /// Without this, a node state with packages in it stays, as the operator would leave it: it records files that may
+    /// Without this flag, a node state that contains packages is kept, as the operator would: it records files that may
     /// still be on the host.
     #[arg(long)]
     purge_state: bool,
@@ -177,10 +177,10 @@ fn refuse(
     let deletion = Deletion::of(cluster, skyhook);
     if deletion.operator_down {
         effects.warn(if cluster.operator_absent() {
-            "no deployment of the operator was found; one that is installed again finishes the deletion and runs \
+            "no deployment of the operator was found; if it is installed again, it finishes the deletion and runs \
              uninstall.sh"
         } else {
-            "no replica of the operator is up; once one is, it continues the deletion"
+            "no replica of the operator is available; once one is, the operator continues the deletion"
         });
     }
     let Some(objection) = deletion.objection() else {
@@ -194,7 +194,9 @@ fn refuse(
     Err(refused(objection.why)
         .hint(command)
         .hint(format!("kubectl skyhook finalizer status {}", args.name))
-        .hint("--force strips the finalizer anyway: uninstall.sh then runs on no node"))
+        .hint(
+            "use --force to strip the finalizer anyway: uninstall.sh then does not run on any node",
+        ))
 }
 
 /// Pauses what goes on to exist, held by finalizers of others: the operator would start over on it within seconds.
@@ -220,7 +222,7 @@ fn hold_off(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) ->
     }
     let target = Target::skyhook(flavor, skyhook.name(), skyhook.metadata.uid.as_deref());
     effects.warn(format!(
-        "{} is paused and stays so, so that the operator does not run its packages again; the operator may write its \
+        "{} is paused and stays paused, so that the operator does not run its packages again; the operator may write its \
          status on nodes until the custom resource is gone",
         skyhook.reference()
     ));
@@ -246,7 +248,7 @@ fn release(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
         index,
         was: None,
     };
-    let why = "the operator's hold on the deletion";
+    let why = "the operator's finalizer blocks the deletion";
     Some(PlanStage {
         steps: vec![Step::new(target.clone(), change, why)],
         until: Some(WaitFor {
@@ -266,11 +268,11 @@ fn steps(cluster: &Cluster, nodes: &[&Node], args: &Args) -> Vec<Step> {
         let target = Target::node(&one.name, one.uid.as_deref());
         let keys = node::clean(cluster, one, &owners, args.purge_state);
         if !keys.is_empty() {
-            let why = "what the operator would have cleaned up";
+            let why = "the operator would have cleaned this up";
             steps.push(Step::new(target.clone(), Change::Metadata(keys), why));
         }
         if let Some(conditions) = node::without_conditions(one, &owners) {
-            let why = "the custom resource that it names is gone";
+            let why = "the custom resource that it belongs to is gone";
             steps.push(Step::new(target.clone(), conditions, why));
         }
         if strip_cleanup::needs_no_taint(cluster, one, &args.name)

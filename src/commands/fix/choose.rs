@@ -204,7 +204,11 @@ impl Choosing<'_> {
             return;
         }
         if alike.elsewhere {
-            return self.leave(finding, &alike.subject, "it is outside --skyhook or --node");
+            return self.leave(
+                finding,
+                &alike.subject,
+                "it does not match --skyhook or --node",
+            );
         }
         if let Some(other) = alike.cured_by {
             let says = format!(
@@ -214,7 +218,7 @@ impl Choosing<'_> {
         }
         let Some((remedy, argv)) = &alike.remedy else {
             let says = format!(
-                "no remedy of it changes anything: see `{}`",
+                "none of its remedies changes anything: see `{}`",
                 pointer(finding)
             );
             return self.leave(finding, &alike.subject, &says);
@@ -234,7 +238,7 @@ impl Choosing<'_> {
                 let why = if remedy.choice {
                     "it needs a decision"
                 } else {
-                    "it is a command of its own"
+                    "it must be run as a separate command"
                 };
                 self.leave(finding, &alike.subject, &format!("{why}: {command}"));
             }
@@ -322,7 +326,7 @@ impl Choosing<'_> {
         }
         if remedy.follows_a_repair() {
             plan.consequences.warn(format!(
-                "{}: of use only once what made it fail is repaired",
+                "{}: effective only after the cause of the failure is repaired",
                 finding.rule.code
             ));
         }
@@ -348,13 +352,13 @@ impl Choosing<'_> {
             let finding = effect.first();
             if self.is_meant(finding) && !self.passes(finding) {
                 let subject = effect.subject(self.cluster, false);
-                self.leave(finding, &subject, &format!("it follows from {code}"));
+                self.leave(finding, &subject, &format!("it is caused by {code}"));
             }
         }
     }
 
     fn leave(&mut self, finding: &Finding, subject: &str, why: &str) {
-        let line = format!("leaves {}, as {why}", said(finding.rule, subject));
+        let line = format!("skips {}, because {why}", said(finding.rule, subject));
         // An effect of several causes stands with each.
         if !self.told.left.contains(&line) {
             self.told.left.push(line);
@@ -368,7 +372,10 @@ impl Choosing<'_> {
                 1 => "it may resolve itself, or blocks nothing",
                 _ => "they may resolve themselves, or block nothing",
             };
-            let left = format!("leaves {}: {may}; name a code to include it", list(&codes));
+            let left = format!(
+                "skips {}: {may}; specify a code to include it",
+                list(&codes)
+            );
             self.told.left.push(left);
         }
         self.told

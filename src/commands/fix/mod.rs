@@ -19,22 +19,22 @@ use crate::view::{plural, text};
 /// Apply the remedies of all findings as one plan
 ///
 /// Runs the rules as `diagnose stuck` does and takes, for each cause, the least disruptive remedy that changes something and
-/// needs no decision, up to a grade. It makes one plan of them all, with preview, confirmation, journal and undo as for any
+/// needs no decision, up to grade --up-to. They form one plan, with preview, confirmation, journal and undo as for any
 /// other command.
 /// Findings that follow from a cause are not fixed separately: run `diagnose stuck` again afterwards.
 ///
-/// Findings that it does not fix are listed with the reason: those that only a person can repair, such as an image, a
-/// script or a PodDisruptionBudget; those whose remedy is a choice, such as to pause or resume, to ignore or unignore a node,
-/// to release a cordon, to reset, or to cancel an uninstall; and those whose remedy is above --up-to. Findings that may
+/// Findings that are not fixed are listed with the reason: those that only a person can repair, such as an image, a
+/// script or a PodDisruptionBudget; those whose remedy needs a decision, such as pausing, resuming, ignoring a node,
+/// releasing a cordon, resetting, or canceling an uninstall; and those whose remedy is above --up-to. Findings that may
 /// resolve themselves are fixed only if their codes are named.
 ///
-/// If nothing is fixed although there are errors, it exits with 2.
+/// Exits with 2 if nothing is fixed although there are errors.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  # What it would do, and what it leaves alone
+  # What it would do, and what it would skip
   kubectl skyhook fix --dry-run
 
-  # Run failing packages again, once what made them fail is repaired
+  # Rerun failing packages, after the cause of the failure is repaired
   kubectl skyhook fix package-erroring --up-to B2
 
   # One custom resource, one node
@@ -44,16 +44,16 @@ pub struct Args {
     #[arg(value_name = "CODE")]
     rules: Vec<String>,
 
-    /// Only of this custom resource; may be repeated
+    /// Only fix findings of this custom resource; may be repeated
     #[arg(long = "skyhook", value_name = "NAME", alias = "nodewright", value_parser = named::skyhook)]
     skyhooks: Vec<String>,
 
-    /// Only on this node, and change no other; may be repeated
+    /// Only fix findings on this node, and change no other node; may be repeated
     #[arg(long, value_name = "NODE", value_parser = named::node)]
     node: Vec<String>,
 
     /// The highest grade to apply: B1 changes objects and runs nothing, B2 runs packages again, B3 restarts services
-    /// and evicts pods, B4 reboots nodes or drops a record for good
+    /// and evicts pods, B4 reboots nodes or permanently removes a record
     #[arg(long, value_name = "GRADE", value_enum, default_value_t = UpTo::B1, ignore_case = true)]
     up_to: UpTo,
 
@@ -163,7 +163,7 @@ impl Args {
 fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> {
     if cluster.skyhooks.absence() == Certainty::Presumed {
         return Err(Error::failed(format!(
-            "the input has no {} objects, so it is not known what is wrong with them",
+            "the input has no {} objects, so they cannot be checked",
             cluster.flavor().kind()
         )));
     }

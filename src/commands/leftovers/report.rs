@@ -47,7 +47,7 @@ pub struct Document {
 struct LeftoverEntry {
     /// The custom resource that it belonged to.
     owner: String,
-    /// The API that the owner was of.
+    /// The API of the owner.
     api: String,
     why: String,
     object: ObjectRef,
@@ -183,7 +183,7 @@ impl Leftovers<'_> {
             let set = NodeSet::of(noted.iter().copied());
             let key = self.cluster.flavor().key("autoTaint_");
             text.paragraph(text::dim(format!(
-                "A note {key}… stays on {}: these nodes do not count as new, so that no taint is set on them.",
+                "The annotation {key}… stays on {}: these nodes do not count as new, so no taint is set on them.",
                 set.limited(SHOWN)
             )));
         }
@@ -204,7 +204,7 @@ impl View for Leftovers<'_> {
             text.line(if self.unread {
                 text::warning("Nothing found, but not everything could be read")
             } else {
-                text::good("Nothing is left of custom resources that are gone")
+                text::good("No leftovers of deleted custom resources found")
             });
             return text.line(text::dim(format!("Checked {nodes}."))).clone();
         }
@@ -252,15 +252,15 @@ impl View for Leftovers<'_> {
         text.blank();
         if recorded {
             text.paragraph(text::dim(
-                "A record says that files of the package may still be on the host: it stays unless \
+                "A record shows that package files may still be on the host; it is kept unless \
                  --purge-state is given.",
             ));
         }
         if presumed {
             let flavor = self.cluster.flavor();
             text.paragraph(text::warning(format!(
-                "The input has no {} objects: whether these custom resources are gone is not known. Make sure with \
-                 `kubectl get {}`, and remove nothing before.",
+                "The input has no {} objects: it is unknown whether these custom resources still exist. Check with \
+                 `kubectl get {}` before you remove anything.",
                 flavor.kind(),
                 flavor.resource(),
             )));
@@ -271,7 +271,7 @@ impl View for Leftovers<'_> {
                 ""
             };
             text.line(text::dim(format!(
-                "to remove it: kubectl skyhook leftovers --clean{purge}"
+                "to remove the leftovers: kubectl skyhook leftovers --clean{purge}"
             )));
         }
         if !closed.is_empty() {

@@ -14,20 +14,20 @@ use crate::view::{NodeSet, plural};
 
 /// Make the operator ignore nodes
 ///
-/// Concerns every custom resource. Nothing new is started on the nodes; what runs continues to the end of its stage.
+/// Concerns every custom resource. Nothing new is started on the nodes; running stages continue to their end.
 ///
 /// With an operator before v0.20, an ignored node that is part of a batch keeps its place in it, and no other node is
 /// started until all nodes of the batch are complete.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node ignore gpu-0001 gpu-0002
-  # Also let the batches go on without the node
+  # Also let the batches continue without the node
   kubectl skyhook node ignore gpu-0001 --leave-batch")]
 pub struct Ignore {
     #[command(flatten)]
     with: IgnoreArgs,
 
-    /// Also take the nodes out of the batches that rollouts work on
+    /// Also remove the nodes from the current batches of rollouts
     #[arg(long)]
     leave_batch: bool,
 }
@@ -35,7 +35,7 @@ pub struct Ignore {
 /// Make the operator work on ignored nodes again
 ///
 /// Also removes the label of the older API, which the operator might adopt again, and values that
-/// mean nothing.
+/// have no effect.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node unignore gpu-0001")]
@@ -46,7 +46,7 @@ pub struct Unignore {
 
 #[derive(Debug, clap::Args)]
 struct IgnoreArgs {
-    /// Names of nodes, or regular expressions over whole names
+    /// Node names, or regular expressions that match full names
     #[arg(value_name = "NODE", value_parser = named::node, required = true)]
     nodes: Vec<String>,
 
@@ -111,9 +111,9 @@ fn plan(cluster: &Cluster, nodes: &[&Node], does: Does) -> Plan {
         if !change.is_empty() {
             let target = Target::node(&node.name, node.uid.as_deref());
             let why = if ignore {
-                "the operator starts nothing new here"
+                "the operator starts no new work on this node"
             } else {
-                "the operator works here again"
+                "the operator resumes work on this node"
             };
             steps.push(Step::new(target, Change::Metadata(change), why));
         }
@@ -128,7 +128,7 @@ fn plan(cluster: &Cluster, nodes: &[&Node], does: Does) -> Plan {
     plan.consequences.gpus = nodes.iter().map(|n| n.gpus).sum();
     if ignore && !steps.is_empty() {
         plan.consequences
-            .warn("it applies to every custom resource");
+            .warn("this applies to every custom resource");
     }
     for skyhook in cluster
         .skyhooks
@@ -171,7 +171,7 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
         ));
         let (name, uid) = (skyhook.name(), skyhook.metadata.uid.as_deref());
         let target = Target::skyhook(cluster.flavor(), name, uid);
-        let why = "the next batch forms without them";
+        let why = "the next batch is formed without these nodes";
         steps.push(Step::new(target, Change::Status(fields), why));
     }
     if steps.is_empty() {
@@ -232,8 +232,8 @@ fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
         };
         let of = skyhook.reference();
         plan.consequences.warn(format!(
-            "{set} {are} in the batch that {of} works on and {keep}, so no other node is started; --leave-batch takes \
-             {out} out"
+            "{set} {are} in the current batch of {of} and {keep}, so no other node is started; --leave-batch removes \
+             {out}"
         ));
     }
 }

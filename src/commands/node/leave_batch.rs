@@ -15,13 +15,13 @@ use crate::view::plural;
 
 /// Remove nodes from the current batch
 ///
-/// The operator finishes the nodes of a batch before it forms the next one. Without the node the next batch forms at
-/// once. What is installed on the node stays as it is, and the node may be chosen again later.
+/// The operator finishes the nodes of a batch before it forms the next one. Without the node, the next batch can form
+/// at once. Installed packages stay on the node, and the node may be chosen again later.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node leave-batch gpu-0001 --skyhook gpu-tune")]
 pub struct Args {
-    /// Names of nodes, or regular expressions over whole names
+    /// Node names, or regular expressions that match full names
     #[arg(value_name = "NODE", value_parser = named::node, required = true)]
     nodes: Vec<String>,
 
@@ -85,7 +85,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         skyhook.name(),
         skyhook.metadata.uid.as_deref(),
     );
-    let why = "the next batch forms without them";
+    let why = "the next batch is formed without these nodes";
     plan.stages.push(PlanStage::of(vec![Step::new(
         target,
         Change::Status(fields),

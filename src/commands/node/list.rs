@@ -15,7 +15,7 @@ use crate::view::{Table, View, cells, count, plural};
 
 /// List the nodes of a custom resource
 ///
-/// All that it selects, begun or not, and all that still carry its keys.
+/// Lists all nodes that it selects, started or not, and all that still have its annotations or labels.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node list --skyhook gpu-tune
@@ -41,7 +41,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let list = view(&cluster, args)?;
     match list.rows.as_slice() {
         [] => ctx.note(format!(
-            "{} selects no node and has left nothing on any.",
+            "{} selects no nodes and has no state on any node.",
             args.of.skyhook
         )),
         _ => ctx.note(list.summary()),
@@ -86,16 +86,16 @@ pub struct Document<'a> {
 #[serde(rename_all = "camelCase")]
 struct ListedNode<'a> {
     node_name: &'a str,
-    /// What the operator says of the node; `unknown` where it has said nothing yet.
+    /// The operator's status of the node; `unknown` if there is none yet.
     status: &'a str,
-    /// Packages of the spec that are done: at their last stage, or absent where they are to be uninstalled.
+    /// Packages of the spec that are done: at their last stage, or absent if they are to be uninstalled.
     packages_complete: usize,
     packages_total: usize,
     /// Failed attempts of all packages.
     restarts: i64,
     /// Whether the custom resource selects the node; null where it could not be read.
     selected: Option<bool>,
-    /// Whether the user asks the operator to leave the node alone.
+    /// Whether the user told the operator to ignore the node.
     ignored: bool,
     /// Why the node state cannot be read; null where it can.
     malformed: Option<&'a str>,

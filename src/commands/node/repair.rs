@@ -16,13 +16,13 @@ use crate::view::plural;
 /// Restore node states that cannot be read
 ///
 /// The operator copies the state of each node into the status of the custom resource. Where the annotation of a node
-/// is not valid, it is replaced by that copy, which is as old as the operator's last look at it. Annotations that can
-/// be read stay as they are. Where there is no copy, only `reset` is left.
+/// is not valid, it is replaced by that copy, which dates from the operator's last pass over it. Annotations that can
+/// be read are not changed. If there is no copy, `reset` is the only option.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node repair gpu-0001 --skyhook gpu-tune --dry-run")]
 pub struct Args {
-    /// Names of nodes, or regular expressions over whole names
+    /// Node names, or regular expressions that match full names
     #[arg(value_name = "NODE", value_parser = named::node, required = true)]
     nodes: Vec<String>,
 
@@ -79,7 +79,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
                 repaired.consequences(skyhook, node, &mut plan.consequences);
                 plan.consequences.gpus += node.gpus;
                 let target = Target::node(&node.name, node.uid.as_deref());
-                let why = "as the operator last read it";
+                let why = "restores the state that the operator last read";
                 steps.push(Step::new(target, Change::Metadata(repaired.change), why));
             }
         }
@@ -93,7 +93,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         plan.consequences.nodes = steps.len();
         plan.consequences.at_least(Grade::B1);
         plan.consequences
-            .warn("the operator continues, for every custom resource");
+            .warn("the operator resumes work on every custom resource");
         plan.stages.push(PlanStage::of(steps));
     }
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
@@ -102,7 +102,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
 
 fn no_copy(skyhook: &str, node: &Node) -> Error {
     Error::refused(format!(
-        "the status of {skyhook} holds no copy of the state of {}; nothing was changed",
+        "the status of {skyhook} has no copy of the state of {}; nothing was changed",
         node.name
     ))
     .hint(format!(

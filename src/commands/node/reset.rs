@@ -15,13 +15,13 @@ use crate::plan::Plan;
 /// Reset package state on nodes, so that packages rerun
 ///
 /// The same as `reset NAME --node …`: everything that the custom resource left on the nodes is removed, in one
-/// patch a node. The state of the rollout's batches is left alone.
+/// patch per node. The rollout's batch state is not changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node reset gpu-0001 --skyhook gpu-tune
   kubectl skyhook node reset 'gpu-00[2-5].*' --skyhook gpu-tune --dry-run")]
 pub struct Args {
-    /// Names of nodes, or regular expressions over whole names
+    /// Node names, or regular expressions that match full names
     #[arg(value_name = "NODE", value_parser = named::node, required = true)]
     nodes: Vec<String>,
 

@@ -29,11 +29,11 @@ pub const READS: [Source; 5] = [
 pub struct NodeRow {
     pub node_name: String,
     pub skyhook_name: String,
-    /// What the operator says of the node; `unknown` where it has said nothing yet.
+    /// The operator's status of the node; `unknown` if there is none yet.
     pub status: String,
-    /// Packages of the spec that are done: at their last stage, or absent where they are to be uninstalled.
+    /// Packages of the spec that are done: at their last stage, or absent if they are to be uninstalled.
     pub packages_complete: usize,
-    /// Packages of the spec; of a custom resource that is gone, the packages recorded.
+    /// Packages of the spec; for a custom resource that no longer exists, the recorded packages.
     pub packages_total: usize,
     pub packages: Vec<PackageRow>,
     /// Whether the node is cordoned.
@@ -46,13 +46,13 @@ pub struct NodeRow {
     pub cordoned_by_others: Vec<Holder>,
     /// Whether the node still carries the runtime-required taint.
     pub runtime_required_taint: bool,
-    /// The custom resources that keep the taint there.
+    /// The custom resources that keep the taint on the node.
     pub taint_kept_by: Vec<String>,
     /// Whether the custom resource is known to be gone.
     pub gone: bool,
     /// Whether the custom resource selects the node; `null` where it could not be read.
     pub selected: Option<bool>,
-    /// Whether the user asks the operator to leave the node alone.
+    /// Whether the user told the operator to ignore the node.
     pub ignored: bool,
     /// Why the node state cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,9 +70,9 @@ pub struct PackageRow {
     pub version: String,
     pub stage: String,
     pub state: String,
-    /// Failed attempts of the present stage.
+    /// Failed attempts of the current stage.
     pub restarts: i64,
-    /// When the stage that is at work was started, where that was read.
+    /// When the running stage was started, if that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// How long that is: `17h`.
@@ -80,7 +80,7 @@ pub struct PackageRow {
     pub runs_for: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub image: String,
-    /// Whether the spec asks for this package at this version.
+    /// Whether the spec contains this package at this version.
     pub in_spec: bool,
 }
 

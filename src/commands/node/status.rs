@@ -11,20 +11,20 @@ use crate::error::{Exit, Result};
 use crate::view::text::{Label, Line, Text};
 use crate::view::{OutputFormat, Table, View, cells};
 
-/// Show what each custom resource did on each node
+/// Show the status of each custom resource on each node
 ///
-/// The status is what the operator itself says of the node. A package counts as complete once it has reached its
-/// last stage. Nodes that are selected and not begun are listed, and so are states that cannot be read.
+/// The status is the one that the operator reports for the node. A package counts as complete once it has reached its
+/// last stage. Selected nodes that have not started and states that cannot be read are listed, too.
 ///
-/// With -o wide there is one row a package, with who holds the cordon, and the runtime-required taint with those who
-/// keep it.
+/// With -o wide, there is one row per package, with the owners of the cordon and the custom resources that keep the
+/// runtime-required taint.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node status
   kubectl skyhook node status gpu-0001 'gpu-00[2-5].*' --skyhook gpu-tune
   kubectl skyhook node status -o wide")]
 pub struct Args {
-    /// Names of nodes, or regular expressions over whole names
+    /// Node names, or regular expressions that match full names
     #[arg(value_name = "NODE", value_parser = named::node)]
     nodes: Vec<String>,
 
@@ -51,7 +51,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.only(only).load(needs).await?;
     let status = view(&cluster, args)?;
     if status.rows.pairs.is_empty() {
-        ctx.note("No custom resource selects these nodes or has left anything on them.");
+        ctx.note("No custom resource selects these nodes or has state on them.");
     }
     scope::say_what_is_missing(ctx, &cluster, needs);
     ctx.show(&status)?;

@@ -18,10 +18,10 @@ use crate::view::{NodeSet, plural};
 
 /// Rerun a package
 ///
-/// Without a stage its entry is removed, and it runs from apply on. Packages that depend on it stay complete.
+/// Without --stage, the package's entry is removed and it runs from apply on. Packages that depend on it stay complete.
 ///
-/// Stages other than apply, upgrade and config are refused: an operator that finds them as a start does not
-/// do what they say. It would interrupt the node before it is drained, or run apply after all.
+/// Stages other than apply, upgrade and config are refused, because the operator does not restart correctly from
+/// them: it would interrupt the node before draining it, or run apply instead.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook package rerun driver --skyhook gpu-tune --node gpu-0001
@@ -167,10 +167,10 @@ fn stage(args: &Args) -> Result<Option<Stage>> {
     match Stage::from(text) {
         stage @ (Stage::Apply | Stage::Upgrade | Stage::Config) => Ok(Some(stage)),
         Stage::Interrupt => Err(refused(
-            "from the stage interrupt the operator interrupts the node before it is cordoned and drained",
+            "if started at stage interrupt, the operator interrupts the node before it is cordoned and drained",
         )),
         Stage::PostInterrupt => Err(refused(
-            "from the stage post-interrupt the operator runs apply again",
+            "if started at stage post-interrupt, the operator runs apply again",
         )),
         Stage::Uninstall | Stage::UninstallInterrupt => {
             Err(refused("a rerun does not uninstall").hint("kubectl skyhook uninstall --help"))
@@ -206,7 +206,7 @@ fn refuse_uninstalls(
         ),
         true if !targets.is_empty() && stage.is_none() && goes => {
             format!(
-                "{package} is to be removed: without its entry it would count as uninstalled, and not run again"
+                "{package} is to be uninstalled: without its entry in the node state, it would count as uninstalled and not run again"
             )
         }
         true => return Ok(()),
@@ -234,7 +234,7 @@ fn warn_of_dependants(skyhook: &Skyhook, package: &str, plan: &mut Plan) {
         .collect();
     if !dependants.is_empty() {
         plan.consequences.warn(format!(
-            "what depends on {package} does not run again: {}",
+            "packages that depend on {package} do not run again: {}",
             dependants.join(", ")
         ));
     }

@@ -15,12 +15,12 @@ use crate::plan::build::node;
 use crate::plan::{Change, Grade, Kind, Plan, PlanStage, Step, Target};
 use crate::view::{NodeSet, list, plural};
 
-/// Retry a package stage that was given up
+/// Retry a package stage that has failed permanently
 ///
-/// Deletes the Job that has failed, or the pod that has ended, at the stage where the package stands: the operator
-/// makes a new one within seconds. The record of the package stays, so an uninstall that was given up runs again, too.
-/// Where the custom resource is being deleted, the node is also set to in_progress: the operator works on no other
-/// node then. Nothing happens to a stage that is still tried.
+/// Deletes the Job that has failed, or the pod that has ended, at the package's current stage: the operator
+/// creates a new one within seconds. The record of the package stays, so a failed uninstall runs again, too.
+/// If the custom resource is being deleted, the node is also set to in_progress: the operator then works only on nodes
+/// with that status. A stage that is still being retried is not changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook package retry driver --skyhook gpu-tune --node gpu-0001
@@ -149,7 +149,7 @@ impl<'a> Stalled<'a> {
             &Status::InProgress,
         );
         let target = Target::node(&self.node.name, self.node.uid.as_deref());
-        let why = "in a deletion the operator works only on nodes in progress";
+        let why = "during a deletion, the operator works only on nodes that are in progress";
         self.marked
             .then(|| Step::new(target, Change::Metadata(change), why))
     }
@@ -224,13 +224,14 @@ fn consequences(
         bare && s.entry.stage == Stage::PostInterrupt
     };
     if stalled.iter().any(from_apply) {
-        effects
-            .warn("from post-interrupt the package starts over at apply, its interrupt included");
+        effects.warn(
+            "from post-interrupt, the package starts again at apply, and its interrupt is repeated",
+        );
     }
     if stalled.iter().any(|s| !s.ended.is_empty()) {
         effects
             .cannot_be_undone
-            .push("the deletion of what has ended, with its logs".to_owned());
+            .push("the deletion of finished pods or jobs, with their logs".to_owned());
     }
     effects
 }
@@ -272,7 +273,7 @@ fn nothing_given_up(
         format!("no stage of {package} was given up on {set}")
     } else {
         format!(
-            "no stage of {package} was given up on {set}: {} is still tried",
+            "no stage of {package} was given up on {set}: {} is still running",
             list(&still)
         )
     })

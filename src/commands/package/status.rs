@@ -16,7 +16,7 @@ use crate::view::{Table, View, cells, count, plural};
 
 /// Show the state of packages on each node
 ///
-/// Lists what the operator has recorded on the nodes, and the packages of the spec that it has not begun there. A
+/// Lists what the operator has recorded on the nodes, and the packages of the spec that have not started there. A
 /// package is complete once it has reached its last stage, not before. Without a PACKAGE all are listed. States
 /// that cannot be read are listed too.
 #[derive(Debug, clap::Args)]

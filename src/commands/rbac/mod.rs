@@ -15,12 +15,12 @@ use crate::error::{Exit, Result};
 
 /// Print the minimal RBAC that commands require, as ClusterRoles
 ///
-/// A manifest for `kubectl apply -f -`, of exactly what the commands read and change, in both API groups. Without
-/// --for there are two roles: kubectl-skyhook-viewer for all commands that only look, and kubectl-skyhook-operator for
-/// all. Roles give nobody anything yet: the comment in each says how to bind it.
+/// A manifest for `kubectl apply -f -` with exactly the rights that the commands need, in both API groups. Without
+/// --for there are two roles: kubectl-skyhook-viewer for all read-only commands, and kubectl-skyhook-operator for
+/// all commands. A role has no effect until it is bound: the comment in each shows how to bind it.
 ///
-/// Beside these rights every command relies on what Kubernetes allows all users that have logged in: to see which APIs
-/// are served, and to ask what they may do.
+/// In addition, every command relies on what Kubernetes allows all authenticated users: to see which APIs
+/// are served, and to query their own permissions.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook rbac | kubectl apply -f -

@@ -24,7 +24,7 @@ pub fn refuse_unreachable(
 ) -> Result<()> {
     if let Read::Unreadable(why) = cluster.source(Source::Webhooks) {
         effects.warn(format!(
-            "{} could not be read, so one that nothing answers may reject this: {why}",
+            "{} could not be read, so an unreachable webhook may reject this change: {why}",
             Source::Webhooks
         ));
     }
@@ -33,7 +33,7 @@ pub fn refuse_unreachable(
         return Ok(());
     };
     let mut error = Error::refused(format!(
-        "webhook {} of {}/{} would reject it: {}; nothing was changed",
+        "webhook {} of {}/{} would reject the change: {}; nothing was changed",
         first.webhook.name,
         first.configuration.kind.to_lowercase(),
         first.configuration.metadata.name,

@@ -29,7 +29,7 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
     }
     let set = NodeSet::of(others.iter().copied());
     let given_up = format!(
-        "{} given up on {}, and a pause would hide it: the operator would call {} waiting, and never retry",
+        "{} given up on {}, and a pause would hide this: the operator would set {} to waiting and never retry",
         if others.len() == 1 {
             "a job has"
         } else {
@@ -49,11 +49,13 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
             exit: Exit::Refused,
             ..error
         }
-        .hint(format!("{words} includes the nodes whose job has given up"))
-        .hint("--no-pause goes ahead without a pause"));
+        .hint(format!(
+            "use {words} to include the nodes whose job has given up"
+        ))
+        .hint("use --no-pause to proceed without a pause"));
     }
     plan.consequences.warn(format!(
-        "not paused while changes apply: {given_up}; if the operator writes at the same moment, run this again"
+        "not paused while changes apply: {given_up}; if the operator writes at the same time, rerun this command"
     ));
     Ok(plan)
 }
@@ -63,7 +65,7 @@ pub fn end_what_is_left(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) ->
     if let Some(end) = pause_guard::left_behind(cluster, skyhook) {
         plan.stages.push(end);
         plan.consequences.warn(format!(
-            "an earlier try has left {} paused: that pause ends, and the operator continues",
+            "an earlier attempt left {} paused: this command ends that pause, and the operator continues",
             skyhook.reference()
         ));
     }
@@ -81,7 +83,8 @@ pub fn refuse(cluster: &Cluster, skyhook: &Skyhook) -> Result<()> {
             cluster,
             skyhook,
             &hold,
-            "wait until it ends; where it has ended without resuming:",
+            "wait until that command ends; if it ended without resuming:",
+            "",
         )),
         _ => Ok(()),
     }
@@ -107,14 +110,15 @@ pub fn refuse_end(
             cluster,
             skyhook,
             &hold,
-            "wait until it ends; to end the pause anyway: --force, as in",
+            "wait until that command ends; to end the pause anyway:",
+            " --force",
         )),
         HolderState::Ended => {
-            effects.warn(format!("{words}, and that command has ended"));
+            effects.warn(format!("{words}, but that command has ended"));
             Ok(())
         }
         _ => {
-            effects.warn(format!("{words}: that command may be at work still"));
+            effects.warn(format!("{words}: that command may still be running"));
             Ok(())
         }
     }
@@ -123,13 +127,18 @@ pub fn refuse_end(
 fn words(cluster: &Cluster, skyhook: &Skyhook, hold: &Hold<'_>) -> String {
     let since = hold.holder.as_ref().map(|h| h.since);
     let since = since.map_or(String::new(), |since| {
-        format!(" (since {})", age(Some(since), cluster.taken_at))
+        format!(" (started {} ago)", age(Some(since), cluster.taken_at))
     });
-    format!("{} is held by {}{since}", skyhook.reference(), hold.words())
+    format!(
+        "{} is paused by {}{since}",
+        skyhook.reference(),
+        hold.words()
+    )
 }
 
-fn refused(cluster: &Cluster, skyhook: &Skyhook, hold: &Hold<'_>, hint: &str) -> Error {
+fn refused(cluster: &Cluster, skyhook: &Skyhook, hold: &Hold<'_>, hint: &str, flag: &str) -> Error {
     let words = words(cluster, skyhook, hold);
+    let name = skyhook.name();
     Error::refused(format!("{words}; nothing was changed"))
-        .hint(format!("{hint} kubectl skyhook resume {}", skyhook.name()))
+        .hint(format!("{hint} kubectl skyhook resume {name}{flag}"))
 }

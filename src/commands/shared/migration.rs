@@ -9,7 +9,7 @@ use crate::view::plural;
 /// Going ahead although a migration is in the way.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Force {
-    /// Go ahead even during a migration, in which the operator does nothing
+    /// Proceed even during a migration, while the operator does nothing
     #[arg(long)]
     pub force: bool,
 }
@@ -26,7 +26,7 @@ pub fn refuse_unmigrated(cluster: &Cluster, name: &str) -> Result<()> {
     }
     let flavor = cluster.flavor();
     Err(refused(format!(
-        "{name} exists only as {} and was not migrated to {} yet, so the operator does not act on it; nothing was \
+        "{name} exists only as {} and has not been migrated to {} yet, so the operator does not act on it; nothing was \
          changed",
         flavor.other().kind(),
         flavor.kind()
@@ -52,7 +52,7 @@ pub fn refuse_held(cluster: &Cluster, plan: &mut Plan, force: bool) -> Result<()
     let kind = cluster.flavor().other().kind();
     let first_of_all = match cluster.skyhook(first.name()) {
         Some(_) => format!(
-            "kubectl delete {} {}   # {} of that name stays, and takes over",
+            "kubectl delete {} {}   # the {} of that name stays and takes over",
             cluster.flavor().other().resource(),
             first.name(),
             cluster.flavor().kind()
@@ -67,7 +67,7 @@ pub fn refuse_held(cluster: &Cluster, plan: &mut Plan, force: bool) -> Result<()
     ))
     .hint(first_of_all)
     .hint("kubectl skyhook explain SKY601")
-    .hint("--force writes it anyway; it takes effect once nothing holds the operator"))
+    .hint("use --force to make the change anyway; the change takes effect once nothing blocks the operator"))
 }
 
 /// Warns where the operator would not act on anything now.
@@ -94,10 +94,10 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
     }
     if let Read::Unreadable(why) = cluster.source(Source::Pods) {
         return Err(refused(format!(
-            "pods cannot be read ({why}), so nobody can tell whether one of the older operator still runs for {name}; \
+            "pods cannot be read ({why}), so it is unknown whether a pod of the older operator still runs for {name}; \
              nothing was changed"
         ))
-        .hint("--force goes ahead anyway"));
+        .hint("use --force to proceed anyway"));
     }
     let older = cluster.package_runs_of(cluster.flavor().other());
     let alive: Vec<String> = older
@@ -109,12 +109,12 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
         return Ok(());
     }
     Err(refused(format!(
-        "{} of the older operator still {} for {name}: {}; after {verb} a second one would work on the same host",
+        "{} of the older operator still {} for {name}: {}; after {verb} a second pod would modify the same host",
         plural(alive.len(), "pod"),
         if alive.len() == 1 { "runs" } else { "run" },
         alive.join(", "),
     ))
-    .hint("wait until they have ended, or delete them; --force goes ahead anyway"))
+    .hint("wait until these pods end, or delete them; use --force to proceed anyway"))
 }
 
 fn refused(message: String) -> Error {

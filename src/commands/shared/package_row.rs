@@ -21,27 +21,27 @@ pub struct PackageRow {
     pub stage: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub state: String,
-    /// Failed attempts of the present stage.
+    /// Failed attempts of the current stage.
     #[serde(skip_serializing_if = "is_zero")]
     pub restarts: i64,
-    /// When the stage that is at work was started, where that was read.
+    /// When the running stage was started, if that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// How long that is: `17h`.
     #[serde(skip)]
     pub runs_for: String,
     pub node_name: String,
-    /// Whether the spec asks for this package at this version; null if it could not be read.
+    /// Whether the spec contains this package at this version; null if it could not be read.
     pub in_spec: Option<bool>,
     /// Whether the package has reached its last stage; null if the spec could not be read.
     pub complete: Option<bool>,
-    /// Whether the node's state holds the package.
+    /// Whether the node state contains the package.
     pub recorded: bool,
-    /// What the operator says of the node; `unknown` where it has said nothing yet.
+    /// The operator's status of the node; `unknown` if there is none yet.
     pub node_status: String,
     /// Whether the custom resource selects the node.
     pub selected: bool,
-    /// Whether the user asks the operator to leave the node alone.
+    /// Whether the user told the operator to ignore the node.
     pub ignored: bool,
     /// Whether the package is to be uninstalled at this version.
     pub uninstalling: bool,

@@ -163,12 +163,12 @@ impl<'a> ResetPlanner<'a> {
         }
         let why = match self.runs_here(node) {
             Some(_) => "packages run again from the start",
-            None => "nothing of it is left on the node",
+            None => "removes all state of the custom resource from the node",
         };
         self.step(node, change, why);
         if let Some(change) = conditions {
             let target = Target::node(&node.name, node.uid.as_deref());
-            let why = "the custom resource that it names is gone";
+            let why = "the custom resource that it belongs to is gone";
             self.steps.push(Step::new(target, change, why));
         }
     }
@@ -298,7 +298,7 @@ impl<'a> ResetPlanner<'a> {
         let step = Step::new(
             target,
             change,
-            "the rollout's batches start again from the first",
+            "the rollout starts again from the first batch",
         );
         Some(PlanStage::of(vec![step.may_be_gone()]))
     }
@@ -317,7 +317,7 @@ impl<'a> ResetPlanner<'a> {
             && !skyhook.spec.auto_taint_new_nodes
         {
             effects.warn(format!(
-                "--retaint does nothing here: {} has no autoTaintNewNodes",
+                "--retaint has no effect: {} does not set autoTaintNewNodes",
                 skyhook.reference()
             ));
         }
@@ -334,7 +334,7 @@ impl<'a> ResetPlanner<'a> {
         if self.unreadable > 0 {
             effects.lose_record();
             effects.warn(format!(
-                "on {} the state cannot be read: what is installed there is not known, and the record is removed",
+                "the state on {} cannot be read: what is installed there is unknown, and the record is removed",
                 plural(self.unreadable, "node")
             ));
         }

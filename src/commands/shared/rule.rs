@@ -17,7 +17,7 @@ pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
             .find(|(code, _)| code.eq_ignore_ascii_case(code_or_name));
         match retired {
             Some((code, heir)) => {
-                Error::usage(format!("rule {code} is retired; {heir} took its place"))
+                Error::usage(format!("rule {code} is retired; it was replaced by {heir}"))
             }
             None => Error {
                 exit: Exit::Usage,
@@ -45,13 +45,13 @@ pub struct Document {
     name: String,
     severity: Severity,
     summary: String,
-    /// What has to be read for the rule to say that all is well.
+    /// Sources that the rule must read to report that no problem exists.
     needs: Vec<String>,
-    /// What makes its findings surer or better explained.
+    /// Sources that make its findings more certain or better explained.
     optional_sources: Vec<String>,
-    /// What does not come about as long as a finding of it stands.
+    /// What is blocked as long as a finding of the rule exists.
     blocks: Vec<Blocks>,
-    /// Whether what fails is tried again by itself.
+    /// Whether the failure is retried automatically.
     retried: bool,
     /// What it means, how to confirm it, how to fix it.
     explanation: String,

@@ -90,7 +90,7 @@ pub fn say_what_is_missing(ctx: &mut Ctx, cluster: &Cluster, needs: &[crate::clu
     for source in needs {
         if let crate::cluster::Read::Unreadable(why) = cluster.source(*source) {
             ctx.warn(format!(
-                "cannot read {source}: {why}; the answer may be incomplete"
+                "cannot read {source}: {why}; the output may be incomplete"
             ));
         }
     }

@@ -31,7 +31,7 @@ pub fn nodes<'a>(cluster: &'a Cluster, words: &[String]) -> Result<Vec<&'a Node>
         {
             let regex = Regex::new(&format!("^(?:{word})$")).map_err(|_| {
                 Error::usage(format!(
-                    "{word:?} is neither a node nor a regular expression"
+                    "{word:?} is neither a node name nor a valid regular expression"
                 ))
             })?;
             expressions.push(regex);
@@ -73,9 +73,8 @@ pub fn only(words: &[String], skyhook: Option<&str>, package: Option<&str>) -> O
 /// A set that stands for none, or for too many.
 pub fn expanded(word: &str) -> Result<Vec<String>> {
     match expand(word) {
-        Some(names) => {
-            names.map_err(|why| Error::usage(format!("{word:?} is not a set of nodes: {why}")))
-        }
+        Some(names) => names
+            .map_err(|why| Error::usage(format!("{word:?} is not a valid set of nodes: {why}"))),
         None => Ok(vec![word.to_owned()]),
     }
 }

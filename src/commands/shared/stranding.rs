@@ -45,7 +45,7 @@ pub fn refuse(
     }
     let nodes = NodeSet::of(stranded.iter().copied());
     Err(Error::refused(format!(
-        "this operator would never run {package} again on {}: more packages are complete there than there are \
+        "this operator version would never run {package} again on {}: more packages are complete there than the spec has \
          packages without dependencies; nothing was changed",
         nodes.limited(6)
     ))

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// Which nodes a change to a package is for.
 #[derive(Debug, clap::Args)]
 pub struct WhichNodes {
-    /// A node, or a regular expression over whole names; may be repeated
+    /// A node name, or a regular expression that matches full names; may be repeated
     #[arg(long, value_name = "NODE", value_parser = named::node, action = clap::ArgAction::Append)]
     node: Vec<String>,
 
@@ -38,7 +38,7 @@ impl WhichNodes {
         selection::readable(cluster, Source::Nodes)?;
         if self.node.is_empty() && self.selector.is_none() && !self.all_nodes {
             return Err(Error::usage(
-                "which nodes? Name them with --node or -l, or say --all-nodes",
+                "no nodes specified; use --node, -l or --all-nodes",
             ));
         }
         let mut nodes = selection::nodes(cluster, &self.node)?;

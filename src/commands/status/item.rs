@@ -18,9 +18,9 @@ use crate::view::age;
 pub struct SkyhookProgress {
     pub kind: String,
     pub name: String,
-    /// Whether the object is there; of one that is gone, nodes may still carry keys.
+    /// Whether the object exists; if not, nodes may still have its annotations or labels.
     pub exists: bool,
-    /// What the operator says; `unknown` where it has said nothing yet.
+    /// The status that the operator reports; `unknown` if there is none yet.
     pub status: String,
     pub priority: i64,
     pub paused: bool,
@@ -37,7 +37,7 @@ pub struct SkyhookProgress {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub deployment_policy: String,
     pub compartments: Vec<Compartment>,
-    /// What `diagnose stuck` says about it, counted.
+    /// Number of findings of `diagnose stuck` about it.
     pub findings: Findings,
 }
 
@@ -46,13 +46,13 @@ pub struct SkyhookProgress {
 pub struct Nodes {
     /// Nodes that the custom resource selects.
     pub selected: usize,
-    /// Those of them that the operator shall leave alone.
+    /// Selected nodes that the operator was told to ignore.
     pub ignored: usize,
     /// Selected nodes whose state cannot be read.
     pub malformed: usize,
-    /// Nodes that it does not select and that still carry its keys.
+    /// Nodes that it does not select but that still have its annotations or labels.
     pub left_behind: usize,
-    /// The selected nodes by what the operator says of each.
+    /// Number of selected nodes by the status that the operator reports.
     pub by_status: BTreeMap<String, usize>,
     #[serde(skip)]
     pub names: BTreeMap<String, Vec<String>>,
@@ -67,11 +67,11 @@ pub struct Package {
     pub in_spec: bool,
     /// Whether it is to be uninstalled.
     pub uninstalling: bool,
-    /// Nodes on which it has reached its last stage; 0 if the spec does not ask for it or could not be read.
+    /// Nodes on which it has reached its last stage; 0 if the spec does not contain it or could not be read.
     pub complete: usize,
-    /// Nodes on which it is absent; for a package that is to be uninstalled this is what is done.
+    /// Nodes on which it is absent; for a package that is to be uninstalled, these are complete.
     pub absent: usize,
-    /// Nodes on which it is, or is to be.
+    /// Nodes on which it is present, or is to be installed.
     pub nodes: usize,
     pub stages: Vec<StageCount>,
 }
@@ -85,7 +85,7 @@ pub struct StageCount {
     /// `not begun` or `absent` where nothing is recorded.
     pub state: String,
     pub nodes: usize,
-    /// When the oldest one that is at work was started, where that was read.
+    /// When the oldest running one was started, if that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// How long that is: `17h`.
@@ -101,7 +101,7 @@ pub struct Compartment {
     pub nodes: i64,
     pub completed: i64,
     pub in_progress: i64,
-    /// How many nodes may be worked on at once.
+    /// Maximum number of nodes in progress at once.
     pub ceiling: i64,
     pub batch: i64,
     pub failed: i64,

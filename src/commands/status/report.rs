@@ -30,7 +30,7 @@ pub struct Document {
     items: Vec<SkyhookProgress>,
     /// Custom resources of the other API, which are not listed.
     legacy: usize,
-    /// Findings about no custom resource in particular.
+    /// Findings that are not about a specific custom resource.
     findings: Findings,
     /// Rules that could not be checked.
     not_checked: usize,
@@ -100,7 +100,7 @@ impl<'a> StatusReport<'a> {
         match &item.nodes {
             Some(nodes) if item.exists => body.append(node_counts(nodes, wide)),
             Some(_) => &mut body,
-            None => body.line(text::warning("its nodes could not be read")),
+            None => body.line(text::warning("the nodes could not be read")),
         };
         body.table(packages(item));
         body.table(compartments(item, wide));
@@ -113,7 +113,10 @@ impl<'a> StatusReport<'a> {
     fn title(&self, item: &SkyhookProgress) -> Line {
         if !item.exists {
             let behind = item.nodes.as_ref().map_or(0, |n| n.left_behind);
-            let behind = format!("gone, but left keys on {}", plural(behind, "node"));
+            let behind = format!(
+                "gone, but leftover keys remain on {}",
+                plural(behind, "node")
+            );
             return text::heading(&item.name) + "  " + text::warning(behind);
         }
         let mut title = text::heading(&item.name) + "  " + label_of(&item.status).on(&item.status);
@@ -123,7 +126,7 @@ impl<'a> StatusReport<'a> {
             .map(|s| s.metadata.deletion_timestamp);
         if let (true, Some(since)) = (item.deleting, deletion) {
             let since = age(since, self.cluster.taken_at);
-            title = title + ", " + text::warning(format!("being deleted for {since}"));
+            title = title + ", " + text::warning(format!("deletion started {since} ago"));
         }
         for (is, word) in [(item.paused, "paused"), (item.disabled, "disabled")] {
             if is && item.status != word {
@@ -145,7 +148,7 @@ impl Operator {
             (Some(_), _) => None,
             (None, Read::Unreadable(why)) => Some(why.to_string()),
             (None, Read::NotRequested) => Some("the input has no Deployments".to_owned()),
-            (None, Read::Ok(_)) => Some("no Deployment runs the operator".to_owned()),
+            (None, Read::Ok(_)) => Some("no operator Deployment was found".to_owned()),
         };
         Operator {
             api: cluster.flavor().api_version(),
@@ -160,8 +163,8 @@ impl Operator {
     fn line(&self) -> Line {
         let mut line = Line::from(match (&self.version, &self.unknown_because) {
             (Some(version), _) => format!("Operator {version}"),
-            (None, Some(why)) => format!("Operator of unknown version ({why})"),
-            (None, None) => "Operator of unknown version".to_owned(),
+            (None, Some(why)) => format!("Operator (version unknown: {why})"),
+            (None, None) => "Operator (version unknown)".to_owned(),
         });
         if let Some(namespace) = &self.namespace {
             line = line + format!(" in {namespace}");
@@ -180,7 +183,7 @@ impl View for StatusReport<'_> {
         text.line(document.operator.line());
         if document.legacy > 0 {
             text.paragraph(text::dim(format!(
-                "There {} of {} as well, which this operator does not act on.",
+                "There {} of {} as well, which this operator ignores.",
                 match document.legacy {
                     1 => "is 1 object".to_owned(),
                     n => format!("are {} objects", count(n)),
@@ -231,10 +234,7 @@ fn node_counts(nodes: &Nodes, wide: bool) -> Text {
         line = line + format!("; {} ignored", count(nodes.ignored));
     }
     if nodes.malformed > 0 {
-        let malformed = format!(
-            "{} with a state that cannot be read",
-            count(nodes.malformed)
-        );
+        let malformed = format!("{} with unreadable state", count(nodes.malformed));
         line = line + "; " + text::error(malformed);
     }
     if nodes.left_behind > 0 {

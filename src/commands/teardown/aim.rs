@@ -22,7 +22,7 @@ impl Planned {
     /// What is left to do before it is gone.
     fn so_far(&self, cluster: &Cluster) -> String {
         let Some(found) = self.item.find(cluster) else {
-            return "it cannot be read; still waiting".to_owned();
+            return "the object cannot be read; still waiting".to_owned();
         };
         let Some(skyhook) = found.skyhook else {
             return "its finalizers are not removed yet".to_owned();
@@ -74,7 +74,7 @@ impl Teardown {
         if self.safe {
             format!("{what}: it is safe to uninstall the operator")
         } else if !self.left.is_empty() {
-            "Not safe to uninstall the operator yet: something is left".to_owned()
+            "Not safe to uninstall the operator yet: not everything is removed".to_owned()
         } else {
             "Cannot tell whether it is safe to uninstall the operator: not everything could be read"
                 .to_owned()
@@ -222,7 +222,7 @@ impl ctx::PlannedAim for Teardown {
         }
         let mut so_far = self.so_far();
         if begun || self.items.iter().any(|p| p.was_deleting) {
-            so_far += "; what is being deleted cannot be cancelled, and goes on: `kubectl skyhook undelete NAME` makes it again";
+            so_far += "; deletions in progress continue and cannot be cancelled; to recreate an object: `kubectl skyhook undelete NAME`";
         }
         Some(so_far)
     }

@@ -81,7 +81,7 @@ pub fn of(cluster: &Cluster, report: &Report, item: &DoomedObject) -> Vec<Blocke
             report.findings.iter().filter(stops).take(1).collect()
         } else {
             let message = format!(
-                "no operator of the {} API runs, so nothing removes the finalizer",
+                "no operator for the {} API is running, so nothing removes the finalizer",
                 item.flavor.kind()
             );
             let strip = strip(name) + " --api " + &item.flavor.to_string();
@@ -99,7 +99,7 @@ pub fn of(cluster: &Cluster, report: &Report, item: &DoomedObject) -> Vec<Blocke
     // The operator may still have work to do; they hold it afterwards in any case.
     if !others.is_empty() && (!deleting || ours.is_empty() || !blockers.is_empty()) {
         let message = format!(
-            "finalizers of others hold it until their owners remove them: {}",
+            "third-party finalizers block its deletion until their owners remove them: {}",
             others.join(", ")
         );
         let (group, _, plural) = item.target.kind.resource();
@@ -165,7 +165,7 @@ pub fn left(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
     let made: Vec<String> = made.map(|target| target.to_string()).collect();
     if !made.is_empty() {
         let message = format!(
-            "{} made again, for example by a GitOps controller",
+            "{} recreated, for example by a GitOps controller",
             some(&made)
         );
         let again = "kubectl skyhook teardown".to_owned();

@@ -25,7 +25,7 @@ pub struct SetsOff {
     pub restarts: usize,
     /// Nodes that reboot.
     pub reboots: usize,
-    /// `nvidia.com/gpu` on the nodes on which something happens.
+    /// Number of `nvidia.com/gpu` on the affected nodes.
     pub gpus: u64,
     /// What is installed and will not be uninstalled, with its nodes.
     pub stays_on_hosts: BTreeMap<String, Vec<String>>,
@@ -80,7 +80,7 @@ impl SetsOff {
         for (package, on) in &self.stays_on_hosts {
             let set = NodeSet::of(on.iter().map(String::as_str));
             effects.cannot_be_undone.push(format!(
-                "{package} of {target} has no uninstall: what it changed stays on the hosts of {}",
+                "{package} of {target} is not uninstalled: its changes stay on the hosts of {}",
                 set.limited(SHOWN)
             ));
         }

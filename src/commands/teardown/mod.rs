@@ -22,14 +22,14 @@ use crate::view::{list, plural};
 
 /// Delete all custom resources in order, before the operator is uninstalled
 ///
-/// Shows first what would hang and why, what the deletions set off on nodes, and what they leave on hosts; --dry-run
+/// First shows what would hang and why, what the deletions trigger on nodes, and what they leave on hosts; --dry-run
 /// stops here, with exit code 2 if something would hang. Then it deletes in order, later priorities first and deployment
 /// policies last, and waits until everything is gone: then the operator can be uninstalled without `helm uninstall`
 /// hanging.
 ///
 /// Exits with 2 when every remaining deletion is blocked, and prints the cause and a command for each. Run it again to
 /// continue. A deletion is requested once the objects before it are gone, so Ctrl-C leaves the later ones unchanged; a
-/// requested deletion cannot be cancelled, but `undelete` recreates the object.
+/// requested deletion cannot be canceled, but `undelete` recreates the object.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # What would hang, and why
@@ -37,11 +37,11 @@ use crate::view::{list, plural};
 
   kubectl skyhook teardown --timeout 1h && helm uninstall nodewright")]
 pub struct Args {
-    /// How long to wait; 0 waits for ever
+    /// How long to wait; 0 waits forever
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration)]
     timeout: Duration,
 
-    /// How long a failure that is retried is accepted [default: 2m; 0 with operators from v0.18, whose Jobs count attempts]
+    /// How long to tolerate retried failures [default: 2m; 0 with operators from v0.18, whose Jobs count attempts]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     tolerate: Option<Duration>,
 
@@ -99,7 +99,7 @@ impl Teardown {
     /// Each deletion in a stage of its own, after those that have to be gone before. What is being deleted already is
     /// only waited for.
     fn plan(&self, cluster: &Cluster, timeout: Duration) -> Plan {
-        let why = "it has to be gone before the operator is uninstalled";
+        let why = "the object must be deleted before the operator is uninstalled";
         let stage = |planned: &Planned| {
             let target = &planned.item.target;
             let delete = Step::new(target.clone(), Change::Delete { was: None }, why);
@@ -143,11 +143,11 @@ impl Teardown {
             effects.at_least(Grade::B4);
         }
         if self.items.iter().any(|p| p.item.wave > 1) {
-            let note = "an object is deleted once all that comes after it in order, and shares a node with it, is gone";
+            let note = "an object is deleted once all objects that come later in the order and share a node with it are gone";
             effects.notes.push(note.to_owned());
         }
         if !self.items.is_empty() {
-            let note = "Ctrl-C ends it: what is not deleted yet is left unchanged; a requested deletion cannot be cancelled";
+            let note = "Ctrl-C stops the teardown: the remaining objects are left unchanged; a requested deletion cannot be cancelled";
             effects.notes.push(note.to_owned());
         }
         for why in &self.unread {

@@ -21,9 +21,9 @@ pub struct DoomedObject {
     /// Of a custom resource that runs packages; a deployment policy has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
-    /// What has to be gone before, by place in the list from 0.
+    /// Items that must be gone first, as indexes into the list, starting at 0.
     pub after: Vec<usize>,
-    /// One more than that of anything that has to be gone before; the first is 1.
+    /// One more than the highest wave that must be gone first; starts at 1.
     pub wave: usize,
 }
 

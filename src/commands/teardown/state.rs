@@ -25,9 +25,9 @@ pub struct Teardown {
     /// Whether the operator can be uninstalled: nothing is left that needs it, and everything could be read.
     pub safe: bool,
     pub items: Vec<Planned>,
-    /// What is still there once all is gone, and needs the operator or keeps nodes closed.
+    /// What remains after all deletions and still needs the operator or keeps nodes unavailable to workloads.
     pub left: Vec<Blocker>,
-    /// What else is left on nodes then.
+    /// What else remains on nodes afterwards.
     pub traces: Vec<Blocker>,
     /// What could not be read, and why.
     pub unread: Vec<String>,
@@ -43,10 +43,10 @@ pub struct Teardown {
 pub struct Planned {
     #[serde(flatten)]
     pub item: DoomedObject,
-    /// The deletion was asked for before.
+    /// The deletion was already requested.
     pub was_deleting: bool,
     pub sets_off: SetsOff,
-    /// What would hold it up, or does.
+    /// What blocks its deletion, or would block it.
     pub blockers: Vec<Blocker>,
     pub standing: RemovalState,
     /// What is left to do, while it is on its way.

@@ -52,7 +52,7 @@ impl<'a> Recreation<'a> {
             metadata.shift_remove("deletionTimestamp");
         }
         let skyhook: Skyhook = serde_json::from_value(was.clone())
-            .map_err(|e| Error::failed(format!("what was saved cannot be read: {e}")))?;
+            .map_err(|e| Error::failed(format!("the saved object cannot be read: {e}")))?;
         let mut object = as_new(&was);
         if let Some(reason) = reason {
             object["metadata"]["annotations"][REASON] = json!(reason);
@@ -97,7 +97,7 @@ impl<'a> Recreation<'a> {
         if !gone.is_empty() {
             let set = NodeSet::of(gone);
             self.effects.warn(format!(
-                "what was removed from {} is not restored: the node is gone, or was replaced",
+                "data removed from {} is not restored: the node is gone or was replaced",
                 set.limited(SHOWN)
             ));
         }
@@ -152,7 +152,7 @@ impl<'a> Recreation<'a> {
                 index,
                 was: Some(Box::new(old.whole.clone())),
             };
-            let why = "the old object has to be gone before it is created again";
+            let why = "the old object must be gone before the new one is created";
             self.stages.push(PlanStage {
                 steps: vec![Step::new(target.clone(), change, why)],
                 until: Some(WaitFor {
@@ -165,7 +165,7 @@ impl<'a> Recreation<'a> {
         }
         self.effects.at_least(Grade::B2);
         self.effects.warn(format!(
-            "Kubernetes cannot cancel a deletion: {} is removed and created again at once",
+            "Kubernetes cannot cancel a deletion: {} is removed and recreated immediately",
             old.reference()
         ));
         let package_runs = self.cluster.package_runs();
@@ -260,7 +260,7 @@ impl<'a> Recreation<'a> {
         }
         if !effects.reruns.is_empty() {
             effects.warn(
-                "packages that were not complete, or whose uninstall had begun, run on the nodes counted",
+                "packages that were not complete, or whose uninstall had started, rerun as listed",
             );
         }
         effects.warn("its uid, status and batch state are not preserved");
@@ -271,7 +271,7 @@ impl<'a> Recreation<'a> {
             && policies.iter().all(|p| p.metadata.name != *policy)
         {
             effects.warn(format!(
-                "deployment policy {policy} is gone: the operator accepts no custom resource that \
+                "deployment policy {policy} is gone: the operator rejects a custom resource that \
                  names it"
             ));
         }

@@ -36,26 +36,26 @@ pub struct What {
     #[arg(value_name = "PACKAGE")]
     package: Option<String>,
 
-    /// Uninstall every package, one after the other, each before those that it depends on
+    /// Uninstall every package, one after the other, each before the packages that it depends on
     ///
-    /// Each is waited for, and the first that cannot go on ends it. The same command again goes on from there.
+    /// Waits for each package, and stops at the first that is blocked. Run the command again to continue from there.
     #[arg(long, conflicts_with_all = ["package", "cancel"])]
     all_packages: bool,
 
-    /// Take the request back: what is not uninstalled yet stays or is installed again
+    /// Cancel the request: a package that is not uninstalled yet stays or is installed again
     #[arg(long, conflicts_with_all = ["enable", "wait", "remove"])]
     cancel: bool,
 
     /// Declare that the package can be uninstalled, where the spec does not say so yet
     ///
-    /// The package must have uninstall.sh and uninstall_check.sh. From then on it can neither leave the spec nor go with
-    /// the custom resource before it is uninstalled.
+    /// The package must have uninstall.sh and uninstall_check.sh. From then on it can be removed from the spec, or with
+    /// the custom resource, only after it is uninstalled.
     #[arg(long)]
     enable: bool,
 
     /// Wait until the package is gone from all nodes, and show its progress
     ///
-    /// Ends with exit code 2, and says why, as soon as the rules find that it is blocked until somebody acts.
+    /// Exits with 2, and prints the reason, as soon as the rules find that the uninstall is blocked until someone acts.
     #[arg(long)]
     wait: bool,
 
@@ -66,7 +66,7 @@ pub struct What {
     #[arg(long)]
     remove: bool,
 
-    /// Go ahead even if it has no effect now (during a migration) or may strand the package
+    /// Proceed even if the request has no effect now (during a migration) or may strand the package
     #[arg(long)]
     force: bool,
 
@@ -109,7 +109,7 @@ pub const NEEDS: [Source; 7] = [
 
 pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
     let Some(name) = &what.name else {
-        return Err(Error::usage("which package of which custom resource?"));
+        return Err(Error::usage("specify a custom resource and a package"));
     };
     let request = UninstallRequest {
         name,
@@ -121,7 +121,7 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
         timeout: what.patience.timeout.unwrap_or(TIMEOUT),
     };
     if what.patience.is_set() && !request.waits() {
-        return Err(Error::usage("--timeout and --tolerate need --wait"));
+        return Err(Error::usage("--timeout and --tolerate require --wait"));
     }
     let cluster = ctx
         .load_to_change(&needs(&request), &Source::DECIDING)
@@ -143,8 +143,8 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
     if what.package.is_none() && !what.all_packages {
         let names: Vec<&str> = skyhook.packages().map(|(name, _)| name).collect();
         return Err(
-            Error::usage(format!("which package of {name}?")).hint(format!(
-                "{name} has {}; --all-packages is for all of them",
+            Error::usage(format!("specify a package of {name}")).hint(format!(
+                "{name} has {}; use --all-packages for all of them",
                 list(&names)
             )),
         );
@@ -251,7 +251,7 @@ fn plan(
         }
         if request.remove && rehearsed && !survey.is_absent() {
             plan.consequences.warn(format!(
-                "the removal of {name} from the spec cannot be dry-run: the server refuses it as long as it is on a node"
+                "the removal of {name} from the spec cannot be dry-run: the server rejects the removal while the package is on a node"
             ));
         } else if request.remove {
             let out = out_of_the_spec(cluster, skyhook, name, package, &gone);
@@ -335,7 +335,8 @@ fn at_rest(skyhook: &Skyhook, plan: &mut Plan) {
     };
     let reference = skyhook.reference();
     if !what.is_empty() {
-        let warning = format!("{reference} is {what}: nothing happens until it runs");
+        let warning =
+            format!("{reference} is {what}: nothing happens until it is no longer {what}");
         plan.consequences.warn(warning);
     }
     if !plan.is_empty() {

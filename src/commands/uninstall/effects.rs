@@ -42,7 +42,7 @@ impl ImpactNotes<'_> {
         }
         if let Some(kind) = interrupt.filter(|_| !concerned.is_empty()) {
             effects.notes.push(format!(
-                "each of them is cordoned and drained for the interrupt of {name}{}; no budget limits that",
+                "each of these nodes is cordoned and drained for the interrupt of {name}{}; no budget limits this",
                 interrupted(self.package, kind)
             ));
         }
@@ -61,17 +61,17 @@ impl ImpactNotes<'_> {
         }
         if !few {
             effects.warn(format!(
-                "{name} is not complete on {}: its uninstall begins there only once it is",
+                "{name} is not complete on {}: its uninstall starts there only once it is complete",
                 nodes(survey.unfinished.iter().map(|(n, _)| *n))
             ));
         }
         if let Some(first) = survey.ignored.first() {
             let others = match survey.ignored.len() {
                 1 => "",
-                _ => ", and the same for the others",
+                _ => "; repeat for each node",
             };
             effects.warn(format!(
-                "the uninstall of {name} waits on {}, which the operator leaves alone, until `kubectl skyhook node \
+                "the uninstall of {name} waits on {}, which the operator ignores, until `kubectl skyhook node \
                  unignore {}`{others}",
                 nodes(survey.ignored.iter().copied()),
                 first.name
@@ -87,7 +87,7 @@ impl ImpactNotes<'_> {
         }
         if survey.is_absent() && survey.other.is_empty() {
             effects.warn(format!(
-                "there is nothing to uninstall of {name}: the operator takes it for uninstalled, and does not install \
+                "there is nothing of {name} to uninstall: the operator considers it uninstalled and does not install \
                  it (SKY103)"
             ));
         }
@@ -114,14 +114,14 @@ impl ImpactNotes<'_> {
         }
         if enables {
             effects.warn(format!(
-                "--enable declares that {name} has an uninstall step: without uninstall.sh and uninstall_check.sh in \
-                 it the uninstall fails on every node, and from then on it can neither leave the spec nor be deleted \
+                "--enable declares that {name} has an uninstall step: without uninstall.sh and uninstall_check.sh, \
+                 the uninstall fails on every node, and from then on {name} cannot be removed from the spec or deleted \
                  with the custom resource before it is uninstalled"
             ));
         }
         if !concerned.is_empty() {
             effects.cannot_be_undone.push(format!(
-                "what the uninstall of {name} does to hosts; --cancel installs it again"
+                "host changes made by the uninstall of {name}; --cancel installs the package again"
             ));
         }
     }
@@ -131,7 +131,7 @@ impl ImpactNotes<'_> {
         let ImpactNotes { name, survey, .. } = self;
         if !survey.malformed.is_empty() {
             effects.warn(format!(
-                "the node state on {} cannot be read: whether {name} is there is not known (SKY206)",
+                "the node state on {} cannot be read: it is unknown whether {name} is installed there (SKY206)",
                 nodes(survey.malformed.iter().copied())
             ));
         }
@@ -180,7 +180,7 @@ impl ImpactNotes<'_> {
         }
         if !beyond.is_empty() {
             effects.warn(format!(
-                "it cannot be cancelled any more on {}: the interrupt has started and runs to its end, then {name} \
+                "the uninstall can no longer be cancelled on {}: the interrupt has started and runs to completion, then {name} \
                  is installed again",
                 nodes(beyond.iter().copied())
             ));
@@ -207,8 +207,8 @@ impl ImpactNotes<'_> {
                 more => format!(" and {more} more"),
             };
             effects.warn(format!(
-                "the operator does not stop what runs: {shown}{more} may finish its uninstall first, and one that \
-                 does not end keeps the cancelling from all nodes (SKY105)"
+                "the operator does not stop running pods or jobs: {shown}{more} may finish the uninstall first, and one that \
+                 does not end blocks the cancellation on all nodes (SKY105)"
             ));
         }
         if let Some(kind) = interrupt.filter(|_| !again.is_empty()) {

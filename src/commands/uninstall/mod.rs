@@ -16,21 +16,21 @@ use crate::error::{Exit, Result};
 /// Uninstall a package from all nodes
 ///
 /// Sets `uninstall.apply` in the spec; the operator then uninstalls. Every node on which the package is complete starts
-/// immediately, whatever the budget; a package with an interrupt cordons, drains and interrupts each of them. The command
-/// refuses what would hang, do nothing or strand the package, and says what to do instead.
+/// immediately, ignoring the budget; a package with an interrupt cordons, drains and interrupts each node. The command
+/// refuses requests that would hang, do nothing or strand the package, and shows what to do instead.
 ///
-/// With --wait it shows how far each node is, and ends when the package is gone from all of them, or as soon as it
-/// cannot go on. Reboots of nodes, and an API server that is away for a while, do not end it. When it is interrupted
-/// or its time is up, the uninstall goes on in the cluster, and the same command goes on waiting for it.
+/// With --wait, it shows the progress of each node, and ends when the package is gone from all of them or the
+/// uninstall is blocked. Node reboots and a briefly unavailable API server do not end it. If the command is interrupted
+/// or times out, the uninstall continues in the cluster, and the same command resumes waiting for it.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
-  # See what it would do where, and what the operator's webhook says to it
+  # Preview the uninstall, and check whether the operator's webhook accepts it
   kubectl skyhook uninstall gpu-tune driver --dry-run
   kubectl skyhook uninstall gpu-tune driver --dry-run=server
 
-  # Uninstall, wait, and take the package out of the spec
+  # Uninstall, wait, and remove the package from the spec
   kubectl skyhook uninstall gpu-tune driver --remove --timeout 1h
 
   kubectl skyhook uninstall gpu-tune --all-packages --remove

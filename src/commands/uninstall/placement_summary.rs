@@ -9,7 +9,7 @@ use crate::view::{NodeSet, plural};
 pub(super) struct PlacementSummary<'a> {
     /// Complete: it begins at once.
     pub ready: Vec<&'a Node>,
-    /// It is under way.
+    /// In progress.
     pub begun: Vec<(&'a Node, &'a Entry)>,
     /// Being installed: it begins once that is complete.
     pub unfinished: Vec<(&'a Node, &'a Entry)>,

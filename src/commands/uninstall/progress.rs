@@ -81,10 +81,10 @@ impl Progress {
         let reference = skyhook.reference();
         match skyhook.package(name) {
             None => Some(format!(
-                "{name} has left the spec of {reference}, and is on nodes still"
+                "{name} was removed from the spec of {reference}, but is still on nodes"
             )),
             Some(spec) if spec.version != *version => Some(format!(
-                "the version of {name} was changed to {} meanwhile (SKY104)",
+                "the version of {name} was changed to {} in the meantime (SKY104)",
                 spec.version
             )),
             Some(spec) if !spec.uninstall().apply && !skyhook.deleting() => {
@@ -199,7 +199,7 @@ impl ctx::PlannedAim for Progress {
                 package.so_far(),
                 left.join(", ")
             ));
-            parts.push("its uninstall continues in the cluster, as far as it can".to_owned());
+            parts.push("the uninstall continues in the cluster unless it is blocked".to_owned());
         }
         if !later.is_empty() {
             parts.push(format!("{} not begun", names(&later)));

@@ -21,9 +21,9 @@ use crate::view::age;
 
 /// Show the progress of an uninstall on each node
 ///
-/// Lists the packages whose uninstall is asked for or under way, by `uninstall.apply` or by the deletion of the
+/// Lists the packages whose uninstall is requested or in progress, by `uninstall.apply` or by the deletion of the
 /// custom resource, on every node that is selected or still carries them. The operator keeps no record of what it
-/// has uninstalled: where a package is absent, this says whether it is gone, was never there, or cannot be told.
+/// has uninstalled: for an absent package, this shows whether it was uninstalled or never installed, if known.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook uninstall status
@@ -32,7 +32,7 @@ pub struct Args {
     /// Show only this custom resource
     #[arg(value_parser = named::skyhook)]
     skyhook: Option<String>,
-    /// Show only this package, whatever is asked for
+    /// Show only this package, whether or not its uninstall is requested
     package: Option<String>,
     #[command(flatten)]
     sorting: Sorting,
@@ -57,7 +57,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load(&NEEDS).await?;
     let status = view(&cluster, args)?;
     if status.rows.is_empty() {
-        ctx.note("No uninstall is asked for, and none is under way.");
+        ctx.note("No uninstall is requested or in progress.");
     }
     scope::say_what_is_missing(ctx, &cluster, &NEEDS);
     ctx.show(&status)?;
@@ -156,19 +156,19 @@ pub(super) struct UninstallRow {
     pub stage: String,
     pub state: String,
     pub restarts: i64,
-    /// When the stage that is at work there was started.
+    /// When the stage that is running there was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// How long that is: `17h`.
     #[serde(skip)]
     pub runs_for: String,
     pub uninstall: Uninstall,
-    /// Why it is said to stand so.
+    /// The reason for this state.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// `uninstall.apply`, `deletion`, or empty if nobody asks for it.
+    /// `uninstall.apply`, `deletion`, or empty if the uninstall is not requested.
     pub asked_by: &'static str,
-    /// The conditions of the custom resource that bear on it.
+    /// The conditions of the custom resource that concern the uninstall.
     pub conditions: Vec<String>,
 }
 
@@ -347,7 +347,7 @@ impl Past {
             Some(History::Never(why)) => (Uninstall::NeverThere, why),
             Some(History::OnlyOther(traces)) => (
                 Uninstall::NeverThere,
-                format!("only version {} ever was", traces[0].version),
+                format!("only version {} was ever installed", traces[0].version),
             ),
             Some(History::Present(traces)) => {
                 let says = |t: &StageTrace| format!("{}: {}", t.object, t.says);
@@ -364,7 +364,7 @@ impl Past {
                     Some(trace) => (Uninstall::Gone, says(trace)),
                     None => (
                         Uninstall::Absent,
-                        format!("it was on some node once ({})", traces[0].object),
+                        format!("it was once installed on a node ({})", traces[0].object),
                     ),
                 }
             }

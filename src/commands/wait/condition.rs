@@ -154,7 +154,7 @@ fn deleted(cluster: &Cluster, skyhook: &Skyhook) -> ConditionState {
             plural(skyhook.metadata.finalizers.len(), "finalizer")
         ),
         n => format!(
-            "being deleted, packages to uninstall on {}",
+            "being deleted, packages left to uninstall on {}",
             plural(n, "node")
         ),
     })
@@ -198,13 +198,13 @@ fn uninstalled(
     match (left.len(), running.count()) {
         (0, 0) => ConditionState::Met,
         (0, n) => ConditionState::Not(format!(
-            "gone from all nodes, but {} to end",
+            "gone from all nodes, but {} still running",
             plural(n, "uninstall")
         )),
         (left, _) => match (skyhook, package) {
             (None, _) => ConditionState::Never(
                 format!(
-                    "{name} is gone, and {} still hold the record of it",
+                    "{name} is gone, but {} still have a record of it",
                     plural(left, "node")
                 ),
                 Some(format!("kubectl skyhook uninstall status {name}")),

@@ -22,22 +22,22 @@ use crate::view::duration_text;
 
 /// Wait for a condition on custom resources
 ///
-/// Waits until all of them meet the condition; with --for=erroring, until one does. It ends with exit code 2, and says
-/// why, as soon as the rules find, twice in a row, that something needs an action; with 5 when the time is up. It
-/// tolerates failures that are retried, nodes that reboot and an API server that is away for a while.
+/// Waits until all of them meet the condition; with --for=erroring, until one does. Exits with 2, and prints the
+/// reason, as soon as the rules find, twice in a row, that someone has to act, and with 5 on timeout. It
+/// tolerates failures that are retried, node reboots and a temporarily unavailable API server.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  # After a change of the spec
+  # After changing the spec
   kubectl skyhook wait gpu-tune --timeout 1h
 
   kubectl skyhook wait gpu-tune --for=uninstalled=driver
   kubectl delete skyhook gpu-tune --wait=false && kubectl skyhook wait gpu-tune --for=deleted")]
 pub struct Args {
-    /// The custom resources; all, if none is named
+    /// Names of custom resources; default: all
     #[arg(value_name = "NAME", value_parser = named::skyhook)]
     names: Vec<String>,
 
-    /// What to wait for; with uninstalled=PACKAGE for this one package
+    /// Condition to wait for; uninstalled=PACKAGE waits for this package only
     #[arg(
         long = "for",
         value_name = "complete|uninstalled|deleted|erroring",
@@ -45,7 +45,7 @@ pub struct Args {
     )]
     condition: Condition,
 
-    /// How long to wait; 0 waits for ever
+    /// How long to wait; 0 waits forever
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration)]
     timeout: Duration,
 
@@ -53,7 +53,7 @@ pub struct Args {
     #[arg(long)]
     keep_going: bool,
 
-    /// How long a failure that is retried is accepted [default: 2m; 0 with operators from v0.18, whose Jobs count attempts]
+    /// How long to tolerate retried failures [default: 2m; 0 with operators from v0.18, whose Jobs count attempts]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     tolerate: Option<Duration>,
 }

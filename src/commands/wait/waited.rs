@@ -138,7 +138,7 @@ pub struct Document {
 struct WaitedResource {
     kind: String,
     name: String,
-    /// Whether it has got there.
+    /// Whether the condition is met.
     met: bool,
     /// How far it has got otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -59,11 +59,11 @@ fn warning(
     let applier = Applier::of(&meta, step.target.kind.kind())?;
     let (what, then) = match step.change {
         Change::Spec(_) => ("the edit may not last", applier.on_edits()),
-        Change::Create(_) => ("it may not stay", applier.on_creation()),
-        _ => ("it may come back", applier.on_deletion()),
+        Change::Create(_) => ("the object may be removed", applier.on_creation()),
+        _ => ("the object may be recreated", applier.on_deletion()),
     };
     Some(format!(
-        "{} is applied by {}, and {what}: {then}",
+        "{} is applied by {}, so {what}: {then}",
         step.target,
         applier.name()
     ))

@@ -64,7 +64,7 @@ fn ignored_nodes(ignored: &[&str], effects: &mut Consequences) {
     let set = NodeSet::of(ignored.iter().copied()).limited(6);
     let (them, each) = match ignored.len() {
         1 => (format!("{set} carries"), ""),
-        _ => (format!("{set} carry"), ", and the same for the others"),
+        _ => (format!("{set} carry"), "; repeat for each node"),
     };
     effects.warn(format!(
         "{them} the ignore label: nothing runs there until `kubectl skyhook node unignore {first}`{each}"
@@ -268,18 +268,18 @@ pub fn bypassed_uninstalls(
         .all(|name| skyhook.package(name).is_some_and(|p| skyhook.uninstalls(p)));
     effects.warn(if skyhook.deleting() {
         format!(
-            "{} is being deleted: without {their} entry {names} {count} as uninstalled, the deletion \
-             goes ahead, and what {they} installed stays on the hosts",
+            "{} is being deleted: without {their} node-state entry, {names} {count} as uninstalled, the deletion \
+             proceeds, and what {they} installed stays on the hosts",
             skyhook.reference()
         )
     } else if asked_for {
         format!(
-            "without {their} entry {names} {count} as uninstalled: what is left to do of the uninstall is not done, \
+            "without {their} node-state entry, {names} {count} as uninstalled: the rest of the uninstall does not run, \
              and what {they} installed may stay on the hosts"
         )
     } else {
         format!(
-            "until {they} {have} run again, {names} {count} as uninstalled: {they} can be removed or \
+            "{names} {count} as uninstalled until {they} {have} run again: {they} can be removed or \
              downgraded without {their} uninstall having run"
         )
     });

@@ -83,13 +83,13 @@ pub fn end_failing(
             n => format!(" and {} more", n - 1),
         };
         plan.consequences.warn(format!(
-            "{first}{more} still runs: once it ends, the operator records it again, and nothing reruns; wait for it first"
+            "still running: {first}{more}; when a run ends, the operator records its result again and nothing reruns, so wait for it first"
         ));
     }
     if failing.is_empty() {
         return;
     }
-    let why = "it is failing, and would record again what is removed";
+    let why = "otherwise the failing pod records the removed state again";
     let step = |pod: &Target| Step::new(pod.clone(), Change::Delete { was: None }, why);
     let mut stages = vec![PlanStage::of(failing.iter().map(step).collect())];
     stages.extend(failing.into_iter().map(|target| PlanStage {
@@ -128,7 +128,7 @@ pub fn warn_of_halt(
         return;
     };
     plan.consequences.warn(format!(
-        "a stage is running there: it is terminated, and until its pod has ended, which may take {longest} s, the \
+        "a running stage is terminated; until its pod has ended, which may take up to {longest} s, the \
          operator does nothing for {}",
         match cluster.skyhooks.items().len() {
             1 => "its custom resource".to_owned(),
@@ -166,7 +166,7 @@ pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
     let reference = skyhook.reference();
     consequences.warn(match skyhook.flavor().map(ApiFlavor::executor) {
         Some(Executor::Job) => format!(
-            "{reference} is paused while changes apply: what runs on any node is stopped and starts again; --no-pause skips this"
+            "{reference} is paused while changes apply: stages running on any node are stopped and restarted; --no-pause skips this"
         ),
         _ => format!("{reference} is paused while changes apply; --no-pause skips this"),
     });

@@ -20,7 +20,7 @@ pub struct Recurring {
     /// `job/NAME` or `pod/NAME`; of several pods, the last.
     pub object: String,
     pub reason: String,
-    /// Of the last one.
+    /// The message of the last event.
     pub message: String,
     pub count: i64,
     #[serde(skip_serializing_if = "Option::is_none")]

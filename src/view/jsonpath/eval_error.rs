@@ -55,7 +55,7 @@ fn bounds(value: &Value, start: Option<i64>, end: Option<i64>, one: bool) -> Res
     };
     let outside = |index: i64| {
         Err(EvalError(format!(
-            "index {index} is out of bounds of a list of {length}"
+            "index {index} is out of bounds for a list of length {length}"
         )))
     };
     match start.cmp(&end) {

@@ -55,7 +55,9 @@ fn parts(scanner: &mut Scanner<'_>, depth: usize) -> Result<Vec<Part>, PathError
                 close(scanner, &start)?;
                 return Ok(parts);
             }
-            "range" if depth == MAX_DEPTH => return Err(start.error("{range} is nested too deep")),
+            "range" if depth == MAX_DEPTH => {
+                return Err(start.error("{range} is nested too deeply"));
+            }
             "range" => {
                 let path = path(scanner, ParseContext::Template)?;
                 close(scanner, &start)?;
@@ -79,7 +81,7 @@ fn close(scanner: &mut Scanner<'_>, start: &Scanner<'_>) -> Result<(), PathError
             scanner.next();
             Ok(())
         }
-        None => Err(start.error("a { that is never closed")),
+        None => Err(start.error("unclosed {")),
         Some(_) => Err(scanner.unexpected("}")),
     }
 }
@@ -256,7 +258,7 @@ fn bracket(scanner: &mut Scanner<'_>, place: ParseContext) -> Result<Bracket, Pa
     loop {
         scanner.blanks();
         let selector = match scanner.peek() {
-            None => return Err(start.error("a [ that is never closed")),
+            None => return Err(start.error("unclosed [")),
             Some('*') => {
                 scanner.next();
                 Selector::Wildcard
@@ -277,7 +279,7 @@ fn bracket(scanner: &mut Scanner<'_>, place: ParseContext) -> Result<Bracket, Pa
         }
         if !scanner.eat(",") {
             return match scanner.peek() {
-                None => Err(start.error("a [ that is never closed")),
+                None => Err(start.error("unclosed [")),
                 Some(_) => Err(scanner.unexpected(", or ]")),
             };
         }
@@ -302,7 +304,7 @@ fn key(scanner: &mut Scanner<'_>) -> Result<(String, Vec<String>), PathError> {
     loop {
         let next = scanner.next();
         let (c, escaped) = match next {
-            None => return Err(start.error("a quote is never closed")),
+            None => return Err(start.error("unclosed quote")),
             _ if next == quote => return Ok((key, parts)),
             Some('\\') => (scanner.next(), true),
             Some(_) => (next, false),
@@ -336,7 +338,7 @@ fn index_or_slice(scanner: &mut Scanner<'_>) -> Result<Selector, PathError> {
         None
     };
     match third {
-        Some(..=0) => Err(start.error("a slice with a step that is not above 0")),
+        Some(..=0) => Err(start.error("slice step must be greater than 0")),
         step => Ok(Selector::Slice(first, second, step)),
     }
 }
@@ -349,5 +351,5 @@ fn number(scanner: &mut Scanner<'_>) -> Result<Option<i64>, PathError> {
     }
     // No list is longer, and sums of such numbers do not overflow.
     let number = digits.parse::<i32>().map(|number| Some(number.into()));
-    number.map_err(|_| start.error("a number that is no index"))
+    number.map_err(|_| start.error("a number that is not a valid index"))
 }

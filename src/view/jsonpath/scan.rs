@@ -93,7 +93,7 @@ impl<'s> Scanner<'s> {
         let mut text = String::new();
         loop {
             match self.next() {
-                None => return Err(start.error("a quote is never closed")),
+                None => return Err(start.error("unclosed quote")),
                 c if c == quote => return Ok(text),
                 Some('\\') => text.push(self.escape()?),
                 Some(c) => text.push(c),
@@ -115,13 +115,13 @@ impl<'s> Scanner<'s> {
             Some('x') => 2,
             Some('u') => 4,
             Some('U') => 8,
-            _ => return Err(start.error("an escape that does not exist")),
+            _ => return Err(start.error("unknown escape sequence")),
         };
         let code = self.rest().get(..digits);
         let code = code.filter(|code| code.bytes().all(|b| b.is_ascii_hexdigit()));
         let code = code.and_then(|code| u32::from_str_radix(code, 16).ok());
         self.at += code.map_or(0, |_| digits);
         code.and_then(char::from_u32)
-            .ok_or_else(|| start.error("an escape that is not a character"))
+            .ok_or_else(|| start.error("invalid character escape"))
     }
 }

@@ -87,12 +87,12 @@ fn goes_beyond_kubectl() {
 #[test]
 fn errors_point_at_the_place() {
     let cases = [
-        ("{.metadata.name", "a { that is never closed at character 1"),
+        ("{.metadata.name", "unclosed { at character 1"),
         (
             "{.spec.taints[0}",
             "expected , or ], found } at character 16, after {.spec.taints[0",
         ),
-        ("{.a[", "a [ that is never closed at character 4, after {.a"),
+        ("{.a[", "unclosed [ at character 4, after {.a"),
         ("x{end}", "{end} without {range} at character 2, after x"),
         ("{.a,.b}", "expected }, found , at character 4, after {.a"),
         ("{{.a}}", "expected }, found { at character 2, after {"),
@@ -104,15 +104,12 @@ fn errors_point_at_the_place() {
             "{.a..}",
             "expected a key, found } at character 6, after {.a..",
         ),
-        ("{\"a}", "a quote is never closed at character 2, after {"),
+        ("{\"a}", "unclosed quote at character 2, after {"),
         (
             "{\"bad\\q\"}",
-            "an escape that does not exist at character 7, after {\"bad\\",
+            "unknown escape sequence at character 7, after {\"bad\\",
         ),
-        (
-            "{.a['b}",
-            "a quote is never closed at character 5, after {.a[",
-        ),
+        ("{.a['b}", "unclosed quote at character 5, after {.a["),
         (
             "{.metadata[name]}",
             "expected an index, a slice, a key in quotes, * or ?(filter), found n at character 12, after {.metadata[",
@@ -123,11 +120,11 @@ fn errors_point_at_the_place() {
         ),
         (
             "{.a[99999999999]}",
-            "a number that is no index at character 5, after {.a[",
+            "a number that is not a valid index at character 5, after {.a[",
         ),
         (
             "{.a[::0]}",
-            "a slice with a step that is not above 0 at character 5, after {.a[",
+            "slice step must be greater than 0 at character 5, after {.a[",
         ),
         (
             "{.a[?(@.b==\"c\"]}",
@@ -151,11 +148,11 @@ fn errors_point_at_the_place() {
         ),
         (
             "{.a[?(@.b[*]==\"c\")]}",
-            "a path that may find more than one value to compare at character 7, after {.a[?(",
+            "a compared path must not match more than one value at character 7, after {.a[?(",
         ),
         (
             "{.a}, {.b} and {.c} and {.d} and {.e",
-            "a { that is never closed at character 34, after …} and {.c} and {.d} and ",
+            "unclosed { at character 34, after …} and {.c} and {.d} and ",
         ),
     ];
     for (template, expected) in cases {
@@ -166,7 +163,7 @@ fn errors_point_at_the_place() {
     let error = JsonPath::parse(&deep).expect_err("too deep");
     assert_eq!(
         error.to_string(),
-        "{range} is nested too deep at character 321, after … .a}{range .a}{range .a}"
+        "{range} is nested too deeply at character 321, after … .a}{range .a}{range .a}"
     );
     let deep = format!("{{.a[?({}", "(".repeat(100_000));
     assert!(JsonPath::parse(&deep).is_err());

@@ -6,9 +6,9 @@ pub const MOST_NAMES: usize = 100_000;
 /// Why a text that is written as a set stands for none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoSet {
-    #[error("{0} runs backwards")]
+    #[error("range {0} is reversed")]
     Backwards(String),
-    #[error("it stands for more than {MOST_NAMES} names")]
+    #[error("it expands to more than {MOST_NAMES} names")]
     TooMany,
 }
 

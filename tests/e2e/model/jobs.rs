@@ -165,7 +165,7 @@ impl Played<'_> {
         self.cluster
             .api
             .items(&path)
-            .expect("the API server answers")
+            .expect("the API server responds")
     }
 
     /// What the operator does once it has written a Job's outcome down.

@@ -242,7 +242,7 @@ pub fn drain(cluster: &Cluster) {
     });
     let left = cluster.api.items("/api/v1/namespaces/default/pods");
     assert!(
-        left.expect("the API server answers").is_empty(),
+        left.expect("the API server responds").is_empty(),
         "all were evicted"
     );
 }

@@ -46,7 +46,7 @@ fn safe(said: &Said) {
 #[track_caller]
 fn nothing_left(cluster: &Cluster) {
     for path in [SKYHOOKS, POLICIES, "/api/v1/namespaces/skyhook/pods"] {
-        let items = cluster.api.items(path).expect("the API server answers");
+        let items = cluster.api.items(path).expect("the API server responds");
         assert!(items.is_empty(), "{path}: {items:#?}");
     }
 }

@@ -47,7 +47,7 @@ async fn an_object_of_another_uid_is_no_answer() {
     let server = server_of(&names)
         .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Says(OTHER)));
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
-    let why = "the server answered 200, but not with node/gpu-0000".to_owned();
+    let why = "the server returned 200, but not node/gpu-0000".to_owned();
     assert_eq!(outcome.results, [[StepResult::Failed { why }]]);
 }
 
@@ -125,7 +125,7 @@ async fn what_is_no_name_leads_to_no_request() {
         let mut plan = plan_of(&names(1));
         plan.stages[0].steps[0].target.name = name.to_owned();
         let (outcome, _) = execute(&server, &plan, &options()).await;
-        let why = "that is not the name of an object".to_owned();
+        let why = "invalid object name".to_owned();
         assert_eq!(outcome.results, [[StepResult::Failed { why }]], "{name:?}");
         assert!(server.store.lock().expect("no panic").calls.is_empty());
     }

@@ -169,7 +169,7 @@ async fn an_object_that_never_rests_is_left_alone_after_a_few_tries() {
         None
     });
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
-    let why = "repeated conflicts; pause it first, or try again".to_owned();
+    let why = "repeated conflicts; pause the custom resource first, or retry".to_owned();
     assert_eq!(outcome.results, [[StepResult::Skipped { why }]]);
 }
 

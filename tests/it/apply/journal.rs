@@ -333,7 +333,7 @@ fn journals_are_for_the_user_alone_and_each_has_its_name() {
     }
     assert_eq!(
         store.read("2026").expect_err("three fit").to_string(),
-        r#""2026" matches 3 journals; type more of the id"#
+        r#""2026" matches 3 journals; use a longer id"#
     );
 }
 

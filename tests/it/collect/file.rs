@@ -71,10 +71,10 @@ fn what_makes_no_sense_is_refused() {
         (
             "collect -o /nonexistent/a.tar.gz",
             1,
-            "there is no folder /nonexistent",
+            "folder /nonexistent does not exist",
         ),
         ("collect -o /tmp", 1, "/tmp is a folder"),
-        ("-o json collect", 64, "names a file"),
+        ("-o json collect", 64, "specifies a file"),
         (
             "collect --from tests/clusters/complete -o /tmp/never.tar.gz",
             64,

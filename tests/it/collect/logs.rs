@@ -90,7 +90,7 @@ fn silent_check() -> FakeApi {
 fn words(text: &str) -> String {
     let ages = regex::Regex::new(r"\b\d+[smhd](\d+[smh])?\b").expect("a pattern");
     let kept = text.replace('\n', " ");
-    let kept = kept.split(" Ages are counted to ").next().expect("a part");
+    let kept = kept.split(" Ages are relative to ").next().expect("a part");
     let kept = ages.replace_all(kept, "[age]").into_owned();
     kept.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -179,7 +179,7 @@ fn of_many_pods_the_one_that_speaks_for_them_is_there() {
     assert_eq!(lines(&report), json!(["no such device on 1"]));
     let other = scene.from("diagnose stuck --node node-002").stdout;
     assert!(
-        other.contains("Not read: 1 log (the capture was made without it)"),
+        other.contains("Not read: 1 log (the capture does not include this log)"),
         "{other}"
     );
 }

@@ -85,7 +85,7 @@ fn the_names_are_put_next_to_the_plugin_and_taken_away() {
         let target = std::fs::read_link(here.path(name)).expect("a link");
         assert_eq!(target, Path::new("kubectl-skyhook"));
     }
-    let expected = done("version\tShow the version of this program, and of the operator\n:4\n");
+    let expected = done("version\tShow the versions of this plugin and of the operator\n:4\n");
     assert_eq!(here.call("kubectl_complete-skyhook", "vers"), expected);
     assert_eq!(here.call("kubectl_complete-nodewright", "vers"), expected);
     let (_, usage, code) = here.call("kubectl-nodewright", "explain");
@@ -105,7 +105,10 @@ fn the_names_are_put_next_to_the_plugin_and_taken_away() {
     assert_eq!(here.names(), ["kubectl-skyhook"]);
     let (stdout, stderr, code) = call("completion uninstall");
     assert_eq!((stdout.as_str(), code), ("", Some(0)));
-    assert!(stderr.starts_with("Nothing of ours in "), "{stderr}");
+    assert!(
+        stderr.starts_with("No completion files of this plugin in "),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -131,8 +134,8 @@ fn what_belongs_to_others_is_left_alone() {
         (
             stdout.to_owned(),
             format!(
-                "error: {name} was not written by this program but {what}; it was left unchanged\n\
-                 hint: remove it yourself, or name another directory on the PATH with --dir\n"
+                "error: {name} was not written by this plugin (it is {what}); it was left unchanged\n\
+                 hint: remove it yourself, or use --dir to specify another directory on the PATH\n"
             ),
             Some(3),
         )

@@ -81,7 +81,7 @@ async fn a_token_that_cannot_be_renewed_is_the_plugins_fault() {
         plugin(dir, &format!("{once}\n{script}"))
     });
     let connected = connected(&here, &[]).await;
-    let message = r#"cannot get credentials: credential plugin "sh" failed: exit status: 4; run it by hand to see why"#;
+    let message = r#"cannot get credentials: credential plugin "sh" failed: exit status: 4; run it manually to see why"#;
     assert_eq!(nodes(&connected).await, Err(message.to_owned()));
 }
 
@@ -125,7 +125,7 @@ async fn a_plugin_is_told_what_it_asks_to_know() {
         "spec": {"interactive": false, "cluster": {"server": "https://host:6443"}},
     });
     let message = format!(
-        r#"credential plugin "sh" failed: exit status: 1 ({told}); run it by hand to see why"#
+        r#"credential plugin "sh" failed: exit status: 1 ({told}); run it manually to see why"#
     );
     assert_eq!(refused(&environment(dir.path(), &path), &[]).await, message);
 }
@@ -141,11 +141,11 @@ async fn a_plugin_that_fails_is_told_without_what_it_printed() {
         dir.path(),
         "echo hunter2; echo 'session expired' >&2; exit 3",
     );
-    let message = r#"credential plugin "sh" failed: exit status: 3 (session expired); run it by hand to see why"#;
+    let message = r#"credential plugin "sh" failed: exit status: 3 (session expired); run it manually to see why"#;
     assert_eq!(refused(&here(&fails), &[]).await, message);
 
     let babbles = plugin(dir.path(), "echo token: hunter2");
-    let message = r#"credential plugin "sh" failed: it printed no ExecCredential with a status; run it by hand to see why"#;
+    let message = r#"credential plugin "sh" failed: it printed no ExecCredential with a status; run it manually to see why"#;
     assert_eq!(refused(&here(&babbles), &[]).await, message);
 
     let mut missing = plugin(dir.path(), "");
@@ -194,7 +194,7 @@ async fn what_no_header_can_hold_is_an_error() {
     };
     let says = |what: &str| {
         format!(
-            "cannot use the {what}: it holds a line end or another character that no HTTP header can hold"
+            "cannot use the {what}: it contains a line break or another character that is not allowed in an HTTP header"
         )
     };
     for token in ["a\nb", "a\n", "a\u{1}b", "a\r\nX-Admin: yes"] {
@@ -239,7 +239,7 @@ async fn a_plugin_that_does_not_end_is_ended() {
     let hangs = plugin(dir.path(), "exec sleep 60");
     let path = file(dir.path(), "config", &with_user("http://host", &hangs));
     let here = environment(dir.path(), &path);
-    let message = r#"credential plugin "sh" did not end within 300ms; run it by hand to see why, or give it longer with --request-timeout"#;
+    let message = r#"credential plugin "sh" did not finish within 300ms; run it manually to see why, or allow more time with --request-timeout"#;
     let begun = std::time::Instant::now();
     assert_eq!(refused(&here, &["--request-timeout=300ms"]).await, message);
     assert!(begun.elapsed() < std::time::Duration::from_secs(30));

@@ -88,20 +88,20 @@ async fn flags_that_exclude_or_lack_each_other_are_refused() {
     for (args, message) in [
         (
             &["--insecure-skip-tls-verify", "--certificate-authority=ca"][..],
-            "a certificate authority and --insecure-skip-tls-verify exclude each other; use one of \
-             them",
+            "a certificate authority and --insecure-skip-tls-verify are mutually exclusive; use only \
+             one of them",
         ),
         (
             &["--client-certificate=crt"],
-            "a client certificate needs --client-key as well",
+            "a client certificate also requires --client-key",
         ),
         (
             &["--client-key=key"],
-            "a client key needs --client-certificate as well",
+            "a client key also requires --client-certificate",
         ),
         (
             &["--as-group=admins"],
-            "a group, uid or extra to impersonate needs a user to impersonate; pass --as USER",
+            "impersonating a group, uid or extra also requires a user; pass --as USER",
         ),
         (
             &["--certificate-authority=/none/ca"],
@@ -113,11 +113,11 @@ async fn flags_that_exclude_or_lack_each_other_are_refused() {
         ),
         (
             &["--server=https://"],
-            r#""https://" is not the address of a server; expected one such as https://HOST:6443"#,
+            r#""https://" is not a valid server address; expected a URL such as https://HOST:6443"#,
         ),
         (
             &["--server=ftp://me:hunter2@host"],
-            r#""ftp://host" is not the address of a server; expected one such as https://HOST:6443"#,
+            r#""ftp://host" is not a valid server address; expected a URL such as https://HOST:6443"#,
         ),
     ] {
         assert_eq!(refused(&here, args).await, message);

@@ -69,7 +69,7 @@ async fn a_kubeconfig_that_is_not_there_is_said_to_be_missing() {
     // Not even in a pod does a wrong KUBECONFIG lead to another cluster.
     listed.in_cluster = Some(("10.0.0.1".into(), "443".into()));
     let expected = format!(
-        "KUBECONFIG names no file that exists: {a}, {b}; correct it, or pass --kubeconfig FILE"
+        "KUBECONFIG lists no existing file: {a}, {b}; correct it, or pass --kubeconfig FILE"
     );
     assert_eq!(refused(&listed, &[]).await, expected);
 }

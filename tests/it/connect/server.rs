@@ -19,7 +19,7 @@ async fn a_server_that_does_not_listen_refuses() {
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     drop(listener);
     let message = format!(
-        "cannot reach the API server at {url}: connection refused; check that it runs, and that \
+        "cannot reach the API server at {url}: connection refused; check that it is running, and that \
          --context or --server names the right server"
     );
     assert_eq!(failure(&["--server", &url]).await, message);
@@ -30,7 +30,7 @@ async fn a_server_without_tls_is_told_from_one_with_a_bad_certificate() {
     let served = fake().serve();
     let url = served.url.replace("http://", "https://");
     let message =
-        format!("the server at {url} is not using TLS; check --server, or write http:// in it");
+        format!("the server at {url} is not using TLS; check --server, or use http:// in it");
     let args = ["--server", &url, "--insecure-skip-tls-verify"];
     assert_eq!(failure(&args).await, message);
 }
@@ -41,16 +41,16 @@ async fn a_server_that_hangs_or_cuts_the_line_does_not_keep_us() {
     for (reply, what) in [
         (
             Reply::Hang,
-            "did not answer within 500ms; check the network, or give it longer with \
+            "did not answer within 500ms; check the network, or allow more time with \
              --request-timeout",
         ),
         (
             Reply::Cut,
-            "closed the connection before it had answered; try again",
+            "closed the connection before it responded; try again",
         ),
         (
             Reply::Half,
-            "closed the connection before it had answered; try again",
+            "closed the connection before it responded; try again",
         ),
     ] {
         let fake: FakeApi = fake();
@@ -102,7 +102,7 @@ async fn plain_http_to_a_tls_server_is_told() {
     let served = fake().serve_tls();
     let url = served.url.replace("https://", "http://");
     let expected = format!(
-        "the server at {url} does not accept plain HTTP; check --server, or write https:// in it"
+        "the server at {url} does not accept plain HTTP; check --server, or use https:// in it"
     );
     assert_eq!(failure(&["--server", &url]).await, expected);
 }

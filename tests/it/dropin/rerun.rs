@@ -127,7 +127,7 @@ fn p6_dependants_and_what_holds_it_up_are_named() {
     let ran = site.answer("package rerun a --skyhook gpu --node node-1 --dry-run");
     let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for says in [
-        "what depends on a does not run again: b",
+        "packages that depend on a do not run again: b",
         "skyhook/gpu is disabled: nothing runs until `kubectl skyhook enable gpu`",
         "node-1 carries the ignore label: nothing runs there until `kubectl skyhook node unignore node-1`",
     ] {

@@ -23,7 +23,7 @@ fn g19_the_namespace_of_the_context_leads_nobody_astray() {
     assert_eq!(version("-n skyhook").stdout, found.stdout);
     let help = run("version --help").go().stdout;
     assert!(
-        help.contains("Namespace the operator runs in; normally found without it"),
+        help.contains("Namespace of the operator; detected automatically by default"),
         "{help}"
     );
 }

@@ -143,8 +143,8 @@ fn g10_without_a_terminal_all_take_the_same_answers() {
             assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(3)), "{words}");
             assert!(
                 ran.stderr.ends_with(
-                    "error: not confirmed, and there is no terminal to ask on; nothing was changed\n\
-                     hint: add --confirm, or look first with --dry-run\n"
+                    "error: not confirmed, and there is no terminal for the prompt; nothing was changed\n\
+                     hint: add --confirm, or preview the change with --dry-run\n"
                 ),
                 "{}",
                 ran.transcript()

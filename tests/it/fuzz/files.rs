@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use clap::Parser as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use kubectl_skyhook::apply::file;
 use kubectl_skyhook::apply::journal::Record;
 use kubectl_skyhook::apply::journal::record::{Begun, Entry, FORMAT};
 use kubectl_skyhook::apply::{StepResult, StopReason};
 use kubectl_skyhook::args::connection::Connection;
 use kubectl_skyhook::cluster::dump;
 use kubectl_skyhook::connect::{Environment, connect_from};
-use kubectl_skyhook::plan::{Plan, SavedPlan};
+
+use kubectl_skyhook::plan::{Plan, SavedError, SavedPlan};
 use kubectl_skyhook::rules::{Scope, diagnose};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -209,6 +211,7 @@ fn asked(plan: &Plan, objects: &[Value]) {
 
 #[test]
 fn plan_files() {
+    let folder = tempfile::tempdir().expect("a folder");
     let plans = plans();
     let values: Vec<Value> = plans
         .iter()
@@ -237,8 +240,20 @@ fn plan_files() {
                 else {
                     return Ok(());
                 };
-                let read = SavedPlan::parse(&plan.save()).map(|saved| saved.plan);
-                prop_assert_eq!(read.as_ref().ok(), Some(&plan), "{:?}", read.as_ref().err());
+                match SavedPlan::parse(&plan.save()) {
+                    // Nested as deeply as JSON is read: such a plan is not written.
+                    Err(SavedError::Syntax(why)) if why.to_string().contains("recursion limit") => {
+                        let saved = SavedPlan::of(&plan, None);
+                        let file = folder.path().join("deep.json");
+                        prop_assert!(file::write(&saved, &file).is_err());
+                        prop_assert!(!file.exists());
+                    }
+                    read => {
+                        let read = read.map(|saved| saved.plan);
+                        let why = read.as_ref().err();
+                        prop_assert_eq!(read.as_ref().ok(), Some(&plan), "{:?}", why);
+                    }
+                }
                 asked(&plan, &objects);
             } else if let Ok(saved) = SavedPlan::parse(&String::from_utf8_lossy(&spoiled(
                 which.get(&texts).as_bytes(),

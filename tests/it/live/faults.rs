@@ -116,7 +116,7 @@ async fn a_server_that_throttles_a_list_gives_it_later_and_that_is_said() {
         .expect("a cluster");
     assert_eq!(cluster.source(Source::Nodes), Read::Ok(1));
     assert_eq!(cluster.source(Source::Pods), Read::Ok(1));
-    let said = "the API server throttled some requests (429); they were sent again later";
+    let said = "the API server throttled some requests (429); they were retried";
     assert_eq!(warnings.take(), [said]);
 }
 
@@ -254,12 +254,11 @@ async fn a_server_that_does_not_answer_at_all_is_an_error() {
         (
             Reply::Hang,
             "the API server at https://fake:6443 did not answer within 50ms; check the network, or \
-             give it longer with --request-timeout",
+             allow more time with --request-timeout",
         ),
         (
             Reply::Cut,
-            "the API server at https://fake:6443 closed the connection before it had answered; try \
-             again",
+            "the API server at https://fake:6443 closed the connection before it responded; try again",
         ),
         (
             Reply::from(401),
@@ -268,12 +267,12 @@ async fn a_server_that_does_not_answer_at_all_is_an_error() {
         ),
         (
             Reply::from(403),
-            "cannot find out which APIs the server at https://fake:6443 serves: forbidden: \
+            "cannot discover the APIs of the server at https://fake:6443: forbidden: \
              User jane cannot get path /apis",
         ),
         (
             Reply::Body("<html>".into()),
-            "cannot find out which APIs the server serves: the answer is not that of an API \
+            "cannot discover the APIs of the server: the response is not from an API \
              server; check --server and the proxy",
         ),
     ] {

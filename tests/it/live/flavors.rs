@@ -64,13 +64,13 @@ async fn one_api_rules_alone() {
 #[tokio::test]
 async fn with_both_the_operators_version_decides() {
     let old = both(Some("ghcr.io/nvidia/skyhook/operator:v0.17.1"));
-    let because = "both APIs are there, and the operator is v0.17.1".to_owned();
+    let because = "both APIs are served, and the operator is v0.17.1".to_owned();
     let (skyhook, nodewright) = ("skyhook/old".to_owned(), "nodewright/new".to_owned());
     let expected = (because, vec![skyhook.clone()], vec![nodewright.clone()]);
     assert_eq!(verdict(&old).await, expected);
 
     let new = both(Some("ghcr.io/nvidia/nodewright/operator:v0.20.0"));
-    let because = "both APIs are there, and the operator is v0.20.0".to_owned();
+    let because = "both APIs are served, and the operator is v0.20.0".to_owned();
     assert_eq!(
         verdict(&new).await,
         (because, vec![nodewright], vec![skyhook])
@@ -88,15 +88,15 @@ async fn without_a_version_what_was_left_on_the_objects_decides() {
     migrated["status"] = json!({"status": "complete"});
     fake.load(migrated);
     let (because, ..) = verdict(&fake).await;
-    let expected = "1 NodeWright objects have a status; 1 nodes carry the newer operator's version";
+    let expected = "1 NodeWright objects have a status; 1 nodes have the version annotation of the newer operator";
     assert_eq!(because, expected);
 }
 
 #[tokio::test]
 async fn without_any_sign_the_newer_rules_and_says_so() {
     let (because, ..) = verdict(&both(None)).await;
-    let expected = "both APIs are there, the operator's version is not known, and nothing says \
-                    that it was rolled back; --api decides otherwise";
+    let expected = "both APIs are served, the operator's version is unknown, and nothing indicates \
+                    that it was rolled back; --api overrides this";
     assert_eq!(because, expected);
 }
 
@@ -117,7 +117,7 @@ async fn an_api_that_is_not_served_cannot_be_asked_for() {
     let (client, _) = polite(&fleet(Skyhook), None);
     let error = load(&client, &NAMES, Some(NodeWright), None, now()).await;
     let expected = format!(
-        "--api nodewright, but the cluster serves only {}; leave --api out",
+        "--api is nodewright, but the cluster serves only {}; omit --api",
         Skyhook.resource()
     );
     assert_eq!(error.expect_err("nothing to read").to_string(), expected);

@@ -147,7 +147,7 @@ async fn what_is_not_a_list_is_said_to_be_none() {
     fake.on("LIST nodes")
         .reply(Reply::Body("<html>login</html>".into()));
     let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
-    let why = "the answer is not a list: expected value at line 1 column 1";
+    let why = "the response is not a list: expected value at line 1 column 1";
     assert_eq!(cluster.source(Source::Nodes), unreadable(None, why));
 }
 

@@ -81,7 +81,7 @@ async fn it_is_not_known_which_nodes_wait_without_the_nodes() {
     let fake = fleet(Skyhook);
     fake.on("LIST nodes").reply(403);
     let cluster = read(&fake, &NEEDS).await.expect("a cluster");
-    let why = "which nodes wait is not known: forbidden: user jane cannot list nodes at the \
+    let why = "cannot tell which nodes are waiting for a drain: forbidden: user jane cannot list nodes at the \
                cluster scope";
     assert_eq!(cluster.source(Source::Workloads), unreadable(403, why));
 }

@@ -78,7 +78,7 @@ fn it_goes_on_until_the_package_is_done() {
         said(&ran),
         (
             "one\ntwo\n",
-            "node-1 driver-apply:\nNo more output of driver on 1 node.\n",
+            "node-1 driver-apply:\nNo more output from driver on 1 node.\n",
             Some(0)
         )
     );
@@ -193,7 +193,7 @@ fn new_attempts_join_in_and_a_job_that_gives_up_is_the_end() {
             "node-1 driver-apply:\n\
              node-1 apply (job/apply-1): driver-apply Error, exit code 3; the job has failed: BackoffLimitExceeded; 1 \
              earlier attempt kept: --previous\n\
-             No more output of driver on 1 node.\n",
+             No more output from driver on 1 node.\n",
             Some(0)
         )
     );
@@ -232,7 +232,7 @@ fn a_node_that_begins_later_joins_in() {
         said(&ran),
         (
             "node-1 driver-apply │ one\nnode-2 driver-apply │ two\n",
-            "No more output of driver on 2 nodes.\n",
+            "No more output from driver on 2 nodes.\n",
             Some(0)
         )
     );

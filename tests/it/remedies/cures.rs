@@ -119,7 +119,10 @@ fn tried(case: &Case) -> Result<(), String> {
     .map(str::to_owned);
     let mut ran = Run::new(own().chain(rest.clone())).go();
     // Beside a Job that has given up elsewhere it is refused, and what it hints at does it.
-    if ran.stderr.contains("hint: --no-pause goes ahead") {
+    if ran
+        .stderr
+        .contains("hint: use --no-pause to proceed without a pause")
+    {
         let unpaused = own().chain(["--no-pause".to_owned()]).chain(rest);
         ran = Run::new(unpaused).go();
     }

@@ -24,9 +24,9 @@ fn what_cannot_go_on_ends_it_with_the_finding() {
     );
     let end = [
         "uninstall driver of gpu, and wait: 1 changed",
-        "stopped: it cannot continue by itself",
-        "driver 1.0.0: 1 of 2 nodes done: uninstall erroring on node-1; its uninstall continues in the cluster, as far \
-         as it can",
+        "stopped: progress is blocked until someone intervenes",
+        "driver 1.0.0: 1 of 2 nodes done: uninstall erroring on node-1; the uninstall continues in the cluster unless \
+         it is blocked",
     ];
     assert!(
         ran.stdout.ends_with(&(end.join("\n") + "\n")),
@@ -87,8 +87,8 @@ fn time_runs_out() {
         ran.stdout,
         "uninstall driver of gpu, and wait: 1 changed\n\
          timed out waiting until driver 1.0.0 is gone from all nodes\n\
-         driver 1.0.0: 0 of 2 nodes done: not begun on node-[1-2]; its uninstall continues in the cluster, as far as it \
-         can\n"
+         driver 1.0.0: 0 of 2 nodes done: not begun on node-[1-2]; the uninstall continues in the cluster unless it \
+         is blocked\n"
     );
 }
 
@@ -105,7 +105,7 @@ fn an_interrupt_leaves_it_to_the_cluster() {
     assert_eq!(ran.code, Some(130), "{}", ran.transcript());
     assert!(
         ran.stdout
-            .contains("its uninstall continues in the cluster"),
+            .contains("the uninstall continues in the cluster"),
         "{}",
         ran.stdout
     );

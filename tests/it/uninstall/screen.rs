@@ -31,7 +31,7 @@ fn stages_and_the_slowest_nodes_are_drawn() {
         "driver 1.0.0: 1 of 2 nodes done",
         "STAGE",
         "uninstall, to start",
-        "longest there: node-1 (uninstall, to start, ",
+        "slowest: node-1 (uninstall, to start, ",
         "so far; Ctrl-C stops waiting",
     ] {
         session.expect(drawn).expect("it is drawn");

@@ -26,7 +26,7 @@ fn unfinished(nodes: usize) -> Vec<String> {
 
 #[test]
 fn a_few_nodes_are_named_one_by_one_and_many_only_together() {
-    let ignored = "- warning: the uninstall of driver waits on node-9, which the operator leaves alone, until `kubectl \
+    let ignored = "- warning: the uninstall of driver waits on node-9, which the operator ignores, until `kubectl \
                    skyhook node unignore node-9`";
     let one = |n| {
         format!(
@@ -37,7 +37,7 @@ fn a_few_nodes_are_named_one_by_one_and_many_only_together() {
     assert_eq!(
         unfinished(4),
         [
-            "- warning: driver is not complete on node-[1-4] (4 nodes): its uninstall begins there only once it is",
+            "- warning: driver is not complete on node-[1-4] (4 nodes): its uninstall starts there only once it is complete",
             ignored
         ]
     );

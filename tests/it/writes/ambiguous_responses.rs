@@ -155,7 +155,7 @@ fn every_command_that_writes_is_looked_at() {
 }
 
 const NOBODY: &str =
-    "error: not confirmed, and there is no terminal to ask on; nothing was changed\n";
+    "error: not confirmed, and there is no terminal for the prompt; nothing was changed\n";
 
 /// What a preview says of the grade.
 #[test]
@@ -229,11 +229,13 @@ fn a_yes_on_standard_input_confirms_that_packages_run_again_and_nothing_beyond()
         prepared.nothing_is_written(&ran.transcript());
         expect(&ran, 3);
         let (_, says) = ran.stderr.rsplit_once("\nerror: ").expect("an error");
-        let worst = says.strip_prefix("a y on standard input does not confirm this (");
+        let worst = says.strip_prefix("y on standard input is not enough to confirm this (");
         let rest = worst.and_then(|worst| Some(worst.split_once(')')?.1));
         assert_eq!(
             rest,
-            Some("; nothing was changed\nhint: add --confirm, or look first with --dry-run\n"),
+            Some(
+                "; nothing was changed\nhint: add --confirm, or preview the change with --dry-run\n"
+            ),
             "{}",
             ran.transcript()
         );

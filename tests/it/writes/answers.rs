@@ -38,7 +38,7 @@ fn a_login_page_is_not_a_change() {
         (&counts["applied"], &counts["failed"]),
         (&json!(0), &json!(1))
     );
-    let why = "the server answered 200, but not with node/node-2";
+    let why = "the server returned 200, but not node/node-2";
     assert_eq!(ran.json()["steps"][0]["why"], why);
 }
 
@@ -50,7 +50,7 @@ fn what_nobody_can_tell_is_unknown_and_undo_is_offered() {
     expect(&ran, 4);
     let says = |text: &str| assert!(ran.stdout.contains(text), "{text}: {}", ran.transcript());
     says("1 unknown");
-    says("may or may not have been made");
+    says("it is unknown whether");
     says("to undo: kubectl skyhook undo ");
     let show = stage.run("journal show");
     assert!(show.stdout.contains("unknown"), "{}", show.transcript());
@@ -208,7 +208,7 @@ fn a_journal_or_plan_with_what_is_no_name_is_not_read() {
             let ran = stage.run(words);
             expect(&ran, 1);
             assert!(
-                ran.stderr.contains("is not the name of an object"),
+                ran.stderr.contains("is not a valid object name"),
                 "{}",
                 ran.transcript()
             );

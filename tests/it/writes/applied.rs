@@ -38,7 +38,7 @@ fn warns(ran: &Ran, warning: &str) {
     );
 }
 
-const EDIT: &str = "skyhook/gpu is applied by the Argo CD application gpu-platform, and the edit may not last: its next sync reverts this; make the change in its source (Git or chart values)";
+const EDIT: &str = "skyhook/gpu is applied by the Argo CD application gpu-platform, so the edit may not last: its next sync reverts this; make the change in its source (Git or chart values)";
 
 #[test]
 fn an_undo_says_who_reverts_the_edit() {
@@ -79,7 +79,7 @@ fn deleted() -> Stage {
     stage
 }
 
-const MADE: &str = "skyhook/gpu-tune is applied by the Argo CD application gpu-platform, and it may not stay: its next sync \
+const MADE: &str = "skyhook/gpu-tune is applied by the Argo CD application gpu-platform, so the object may be removed: its next sync \
                     may delete the object again; first add the object to its source (Git or chart values)";
 
 #[test]

@@ -69,11 +69,11 @@ fn a_pause_of_somebody_else_outlives_the_reset() {
     let ran = stage.while_it_resets(|| {
         let pause = stage.run("pause gpu-tune --confirm --reason mine");
         expect(&pause, 0);
-        let said = "it stays paused once that command has ended";
+        let said = "it stays paused after that command has ended";
         assert!(pause.stderr.contains(said), "{}", pause.transcript());
     });
     expect(&ran, 0);
-    let said = "skyhook/gpu-tune stays paused: paused by someone else while this ran";
+    let said = "skyhook/gpu-tune stays paused: paused by someone else while this command ran";
     assert!(ran.stderr.contains(said), "{}", ran.transcript());
     assert_eq!(stage.reset_and_paused(), (true, json!("true"), Value::Null));
     assert_eq!(stage.annotation(REASON), json!("mine"));
@@ -119,7 +119,7 @@ fn a_pause_that_another_program_has_written_stays() {
         });
     });
     expect(&ran, 0);
-    let said = "skyhook/gpu-tune stays paused: kubectl-annotate set it as well";
+    let said = "skyhook/gpu-tune stays paused: kubectl-annotate also set the pause";
     assert!(ran.stderr.contains(said), "{}", ran.transcript());
     assert_eq!(stage.reset_and_paused(), (true, json!("true"), Value::Null));
     assert_eq!(stage.annotation(REASON), Value::Null);
@@ -167,8 +167,8 @@ fn nothing_is_sent_where_the_operator_never_sees_the_end_of_the_pause_before() {
     let ran = stage.run(RESET);
     expect(&ran, 5);
     let says = "reset gpu-tune on 3 nodes: 1 unchanged, 5 not reached\n\
-                timed out waiting until the operator has seen that skyhook/gpu-tune is not paused any more; \
-                `kubectl skyhook diagnose check` says whether the operator is running\n";
+                timed out waiting until the operator has seen that skyhook/gpu-tune is no longer paused; \
+                `kubectl skyhook diagnose check` shows whether the operator is running\n";
     assert_eq!(ran.stdout, says, "{}", ran.transcript());
     assert!(stage.writes().is_empty(), "{:?}", stage.writes());
     assert!(stage.objects() == before, "{}", ran.transcript());
@@ -182,7 +182,7 @@ fn a_second_reset_does_not_take_the_pause_of_the_first_for_its_own() {
             let ran = stage.run(words);
             expect(&ran, 3);
             for said in [
-                "skyhook/gpu-tune is held by ",
+                "skyhook/gpu-tune is paused by ",
                 " for: reset gpu-tune on 3 nodes",
                 "nothing was changed",
                 "kubectl skyhook resume gpu-tune",
@@ -203,7 +203,7 @@ fn a_resume_that_is_forced_is_no_obstacle_to_the_end() {
         let ran = stage.run("resume gpu-tune --confirm --force");
         expect(&ran, 0);
         assert!(
-            ran.stderr.contains("may be at work still"),
+            ran.stderr.contains("may still be running"),
             "{}",
             ran.transcript()
         );
@@ -420,7 +420,7 @@ fn a_hold_of_another_machine_is_theirs_until_it_is_old() {
         let ran = stage.with_operator(|| stage.run(RESET));
         expect(&ran, if theirs { 3 } else { 0 });
         assert_eq!(
-            ran.stderr.contains("is held by ann@laptop for: reset"),
+            ran.stderr.contains("is paused by ann@laptop for: reset"),
             theirs,
             "{}",
             ran.transcript()

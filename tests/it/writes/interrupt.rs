@@ -128,7 +128,7 @@ fn an_interrupt_at_any_moment_can_be_taken_back() {
         // Paused and resumed again, before any node was written to.
         let put_back = in_time && reset == 0;
         let says = if put_back {
-            ": nothing changed, 61 not reached\ninterrupted; the pause was removed again\n"
+            ": nothing changed, 61 not reached\ninterrupted; the pause was removed\n"
         } else {
             "\ninterrupted; requests in flight were completed\n"
         };
@@ -223,7 +223,7 @@ fn a_second_interrupt_ends_it_at_once_and_the_journal_is_there() {
     ended.store(true, Ordering::Relaxed);
     let _ = fingers.join();
     expect(&ran, 130);
-    let says = "error: interrupted twice; what was in flight may or may not have been done\n";
+    let says = "error: interrupted twice; requests in flight may or may not have completed\n";
     assert!(ran.stderr.contains(says), "{}", ran.transcript());
     assert!(wide.reset(&before) < NODES);
     // It had no time to let the operator go on: the same command does, and takes back what the other one did.

@@ -158,7 +158,7 @@ fn two_executors_on_one_host_are_refused_unless_it_is_forced() {
     assert!(
         unseen
             .stderr
-            .contains("so nobody can tell whether one of the older operator still runs for gpu"),
+            .contains("so it is unknown whether a pod of the older operator still runs for gpu"),
         "{}",
         unseen.transcript()
     );

@@ -94,7 +94,7 @@ fn where_the_uid_cannot_be_read_the_address_decides_and_that_is_said() {
     let ran = run_with(&stage, &again, "undo --confirm");
     expect(&ran, 0);
     let says = format!(
-        "is from {}, and this is {}",
+        "is from {}, but the current cluster is {}",
         stage.served.url, again.served.url
     );
     assert!(ran.stderr.contains(&says), "{}", ran.transcript());

@@ -97,7 +97,7 @@ fn what_cannot_be_read_is_reset_too() {
     expect(&ran, 0);
     assert_eq!(stage.keys("node-1"), [""; 0]);
     assert!(
-        ran.stderr.contains("on 1 node the state cannot be read"),
+        ran.stderr.contains("the state on 1 node cannot be read"),
         "{}",
         ran.transcript()
     );

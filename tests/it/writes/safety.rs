@@ -66,7 +66,7 @@ fn a_cap_on_nodes_is_kept() {
     let stage = Stage::of("apply-erroring");
     let ran = stage.run("reset gpu-tune --confirm --max-nodes 2");
     expect(&ran, 3);
-    let says = "it would touch 3 nodes, and --max-nodes allows 2; nothing was changed";
+    let says = "the plan would touch 3 nodes, but --max-nodes allows 2; nothing was changed";
     assert!(ran.stderr.contains(says), "{}", ran.transcript());
     assert_eq!(stage.writes(), [""; 0]);
 }

@@ -38,7 +38,7 @@ fn an_undo_that_did_nothing_does_not_make_the_next_one_take_back_an_older_comman
             "nothing of \"reset gpu-tune on 1 node\" can be undone",
             "node/node-2 (",
             "nothing was changed",
-            "to undo an older command, name its id",
+            "to undo an older command, pass its id",
         ] {
             assert!(ran.stderr.contains(said), "{said}: {}", ran.transcript());
         }
@@ -77,7 +77,7 @@ fn an_undo_that_came_too_late_leaves_the_command_in_force_and_says_so() {
     expect(&again, 3);
     for said in [
         "reset gpu-tune on 1 node",
-        "it was tried ",
+        "an undo of this command was tried ",
         "could be undone (2",
     ] {
         assert!(
@@ -98,7 +98,7 @@ fn a_rehearsal_looks_at_the_cluster() {
     for words in ["undo --dry-run", "undo --dry-run --diff"] {
         let ran = stage.run(words);
         expect(&ran, 0);
-        let left = "left alone, as it has changed since: node/node-2 (";
+        let left = "left unchanged because of later changes: node/node-2 (";
         assert!(ran.stdout.contains(left), "{}", ran.transcript());
         assert!(ran.stdout.contains("node-[1,3]"), "{}", ran.transcript());
         assert!(

@@ -23,11 +23,11 @@ impl Error {
     }
 
     pub fn cut_off() -> Error {
-        Error("a message is cut off".to_owned())
+        Error("truncated message".to_owned())
     }
 
     pub fn no_wire_type(wire: u64) -> Error {
-        Error(format!("there is no wire type {wire}"))
+        Error(format!("unknown wire type {wire}"))
     }
 }
 
@@ -68,7 +68,7 @@ impl<'de> Value<'de> {
     pub fn bytes(self) -> Result<&'de [u8], Error> {
         match self {
             Value::Bytes(bytes) => Ok(bytes),
-            Value::Number(_) => Err(Error("a number stands where a message should".to_owned())),
+            Value::Number(_) => Err(Error("expected a message, found a number".to_owned())),
         }
     }
 
@@ -76,7 +76,7 @@ impl<'de> Value<'de> {
     pub fn number(self) -> Result<i64, Error> {
         match self {
             Value::Number(number) => Ok(number as i64),
-            Value::Bytes(_) => Err(Error("a message stands where a number should".to_owned())),
+            Value::Bytes(_) => Err(Error("expected a number, found a message".to_owned())),
         }
     }
 }

@@ -47,7 +47,7 @@ pub fn changes(
     commands: &[&'static CommandInfo],
     answers: Option<&PermissionCheck>,
 ) -> Check {
-    let (about, title) = ("rights", "permission to change what commands change");
+    let (about, title) = ("rights", "permission to make the changes of all commands");
     let check = |outcome, says: String| Check::new(about, title, outcome, says);
     let Some(answers) = answers else {
         return check(CheckResult::NotChecked, "files are read".to_owned());
@@ -56,7 +56,7 @@ pub fn changes(
     if denied.is_empty() {
         return match &answers.unknown {
             Some(why) => check(CheckResult::NotChecked, why.clone()),
-            None => check(CheckResult::Good, "all of it is allowed".to_owned()),
+            None => check(CheckResult::Good, "all changes are allowed".to_owned()),
         };
     }
     let lacking = |command: &&&CommandInfo| {
@@ -69,7 +69,7 @@ pub fn changes(
         .map(|command| command.words)
         .collect();
     if denied.len() == every_change(cluster).permissions().len() {
-        let says = "none of it is allowed: this user can only read".to_owned();
+        let says = "no changes are allowed: this user can only read".to_owned();
         return check(CheckResult::Warning, says).hint("kubectl skyhook rbac --for operator");
     }
     let missing: Vec<String> = denied.iter().map(ToString::to_string).collect();
@@ -82,7 +82,7 @@ pub fn changes(
     let role = role.into_iter().flat_map(|word| ["--for".to_owned(), word]);
     let rbac = ["kubectl", "skyhook", "rbac"].map(str::to_owned);
     let argv: Vec<String> = rbac.into_iter().chain(role).collect();
-    let says = format!("missing permission: {}, for {who}", list(&missing));
+    let says = format!("missing permission: {}, required by {who}", list(&missing));
     check(CheckResult::Warning, says).hint(shell_words(&argv))
 }
 

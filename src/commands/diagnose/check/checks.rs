@@ -33,13 +33,13 @@ pub fn checks(cluster: &Cluster, installation: &Installation, changes: Check) ->
 }
 
 fn server(installation: &Installation) -> Check {
-    let (about, title) = ("server", "the API server answers");
+    let (about, title) = ("server", "the API server responds");
     match &installation.server {
         Read::Ok(version) => Check::new(
             about,
             title,
             CheckResult::Good,
-            format!("it is Kubernetes {version}"),
+            format!("Kubernetes {version}"),
         ),
         Read::Unreadable(why) => Check::unread(about, title, why),
         Read::NotRequested => Check::new(about, title, CheckResult::NotChecked, "files are read"),
@@ -49,7 +49,7 @@ fn server(installation: &Installation) -> Check {
 fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
     let (about, title) = (
         "definitions",
-        "the kinds of the operator are defined and served",
+        "the operator's CRDs are installed and served",
     );
     let found = match &installation.definitions {
         Read::Ok(found) => found,
@@ -65,14 +65,14 @@ fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
                 wrong.push(format!("{name} is not established"));
             }
             Some(definition) if definition.served().is_empty() => {
-                wrong.push(format!("{name} is served in no version"));
+                wrong.push(format!("{name} has no served version"));
             }
             Some(_) => {}
         }
     }
     if !wrong.is_empty() {
         return Check::new(about, title, CheckResult::Error, list(&wrong))
-            .hint("install the definitions from the operator's chart");
+            .hint("install the CRDs from the operator's chart");
     }
     let versions = found
         .iter()
@@ -96,7 +96,12 @@ fn operator(cluster: &Cluster, findings: &[Finding]) -> Vec<Check> {
         return vec![check];
     }
     if operators.is_empty() {
-        let check = Check::new(about, title, CheckResult::Error, "no deployment runs it");
+        let check = Check::new(
+            about,
+            title,
+            CheckResult::Error,
+            "no deployment of the operator was found",
+        );
         return vec![check.hint("kubectl get deployments -A -l control-plane=controller-manager")];
     }
     operators
@@ -120,7 +125,7 @@ fn replicas(deployment: &Deployment, about: &str, title: &str) -> Check {
             about,
             title,
             CheckResult::NotChecked,
-            format!("{says}; no controller has looked at it"),
+            format!("{says}; not yet observed by the deployment controller"),
         );
     }
     match available {
@@ -150,8 +155,13 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
                 CheckResult::Good,
                 "leader election is turned off",
             ),
-            _ => Check::new(about, title, CheckResult::Warning, "there is no lease")
-                .hint("see the log of the operator; without leader election there is none"),
+            _ => Check::new(
+                about,
+                title,
+                CheckResult::Warning,
+                "no leader election lease exists",
+            )
+            .hint("see the log of the operator; without leader election, no lease is expected"),
         };
     };
     let name = lease.name();
@@ -170,7 +180,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
             about,
             title,
             CheckResult::NotChecked,
-            format!("lease {name} is renewed in the future: the clocks differ"),
+            format!("lease {name} has a renewal time in the future: the clocks differ"),
         )
         .hint("synchronize the clock of this machine or of the operator's node");
     }
@@ -181,14 +191,14 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
             CheckResult::Error,
             format!("lease {name} was last renewed {since} ago, by {holder:?}"),
         )
-        .hint("see the log of the operator; where its replicas hang, restart them");
+        .hint("see the log of the operator; if its replicas hang, restart them");
     }
     if holder.is_empty() {
         Check::new(
             about,
             title,
             CheckResult::Error,
-            format!("nobody holds lease {name}"),
+            format!("lease {name} has no holder"),
         )
         .hint("see the log of the operator")
     } else {
@@ -203,7 +213,10 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
 
 /// What this program reads may be read.
 fn rights(cluster: &Cluster) -> Check {
-    let (about, title) = ("rights", "permission to read what the rules need");
+    let (about, title) = (
+        "rights",
+        "permission to read the objects that the rules need",
+    );
     let mut refused = Vec::new();
     let mut failed = Vec::new();
     for source in needs() {
@@ -227,13 +240,13 @@ fn rights(cluster: &Cluster) -> Check {
     } else if cluster.from_files {
         return Check::new(about, title, CheckResult::NotChecked, "files are read");
     } else {
-        Check::new(about, title, CheckResult::Good, "all of it was read")
+        Check::new(about, title, CheckResult::Good, "all of them were read")
     };
     Check { withheld, ..check }
 }
 
 fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
-    let (about, title) = ("webhooks", "something answers the admission webhooks");
+    let (about, title) = ("webhooks", "the admission webhooks have ready endpoints");
     if let Some(check) = Check::by(about, title, findings, &["SKY505"]) {
         return check;
     }
@@ -242,7 +255,7 @@ fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
             about,
             title,
             CheckResult::Good,
-            "there are none for custom resources",
+            "no webhooks exist for custom resources",
         ),
         Read::Ok(n) => Check::new(about, title, CheckResult::Good, plural(n, "configuration")),
         Read::Unreadable(why) => Check {
@@ -254,7 +267,7 @@ fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
 }
 
 fn settings(cluster: &Cluster, findings: &[Finding]) -> Check {
-    let (about, title) = ("custom resources", "none of them stops the operator");
+    let (about, title) = ("custom resources", "no custom resource stops the operator");
     // The operator itself and its webhooks have lines of their own.
     let others = ["SKY501", "SKY505"];
     let stops = findings.iter().filter(|f| {
@@ -268,19 +281,22 @@ fn settings(cluster: &Cluster, findings: &[Finding]) -> Check {
             cluster,
             about,
             title,
-            "no finding about them or their nodes says so",
+            "no such finding on custom resources or their nodes",
         )
     })
 }
 
 fn sizes(cluster: &Cluster, findings: &[Finding]) -> Check {
-    let (about, title) = ("custom resources", "they are small enough for etcd");
+    let (about, title) = (
+        "custom resources",
+        "all custom resources are small enough for etcd",
+    );
     if let Some(check) = Check::by(about, title, findings, &["SKY506"]) {
         return check;
     }
     let all = cluster.skyhooks.items().iter();
     let says = match all.map(|s| (s.size, s.name())).max() {
-        Some((size, name)) => format!("the largest is {name}, of {} KiB", size.div_ceil(1024)),
+        Some((size, name)) => format!("the largest is {name} with {} KiB", size.div_ceil(1024)),
         None => "there are none".to_owned(),
     };
     of_skyhooks(cluster, about, title, &says)

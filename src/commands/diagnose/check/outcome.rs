@@ -23,12 +23,12 @@ pub enum CheckResult {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
-    /// What it is about: `operator`, `webhooks` …
+    /// What was checked: `operator`, `webhooks` …
     pub about: String,
-    /// What should be so.
+    /// The expected state.
     pub title: String,
     pub outcome: CheckResult,
-    /// What was seen, or why nothing was.
+    /// What was observed, or why the check could not run.
     pub says: String,
     /// What to do, where it is not good.
     #[serde(skip_serializing_if = "Option::is_none")]

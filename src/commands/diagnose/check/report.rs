@@ -22,7 +22,7 @@ pub struct Document {
     api_version: String,
     /// Always `Check`.
     kind: String,
-    /// Whether nothing is wrong; warnings do not count, nor what could not be looked at.
+    /// Whether no problem was found; warnings and checks that could not run do not count.
     sound: bool,
     /// From the outside to the inside.
     checks: Vec<Check>,

@@ -13,7 +13,7 @@ use crate::view::{age, list};
 const SOON: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 pub fn certificates(cluster: &Cluster) -> Check {
-    let (about, title) = ("webhooks", "their certificates are valid");
+    let (about, title) = ("webhooks", "the webhook certificates are valid");
     let configurations = match &cluster.admission.webhooks {
         Read::Ok(configurations) => configurations,
         Read::Unreadable(why) => return Check::unread(about, title, why),
@@ -38,14 +38,20 @@ pub fn certificates(cluster: &Cluster) -> Check {
         }
     }
     let now = cluster.taken_at;
-    let hint = "restart the operator: its leader makes a new certificate";
+    let hint = "restart the operator: its leader creates a new certificate";
     match (first, unknown) {
         (Some((name, end)), _) if end < now => {
-            let says = format!("that of {name} has expired, {} ago", age(Some(end), now));
+            let says = format!(
+                "the certificate of {name} expired {} ago",
+                age(Some(end), now)
+            );
             Check::new(about, title, CheckResult::Error, says).hint(hint)
         }
         (Some((name, end)), _) if end < now + SOON => {
-            let says = format!("that of {name} expires on {}", end.strftime("%Y-%m-%d"));
+            let says = format!(
+                "the certificate of {name} expires on {}",
+                end.strftime("%Y-%m-%d")
+            );
             Check::new(about, title, CheckResult::Warning, says).hint(hint)
         }
         (_, Some(why)) => {
@@ -53,7 +59,7 @@ pub fn certificates(cluster: &Cluster) -> Check {
         }
         (Some((name, end)), None) => {
             let says = format!(
-                "that of {name} is the first to expire, on {}",
+                "the certificate of {name} is the first to expire, on {}",
                 end.strftime("%Y-%m-%d")
             );
             Check::new(about, title, CheckResult::Good, says)
@@ -69,7 +75,7 @@ pub fn certificates(cluster: &Cluster) -> Check {
 
 /// A tag that was set by hand leaves the chart's other parts behind.
 pub fn image_and_chart(cluster: &Cluster) -> Check {
-    let (about, title) = ("versions", "the operator has the version of its chart");
+    let (about, title) = ("versions", "the operator has the same version as its chart");
     let Some(operators) = cluster.operators.ok() else {
         return Check::not_asked(about, title, cluster);
     };
@@ -84,7 +90,7 @@ pub fn image_and_chart(cluster: &Cluster) -> Check {
         if image != chart {
             let says = format!("the image has version {image}, the chart {chart}");
             return Check::new(about, title, CheckResult::Warning, says)
-                .hint("upgrade the chart rather than the image alone: the definitions and rights are its own");
+                .hint("upgrade the chart, not only the image: the CRDs and permissions come from the chart");
         }
         let agent = deployment.env("AGENT_IMAGE");
         let agent = agent.map_or(String::new(), |image| format!(", the agent is {image}"));
@@ -95,7 +101,7 @@ pub fn image_and_chart(cluster: &Cluster) -> Check {
             about,
             title,
             CheckResult::NotChecked,
-            "the deployment does not name its chart",
+            "the version of the operator or of its chart is unknown",
         )
     } else {
         Check::new(about, title, CheckResult::Good, list(&seen))
@@ -119,7 +125,7 @@ pub fn operator_and_api(cluster: &Cluster) -> Check {
         ApiFlavor::Skyhook
     };
     let served = cluster.active_api.served.contains(&own);
-    let says = format!("operator {version} acts on {}", own.api_version());
+    let says = format!("operator {version} uses {}", own.api_version());
     if served {
         Check::new(about, title, CheckResult::Good, says)
     } else {
@@ -129,14 +135,14 @@ pub fn operator_and_api(cluster: &Cluster) -> Check {
             CheckResult::Error,
             format!("{says}, which is not served"),
         )
-        .hint("install the definitions from the operator's chart")
+        .hint("install the CRDs from the operator's chart")
     }
 }
 
 pub fn uninstall(cluster: &Cluster, installation: &Installation) -> Check {
     let (about, title) = (
         "versions",
-        "the definitions have the fields that the operator uses",
+        "the CRDs have the fields that the operator uses",
     );
     let found = match &installation.definitions {
         Read::Ok(found) => found,
@@ -159,19 +165,19 @@ pub fn uninstall(cluster: &Cluster, installation: &Installation) -> Check {
                 "{main} has no field packages.*.uninstall, so the API server drops uninstall requests"
             );
             Check::new(about, title, CheckResult::Warning, says)
-                .hint("apply the definitions of the operator's own version")
+                .hint("apply the CRDs of the operator's version")
         }
         Some(_) => Check::new(
             about,
             title,
             CheckResult::Good,
-            "uninstall settings are kept",
+            "the API server keeps uninstall settings",
         ),
         None => Check::new(
             about,
             title,
             CheckResult::NotChecked,
-            "the definition has no schema of packages",
+            "the CRD has no schema for packages",
         ),
     }
 }

@@ -21,6 +21,8 @@ pub enum LinkState {
     Working,
     /// It waits for something that gets on.
     Waiting,
+    /// It could not be read.
+    Unknown,
     /// Somebody asked for it to rest.
     Held,
     /// It does not move on by itself.
@@ -128,7 +130,8 @@ impl<'a> Inspection<'_, 'a> {
         } else {
             (
                 LinkState::Done,
-                "it does not select the node any more, and has left its keys there".to_owned(),
+                "it no longer selects the node, but its annotations or labels are still there"
+                    .to_owned(),
             )
         };
         Some(Link {
@@ -140,17 +143,25 @@ impl<'a> Inspection<'_, 'a> {
         })
     }
 
-    /// A custom resource that is not there any more.
+    /// A custom resource that is not there any more, or could not be read.
     fn gone(&self, name: &'a str) -> Link<'a> {
+        // What it left may need somebody.
+        let worst = self.worst(name);
+        let (standing, reason) = match self.cluster.skyhooks.ok() {
+            Some(_) => (
+                worst,
+                "it no longer exists, but its annotations or labels are still on the node",
+            ),
+            None => (
+                worst.max(LinkState::Unknown),
+                "it could not be read, so it may still exist",
+            ),
+        };
         Link {
             name,
             priority: None,
-            // What it left may need somebody.
-            standing: self.worst(name),
-            reason: match self.cluster.skyhooks.ok() {
-                Some(_) => "it is gone, and has left its keys on the node".to_owned(),
-                None => "it could not be read, so it may still exist".to_owned(),
-            },
+            standing,
+            reason: reason.to_owned(),
             packages: Vec::new(),
         }
     }
@@ -178,7 +189,7 @@ impl<'a> Inspection<'_, 'a> {
             return (LinkState::Stuck, "its node state cannot be read".to_owned());
         }
         if cluster.operator_down() || cluster.operator_absent() {
-            return (LinkState::Stuck, "the operator does not run".to_owned());
+            return (LinkState::Stuck, "the operator is not running".to_owned());
         }
         if cluster.policy_missing(skyhook) {
             let policy = &skyhook.spec.deployment_policy;
@@ -191,13 +202,13 @@ impl<'a> Inspection<'_, 'a> {
         if let Some(gate) = &gate {
             let (name, at) = (gate.skyhook.reference(), &gate.node.name);
             let says = format!(
-                "it waits for {name}, which has to be done on all of its nodes first, and is not on {at}"
+                "it waits for {name}, which must first be done on all of its nodes, but is not done on {at}"
             );
             return (self.gated(gate.skyhook.name(), before), says);
         }
         if let Some(gate) = cluster.gate_on(skyhook, node) {
             let says = format!(
-                "it waits for {}, which comes first",
+                "it waits for {}, which runs first",
                 gate.skyhook.reference()
             );
             return (self.gated(gate.skyhook.name(), before), says);
@@ -227,7 +238,8 @@ impl<'a> Inspection<'_, 'a> {
         let here: Vec<&str> = here.iter().map(|p| p.name).collect();
         if !here.is_empty() {
             let here = list(&here);
-            let says = format!("it is being deleted, and {here} is still to be uninstalled here");
+            let says =
+                format!("it is being deleted, and {here} must still be uninstalled on this node");
             return (LinkState::Working, says);
         }
         let standing = self.worst(skyhook.name()).max(LinkState::Waiting);
@@ -238,7 +250,7 @@ impl<'a> Inspection<'_, 'a> {
         } else {
             (
                 standing,
-                format!("it is being deleted, which waits for {nodes}"),
+                format!("it is being deleted, and the deletion waits for {nodes}"),
             )
         }
     }
@@ -250,32 +262,32 @@ impl<'a> Inspection<'_, 'a> {
             let (stage, package) = (&package_run.stage, &package_run.package);
             return (
                 LinkState::Working,
-                format!("stage {stage} of {package} runs, for {since}"),
+                format!("stage {stage} of {package} has been running for {since}"),
             );
         }
         if let Some(turn) = self.cluster.turn(skyhook, self.node) {
             let place = match (turn.number, turn.waiting) {
-                (_, 1) => "it is the only node that waits in".to_owned(),
+                (_, 1) => "the node is the only one waiting in".to_owned(),
                 (Some(number), all) => format!(
-                    "it is number {} of {} in the queue of",
+                    "the node is number {} of {} in the queue of",
                     count(number),
                     count(all)
                 ),
                 (None, all) => format!(
-                    "it is one of {} that wait, in no fixed order, in",
+                    "the node is one of {} waiting, in no fixed order, in",
                     plural(all, "node")
                 ),
             };
             let compartment = format!("compartment {}", turn.compartment);
             let at_once = match turn.at_once {
-                Some(1) => ", which works on one node at a time".to_owned(),
-                Some(n) => format!(", which works on {n} nodes at once"),
+                Some(1) => ", which processes one node at a time".to_owned(),
+                Some(n) => format!(", which processes {n} nodes at a time"),
                 None => String::new(),
             };
             let now = match turn.working {
                 0 => "; the operator chooses the next nodes at its next pass".to_owned(),
-                1 => "; one node is at work now".to_owned(),
-                n => format!("; {} are at work now", plural(n, "node")),
+                1 => "; one node is in progress now".to_owned(),
+                n => format!("; {} are in progress now", plural(n, "node")),
             };
             return (
                 LinkState::Waiting,
@@ -362,7 +374,7 @@ impl<'a> Inspection<'_, 'a> {
         match finding.subject.node.as_deref() {
             Some(node) if node != self.node.name && finding.blocks_reconcile() => {
                 format!(
-                    "the operator stops at {node} in every pass: {}",
+                    "every pass of the operator stops at {node}: {}",
                     finding.message
                 )
             }

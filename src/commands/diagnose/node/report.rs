@@ -32,15 +32,15 @@ pub struct Document {
     /// Always `NodeDiagnosis`.
     kind: String,
     node: String,
-    /// The worst of the custom resources.
+    /// The worst state among the custom resources.
     standing: LinkState,
     /// In the order in which they run.
     skyhooks: Vec<LinkDocument>,
-    /// What has to do with the node, causes first.
+    /// Findings that concern the node, causes first.
     findings: Vec<FindingDocument>,
-    /// What to do, the mildest first.
+    /// Remedies, least disruptive first.
     next: Vec<Remedy>,
-    /// What the cluster would not give: what it says may change the answer.
+    /// What could not be read from the cluster; it may affect the result.
     withheld: Vec<String>,
     taken_at: String,
 }
@@ -53,7 +53,7 @@ struct LinkDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<i64>,
     standing: LinkState,
-    /// Why it is not done here, or that it is.
+    /// Why it is not complete here, or that it is complete.
     reason: String,
     packages: Vec<NextStep>,
 }
@@ -148,7 +148,7 @@ impl<'a> NodeReport<'a> {
     fn verdict(&self) -> Line {
         let name = text::heading(self.node.name.as_str());
         if self.cluster.skyhooks.ok().is_none() {
-            let unknown = "which custom resources select it is not known";
+            let unknown = "cannot tell which custom resources select it";
             return name + ": " + text::warning(unknown);
         }
         if self.chain.links.is_empty() {
@@ -158,8 +158,9 @@ impl<'a> NodeReport<'a> {
         let words = match standing {
             LinkState::Done if !self.withheld.is_empty() => text::warning("nothing left to do"),
             LinkState::Done => text::good("done"),
-            LinkState::Working => text::good("being worked on"),
+            LinkState::Working => text::good("in progress"),
             LinkState::Waiting => text::good("waiting"),
+            LinkState::Unknown => text::warning("unknown"),
             LinkState::Held => text::warning("blocked until someone acts"),
             LinkState::Stuck => text::error("stuck"),
         };
@@ -170,13 +171,14 @@ impl<'a> NodeReport<'a> {
         let label = match link.standing {
             LinkState::Done | LinkState::Working => Label::Good,
             LinkState::Waiting => Label::Info,
-            LinkState::Held => Label::Warning,
+            LinkState::Unknown | LinkState::Held => Label::Warning,
             LinkState::Stuck => Label::Error,
         };
         let word = match link.standing {
             LinkState::Done => "done",
-            LinkState::Working => "at work",
+            LinkState::Working => "in progress",
             LinkState::Waiting => "waiting",
+            LinkState::Unknown => "unknown",
             LinkState::Held => "held",
             LinkState::Stuck => "stuck",
         };
@@ -254,6 +256,7 @@ impl<'a> NodeReport<'a> {
         if next.is_empty() {
             let nothing = match self.chain.standing(self.node) {
                 LinkState::Done => return text,
+                LinkState::Unknown if self.grave().is_empty() => return text,
                 LinkState::Working | LinkState::Waiting if self.grave().is_empty() => {
                     "Nothing to do: it continues by itself."
                 }

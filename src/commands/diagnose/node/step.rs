@@ -14,7 +14,7 @@ use crate::view::{age, list};
 pub struct NextStep {
     pub name: String,
     pub version: String,
-    /// As `package status` calls it.
+    /// The phase, as in `package status`.
     pub phase: String,
     pub done: bool,
     /// Stage, what it waits for, or why it fails.
@@ -47,7 +47,7 @@ impl<'a> Steps<'_, 'a> {
                 let stage = placement.entry.map_or("", |e| e.stage.as_str());
                 let state = placement.entry.filter(|e| e.state == State::Complete);
                 let at = match state {
-                    Some(_) => format!("stage {stage} is done, the next has not begun"),
+                    Some(_) => format!("stage {stage} is done, the next has not started"),
                     None => format!("at stage {stage}"),
                 };
                 let since = self.package_runs.since(placement);

@@ -52,7 +52,7 @@ pub fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &m
             ));
         } else {
             effects.warn(format!(
-                "finalizers of others stay, and hold {} until their owners remove them: {}",
+                "third-party finalizers stay, and block the deletion of {} until their owners remove them: {}",
                 skyhook.reference(),
                 others.join(", ")
             ));
@@ -88,8 +88,8 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
         let packages = packages.into_iter().collect::<Vec<_>>().join(", ");
         let on = folded(recorded.iter().map(|(n, _)| *n));
         effects.cannot_be_undone.push(format!(
-            "uninstall.sh does not run: what {packages} changed stays on the hosts of {on}, with \
-             /var/lib/skyhook/{name} and /var/log/skyhook/{name}; no API can remove it"
+            "uninstall.sh does not run: changes made by {packages} stay on the hosts of {on}, with \
+             /var/lib/skyhook/{name} and /var/log/skyhook/{name}; no API can remove them"
         ));
         effects.skips_uninstall = true;
         effects.loses_record |= args.purge_state;
@@ -107,7 +107,7 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
     if !malformed.is_empty() {
         effects.lose_record();
         effects.warn(format!(
-            "the state cannot be read on {}: what is installed there is not known, and the record \
+            "the node state on {} cannot be read: it is unknown what is installed there, and the record \
              is removed",
             folded(malformed)
         ));
@@ -141,7 +141,7 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
     // Where it runs bare pods, what watches them asks neither for a pause nor for the custom resource.
     if cluster.flavor().executor() == Executor::Pod && !pause_guard::away(cluster) {
         effects.warn(format!(
-            "the operator may still record their progress on {on}: once their pods are gone, run `kubectl skyhook leftovers`"
+            "the operator may still record the progress of package pods on {on}: once these pods are gone, run `kubectl skyhook leftovers`"
         ));
     }
 }
@@ -154,7 +154,7 @@ fn held(cluster: &Cluster, name: &str, nodes: &[&Node], effects: &mut Consequenc
         let others = cluster.other_cordons(one, &[(flavor, name)]);
         if one.unschedulable && !others.is_empty() {
             let others = others.join(", ");
-            effects.warn(format!("{} stays cordoned, held by {others}", one.name));
+            effects.warn(format!("{} stays cordoned by {others}", one.name));
         }
     }
     let tainted = |n: &&Node| cluster.runtime_required_taint(n).is_some();
@@ -178,7 +178,7 @@ fn held(cluster: &Cluster, name: &str, nodes: &[&Node], effects: &mut Consequenc
         .collect();
     if !unfinished.is_empty() {
         effects.warn(format!(
-            "workloads may be scheduled on {}, where it has not finished: the runtime-required taint is removed",
+            "workloads may be scheduled on {}, where the custom resource has not finished: the runtime-required taint is removed",
             folded(unfinished)
         ));
     }

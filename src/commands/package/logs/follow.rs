@@ -131,7 +131,7 @@ impl Following<'_> {
         let waiting = self.active().saturating_sub(AT_ONCE);
         if waiting > 0 && self.said.insert("slots".to_owned()) {
             ctx.warn(format!(
-                "{AT_ONCE} logs are followed at once, and {waiting} wait until one of them ends; --node or -l narrows it"
+                "following {AT_ONCE} logs at a time; {waiting} wait until one of them ends; use --node or -l to select fewer"
             ));
         }
         self.first = false;
@@ -224,12 +224,12 @@ impl Following<'_> {
         let package = &self.args.package;
         let held = cluster.skyhook(&self.args.of.skyhook);
         let why = match held {
-            Some(s) if s.paused() => ", as the custom resource is paused",
-            Some(s) if s.disabled() => ", as the custom resource is disabled",
+            Some(s) if s.paused() => ", because the custom resource is paused",
+            Some(s) if s.disabled() => ", because the custom resource is disabled",
             _ => "",
         };
         ctx.note(format!(
-            "No more output of {package} on {}{why}.",
+            "No more output from {package} on {}{why}.",
             plural(nodes.len(), "node")
         ));
         Ok(exit)

@@ -24,16 +24,16 @@ use crate::error::{Exit, Result};
 /// Print the logs of a package
 ///
 /// Finds the pods of the package, whether the operator runs them itself or through Jobs, at every stage, interrupts
-/// and uninstalls included. Of each stage on each node it shows what tells the most: the attempt that runs, else
-/// the latest that failed, else the first that failed, else the tail that the operator has kept. A container that
-/// waits to be restarted is shown as it was at the end of its last run.
+/// and uninstalls included. For each stage on each node, it shows the most useful log: the running attempt, else
+/// the latest failed attempt, else the first failed attempt, else the tail kept by the operator. For a container that
+/// waits for a restart, the log of its last run is shown.
 ///
-/// Lines of several pods stand in the order of time, each behind its node and container. With -f new attempts and
-/// new nodes join in, and it ends when there is nothing more to come.
+/// Lines of several pods are sorted by time and prefixed with node and container. With -f, new attempts and
+/// new nodes are included, and the command ends when all runs have finished.
 ///
-/// Of a file that `collect` wrote it shows at most the last 100 lines of each log; the file itself holds more.
+/// From a file written by `collect`, at most the last 100 lines of each log are shown; the file itself contains more.
 ///
-/// Where nothing is left in the cluster it says where the agent keeps its logs on the hosts.
+/// If no logs are left in the cluster, it prints where the agent keeps its logs on the hosts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook package logs driver --skyhook gpu-tune
@@ -51,11 +51,11 @@ pub struct Args {
     #[arg(long, value_parser = stage)]
     stage: Option<Stage>,
 
-    /// Go on as they come, until there is nothing more to come
+    /// Follow logs until all runs finish
     #[arg(short, long)]
     follow: bool,
 
-    /// The last lines of each container only; -1 for all
+    /// Number of last lines to show of each container; -1 for all
     #[arg(
         long,
         value_name = "LINES",
@@ -65,11 +65,11 @@ pub struct Args {
     )]
     tail: i64,
 
-    /// Of the attempt before the newest, or of the run before the present one
+    /// Show logs of the previous attempt, or of the previous run of the container
     #[arg(short, long, conflicts_with = "follow")]
     previous: bool,
 
-    /// Only what is younger than this, such as 10m
+    /// Only lines newer than this duration, such as 10m
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     since: Option<Duration>,
 
@@ -77,7 +77,7 @@ pub struct Args {
     #[arg(long)]
     timestamps: bool,
 
-    /// Name node and container on each line, also where there is but one pod
+    /// Prefix each line with node and container, even if there is only one pod
     #[arg(long)]
     prefix: bool,
 }

@@ -35,11 +35,11 @@ pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
     let mut note = Text::new();
     if begun.is_empty() {
         note.paragraph(format!(
-            "No pod of {what} is there, and no node has begun it: it has not run yet, or ran long ago."
+            "No pod of {what} was found, and no node has started it: it has not run yet, or ran long ago."
         ));
     } else if let Some(entry) = erroring {
         note.paragraph(format!(
-            "No pod of {what} is there, though stage {} is erroring: its pod was deleted, or its node was reset.",
+            "No pod of {what} was found, although stage {} is erroring: its pod was deleted, or its node was reset.",
             entry.stage
         ));
     } else {
@@ -90,11 +90,11 @@ pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: boo
         None if choice.last_logs.is_some() => {
             says.insert(
                 0,
-                "its pods are gone; this is the tail that the operator kept".to_owned(),
+                "its pods are gone; this is the end of the log that the operator kept".to_owned(),
             );
         }
         None if says.is_empty() && !unread => {
-            says.push("it has written nothing that could be read".to_owned())
+            says.push("it has written no readable output".to_owned())
         }
         None => {}
     }
@@ -124,6 +124,6 @@ pub fn from_files(ctx: &mut Ctx, choices: &[Choice]) -> Result<Exit> {
         let newest = (!choice.attempts.is_empty()).then_some(0);
         about(ctx, choice, newest, false);
     }
-    ctx.note("Files hold no logs; read them from the cluster, or from what `kubectl skyhook collect` wrote.");
+    ctx.note("These files contain no logs; read them from the cluster, or from a file that `kubectl skyhook collect` wrote.");
     Ok(Exit::Done)
 }

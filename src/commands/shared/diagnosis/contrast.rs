@@ -23,9 +23,9 @@ pub fn sentence(all: &[Contrast]) -> Option<String> {
         )
     };
     let healthy = match first.healthy {
-        0 => format!("none of {} healthy ones has", count(first.of_healthy)),
+        0 => format!("none of {} healthy nodes does", count(first.of_healthy)),
         n => format!(
-            "{} of {} healthy ones have",
+            "{} of {} healthy nodes do",
             count(n),
             count(first.of_healthy)
         ),
@@ -33,7 +33,7 @@ pub fn sentence(all: &[Contrast]) -> Option<String> {
     let also = if alike.is_empty() {
         String::new()
     } else {
-        format!("; the same nodes have {}", list(&alike))
+        format!("; the same nodes also have {}", list(&alike))
     };
     Some(format!(
         "{failing} {} {}, {healthy}{also}",

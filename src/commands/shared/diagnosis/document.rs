@@ -18,12 +18,12 @@ pub struct Document {
     /// Always `Diagnosis`.
     kind: String,
     verdict: Verdict,
-    /// The time that ages are counted to: when the cluster was read, or as near to that as files tell.
+    /// The time at which ages are calculated: when the cluster was read, or the best estimate from the files.
     taken_at: String,
-    /// Where that time comes from, in words.
+    /// The source of that time.
     taken_at_from: String,
     active_api: ActiveApiDocument,
-    /// Causes first, those on which most hangs at the top; then what they explain.
+    /// Causes first, those that explain the most at the top; then the findings that they explain.
     findings: Vec<FindingDocument>,
     /// The causes in the same order.
     causes: Vec<CauseDocument>,
@@ -49,7 +49,7 @@ struct FindingDocument {
     severity: Severity,
     subject: Subject,
     message: String,
-    /// What does not come about as long as it stands.
+    /// What is blocked as long as the finding exists.
     blocks: Vec<Blocks>,
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
@@ -69,13 +69,13 @@ struct FindingDocument {
 struct CauseDocument {
     code: String,
     name: String,
-    /// The worst of the findings and of what they explain.
+    /// The highest severity of the findings and of those that they explain.
     severity: Severity,
-    /// Its findings, by their place in `findings`, from 0.
+    /// Its findings, as indexes into `findings`, starting at 0.
     findings: Vec<usize>,
-    /// What they explain, directly or through others, by their place in `findings`.
+    /// Findings that they explain, directly or through others, as indexes into `findings`.
     explains: Vec<usize>,
-    /// What the failing nodes have and the healthy ones lack, best first.
+    /// What the failing nodes have in common and the healthy ones lack, best match first.
     contrasts: Vec<Contrast>,
 }
 

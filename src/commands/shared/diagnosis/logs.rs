@@ -77,7 +77,7 @@ impl Diagnosis<'_> {
         for tail in &self.asks {
             let why = match tail {
                 Tail::Unread(why) => why.as_str(),
-                Tail::Late => "no answer within a second",
+                Tail::Late => "no response within a second",
                 Tail::Lines(..) | Tail::Nothing => continue,
             };
             match reasons.iter_mut().find(|(known, _)| *known == why) {

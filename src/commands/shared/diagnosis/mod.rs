@@ -141,7 +141,8 @@ impl<'a> Diagnosis<'a> {
         match self.report.verdict {
             Verdict::Stuck => text::error("Stuck") + found,
             Verdict::Blocked => {
-                text::warning("No errors, but something is blocked until someone acts") + found
+                text::warning("No errors, but some work is blocked until someone intervenes")
+                    + found
             }
             Verdict::Healthy if self.narrowed => {
                 text::good("No problems in the selected scope") + found
@@ -175,7 +176,7 @@ impl<'a> Diagnosis<'a> {
         };
         let ages = if self.cluster.from_files {
             format!(
-                " Ages are counted to {}, {}.",
+                " Ages are relative to {}, {}.",
                 self.cluster.taken_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
                 self.cluster.clock.words()
             )

@@ -33,7 +33,7 @@ pub fn text(findings: &[&Finding], cluster: &Cluster, full: bool, lines: usize) 
     }
     if let Some(log) = &reason.log {
         if full {
-            text.line(text::dim(format!("last lines of {}{on}", log.from)));
+            text.line(text::dim(format!("last log lines of {}{on}", log.from)));
         }
         for line in log.last(lines) {
             text.line(text::dim("| ") + line);

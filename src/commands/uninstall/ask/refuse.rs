@@ -23,12 +23,12 @@ pub(super) fn refuse_traps(
     request: &UninstallRequest<'_>,
 ) -> Result<()> {
     let cr = skyhook.name();
-    let force = "to ask for it anyway, add --force";
+    let force = "to request the uninstall anyway, add --force";
     undeclared(skyhook, name, package, request)?;
     if let Some((node, entry)) = first(&survey.other).filter(|_| !request.force) {
         let why = format!(
-            "SKY104: on {} {name} is at version {} ({} {}), and the spec has {}: a version that changes while it is \
-             uninstalled may be stranded",
+            "SKY104: on {} {name} is at version {} ({} {}), but the spec has {}: if the version changes during the \
+             uninstall, the package may be stranded",
             node.name, entry.version, entry.stage, entry.state, package.version
         );
         return Err(if package.uninstall().apply {
@@ -47,7 +47,7 @@ pub(super) fn refuse_traps(
     let held_by = dependants(skyhook, name);
     if request.remove && !request.all && !held_by.is_empty() {
         return Err(refused(format!(
-            "{} {} on {name}: it cannot be taken out of the spec before",
+            "{} {} on {name}, so {name} cannot be removed from the spec first",
             list(&held_by),
             match held_by.len() {
                 1 => "depends",
@@ -75,13 +75,13 @@ pub(super) fn refuse_at_rest(
     let reference = skyhook.reference();
     if !cluster.knows_uninstall() {
         return Err(refused(
-            "the operator is older than v0.16.0, which knows no explicit uninstall: it would ignore this",
+            "the operator is older than v0.16.0 and does not support explicit uninstall: it would ignore this",
         )
         .hint("kubectl skyhook version"));
     }
     if skyhook.deleting() {
         return Err(refused(format!(
-            "{reference} is being deleted, which uninstalls its packages by itself"
+            "{reference} is being deleted, which already uninstalls its packages"
         ))
         .hint(format!("kubectl skyhook finalizer status {cr}")));
     }
@@ -94,13 +94,13 @@ pub(super) fn refuse_at_rest(
         return Ok(());
     }
     let error = refused(format!(
-        "{code}: {reference} is {what}: no uninstall begins before it runs again"
+        "{code}: {reference} is {what}: no uninstall starts until it runs again"
     ))
     .hint(way_out);
     Err(if request.waits() {
         error
     } else {
-        error.hint("to ask for it now, add --force: it begins once it runs")
+        error.hint("to request the uninstall now, add --force: it starts once the custom resource runs again")
     })
 }
 
@@ -125,8 +125,8 @@ fn undeclared(
         }
     }
     Err(refused(format!(
-        "the spec of {} does not say that {name} can be uninstalled, so the operator would run nothing; if it has \
-         uninstall.sh and uninstall_check.sh, say so with --enable",
+        "the spec of {} does not enable the uninstall of {name}, so the operator would run nothing; if the package has \
+         uninstall.sh and uninstall_check.sh, add --enable",
         skyhook.reference()
     ))
     .hint(again))
@@ -155,11 +155,11 @@ fn never_installed(
             return Ok(());
         }
         return Err(refused(format!(
-            "SKY103: {nowhere}: the operator would take it for uninstalled and never install it; if it is yet to be \
+            "SKY103: {nowhere}: the operator would consider it uninstalled and never install it; if it is still to be \
              installed, wait until it is"
         ))
         .hint(format!("kubectl skyhook wait {cr}"))
-        .hint("to keep it from being installed anyway, add --force"));
+        .hint("to prevent the installation anyway, add --force"));
     }
     // It is asked for already: taking the package out of the spec is a way out, too.
     if request.remove || request.force {
@@ -167,12 +167,12 @@ fn never_installed(
     }
     match cluster.history(skyhook, name) {
         History::Never(why) => Err(refused(format!(
-            "SKY103: {nowhere}, and it was never installed ({why}): nothing will happen to it"
+            "SKY103: {nowhere}, and it was never installed ({why}): there is nothing to uninstall"
         ))
         .hint(cancel)
         .hint(format!("kubectl skyhook uninstall {cr} {name} --remove"))),
         History::OnlyOther(traces) => Err(refused(format!(
-            "SKY104: {nowhere}: its version was changed from {} while it was uninstalled, and {version} will not be \
+            "SKY104: {nowhere}: its version was changed from {} while it was being uninstalled, and {version} will not be \
              installed",
             traces[0].version
         ))

@@ -182,7 +182,7 @@ impl Package {
         text.line(text::heading(title) + self.so_far());
         text.append(table);
         if !slow.is_empty() {
-            text.line(format!("longest there: {}", slow.join(", ")));
+            text.line(format!("slowest: {}", slow.join(", ")));
         }
         text
     }

@@ -12,7 +12,7 @@ use crate::view::jsonpath::scan::{PathError, Scanner};
 pub(super) fn filter(scanner: &mut Scanner<'_>, depth: usize) -> Result<Filter, PathError> {
     scanner.blanks();
     if depth > MAX_DEPTH {
-        return Err(scanner.error("a filter that is nested too deep"));
+        return Err(scanner.error("a filter that is nested too deeply"));
     }
     let start = *scanner;
     if !scanner.eat("(") {
@@ -22,7 +22,7 @@ pub(super) fn filter(scanner: &mut Scanner<'_>, depth: usize) -> Result<Filter, 
     scanner.blanks();
     match (scanner.eat(")"), scanner.peek()) {
         (true, _) => Ok(filter),
-        (false, None) => Err(start.error("a ( that is never closed")),
+        (false, None) => Err(start.error("unclosed (")),
         (false, Some(_)) => Err(scanner.unexpected("), && or ||")),
     }
 }
@@ -136,7 +136,7 @@ fn compare(
         Operand::Path(segments) => {
             let single = segments.iter().map(single).collect::<Option<Vec<_>>>();
             let single = single
-                .ok_or_else(|| at.error("a path that may find more than one value to compare"))?;
+                .ok_or_else(|| at.error("a compared path must not match more than one value"))?;
             all.push(exists(segments));
             Ok(Comparable::SingularQuery(SingularQuery::Current(single)))
         }
