@@ -14,15 +14,15 @@
 //! | a column of `node status` | `commands/node/row.rs` (what a row holds) and `commands/node/status.rs` (its cells) |
 //! | where a package stands on a node; whether it is complete | `cluster/placement.rs`; `cluster/placement/spec.rs` |
 //! | what blocks an install, an uninstall or a deletion | `blocks` of each rule, and `rules/blockers.rs` |
-//! | which node comes next in a batch | `cluster/queue_position.rs`; the order of custom resources: `cluster/priority.rs` |
+//! | which node comes next in a batch | `cluster/queue_position.rs`; which nodes wait for it: `cluster/batch.rs`; the order of custom resources: `cluster/priority.rs` |
 //! | what is read, or add a source | `cluster/source.rs` names them all; the compiler and the tests ask for the rest, in `cluster/live/sources.rs`, `cluster/dump/loader.rs` and `cluster/capture/pieces.rs` |
-//! | what became of reading a source (403, not in the input) | `cluster/read.rs` |
-//! | when a rule is "not checked" | `rules/report.rs` |
+//! | when a rule is "not checked", as after a 403 | `rules/report.rs` |
+//! | what became of reading a source (403, not in the input) | `cluster/read.rs`; from an answer of the server: `cluster/live/request.rs` |
 //! | what a command reads, writes and prints | its `command!` in `commands/` |
 //! | a flag of all commands, or of all that change something | `args/global.rs`, `args/safety.rs` |
 //! | what a command would do | the plans of `plan/build/`; how a step is guarded: `plan/guard.rs` |
 //! | which stage of a plan comes after which, and when it has its turn | `plan/graph.rs`, `apply/turns.rs` |
-//! | the text of a preview | `ctx/preview.rs`; its lines: `plan/change.rs`, `plan/consequences.rs` |
+//! | the text of a preview | `ctx/preview.rs`; its lines: `plan/change.rs`, `plan/metadata.rs`, `plan/consequences.rs` |
 //! | how changes are sent, and what counts as done | `apply/`; how often they are tried again: `apply/step.rs` |
 //! | manuals, completions, schemas, tables of `docs` | nothing: `UPDATE=1 cargo test --test it generated` writes them |
 //!

@@ -130,7 +130,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     }
     if parked > 0 {
         plan.consequences.warn(format!(
-            "{parked} {} erroring because a job has given up there: retry its package first (package retry), or the \
+            "{parked} {} in status erroring because a job has given up there: first retry its package with `kubectl skyhook package retry`, or the \
              rollout stops again",
             if parked == 1 { "node stays" } else { "nodes stay" },
         ));

@@ -219,7 +219,7 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
     }
     if args.safety.no_journal {
         return Err(refused(
-            "between deletion and recreation only the journal contains the object, so --no-journal is not possible"
+            "--no-journal cannot be used: between deletion and recreation, only the journal contains the object"
                 .to_owned(),
         ));
     }

@@ -227,7 +227,7 @@ impl Metadata {
             None => {}
         }
         let held = self.uncordon.words();
-        lines.extend(held.map(|others| format!("stay cordoned by {others}")));
+        lines.extend(held.map(|others| format!("keep cordoned for {others}")));
         lines
     }
 }

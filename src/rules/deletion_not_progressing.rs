@@ -197,7 +197,7 @@ fn held_by_others(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook)
             "Remove the finalizer if its owner no longer exists",
             ["edit", &resource, name],
         )
-        .caveat("the cleanup that the finalizer guards is then not done");
+        .caveat("the cleanup that the finalizer guards is then skipped");
 }
 
 /// The operator takes up a deletion within seconds; this bears a restart of it.

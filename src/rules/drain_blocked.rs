@@ -276,7 +276,7 @@ fn on_its_word(
         )
         .kubectl(
             Grade::B0,
-            "See the pods on the node, and remove the cause that the condition names",
+            "Find the pods on that node, and fix what condition DrainBlocked reports",
             ["get", "pods", "-A", "-o", "wide"],
         )
         .caveat("the operator tries again by itself");

@@ -136,7 +136,7 @@ fn does_not_end(finding: &mut Finding, pod: &Pod) {
                 "Remove the pod's finalizers if their owner no longer exists",
                 ["edit", "pod", "-n", namespace, pod.name()],
             )
-            .caveat("the cleanup that the finalizers guard is then not done");
+            .caveat("the cleanup that the finalizers guard is then skipped");
     }
 }
 

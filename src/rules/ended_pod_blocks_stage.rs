@@ -152,7 +152,7 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
             let words = ["describe", "node", package_run.node];
             finding.kubectl(
                 Grade::B0,
-                "See which pods use up the node; once the cause is gone, the Job continues by itself",
+                "See why the node rejects the pods; once the cause is gone, the Job continues by itself",
                 words,
             );
         }
@@ -241,7 +241,7 @@ fn close_again(finding: &mut Finding, node: &str, entry: &Entry) {
         .evidence("events", "BackoffLimitExceeded of the job", "more than one")
         .kubectl(
             Grade::B0,
-            "See which pods use up the node; once the cause is gone, the next job continues by itself",
+            "See why the node rejects the pods; once the cause is gone, the next job continues by itself",
             ["describe", "node", node],
         );
 }

@@ -73,7 +73,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "is not ready"
             };
             let what = if skyhook.deleting() {
-                format!("the deletion of {reference} waits for an uninstall here")
+                format!("the deletion of {reference} waits for an uninstall on it")
             } else {
                 format!("{reference} has unfinished work on it")
             };

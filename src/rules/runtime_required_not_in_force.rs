@@ -130,7 +130,7 @@ fn report(
     let taint = format!("{key}={VALUE}:{effect}");
     finding
         .kubectl(Grade::B1, "Taint it", ["taint", "node", &node.name, &taint])
-        .caveat("pods that run there already stay; new ones wait until the packages are complete");
+        .caveat("pods already running there stay; new ones wait until the packages are complete");
     if auto {
         finding.remedy(Grade::B0, "List the leftovers", ["leftovers"]);
     }

@@ -85,8 +85,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::skyhook(skyhook).package(name),
                 format!(
-                    "package {name} was changed from {} to {} while it is being uninstalled: it \
-                     will be upgraded and then uninstalled, or never installed",
+                    "package {name} was changed from {} to {} while being uninstalled: the new version \
+                     will be installed and then uninstalled, or never installed, depending on when the operator sees the change",
                     entry.version, package.version
                 ),
             );

@@ -189,7 +189,9 @@ fn sampled_nodes_say_the_same() {
     let collected = scene.collect("--sample-nodes 1");
     assert_eq!(collected.code, Some(0), "{}", collected.transcript());
     assert!(
-        collected.stderr.contains("1 of 3 nodes are complete"),
+        collected
+            .stderr
+            .contains("1 of 3 nodes are included in full"),
         "{}",
         collected.stderr
     );

@@ -17,7 +17,7 @@ pub fn of(index: &Index, size: u64) -> Text {
     text.paragraph(format!("Collected {}: {size}.", held(index)));
     if let Some(whole) = &index.whole_nodes {
         text.paragraph(format!(
-            "{} of {} are complete; for the others, only what the rules need is included.",
+            "{} of {} are included in full; for the others, only what the rules need is included.",
             count(whole.kept),
             plural(whole.of, "node")
         ));

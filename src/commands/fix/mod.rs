@@ -163,7 +163,7 @@ impl Args {
 fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> {
     if cluster.skyhooks.absence() == Certainty::Presumed {
         return Err(Error::failed(format!(
-            "the input has no {} objects, so they cannot be checked",
+            "the input has no {} objects, so it is unknown what is still in use",
             cluster.flavor().kind()
         )));
     }

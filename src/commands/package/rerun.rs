@@ -173,7 +173,8 @@ fn stage(args: &Args) -> Result<Option<Stage>> {
             "if started at stage post-interrupt, the operator runs apply again",
         )),
         Stage::Uninstall | Stage::UninstallInterrupt => {
-            Err(refused("a rerun does not uninstall").hint("kubectl skyhook uninstall --help"))
+            Err(refused("a rerun cannot run uninstall stages")
+                .hint("kubectl skyhook uninstall --help"))
         }
         Stage::Other(_) => Err(Error::usage(format!(
             "invalid stage {text:?}: expected apply, upgrade or config"
@@ -201,7 +202,7 @@ fn refuse_uninstalls(
             .is_some_and(|p| skyhook.uninstalls(p));
     let why = match nodes.is_empty() {
         false => format!(
-            "{package} is at an uninstall stage on {}, and a rerun does not uninstall",
+            "{package} is at an uninstall stage on {}, and a rerun cannot run uninstall stages",
             NodeSet::of(nodes.iter().copied()).limited(6)
         ),
         true if !targets.is_empty() && stage.is_none() && goes => {

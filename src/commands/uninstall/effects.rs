@@ -26,11 +26,11 @@ impl ImpactNotes<'_> {
         weigh(&concerned, interrupt, effects);
         if !survey.ready.is_empty() {
             effects.notes.push(format!(
-                "{name} {version} is uninstalled on {}{}",
+                "{name} {version} will be uninstalled from {}{}",
                 nodes(survey.ready.iter().copied()),
                 match survey.ready.len() {
                     1 => "",
-                    _ => ", on all nodes at once, ignoring the interruption budget",
+                    _ => ", all at once, ignoring the interruption budget",
                 }
             ));
         }
@@ -87,7 +87,7 @@ impl ImpactNotes<'_> {
         }
         if survey.is_absent() && survey.other.is_empty() {
             effects.warn(format!(
-                "there is nothing of {name} to uninstall: the operator considers it uninstalled and does not install \
+                "no selected node has {name}, so there is nothing to uninstall: the operator considers it uninstalled and will not install \
                  it (SKY103)"
             ));
         }
@@ -187,7 +187,7 @@ impl ImpactNotes<'_> {
         }
         if !survey.absent.is_empty() {
             effects.notes.push(format!(
-                "{name} is not on {}; it is installed there{}",
+                "{name} is not on {}; it will be installed there{}",
                 nodes(survey.absent.iter().copied()),
                 if survey.is_absent() { "" } else { " again" }
             ));

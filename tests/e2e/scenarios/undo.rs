@@ -285,7 +285,7 @@ pub fn of_a_cordon_release(cluster: &Cluster) {
     // At work, its cordons are its own.
     let kept = run(cluster, &["cordon", "release", "--confirm"]);
     assert!(
-        kept.stderr.contains("stay cordoned, held by skyhook/gpu"),
+        kept.stderr.contains("stay cordoned by skyhook/gpu"),
         "{kept:#?}"
     );
     cluster.stop_operator();

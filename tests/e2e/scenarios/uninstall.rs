@@ -88,7 +88,7 @@ pub fn waited_for(cluster: &Cluster) {
     let shown = ends(cluster, "uninstall gpu driver --dry-run", 0).stdout;
     tells(
         &shown,
-        "driver 2.0.1 is uninstalled on node-[1-3] (3 nodes), on all nodes at once",
+        "driver 2.0.1 will be uninstalled from node-[1-3] (3 nodes), all at once",
     );
     tells(&shown, "tuning depends on driver");
     let done = ends(cluster, "uninstall gpu driver --wait --confirm", 0);
@@ -182,9 +182,9 @@ pub fn cancelled_in_progress(cluster: &Cluster) {
     );
     tells(
         &shown,
-        "driver is not on node-[1,3] (2 nodes); it is installed there again",
+        "driver is not on node-[1,3] (2 nodes); it will be installed there again",
     );
-    tells(&shown, "may finish its uninstall first");
+    tells(&shown, "may finish the uninstall first");
     ends(cluster, "uninstall gpu driver --cancel --confirm", 0);
     cluster.heal();
     gpu.until(everywhere(DRIVER, "config", "complete"))
@@ -210,7 +210,7 @@ pub fn cancelled_at_the_interrupt(cluster: &Cluster) {
         view.entries(DRIVER).len() == 1
     }));
     let shown = ends(cluster, "uninstall gpu driver --cancel --dry-run", 0).stdout;
-    tells(&shown, "it cannot be cancelled any more on node-2");
+    tells(&shown, "the uninstall can no longer be cancelled on node-2");
     ends(cluster, "uninstall gpu driver --cancel --confirm", 0);
     gpu.stays(
         &entry("node-2", DRIVER, "uninstall-interrupt", "in_progress"),
@@ -325,7 +325,7 @@ pub fn refusals(cluster: &Cluster) {
     );
     refused(
         "uninstall gpu --all-packages --confirm",
-        "does not say that",
+        "does not enable the uninstall of plain",
     );
     gpu.annotate("pause", json!("true"));
     refused("uninstall gpu driver --confirm", "SKY308");

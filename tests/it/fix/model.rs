@@ -56,7 +56,7 @@ fn tried(capture: &Path) -> Result<bool, String> {
     ]
     .map(str::to_owned);
     let ran = Run::new(words).go();
-    if ran.stderr.contains("so they cannot be checked") {
+    if ran.stderr.contains("so it is unknown what is still in use") {
         return Ok(false);
     }
     let text =

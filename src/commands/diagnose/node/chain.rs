@@ -202,7 +202,7 @@ impl<'a> Inspection<'_, 'a> {
         if let Some(gate) = &gate {
             let (name, at) = (gate.skyhook.reference(), &gate.node.name);
             let says = format!(
-                "it waits for {name}, which must first be done on all of its nodes, but is not done on {at}"
+                "it waits for {name}, which must first finish on all of its nodes, but has not finished on {at}"
             );
             return (self.gated(gate.skyhook.name(), before), says);
         }

@@ -23,7 +23,7 @@ pub fn sentence(all: &[Contrast]) -> Option<String> {
         )
     };
     let healthy = match first.healthy {
-        0 => format!("none of {} healthy nodes does", count(first.of_healthy)),
+        0 => format!("none of the {} healthy nodes do", count(first.of_healthy)),
         n => format!(
             "{} of {} healthy nodes do",
             count(n),
