@@ -194,22 +194,20 @@ impl Follow {
             (&mut self.skyhooks, &mut cluster.skyhooks, ours),
             (&mut self.legacy, &mut cluster.legacy, other),
         ] {
-            if let Some(mut read) = kept.news() {
-                if let Read::Ok(items) = &mut read {
-                    Reader::name_kind(items, flavor);
-                    items.sort_by(|a, b| a.order().cmp(&b.order()));
-                }
-                *skyhooks = read;
+            if kept.renew(skyhooks)
+                && let Read::Ok(items) = skyhooks
+            {
+                Reader::name_kind(items, flavor);
+                items.sort_by(|a, b| a.order().cmp(&b.order()));
             }
         }
-        if let Some(nodes) = self.nodes.news() {
+        if self.nodes.renew(&mut cluster.nodes) {
             cluster.selections = Selections::default();
-            cluster.nodes = nodes;
         }
-        put(&mut cluster.policies, self.policies.news());
-        put(&mut cluster.legacy_policies, self.legacy_policies.news());
-        put(&mut cluster.pods, self.pods.news());
-        put(&mut cluster.jobs, self.jobs.news());
+        self.policies.renew(&mut cluster.policies);
+        self.legacy_policies.renew(&mut cluster.legacy_policies);
+        self.pods.renew(&mut cluster.pods);
+        self.jobs.renew(&mut cluster.jobs);
         cluster
     }
 
@@ -244,12 +242,6 @@ impl Follow {
         cluster.events = events;
         cluster.disruption_budgets = budgets;
         cluster.workloads = workloads;
-    }
-}
-
-fn put<T>(source: &mut Read<T>, news: Option<Read<T>>) {
-    if let Some(news) = news {
-        *source = news;
     }
 }
 

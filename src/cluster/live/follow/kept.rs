@@ -108,20 +108,28 @@ impl<T: WatchedObject + Clone> SourceState<T> {
         heard
     }
 
-    /// The source where something has changed since it was asked for last, and all of its lists were read.
-    pub fn news(&mut self) -> Option<Read<Vec<T>>> {
+    /// Renews a source where something has changed since it was asked for last, and all of its lists were read; says
+    /// whether it did.
+    pub fn renew(&mut self, source: &mut Read<Vec<T>>) -> bool {
         if !self.ready() || !std::mem::take(&mut self.changed) {
-            return None;
+            return false;
         }
+        // Not beside the new one: in a large cluster that is one copy more.
+        *source = Read::Ok(Vec::new());
+        *source = self.read();
+        true
+    }
+
+    fn read(&self) -> Read<Vec<T>> {
         let mut all: BTreeMap<&Id, &T> = BTreeMap::new();
-        for list in &self.lists {
-            match list.items.as_ref()? {
-                Err(why) => return Some(Read::Unreadable(why.clone())),
+        for items in self.lists.iter().filter_map(|list| list.items.as_ref()) {
+            match items {
+                Err(why) => return Read::Unreadable(why.clone()),
                 // What carries the labels of both APIs comes twice.
                 Ok(items) => all.extend(items),
             }
         }
-        Some(Read::Ok(all.into_values().cloned().collect()))
+        Read::Ok(all.into_values().cloned().collect())
     }
 }
 
