@@ -30,7 +30,7 @@ pub struct Node {
     /// Cordoned: new pods are not scheduled here.
     pub unschedulable: bool,
     pub taints: Shared<Vec<Taint>>,
-    /// Whether it is ready, and what the operator says of it; no others are looked at.
+    /// Whether the node is ready, and what the operator reports on it. Other conditions are not kept.
     pub conditions: Box<[NodeCondition]>,
     /// `nvidia.com/gpu` in the node's capacity.
     pub gpus: u64,

@@ -117,7 +117,7 @@ pub struct Finding {
     pub remedies: Vec<Remedy>,
     /// What is blocked as long as this finding exists.
     pub blocks: &'static [Blocks],
-    /// Whether the problem lasts until someone acts.
+    /// Whether the problem lasts until someone intervenes.
     pub lasts: bool,
     /// Since when, at the latest, what is tried again has failed.
     pub failing_since: Option<Timestamp>,

@@ -49,7 +49,7 @@ pub struct Counts {
 pub enum Verdict {
     /// At least one finding is an error.
     Stuck,
-    /// No error, but something is blocked until someone acts.
+    /// No error, but something is blocked until someone intervenes.
     Blocked,
     /// No error, and every rule could be checked.
     Healthy,

@@ -15,6 +15,8 @@ mod bench;
 mod capture;
 mod cluster;
 mod control_plane;
+#[path = "../it/support/fuzz.rs"]
+mod fuzz;
 mod kubelet;
 mod manifest;
 mod model;

@@ -11,59 +11,11 @@ mod mutate;
 mod words;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use proptest::strategy::Strategy;
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use proptest::test_runner::TestCaseError;
 
-/// The longest that a target takes with the suite; what it has not tried by then it leaves.
-const MOST_TIME: Duration = Duration::from_secs(3);
-
-/// Tries so many cases; with the suite always the same, and no longer than [`MOST_TIME`].
-pub fn fuzz<S: Strategy>(
-    target: &str,
-    cases: u32,
-    strategy: &S,
-    test: impl Fn(S::Value) -> Result<(), TestCaseError>,
-) {
-    let asked = std::env::var("FUZZ_CASES")
-        .ok()
-        .and_then(|n| n.parse().ok());
-    let config = Config {
-        cases: asked.unwrap_or(cases),
-        failure_persistence: None,
-        max_shrink_iters: 2_000,
-        ..Config::default()
-    };
-    let mut runner = match asked {
-        Some(_) => TestRunner::new(config),
-        None => {
-            let seed = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-            TestRunner::new_with_rng(config, seed)
-        }
-    };
-    let began = Instant::now();
-    let tried = std::cell::Cell::new(0_u32);
-    let done = runner.run(strategy, |value| {
-        if asked.is_none() && began.elapsed() > MOST_TIME {
-            return Ok(());
-        }
-        tried.set(tried.get() + 1);
-        test(value)
-    });
-    if asked.is_some() {
-        say(&format!(
-            "{target}: {} cases in {:.0?}",
-            tried.get(),
-            began.elapsed()
-        ));
-    }
-    match done {
-        Ok(()) => {}
-        Err(TestError::Fail(why, value)) => panic!("{target}: {why}\nwith {value:?}"),
-        Err(TestError::Abort(why)) => panic!("{target}: {why}"),
-    }
-}
+use crate::support::fuzz::fuzz;
 
 /// The texts that are tried first.
 fn corpus(name: &str) -> Vec<String> {
@@ -87,9 +39,4 @@ fn fuzz_texts<S: Strategy<Value = String>>(
         }
     }
     fuzz(target, cases, strategy, test);
-}
-
-#[expect(clippy::print_stderr, reason = "figures, for those who ask for them")]
-fn say(text: &str) {
-    eprintln!("{text}");
 }

@@ -55,7 +55,7 @@ pub struct What {
 
     /// Wait until the package is gone from all nodes, and show its progress
     ///
-    /// Exits with 2, and prints the reason, as soon as the rules find that the uninstall is blocked until someone acts.
+    /// Exits with 2, and prints the reason, as soon as the rules find that the uninstall is blocked until someone intervenes.
     #[arg(long)]
     wait: bool,
 

@@ -12,30 +12,14 @@ use kubectl_skyhook::{
     connect::{Environment, connect_from},
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use proptest::{
-    prelude::*,
-    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
-};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::{api::Refused, cluster::Cluster};
-
-/// Always the same cases with the suite, others each time where a number is asked for.
-fn runner(cases: u32) -> TestRunner {
-    let asked = std::env::var("FUZZ_CASES");
-    let asked = asked.ok().and_then(|n| n.parse().ok());
-    let config = Config {
-        cases: asked.unwrap_or(cases),
-        failure_persistence: None,
-        max_shrink_iters: 200,
-        ..Config::default()
-    };
-    let seed = || TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    match asked {
-        Some(_) => TestRunner::new(config),
-        None => TestRunner::new_with_rng(config, seed()),
-    }
-}
+use crate::{
+    api::Refused,
+    cluster::Cluster,
+    fuzz::{fuzz, selector_pieces},
+};
 
 const LABELS: [(&str, [(&str, &str); 3]); 3] = [
     ("node-1", [("a", "1"), ("b.c/d", "x_y"), ("zone", "A-1")]),
@@ -66,31 +50,9 @@ fn selectors() -> impl Strategy<Value = String> {
     let there = (prop::sample::select(vec!["", "!", "! "]), key())
         .prop_map(|(not, key)| format!("{not}{key}"));
     let requirement = prop_oneof![3 => compared, 3 => listed, 1 => there];
-    let pieces = prop::sample::select(vec![
-        "a",
-        "b.c/d",
-        "in",
-        "notin",
-        "=",
-        "==",
-        "!=",
-        "!",
-        ">",
-        "<",
-        "(",
-        ")",
-        ",",
-        " ",
-        "1",
-        "/",
-        "..",
-        "99999999999999999999",
-        "A-1",
-        "-",
-    ]);
     prop_oneof![
         3 => prop::collection::vec(requirement, 1..4).prop_map(|all| all.join(",")),
-        1 => prop::collection::vec(pieces, 1..9).prop_map(|all| all.concat()),
+        1 => prop::collection::vec(selector_pieces(), 1..9).prop_map(|all| all.concat()),
     ]
 }
 
@@ -107,40 +69,44 @@ pub fn label_selectors(cluster: &Cluster) {
             .expect("a name")
             .to_owned()
     };
-    let tried = runner(1_000).run(&selectors(), |text| {
-        let encoded = utf8_percent_encode(&text, NON_ALPHANUMERIC);
-        let answer = cluster
-            .api
-            .get(&format!("/api/v1/nodes?labelSelector={encoded}"));
-        let theirs: Option<BTreeSet<String>> = match answer {
-            Ok(list) => Some(
-                list["items"]
-                    .as_array()
-                    .expect("items")
-                    .iter()
-                    .map(name)
-                    .collect(),
-            ),
-            Err(Refused { code: 400, .. }) => None,
-            Err(refused) => return Err(TestCaseError::fail(format!("{refused:?}"))),
-        };
-        if text.trim().is_empty() {
-            // Everything, there; here it is refused, as `-l "$UNSET"` means something else.
-            prop_assert!(labels::selector(&text).is_err());
-            return Ok(());
-        }
-        let ours = labels::selector(&text).ok().map(|selector| {
-            let selected = nodes.iter().filter(|node| {
-                let labels = serde_json::from_value(node["metadata"]["labels"].clone());
-                let labels: BTreeMap<String, String> = labels.expect("labels");
-                selector.matches(&labels)
+    fuzz(
+        "label selectors beside the API server",
+        1_000,
+        &selectors(),
+        |text| {
+            let encoded = utf8_percent_encode(&text, NON_ALPHANUMERIC);
+            let answer = cluster
+                .api
+                .get(&format!("/api/v1/nodes?labelSelector={encoded}"));
+            let theirs: Option<BTreeSet<String>> = match answer {
+                Ok(list) => Some(
+                    list["items"]
+                        .as_array()
+                        .expect("items")
+                        .iter()
+                        .map(name)
+                        .collect(),
+                ),
+                Err(Refused { code: 400, .. }) => None,
+                Err(refused) => return Err(TestCaseError::fail(format!("{refused:?}"))),
+            };
+            if text.trim().is_empty() {
+                // Everything, there; here it is refused, as `-l "$UNSET"` means something else.
+                prop_assert!(labels::selector(&text).is_err());
+                return Ok(());
+            }
+            let ours = labels::selector(&text).ok().map(|selector| {
+                let selected = nodes.iter().filter(|node| {
+                    let labels = serde_json::from_value(node["metadata"]["labels"].clone());
+                    let labels: BTreeMap<String, String> = labels.expect("labels");
+                    selector.matches(&labels)
+                });
+                selected.map(name).collect()
             });
-            selected.map(name).collect()
-        });
-        prop_assert_eq!(ours, theirs, "{:?}", text);
-        Ok(())
-    });
-    tried.expect("the API server reads them the same");
+            prop_assert_eq!(ours, theirs, "{:?}", text);
+            Ok(())
+        },
+    );
 }
 
 #[derive(clap::Parser)]
@@ -190,8 +156,11 @@ pub fn lists_of_kubeconfigs(_: &Cluster) {
         prop::collection::btree_map(0..3_u8, prop::option::of(0..3_u8), 0..3),
         prop::option::of(0..3_u8),
     );
-    let tried = runner(60).run(
-        &prop::collection::vec(file, 1..4),
+    let lists = prop::collection::vec(file, 1..4);
+    fuzz(
+        "lists of kubeconfigs beside kubectl",
+        60,
+        &lists,
         |files: Vec<Contents>| {
             let paths: Vec<PathBuf> = files
                 .iter()
@@ -229,5 +198,4 @@ pub fn lists_of_kubeconfigs(_: &Cluster) {
             Ok(())
         },
     );
-    tried.expect("kubectl merges them the same");
 }

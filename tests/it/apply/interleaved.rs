@@ -14,8 +14,8 @@ use kubectl_skyhook::plan::{Hold, WaitCondition, WaitFor};
 use proptest::prelude::*;
 
 use super::*;
-use crate::fuzz::fuzz;
 use crate::support::fake_api::{FakeApi, State as Api};
+use crate::support::fuzz::fuzz;
 
 const NODES: [&str; 2] = ["gpu-0000", "gpu-0001"];
 const CR: &str = "gpu";

@@ -4,6 +4,7 @@ pub mod bearing;
 pub mod clusters;
 pub mod fake_api;
 pub mod found;
+pub mod fuzz;
 pub mod marks;
 pub mod model;
 pub mod proxy;

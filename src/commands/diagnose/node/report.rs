@@ -161,7 +161,7 @@ impl<'a> NodeReport<'a> {
             LinkState::Working => text::good("in progress"),
             LinkState::Waiting => text::good("waiting"),
             LinkState::Unknown => text::warning("unknown"),
-            LinkState::Held => text::warning("blocked until someone acts"),
+            LinkState::Held => text::warning("blocked until someone intervenes"),
             LinkState::Stuck => text::error("stuck"),
         };
         name + ": " + words
