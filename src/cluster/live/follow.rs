@@ -164,14 +164,22 @@ impl Follow {
     }
 
     fn take(&mut self, one: Option<One>) {
+        let cluster = &mut self.cluster;
         let heard = match one {
-            Some(One::Skyhook(list, told)) => self.skyhooks.on_event(list, *told),
-            Some(One::Legacy(list, told)) => self.legacy.on_event(list, *told),
-            Some(One::Policy(list, told)) => self.policies.on_event(list, told),
-            Some(One::LegacyPolicy(list, told)) => self.legacy_policies.on_event(list, told),
-            Some(One::Node(list, told)) => self.nodes.on_event(list, told),
-            Some(One::Pod(list, told)) => self.pods.on_event(list, told),
-            Some(One::Job(list, told)) => self.jobs.on_event(list, told),
+            Some(One::Skyhook(list, told)) => {
+                self.skyhooks.on_event(list, *told, &mut cluster.skyhooks)
+            }
+            Some(One::Legacy(list, told)) => self.legacy.on_event(list, *told, &mut cluster.legacy),
+            Some(One::Policy(list, told)) => {
+                self.policies.on_event(list, told, &mut cluster.policies)
+            }
+            Some(One::LegacyPolicy(list, told)) => {
+                let policies = &mut cluster.legacy_policies;
+                self.legacy_policies.on_event(list, told, policies)
+            }
+            Some(One::Node(list, told)) => self.nodes.on_event(list, told, &mut cluster.nodes),
+            Some(One::Pod(list, told)) => self.pods.on_event(list, told, &mut cluster.pods),
+            Some(One::Job(list, told)) => self.jobs.on_event(list, told, &mut cluster.jobs),
             // The watches never end by themselves.
             None => return,
         };
@@ -272,7 +280,7 @@ struct Begin<'a> {
 }
 
 impl Begin<'_> {
-    fn watch<T: WatchedObject + Clone + DeserializeOwned + Send + 'static>(
+    fn watch<T: WatchedObject + DeserializeOwned + Send + 'static>(
         &mut self,
         loaded: &Read<Vec<T>>,
         lists: Vec<List>,
@@ -292,7 +300,7 @@ impl Begin<'_> {
         };
         let of = |list: &List| {
             let items = loaded.items().iter().filter(|item| item.is_in(list));
-            version(list).map(|_| items.cloned().collect())
+            version(list).map(|_| items.map(T::id).collect())
         };
         let kept = SourceState::of(lists.iter().map(of));
         for (number, list) in lists.into_iter().enumerate() {

@@ -32,6 +32,9 @@ const NODES: &str = "/api/v1/nodes";
 /// `diagnose` exits with 2 where it finds something, and here it does.
 const FOUND: &[i32] = &[0, 2];
 const DONE: &[i32] = &[0];
+const TIMED_OUT: &[i32] = &[5];
+/// In an hour in which 1 % of the nodes change every minute, so many change for each hundred of them.
+const CHANGES_IN_AN_HOUR: usize = 60;
 
 pub fn of(setting: &Setting<'_>) -> Result<Vec<Group>> {
     let one = Node(97.min(setting.count - 1)).name();
@@ -41,6 +44,7 @@ pub fn of(setting: &Setting<'_>) -> Result<Vec<Group>> {
         setting.capture(),
         setting.collect(),
         setting.writes()?,
+        setting.waiting(),
         setting.completion(),
         setting.start(),
     ])
@@ -129,6 +133,32 @@ impl Setting<'_> {
         ))
     }
 
+    /// For what does not come. The longer wait costs more than the shorter one only by what a minute of waiting takes.
+    fn waiting(&self) -> Group {
+        let skyhook = skyhook_name(0);
+        let wait = |timeout: &str| {
+            let args = ["wait", &skyhook, "--keep-going", "--timeout", timeout];
+            self.ours(&args, TIMED_OUT)
+        };
+        let changed = self.count * CHANGES_IN_AN_HOUR / 100;
+        let names: Vec<String> = (0..changed).map(|number| Node(number).name()).collect();
+        let mut words = vec!["patch"];
+        words.extend(names.iter().map(String::as_str));
+        let mut churned = wait("70s");
+        churned.beside = Some(self.bare("patches", &words, false).invocation);
+        churned.name = format!("the same beside {changed} patches of nodes");
+        let read = ["list", NODES, PROTOBUF];
+        Group::of(
+            "Waiting",
+            vec![
+                once(wait("10s")),
+                once(wait("70s")),
+                once(churned),
+                self.bare("bare list, protobuf", &read, true),
+            ],
+        )
+    }
+
     fn completion(&self) -> Group {
         let path = format!("{NODES}?includeObject=None");
         let words = ["__complete", "reset", "pool-00", "--node", "gpu-0009"];
@@ -189,6 +219,7 @@ impl Setting<'_> {
             floor: false,
             once: false,
             writes: None,
+            beside: None,
             invocation: Invocation {
                 program,
                 args: args.iter().map(|&arg| arg.to_owned()).collect(),

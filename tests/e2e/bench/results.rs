@@ -56,6 +56,22 @@ pub struct Contender {
     /// The file that it writes, if it writes one.
     pub writes: Option<PathBuf>,
     pub invocation: Invocation,
+    /// What runs at the same time, and is counted with it only by the server.
+    pub beside: Option<Invocation>,
+}
+
+impl Contender {
+    fn cost(&self) -> Result<Cost> {
+        let Some(beside) = &self.beside else {
+            return self.invocation.cost();
+        };
+        std::thread::scope(|scope| {
+            let beside = scope.spawn(|| beside.cost());
+            let cost = self.invocation.cost();
+            beside.join().expect("it returns its errors")?;
+            cost
+        })
+    }
 }
 
 #[derive(Serialize)]
@@ -132,7 +148,7 @@ impl Group {
         for contender in &self.contenders {
             let mut first = Vec::new();
             let served = Served::between(api, || {
-                first.push(contender.invocation.cost()?);
+                first.push(contender.cost()?);
                 Ok(())
             })?;
             counts.push(served.without(&idle));
@@ -143,7 +159,7 @@ impl Group {
         for _ in 0..rounds {
             for (contender, samples) in self.contenders.iter().zip(&mut samples) {
                 if !contender.once {
-                    samples.push(contender.invocation.cost()?);
+                    samples.push(contender.cost()?);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! What is known of a source from its watches.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use super::super::list::List;
 use super::super::request::Failure;
@@ -19,16 +19,18 @@ pub enum Heard {
     Failed(Failure),
 }
 
-/// What is known of one source; no lists where it is not watched.
+/// What is known of the lists of one source, none where it is not watched; what they hold is in the cluster.
 pub struct SourceState<T> {
-    lists: Vec<Known<T>>,
+    lists: Vec<Known>,
+    /// What they hold while the cluster calls the source unreadable.
+    aside: Vec<T>,
     changed: bool,
 }
 
 /// What is known of one list.
-struct Known<T> {
-    /// By namespace and name; nothing where it was not read yet, and why where it cannot be.
-    items: Option<Result<BTreeMap<Id, T>, Unread>>,
+struct Known {
+    /// What it holds; nothing where it was not read yet, and why where it cannot be.
+    ids: Option<Result<BTreeSet<Id>, Unread>>,
     /// Whether it is watched from where it was read.
     begun: bool,
     /// How often in a row it was not served.
@@ -37,7 +39,13 @@ struct Known<T> {
 
 /// What is watched.
 pub trait WatchedObject {
-    fn id(&self) -> Id;
+    /// Namespace and name.
+    fn key(&self) -> (&str, &str);
+
+    fn id(&self) -> Id {
+        let (namespace, name) = self.key();
+        (namespace.to_owned(), name.to_owned())
+    }
 
     /// Whether a list holds it that is a part of the one it was read from.
     fn is_in(&self, list: &List) -> bool;
@@ -49,8 +57,8 @@ pub trait WatchedObject {
 }
 
 impl WatchedObject for Node {
-    fn id(&self) -> Id {
-        (String::new(), self.name.to_string())
+    fn key(&self) -> (&str, &str) {
+        ("", &self.name)
     }
 
     fn is_in(&self, _: &List) -> bool {
@@ -66,9 +74,9 @@ impl WatchedObject for Node {
 macro_rules! watched_by_metadata {
     ($($kind:ty),+) => {$(
         impl WatchedObject for $kind {
-            fn id(&self) -> Id {
-                let namespace = self.metadata.namespace.clone();
-                (namespace.unwrap_or_default(), self.metadata.name.clone())
+            fn key(&self) -> (&str, &str) {
+                let namespace = self.metadata.namespace.as_deref();
+                (namespace.unwrap_or_default(), &self.metadata.name)
             }
 
             fn is_in(&self, list: &List) -> bool {
@@ -82,16 +90,17 @@ macro_rules! watched_by_metadata {
 
 watched_by_metadata!(Skyhook, DeploymentPolicy, Pod, Job);
 
-impl<T: WatchedObject + Clone> SourceState<T> {
-    /// Of so many lists what was loaded, where they are watched from then on.
-    pub fn of(lists: impl Iterator<Item = Option<Vec<T>>>) -> SourceState<T> {
-        let known = |loaded: Option<Vec<T>>| Known {
+impl<T: WatchedObject> SourceState<T> {
+    /// Of lists what each held when it was loaded, where it is watched from then on.
+    pub fn of(lists: impl Iterator<Item = Option<BTreeSet<Id>>>) -> SourceState<T> {
+        let known = |loaded: Option<BTreeSet<Id>>| Known {
             begun: false,
-            items: loaded.map(|items| Ok(by_id(items))),
+            ids: loaded.map(Ok),
             absent: 0,
         };
         SourceState {
             lists: lists.map(known).collect(),
+            aside: Vec::new(),
             changed: false,
         }
     }
@@ -99,59 +108,91 @@ impl<T: WatchedObject + Clone> SourceState<T> {
     pub fn ready(&self) -> bool {
         self.lists
             .iter()
-            .all(|list| list.begun && list.items.is_some())
+            .all(|list| list.begun && list.ids.is_some())
     }
 
-    pub fn on_event(&mut self, list: usize, told: WatchEvent<T>) -> Heard {
-        let heard = self.lists[list].on_event(told);
+    /// Takes in what a list tells. The source is sound again, in its order and without what is gone, once it is renewed.
+    pub fn on_event(
+        &mut self,
+        list: usize,
+        told: WatchEvent<T>,
+        source: &mut Read<Vec<T>>,
+    ) -> Heard {
+        let items = match source {
+            Read::Ok(items) => items,
+            Read::Unreadable(_) | Read::NotRequested => &mut self.aside,
+        };
+        let heard = self.lists[list].on_event(told, items);
         self.changed |= matches!(heard, Heard::Changed);
         heard
     }
 
-    /// Renews a source where something has changed since it was asked for last, and all of its lists were read; says
-    /// whether it did.
+    /// Renews a source where something has changed since it was asked for last; says whether it did. One that was not
+    /// loaded waits until all of its lists were read.
     pub fn renew(&mut self, source: &mut Read<Vec<T>>) -> bool {
-        if !self.ready() || !std::mem::take(&mut self.changed) {
+        let loaded = source.ok().is_some();
+        if !self.changed || !(loaded || self.ready()) {
             return false;
         }
-        // Not beside the new one: in a large cluster that is one copy more.
-        *source = Read::Ok(Vec::new());
-        *source = self.read();
-        true
-    }
-
-    fn read(&self) -> Read<Vec<T>> {
-        let mut all: BTreeMap<&Id, &T> = BTreeMap::new();
-        for items in self.lists.iter().filter_map(|list| list.items.as_ref()) {
-            match items {
-                Err(why) => return Read::Unreadable(why.clone()),
-                // What carries the labels of both APIs comes twice.
-                Ok(items) => all.extend(items),
+        self.changed = false;
+        let mut items = match std::mem::take(source) {
+            Read::Ok(items) => items,
+            Read::Unreadable(_) | Read::NotRequested => std::mem::take(&mut self.aside),
+        };
+        let ids = self.lists.iter().filter_map(|list| list.ids.as_ref());
+        let ids = ids.map(Result::as_ref);
+        *source = match ids.collect::<Result<Vec<_>, _>>() {
+            Err(why) => {
+                let why = why.clone();
+                self.aside = items;
+                Read::Unreadable(why)
             }
-        }
-        Read::Ok(all.into_values().cloned().collect())
+            Ok(ids) => {
+                if ids.len() == self.lists.len() {
+                    // What carries the labels of both APIs is in two lists.
+                    items.retain(|item| ids.iter().any(|ids| ids.contains(&item.id())));
+                }
+                items.sort_by(|a, b| a.key().cmp(&b.key()));
+                Read::Ok(items)
+            }
+        };
+        true
     }
 }
 
-impl<T: WatchedObject> Known<T> {
-    fn on_event(&mut self, told: WatchEvent<T>) -> Heard {
+impl Known {
+    /// Takes in what the list tells, among the items of its source.
+    fn on_event<T: WatchedObject>(&mut self, told: WatchEvent<T>, items: &mut Vec<T>) -> Heard {
         let absent = std::mem::take(&mut self.absent);
         match told {
             WatchEvent::Begun => self.begun = true,
-            WatchEvent::All(items) => self.put(Ok(by_id(items))),
+            WatchEvent::All(all) => {
+                let ids: BTreeSet<Id> = all.iter().map(T::id).collect();
+                items.retain(|item| !ids.contains(&item.id()));
+                items.extend(all);
+                self.put(Ok(ids));
+            }
             WatchEvent::Is(item) => {
-                if let Some(Ok(items)) = &mut self.items {
-                    let before = items.get(&item.id());
-                    let same = before.is_some_and(|before| before.same(&item));
-                    items.insert(item.id(), item);
-                    if same {
+                if let Some(Ok(ids)) = &mut self.ids {
+                    let new = ids.insert(item.id());
+                    let same = match find(items, item.key()) {
+                        Some(at) => {
+                            let before = std::mem::replace(&mut items[at], item);
+                            before.same(&items[at])
+                        }
+                        None => {
+                            items.push(item);
+                            false
+                        }
+                    };
+                    if same && !new {
                         return Heard::Nothing;
                     }
                 }
             }
             WatchEvent::Gone(id) => {
-                if let Some(Ok(items)) = &mut self.items {
-                    items.remove(&id);
+                if let Some(Ok(ids)) = &mut self.ids {
+                    ids.remove(&id);
                 }
             }
             WatchEvent::Failed(failure) if failure.is_absence() => {
@@ -159,7 +200,7 @@ impl<T: WatchedObject> Known<T> {
                 if self.absent < ABSENT_AFTER {
                     return Heard::Failed(failure);
                 }
-                self.put(Ok(BTreeMap::new()));
+                self.put(Ok(BTreeSet::new()));
             }
             // What is forbidden or makes no sense is news of the source, and not of the server.
             WatchEvent::Failed(failure)
@@ -172,13 +213,119 @@ impl<T: WatchedObject> Known<T> {
         Heard::Changed
     }
 
-    fn put(&mut self, items: Result<BTreeMap<Id, T>, Unread>) {
-        self.items = Some(items);
+    fn put(&mut self, ids: Result<BTreeSet<Id>, Unread>) {
+        self.ids = Some(ids);
         self.begun = true;
     }
 }
 
-fn by_id<T: WatchedObject>(items: Vec<T>) -> BTreeMap<Id, T> {
-    let items = items.into_iter().map(|item| (item.id(), item));
-    items.collect()
+/// Where an item of this namespace and name is: quickly where they are in order, and to be sure one by one.
+fn find<T: WatchedObject>(items: &[T], key: (&str, &str)) -> Option<usize> {
+    let ordered = items.binary_search_by(|item| item.key().cmp(&key));
+    ordered
+        .ok()
+        .or_else(|| items.iter().position(|item| item.key() == key))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(name: &str, phase: &str) -> Pod {
+        let pod =
+            json!({"metadata": {"namespace": "ns", "name": name}, "status": {"phase": phase}});
+        serde_json::from_value(pod).expect("a pod")
+    }
+
+    fn node(name: &str, heartbeat: &str) -> Node {
+        let ready = json!({"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat});
+        let node = json!({"metadata": {"name": name}, "status": {"conditions": [ready]}});
+        serde_json::from_value(node).expect("a node")
+    }
+
+    fn id(name: &str) -> Id {
+        ("ns".to_owned(), name.to_owned())
+    }
+
+    /// Two lists that were loaded, with these pods in each.
+    fn two_lists(lists: [&[&str]; 2]) -> SourceState<Pod> {
+        let ids = |names: &[&str]| Some(names.iter().map(|name| id(name)).collect());
+        let mut state = SourceState::of(lists.into_iter().map(ids));
+        for list in 0..2 {
+            state.on_event(list, WatchEvent::Begun, &mut Read::Ok(Vec::new()));
+        }
+        state
+    }
+
+    fn phases(source: &Read<Vec<Pod>>) -> Vec<String> {
+        let pods = source.items().iter();
+        pods.map(|pod| format!("{} {}", pod.metadata.name, pod.status.phase))
+            .collect()
+    }
+
+    #[test]
+    fn what_is_in_two_lists_is_there_once_and_until_it_is_in_neither() {
+        let mut source = Read::Ok(vec![pod("b", "Pending"), pod("a", "Pending")]);
+        let mut state = two_lists([&["a", "b"], &["a"]]);
+        state.on_event(1, WatchEvent::Is(pod("a", "Running")), &mut source);
+        state.on_event(0, WatchEvent::Is(pod("c", "Pending")), &mut source);
+        assert!(state.renew(&mut source));
+        assert_eq!(phases(&source), ["a Running", "b Pending", "c Pending"]);
+        state.on_event(0, WatchEvent::Gone(id("a")), &mut source);
+        state.on_event(0, WatchEvent::Gone(id("b")), &mut source);
+        assert!(state.renew(&mut source));
+        assert_eq!(phases(&source), ["a Running", "c Pending"]);
+        state.on_event(1, WatchEvent::All(Vec::new()), &mut source);
+        assert!(state.renew(&mut source));
+        assert_eq!(phases(&source), ["c Pending"]);
+        assert!(!state.renew(&mut source));
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_for_a_while_loses_nothing_of_the_others() {
+        let mut source = Read::Ok(vec![pod("a", "Running"), pod("b", "Running")]);
+        let mut state = two_lists([&["a"], &["b"]]);
+        let malformed = || Failure::Malformed("no sense".to_owned());
+        state.on_event(0, WatchEvent::Failed(malformed()), &mut source);
+        assert!(state.renew(&mut source));
+        assert!(matches!(&source, Read::Unreadable(why) if *why == malformed().into()));
+        state.on_event(1, WatchEvent::Is(pod("b", "Failed")), &mut source);
+        state.on_event(0, WatchEvent::All(vec![pod("c", "Running")]), &mut source);
+        assert!(state.renew(&mut source));
+        assert_eq!(phases(&source), ["b Failed", "c Running"]);
+    }
+
+    #[test]
+    fn what_was_not_loaded_is_there_once_all_lists_were_read() {
+        let mut source = Read::Unreadable("timed out".to_owned().into());
+        let mut state = SourceState::of([None, None].into_iter());
+        state.on_event(0, WatchEvent::All(vec![pod("a", "Running")]), &mut source);
+        assert!(!state.renew(&mut source) && !state.ready());
+        assert_eq!(phases(&source), [""; 0]);
+        state.on_event(1, WatchEvent::All(vec![pod("b", "Running")]), &mut source);
+        assert!(state.renew(&mut source) && state.ready());
+        assert_eq!(phases(&source), ["a Running", "b Running"]);
+    }
+
+    #[test]
+    fn a_heartbeat_is_no_news() {
+        let mut source = Read::Ok(vec![node("b", "2026-11-20T10:00:00Z")]);
+        let known = BTreeSet::from([(String::new(), "b".to_owned())]);
+        let mut state = SourceState::of([Some(known)].into_iter());
+        let again = WatchEvent::Is(node("b", "2026-11-20T10:05:00Z"));
+        assert!(matches!(
+            state.on_event(0, again, &mut source),
+            Heard::Nothing
+        ));
+        let new = WatchEvent::Is(node("a", "2026-11-20T10:05:00Z"));
+        assert!(matches!(
+            state.on_event(0, new, &mut source),
+            Heard::Changed
+        ));
+        assert!(state.renew(&mut source));
+        let names: Vec<&str> = source.items().iter().map(|node| &*node.name).collect();
+        assert_eq!(names, ["a", "b"]);
+    }
 }
