@@ -1,10 +1,12 @@
 //! Object metadata and conditions, read leniently.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
-use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeSeed, IgnoredAny, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -84,6 +86,55 @@ pub(super) fn without_status<'de, D: Deserializer<'de>>(from: D) -> Result<Value
         }
     }
     from.deserialize_any(Fields)
+}
+
+/// Reads metadata, and passes over who wrote which fields: of a pod that is most of all there is, and nobody asks.
+///
+/// # Errors
+///
+/// It is not metadata.
+pub fn without_managers<'de, D: Deserializer<'de>>(from: D) -> Result<Meta, D::Error> {
+    struct Fields;
+
+    impl<'de> Visitor<'de> for Fields {
+        type Value = Meta;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a map")
+        }
+
+        fn visit_unit<E>(self) -> Result<Meta, E> {
+            Ok(Meta::default())
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Meta, A::Error> {
+            Meta::deserialize(MapAccessDeserializer::new(WithoutManagers(fields)))
+        }
+    }
+    from.deserialize_any(Fields)
+}
+
+struct WithoutManagers<A>(A);
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithoutManagers<A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, A::Error> {
+        while let Some(key) = self.0.next_key::<Cow<'de, str>>()? {
+            if key != "managedFields" {
+                return seed.deserialize(key.into_deserializer()).map(Some);
+            }
+            self.0.next_value::<IgnoredAny>()?;
+        }
+        Ok(None)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.0.next_value_seed(seed)
+    }
 }
 
 impl Meta {

@@ -19,7 +19,7 @@ pub mod version;
 pub use deployment_policy::DeploymentPolicy;
 pub use flavor::{ApiFlavor, Executor};
 pub use labels::Labels;
-pub use meta::{Condition, Meta};
+pub use meta::{Condition, Meta, without_managers};
 pub use name::Name;
 pub use node_state::{Entry, NodeState};
 pub use selector::LabelSelector;

@@ -7,11 +7,12 @@ use serde::Deserialize;
 
 use super::pod::{ContainerTrouble, Pod};
 use super::{Certainty, Cluster, Placement};
-use crate::api::{ApiFlavor, Condition, Executor, Meta, Stage};
+use crate::api::{ApiFlavor, Condition, Executor, Meta, Stage, without_managers};
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Job {
+    #[serde(deserialize_with = "without_managers")]
     pub metadata: Meta,
     pub spec: JobSpec,
     pub status: JobStatus,

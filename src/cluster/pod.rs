@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::api::{Condition, Meta};
+use crate::api::{Condition, Meta, without_managers};
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Pod {
+    #[serde(deserialize_with = "without_managers")]
     pub metadata: Meta,
     pub spec: PodSpec,
     pub status: PodStatus,
