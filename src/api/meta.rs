@@ -88,7 +88,7 @@ pub(super) fn without_status<'de, D: Deserializer<'de>>(from: D) -> Result<Value
     from.deserialize_any(Fields)
 }
 
-/// Reads metadata, and passes over who wrote which fields: of a pod that is most of all there is, and nobody asks.
+/// Reads metadata without `managedFields`: no rule asks for those of pods and Jobs, and they are most of a pod.
 ///
 /// # Errors
 ///
@@ -175,5 +175,38 @@ impl Condition {
     /// Whether the condition's status is `True`.
     pub fn is_true(&self) -> bool {
         self.status == "True"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn all_but_managed_fields_is_read() {
+        let metadata = json!({
+            "name": "pod",
+            "managedFields": [{"manager": "kubelet", "fieldsV1": {"f:spec": {}}}],
+            "labels": {"a": "1"},
+            "ownerReferences": [{"kind": "Job", "name": "job", "uid": "u", "controller": true}],
+        });
+        let whole: Meta = serde_json::from_value(metadata.clone()).expect("metadata");
+        assert_eq!(whole.managed_fields.len(), 1);
+        let without = without_managers(metadata).expect("metadata");
+        assert_eq!(without.managed_fields.len(), 0);
+        assert_eq!((&*without.name, &without.labels), ("pod", &whole.labels));
+        assert_eq!(without.controller_uid(), Some("u"));
+    }
+
+    #[test]
+    fn metadata_that_is_null_is_empty_and_a_text_is_refused() {
+        assert_eq!(without_managers(Value::Null).expect("empty").name, "");
+        let refused = without_managers(json!("pod")).expect_err("it is a text");
+        assert_eq!(
+            refused.to_string(),
+            "invalid type: string \"pod\", expected a map"
+        );
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Deserializer};
 
-/// The number of values from which on those that nobody holds any more are dropped.
+/// At this many values, those that no object uses any more are dropped.
 const FIRST_SWEEP: usize = 1 << 14;
 
 /// Every value once.

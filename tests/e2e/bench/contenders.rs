@@ -33,7 +33,7 @@ const NODES: &str = "/api/v1/nodes";
 const FOUND: &[i32] = &[0, 2];
 const DONE: &[i32] = &[0];
 const TIMED_OUT: &[i32] = &[5];
-/// In an hour in which 1 % of the nodes change every minute, so many change for each hundred of them.
+/// Of a hundred nodes, how many changes there are in an hour if 1 % of them change every minute.
 const CHANGES_IN_AN_HOUR: usize = 60;
 
 pub fn of(setting: &Setting<'_>) -> Result<Vec<Group>> {
@@ -111,9 +111,6 @@ impl Setting<'_> {
 
     fn writes(&self) -> Result<Group> {
         let nodes = IN_A_SKYHOOK.min(self.count);
-        let names: Vec<String> = (0..nodes).map(|number| Node(number).name()).collect();
-        let mut words = vec!["patch"];
-        words.extend(names.iter().map(String::as_str));
         let skyhook = skyhook_name(0);
         let read = ["list", NODES, PROTOBUF];
         Ok(Group::of(
@@ -123,17 +120,13 @@ impl Setting<'_> {
                 self.ours(&["reset", &skyhook, "--no-pause", "--confirm"], DONE),
                 // Takes back the one before it, so that the next round finds what this one did.
                 self.ours(&["undo", "--confirm"], DONE),
-                self.bare(
-                    &format!("bare, {nodes} patches, 32 in flight"),
-                    &words,
-                    true,
-                ),
+                self.patches(nodes),
                 self.bare("bare list, protobuf", &read, false),
             ],
         ))
     }
 
-    /// For what does not come. The longer wait costs more than the shorter one only by what a minute of waiting takes.
+    /// Waits that time out. What the longer one costs more than the shorter one is what a minute of waiting costs.
     fn waiting(&self) -> Group {
         let skyhook = skyhook_name(0);
         let wait = |timeout: &str| {
@@ -141,11 +134,8 @@ impl Setting<'_> {
             self.ours(&args, TIMED_OUT)
         };
         let changed = self.count * CHANGES_IN_AN_HOUR / 100;
-        let names: Vec<String> = (0..changed).map(|number| Node(number).name()).collect();
-        let mut words = vec!["patch"];
-        words.extend(names.iter().map(String::as_str));
         let mut churned = wait("70s");
-        churned.beside = Some(self.bare("patches", &words, false).invocation);
+        churned.beside = Some(self.patches(changed).invocation);
         churned.name = format!("the same beside {changed} patches of nodes");
         let read = ["list", NODES, PROTOBUF];
         Group::of(
@@ -209,6 +199,18 @@ impl Setting<'_> {
             (bare::AUTHORITY, authority.display().to_string()),
         ];
         contender
+    }
+
+    /// One patch for each of the first nodes.
+    fn patches(&self, nodes: usize) -> Contender {
+        let names: Vec<String> = (0..nodes).map(|number| Node(number).name()).collect();
+        let mut words = vec!["patch"];
+        words.extend(names.iter().map(String::as_str));
+        self.bare(
+            &format!("bare, {nodes} patches, 32 in flight"),
+            &words,
+            true,
+        )
     }
 
     fn foreign(&self, name: &str, program: PathBuf, args: &[&str]) -> Contender {

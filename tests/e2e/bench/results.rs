@@ -56,7 +56,7 @@ pub struct Contender {
     /// The file that it writes, if it writes one.
     pub writes: Option<PathBuf>,
     pub invocation: Invocation,
-    /// What runs at the same time, and is counted with it only by the server.
+    /// What runs at the same time; the server counts its requests, too.
     pub beside: Option<Invocation>,
 }
 
