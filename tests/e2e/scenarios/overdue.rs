@@ -126,7 +126,6 @@ pub fn drain_blocked_by_an_unmanaged_pod(cluster: &Cluster) {
     }
     gpu.drain_refused("node-2", "training", RefusedBy::NoController);
     gpu.status("in_progress", &[("DrainBlocked", "UnmanagedPod")]);
-    cluster.captured("new-drain-blocked-by-an-unmanaged-pod");
     let report = cluster.report(&[]);
     let finding = report.has("SKY401", &json!({"node": "node-2"}));
     assert_eq!(
@@ -134,6 +133,7 @@ pub fn drain_blocked_by_an_unmanaged_pod(cluster: &Cluster) {
         "pod default/training has no controller that would recreate it: the drain for the interrupt of package driver \
          was refused and will be retried"
     );
+    cluster.captured("new-drain-blocked-by-an-unmanaged-pod");
     // No other node waits, so that none goes on if this one is left alone.
     let argv = first_change(finding);
     assert!(argv.starts_with(&["kubectl", "delete", "pod"]), "{argv:?}");
