@@ -317,7 +317,10 @@ impl Reply {
     }
 
     fn is_not(&self, target: &Target) -> String {
-        format!("the server returned {}, but not {target}", self.status)
+        format!(
+            "the server returned {}, but the response is not {target}",
+            self.status
+        )
     }
 
     /// Whether it is the API server's own answer, and not of something before it.

@@ -14,7 +14,7 @@ pub struct Safety {
     /// Skip confirmation
     ///
     /// Without a terminal, nothing is changed unless this is set or standard input is y. Where nodes reboot, services
-    /// restart, pods are evicted or a record is lost (B3 and B4), the flag is required.
+    /// restart, pods are evicted or installation records are lost (B3 and B4), the flag is required.
     #[arg(short = 'y', long, visible_alias = "yes")]
     pub confirm: bool,
 

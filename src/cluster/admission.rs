@@ -290,7 +290,7 @@ impl Admission {
         let missing = references.find(|r| !held(r))?;
         (!self.holds_all_services()).then(|| {
             format!(
-                "the input does not have the service {}/{} of one of these webhooks",
+                "the input has no service {}/{}, which one of these webhooks uses",
                 missing.namespace, missing.name
             )
         })

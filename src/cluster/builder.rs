@@ -120,7 +120,8 @@ impl ClusterBuilder {
         builder.assemble(ActiveApi {
             flavor,
             reasons: vec![
-                "neither API is served, but the nodes have its annotations or labels".to_owned(),
+                "neither API is served, but nodes have annotations or labels of this API"
+                    .to_owned(),
             ],
             served: Vec::new(),
             operator_version: None,

@@ -69,7 +69,7 @@ impl Cluster {
         }
         if let Some(older) = skyhook.mirrored_from() {
             return History::Unknown(format!(
-                "the operator created it from the older {older}, whose history is unknown"
+                "the operator created the custom resource from the older {older}, whose history is unknown"
             ));
         }
         if let Some(why) = self.apply_was_there_from_the_start(skyhook, package) {
@@ -196,7 +196,7 @@ impl Cluster {
                 .is_some_and(|t| (t.as_second() - born.as_second()).abs() <= 1)
         {
             return Some(format!(
-                "managedFields: {} set apply when it created the {kind}",
+                "managedFields: {} set uninstall.apply when it created the {kind}",
                 writer.manager
             ));
         }
@@ -206,7 +206,7 @@ impl Cluster {
         let named_by_operator = applied["name"].is_null();
         let asked_then = applied["uninstall"]["apply"].as_bool() == Some(true);
         (meta.generation == 2 && skyhook.flavor() == Some(ApiFlavor::Skyhook) && named_by_operator && asked_then)
-            .then(|| "generation 2: only the operator has changed the spec since the object was created with apply: true".to_owned())
+            .then(|| "generation 2: only the operator has changed the spec since the object was created with uninstall.apply: true".to_owned())
     }
 }
 
@@ -238,7 +238,7 @@ fn traces_in_last_applied(skyhook: &Skyhook, package: &str) -> Option<StageTrace
         just_before: false,
         object: skyhook.reference(),
         field: "last-applied-configuration",
-        says: format!("{package} {version} was applied without apply: true"),
+        says: format!("{package} {version} was applied without uninstall.apply: true"),
     })
 }
 

@@ -49,7 +49,7 @@ sources! {
     /// Pods that run package stages.
     Pods "package pods" from [PODS];
     /// Other pods on nodes that wait to be drained; which nodes these are follows from the others.
-    Workloads "workload pods of nodes to be drained" from [&CUSTOM[..], &[NODES, PODS]].concat();
+    Workloads "workload pods on nodes to be drained" from [&CUSTOM[..], &[NODES, PODS]].concat();
     /// Jobs that run package stages.
     Jobs "jobs" from [("batch", "jobs")];
     Events "events" from [("", "events")];

@@ -186,7 +186,7 @@ fn warn(cluster: &Cluster, released: &[&Node], plan: &mut Plan) {
         return;
     }
     plan.consequences.warn(
-        "pods are scheduled on the nodes again; first check that no unfinished interrupt has left them unusable",
+        "pods are scheduled on the nodes again; first check that no unfinished interrupt has left the nodes unusable",
     );
     let package_runs = cluster.package_runs();
     let busy = released.iter().filter(|n| {

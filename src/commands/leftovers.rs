@@ -168,7 +168,7 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool)
     if !package_runs.is_empty() {
         effects.at_least(Grade::B2);
         effects.cannot_be_undone.push(format!(
-            "{} of deleted custom resources: any that still run are killed in the middle of their work on the host",
+            "{} of deleted custom resources: any that are still running are killed in the middle of their work on the host",
             plural(package_runs.len(), "pod or job")
         ));
     }

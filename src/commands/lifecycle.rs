@@ -255,7 +255,7 @@ fn plan(
         held::refuse_end(cluster, skyhook, force, &mut plan.consequences)?;
     } else if let Some(hold) = hold {
         plan.consequences.warn(format!(
-            "{} is paused by {}: it stays paused after that command has ended",
+            "{} is paused by {}; it stays paused after that command has ended",
             skyhook.reference(),
             hold.words()
         ));
@@ -351,7 +351,7 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
             skyhook.name()
         )),
         Verb::Pause | Verb::Disable if skyhook.deleting() => effects.warn(format!(
-            "{reference} is being deleted: a pending uninstall waits until it is resumed or enabled"
+            "{reference} is being deleted: a pending uninstall waits until the custom resource is resumed or enabled"
         )),
         _ => {}
     }
@@ -360,7 +360,7 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
     let failed = statuses.get(&Status::Erroring).copied().unwrap_or_default();
     if verb == Verb::Pause && runs_jobs && failed > 0 {
         effects.warn(format!(
-            "{} failed: once it is resumed the operator counts {} as waiting, and nothing runs there until the \
+            "{} failed: after `resume`, the operator counts {} as waiting, and nothing runs there until the \
              package is retried",
             match failed {
                 1 => "1 node has".to_owned(),
@@ -371,7 +371,7 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
     }
     if verb.sets() && cluster.operator_before(0, 8) {
         effects.warn(
-            "the operator is older than v0.8.0 and does not support the annotation: it may continue",
+            "the operator is older than v0.8.0 and does not support the annotation: it may continue to start work",
         );
     }
 }

@@ -58,7 +58,7 @@ impl Consequences {
         let all = [
             (self.reboots > 0, "nodes reboot"),
             (self.skips_uninstall, "uninstalls do not run"),
-            (self.loses_record, "a record is lost for good"),
+            (self.loses_record, "installation records are lost"),
         ];
         let does: Vec<&str> = all
             .iter()

@@ -47,7 +47,7 @@ impl Grade {
             Grade::B1 => "changes objects, runs nothing",
             Grade::B2 => "packages run again",
             Grade::B3 => "services restart, pods are evicted",
-            Grade::B4 => "reboots, or a record is lost for good",
+            Grade::B4 => "reboots, or installation records are lost",
         }
     }
 }

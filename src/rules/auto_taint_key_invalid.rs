@@ -10,7 +10,7 @@ rule! {
     /// rejects the annotation. As this is one of the first steps of a reconcile pass, the operator does
     /// nothing else. From v0.20.0 on, it refuses to start instead.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The key in the operator's `RUNTIME_REQUIRED_TAINT` contains a `/` or is longer than 53
     /// characters.

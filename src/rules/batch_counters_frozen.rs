@@ -11,7 +11,7 @@ rule! {
     /// that only in memory, so batches are no longer evaluated: the batch size stays as it is, and a
     /// limit on failures has no effect.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Nodes left the selection, or complete nodes received new work, without the batch state being
     /// reset.

@@ -15,7 +15,7 @@ rule! {
     /// node of the compartment is started, regardless of the budget. Nodes that join later wait as
     /// well. A deletion works on all nodes at once, without batches.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The image of a package cannot be pulled on the node, its drain is blocked, a protected
     /// workload runs there, or it fails. Or it was ignored or tainted after it had been chosen.
@@ -79,7 +79,7 @@ fn report(
     let finding = findings.report(
         Subject::node(&node.name, Some(skyhook.name())),
         format!(
-            "{} and keeps its place in the batch of {}, so no other node is started",
+            "the node {} and keeps its place in the batch of {}, so no other node is chosen",
             trouble.why,
             skyhook.reference()
         ),
@@ -108,7 +108,7 @@ fn report(
             "Take the node out of the batch, so that the next one forms without it",
             ["node", "leave-batch", name, "--skyhook", skyhook.name()],
         )
-        .caveat("the next batch starts at once; the node itself may be chosen again later");
+        .caveat("the next batch starts immediately; the node itself may be chosen again later");
     if node.ignored(cluster.flavor()) {
         finding
             .remedy(
@@ -116,6 +116,6 @@ fn report(
                 "Or stop ignoring the node",
                 ["node", "unignore", name],
             )
-            .caveat("packages run there at once, including their interrupts");
+            .caveat("packages run there immediately, including their interrupts");
     }
 }

@@ -13,7 +13,7 @@ rule! {
     /// earlier custom resource is `waiting` again in each pass, is chosen, and is skipped. If there
     /// are as many such nodes as a batch has places, the free nodes are never chosen.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Nodes were ignored for some time and no longer are, while others are still ignored on which an
     /// earlier custom resource is not complete. The budget or the deployment policy allows no more nodes at
@@ -73,7 +73,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .report(
                     Subject::skyhook(skyhook),
                     format!(
-                        "the operator repeatedly chooses {}, so {} not started",
+                        "the operator repeatedly chooses {}, so {} not chosen",
                         if left_out.len() == 1 {
                             "an ignored or tainted node".to_owned()
                         } else {

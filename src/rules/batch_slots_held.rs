@@ -14,7 +14,7 @@ rule! {
     /// start, and keep their places. While they take up the whole batch, nodes that are free are not
     /// started, regardless of the budget.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The earlier custom resource is slow or stuck on some nodes, and this one has a budget.
     ///
@@ -87,7 +87,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "the places in the batch of {} are taken by nodes that wait for {}, so {} not started",
+                    "the places in the batch of {} are taken by nodes that wait for {}, so {} not chosen",
                     skyhook.reference(),
                     earlier.join(", "),
                     if waiting.len() == 1 {
@@ -105,7 +105,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     format!("status.nodePriority of compartment {}", batch.compartment),
                     some_of(&holders),
                 )
-                .evidence("nodes", "free and not started", some_of(&waiting))
+                .evidence("nodes", "free and not chosen", some_of(&waiting))
                 .remedy(
                     Grade::B0,
                     "See the status of the earlier custom resource",
@@ -130,7 +130,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     cluster,
                     skyhook,
                     &[holders, next].concat(),
-                    "Or ignore these nodes until the earlier custom resource is repaired, so that free nodes are started",
+                    "Or ignore these nodes until the earlier custom resource is repaired, so that free nodes are chosen",
                 );
             }
             for gate in &gates {

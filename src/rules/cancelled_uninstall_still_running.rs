@@ -11,7 +11,7 @@ rule! {
     /// running. If it finishes, the package is uninstalled and then installed again from the start.
     /// An interrupt that follows an uninstall cannot be canceled at all.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Canceling resets the node state but does not stop the running pod; the result depends on whether
     /// the pod ends before the operator's next pass. If the operator deletes the pod first

@@ -12,7 +12,7 @@ rule! {
     /// pod cannot be mounted, its sandbox cannot be set up, or the runtime refuses it. The operator does not check this: the node state continues
     /// to show `in_progress`.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The package's environment references a Secret or ConfigMap that does not exist in the
     /// operator's namespace, or lacks the key. Or a ConfigMap that the pod mounts is gone, or the

@@ -12,7 +12,7 @@ rule! {
     /// custom resource is gone or no longer selects the node, so the operator never
     /// releases it.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The finalizer was stripped in the middle of an interrupt, or the node's labels or the
     /// selector were changed while the node was cordoned.
@@ -66,14 +66,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::node(&node.name, Some(name)),
                 match owner {
                     None if absence == Certainty::Presumed => format!(
-                        "is cordoned for {name}, which is not in the input: if {name} was deleted, \
+                        "the node is cordoned for {name}, which is not in the input: if {name} was deleted, \
                          nothing will release the node"
                     ),
                     None => format!(
-                        "stays cordoned for {name}, which is gone: nothing will release the node"
+                        "the node stays cordoned for {name}, which is gone: nothing will release the node"
                     ),
                     Some(skyhook) => format!(
-                        "stays cordoned for {}, which no longer selects it: nothing will release \
+                        "the node stays cordoned for {}, which no longer selects it: nothing will release \
                          the node",
                         skyhook.reference()
                     ),
@@ -141,7 +141,7 @@ fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, n
     let finding = findings.report(
         Subject::node(&node.name, Some(skyhook.name())),
         format!(
-            "stays cordoned for {}, which has long been complete here: the operator did not release the node",
+            "the node stays cordoned for {}, which has long been complete here: the operator did not release the node",
             skyhook.reference()
         ),
     );
@@ -154,5 +154,5 @@ fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, n
     operator_log(finding, cluster, "Check why the operator's reconcile stops");
     finding
         .kubectl(Grade::B1, "Uncordon it", ["uncordon", &node.name])
-        .caveat("only if nobody else wants it cordoned");
+        .caveat("only if nobody else needs the node cordoned");
 }

@@ -11,7 +11,7 @@ rule! {
     /// uninstall, so it stops (`DeletionBlocked`, reason `MalformedNodeState`). It also stops the
     /// work on every custom resource that comes after this one.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The annotation was edited by hand, or truncated by a tool.
     ///

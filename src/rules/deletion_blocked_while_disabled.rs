@@ -12,7 +12,7 @@ rule! {
     /// and it is disabled. The operator runs nothing for it, so the uninstall never starts
     /// (`DeletionBlocked`, reason `DisabledWithPendingUninstall`).
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Someone disables a custom resource and then deletes it.
     ///
@@ -38,7 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "deletion of {} is blocked: it is disabled, so nothing is uninstalled",
+                "deletion of {} is blocked: the custom resource is disabled, so nothing is uninstalled",
                 skyhook.reference()
             ),
         );

@@ -12,7 +12,7 @@ rule! {
     /// and it is paused. A paused custom resource runs nothing, so the uninstall never starts
     /// (`DeletionBlocked`, reason `PausedWithPendingUninstall`).
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Someone pauses a rollout and then deletes it.
     ///
@@ -38,7 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "deletion of {} is blocked: it is paused, so nothing is uninstalled",
+                "deletion of {} is blocked: the custom resource is paused, so nothing is uninstalled",
                 skyhook.reference()
             ),
         );

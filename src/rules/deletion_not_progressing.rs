@@ -18,7 +18,7 @@ rule! {
     /// with it; this is reported at once, as a warning for the first ten minutes. It is also a warning after half a minute
     /// if the operator has not started the deletion at all: it usually does so within seconds.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Uninstalls are blocked by the same conditions as installations: an earlier custom resource, the budget of
     /// the rollout, a node that is ignored or tainted, a drain that does not end. If nothing is left
@@ -88,9 +88,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .iter()
             .any(|e| e.skyhook == skyhook.name() && cluster.at_work(e));
         let what = match pending.is_empty() {
-            false if hangs => "the running stages take too long",
+            false if hangs => "the running stages are taking too long",
             false => "no package is running on any node",
-            true => "nothing is left to uninstall, and the finalizer is not removed",
+            true => "nothing is left to uninstall, but the finalizer is not removed",
         };
         let finding = findings.report(
             Subject::skyhook(skyhook),
@@ -197,7 +197,7 @@ fn held_by_others(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook)
             "Remove the finalizer if its owner no longer exists",
             ["edit", &resource, name],
         )
-        .caveat("the cleanup that the finalizer guards is then skipped");
+        .caveat("any cleanup that the finalizer waits for is then skipped");
 }
 
 /// The operator takes up a deletion within seconds; this bears a restart of it.
@@ -227,7 +227,7 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
     let finding = findings.report(
         Subject::skyhook(skyhook),
         format!(
-            "the operator has not begun the deletion of {}",
+            "the operator has not started the deletion of {}",
             skyhook.reference()
         ),
     );
@@ -256,7 +256,7 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
     operator_log(
         finding,
         cluster,
-        "Check the operator's log for the deletion",
+        "Check the operator's log for messages about the deletion",
     );
 }
 

@@ -14,7 +14,7 @@ rule! {
     /// gone, and while any node is in progress, the operator works only on nodes in progress. So this node is
     /// never processed, and the deletion waits for it.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The node was blocked when the deletion was requested: it was ignored, tainted, or waited for
     /// an earlier custom resource. It is no longer blocked, but the operator does not return to it.
@@ -57,8 +57,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::node(&p.node.name, Some(skyhook.name())).package(p.name),
                 format!(
-                    "deletion of {} skips the node: package {} is still to be uninstalled, and the operator \
-                     works only on nodes that are in progress, and those are done",
+                    "deletion of {} skips the node: package {} is not uninstalled yet, but the operator \
+                     works only on nodes in progress, and all of them are already done",
                     skyhook.reference(),
                     p.name
                 ),
@@ -71,7 +71,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "operator's status",
                     p.on.operator_status().as_str(),
                 )
-                .evidence("nodes", "in progress, and uninstalled", some_of(&busy));
+                .evidence(
+                    "nodes",
+                    "in progress, but already uninstalled",
+                    some_of(&busy),
+                );
             no_package_run(finding, cluster, "package pods");
             take_up(
                 finding,
@@ -80,8 +84,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 p.name,
                 "Set the node's status to in_progress, so that the operator works on it",
             );
-            forget(finding, Grade::B4, skyhook.name(), &p.node.name, p.entry)
-                .caveat("uninstall.sh does not run: what the package changed on the host stays");
+            forget(finding, Grade::B4, skyhook.name(), &p.node.name, p.entry).caveat(
+                "uninstall.sh does not run: changes that the package made to the host remain",
+            );
         }
     }
 }

@@ -17,7 +17,7 @@ rule! {
     /// has reached `complete`, and this installation is erroring. Neither can proceed, so the deletion
     /// hangs forever and no uninstall pod or Job is ever created.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// A package crash-loops, or its Job has given up, in an installing stage (apply, upgrade,
     /// config, interrupt or post-interrupt) on a node, and then the custom resource is deleted.
@@ -99,7 +99,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .by_choice();
             }
             forget(finding, Grade::B4, skyhook.name(), node, entry)
-                .caveat("uninstall.sh does not run: what the package changed on the host stays")
+                .caveat(
+                    "uninstall.sh does not run: changes that the package made to the host remain",
+                )
                 .remedy(
                     Grade::B4,
                     "Strip the finalizer",

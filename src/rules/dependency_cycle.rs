@@ -13,7 +13,7 @@ rule! {
     /// Each package in the cycle waits for the next, so none of them ever runs. The status stays
     /// `waiting`, and nothing says why.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The webhook only checks that the packages in `dependsOn` exist, not whether they form a cycle.
     ///

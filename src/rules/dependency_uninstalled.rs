@@ -11,7 +11,7 @@ rule! {
     /// A package still has work to do, and depends on a package whose uninstall was requested. The
     /// dependency will not complete, so the package cannot run. Uninstalls do not cascade.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// `uninstall.apply: true` is set on a package that others depend on, and one of these is
     /// upgraded, or has not reached every node.
@@ -133,7 +133,7 @@ fn later(findings: &mut Findings, skyhook: &Skyhook, name: &str, dependency: &st
         .evidence("nodes", "complete without it", some_of(nodes))
         .remedy(
             Grade::B2,
-            format!("If {name} still needs {dependency}, cancel its uninstall"),
+            format!("If {name} still needs {dependency}, cancel the uninstall of {dependency}"),
             ["uninstall", skyhook.name(), dependency, "--cancel"],
         )
         .caveat("the dependency is then installed on every selected node");

@@ -10,7 +10,7 @@ rule! {
     /// is `blocked`, even if it was complete. The webhook also rejects every change to it, including a
     /// pause or the removal of its finalizer, as long as the policy is missing.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The policy was never created, has another name, or was deleted while the webhooks were off.
     ///
@@ -67,6 +67,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Name another policy",
                 ["edit", &flavor.resource(), skyhook.name()],
             )
-            .caveat("the rollout continues at once, with the budget of that policy");
+            .caveat("the rollout continues immediately, with the budget of that policy");
     }
 }

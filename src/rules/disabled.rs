@@ -11,7 +11,7 @@ rule! {
     /// Running stages continue to their end. It keeps the runtime-required taint on nodes on which
     /// it is not complete.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Someone set the disable annotation, with this plugin or another tool.
     ///

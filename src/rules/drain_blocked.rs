@@ -21,7 +21,7 @@ rule! {
     /// the operator's log says why. From v0.19.0 on the operator also waits until the evicted pods
     /// have ended.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// A disruption budget allows no disruption although all its pods are healthy (`minAvailable` equal
     /// to the number of replicas, or a single replica). With `drainConfig.force: false` a pod without a
@@ -276,7 +276,7 @@ fn on_its_word(
         )
         .kubectl(
             Grade::B0,
-            "Find the pods on that node, and fix what condition DrainBlocked reports",
+            "Find the pods on that node, and fix the problem that condition DrainBlocked reports",
             ["get", "pods", "-A", "-o", "wide"],
         )
         .caveat("the operator tries again by itself");
@@ -308,17 +308,17 @@ fn message(
 ) -> String {
     let what = match held.keys().next() {
         Some(path) if held.len() == 1 => {
-            format!("PodDisruptionBudget {path} allows no eviction")
+            format!("PodDisruptionBudget {path} allows no evictions")
         }
-        Some(_) => format!("{} PodDisruptionBudgets allow no eviction", held.len()),
+        Some(_) => format!("{} PodDisruptionBudgets allow no evictions", held.len()),
         None if leaving.len() == 1 => {
             format!(
-                "pod {} was evicted and does not terminate",
+                "pod {} was evicted but does not terminate",
                 leaving[0].path()
             )
         }
         None if !leaving.is_empty() => {
-            format!("{} pods were evicted and do not terminate", leaving.len())
+            format!("{} pods were evicted but do not terminate", leaving.len())
         }
         None => refused(noted),
     };
@@ -328,7 +328,7 @@ fn message(
 /// What refuses, without the names of pods, which are of one node alone.
 fn alike(noted: &[Refusal], leaving: &[&Pod]) -> String {
     if !leaving.is_empty() {
-        return "pods were evicted and do not terminate".to_owned();
+        return "pods were evicted but do not terminate".to_owned();
     }
     let mut pods = noted.iter().filter(|r| !r.name.is_empty());
     pods.next()
@@ -343,16 +343,16 @@ fn consequence(what: &str, drain: &Drain<'_>, held: &Held<'_>, drain_state: Drai
             format!("{what}, so the node cannot be drained for the interrupt of package {package}")
         }
         DrainState::Ahead => {
-            format!("{what}: the drain for the interrupt of package {package} will be refused here")
+            format!("{what}: this will block the drain for the interrupt of package {package}")
         }
         DrainState::MayPass if held.is_empty() => format!(
-            "{what}: the drain for the interrupt of package {package} was refused and will be retried"
+            "{what}: the drain for the interrupt of package {package} was blocked and will be retried"
         ),
         DrainState::MayPass if held.values().any(|(b, _)| b.refuses_for_good()) => format!(
-            "{what}: the drain for the interrupt of package {package} was refused and will be retried"
+            "{what}: the drain for the interrupt of package {package} was blocked and will be retried"
         ),
         DrainState::MayPass => format!(
-            "{what} while some of its pods are not healthy, and the interrupt of package \
+            "{what} while some of the pods covered are not healthy, and the interrupt of package \
              {package} waits for the drain"
         ),
     }
@@ -366,7 +366,7 @@ fn refused(noted: &[Refusal]) -> String {
     let what = refusal(&format!("pod {}", first.pod()), &first.reason);
     match noted.len() {
         1 => what,
-        n => format!("{what}, one of {n} pods that cannot be evicted"),
+        n => format!("{what} (one of {n} pods that cannot be evicted)"),
     }
 }
 

@@ -13,7 +13,7 @@ rule! {
     /// toleration without a key is evicted, recreated and evicted again, about once a second, and so
     /// are other pods of the node. The package never runs.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// `spec.additionalTolerations` has an entry without a key (`operator: Exists`), and admission, as on
     /// AKS, drops the other tolerations.
@@ -102,7 +102,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Specify the taint keys in additionalTolerations",
                 ["edit", &cluster.flavor().resource(), skyhook.name()],
             )
-            .caveat("the operator then recreates its pods");
+            .caveat("the operator then recreates the package pods");
     }
 }
 

@@ -29,7 +29,7 @@ pub fn remedies(
     if let Some(pod) = leaving {
         finding.kubectl(
             Grade::B0,
-            "See why the pod stays terminating",
+            "See why the pod is stuck terminating",
             ["describe", "pod", "-n", pod_namespace(pod), pod.name()],
         );
     }
@@ -47,7 +47,7 @@ pub fn remedies(
         finding
             .kubectl(
                 Grade::B3,
-                "Relax the budget until the node is drained, or scale its workload up",
+                "Relax the budget until the node is drained, or scale up the protected workload",
                 [
                     "edit",
                     "poddisruptionbudget",
@@ -72,7 +72,7 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
         (
             "UnmanagedPod",
             "force",
-            "a pod without a controller does not come back",
+            "a pod without a controller is not recreated",
             "on every node drained for this custom resource, all pods are then evicted, even if no controller recreates them",
         ),
         (
@@ -96,7 +96,7 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
             .caveat(lost)
             .kubectl(
                 Grade::B3,
-                format!("Or let the operator evict such pods: drainConfig.{field}"),
+                format!("Or set drainConfig.{field} to let the operator evict such pods"),
                 [
                     "patch",
                     &resource,
@@ -128,7 +128,7 @@ fn does_not_end(finding: &mut Finding, pod: &Pod) {
                     "--grace-period=0",
                 ],
             )
-            .caveat("its containers may still run on the node while a successor starts elsewhere");
+            .caveat("its containers may still be running on the node while its replacement starts elsewhere");
     } else {
         finding
             .kubectl(
@@ -136,7 +136,7 @@ fn does_not_end(finding: &mut Finding, pod: &Pod) {
                 "Remove the pod's finalizers if their owner no longer exists",
                 ["edit", "pod", "-n", namespace, pod.name()],
             )
-            .caveat("the cleanup that the finalizers guard is then skipped");
+            .caveat("any cleanup that the finalizers wait for is then skipped");
     }
 }
 

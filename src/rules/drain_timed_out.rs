@@ -14,7 +14,7 @@ rule! {
     /// erroring, leaves it cordoned and does not try again, even when the reason that kept the pods there is
     /// gone. Under a deployment policy the node counts as failed.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// A disruption budget or a pod without a controller prevented eviction for that long, or pods took longer
     /// to terminate than the timeout allows.
@@ -80,7 +80,7 @@ fn message(skyhook: &Skyhook, drained: bool) -> String {
     if drained {
         format!("{what}; the pods are gone now, so the operator may continue by itself")
     } else {
-        format!("{what}: the node stays cordoned, and the drain is not tried again")
+        format!("{what}: the node stays cordoned, and the drain is not retried")
     }
 }
 

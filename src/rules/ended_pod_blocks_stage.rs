@@ -19,7 +19,7 @@ rule! {
     /// each new pod before a container is created. A Job that has given up must be recorded on the
     /// node; until then, no other Job is created.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The kubelet rejected the pod (`OutOfcpu`, `OutOfpods`, `NodeAffinity`), the pod was evicted, or
     /// the node shut down.
@@ -88,7 +88,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         finding.kubectl(
             Grade::B0,
-            "See why it ended, and remove the cause",
+            "See why it ended, and fix the cause",
             ["describe", "pod", "-n", package_run.namespace(), pod.name()],
         );
         start_again(cluster, finding, package_run);
@@ -129,7 +129,7 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
                 operator_log(
                     finding,
                     cluster,
-                    "Check the operator's log for why the failure is not recorded",
+                    "Check the operator's log to see why the failure is not recorded",
                 );
                 start_again(cluster, finding, package_run);
             }
@@ -231,7 +231,7 @@ fn again_and_again(
 
 fn rejects(stage: &Stage, package: &str) -> String {
     format!(
-        "the pods for stage {stage} of package {package} are rejected again and again: their job gives up and is recreated"
+        "the pods for stage {stage} of package {package} are repeatedly rejected: their job gives up and is recreated"
     )
 }
 
@@ -267,7 +267,7 @@ fn report<'f>(
 
 fn given_up(package_run: &PackageRun<'_>) -> String {
     format!(
-        "the Job for stage {} of package {} has given up and the operator has not recorded it, so \
+        "the Job for stage {} of package {} has given up, but the operator has not recorded the failure, so \
          nothing runs",
         package_run.stage, package_run.package
     )
@@ -284,7 +284,7 @@ fn rejection(finding: &mut Finding, pod: &Pod) {
 fn inspect(finding: &mut Finding, package_run: &PackageRun<'_>, kind: &str, name: &str) {
     finding.kubectl(
         Grade::B0,
-        "See why it ended, and remove the cause",
+        "See why it ended, and fix the cause",
         ["describe", kind, "-n", package_run.namespace(), name],
     );
 }

@@ -310,7 +310,7 @@ pub fn other_finalizers(finding: &mut Finding, skyhook: &Skyhook) {
     if !others.is_empty() {
         finding.evidence(
             skyhook.reference(),
-            "third-party finalizers, which still block its deletion afterwards",
+            "third-party finalizers that will still block the deletion",
             others.join(", "),
         );
     }
@@ -371,4 +371,4 @@ pub fn deletions_at_rest<'a>(
 }
 
 /// What to mind where a node is freed for a deletion: see `deletion-passes-over-node`.
-pub const LOOK_AGAIN: &str = "the uninstall runs; if other nodes are already done, the operator may skip this node: check again (SKY114)";
+pub const LOOK_AGAIN: &str = "the uninstall runs; if other nodes are already done, the operator may skip this node: check for SKY114 afterwards";

@@ -13,7 +13,7 @@ rule! {
     /// does not mark the node as erroring either. It chooses the node again and again, so under a policy
     /// or a budget the node takes up a place in the batch forever, and no failure is counted.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The custom resource was paused or disabled after the Job had given up, and then resumed: that
     /// changes `erroring` to `waiting`, and a failure that is already recorded is not counted again. A
@@ -51,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
                 format!(
-                    "the job for stage {} of package {} has given up, and the operator counts the node as waiting: it \
+                    "the job for stage {} of package {} has given up, but the operator counts the node as waiting, so it \
                      starts nothing here and does not count the failure",
                     entry.stage, entry.name
                 ),
@@ -99,7 +99,7 @@ fn report(
     rerun(finding, grade, title, name, &node.name, &entry.name);
     if let Some(kind) = interrupt {
         finding.caveat(format!(
-            "its interrupt ({kind}) follows after the node is drained"
+            "its interrupt ({kind}) runs after the node is drained"
         ));
     }
 }

@@ -11,7 +11,7 @@ rule! {
     /// The node was cordoned by someone else, and a package with an interrupt is to run there. The
     /// operator treats the cordon as its own, and makes the node schedulable when the package is done.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// An administrator, an autoscaler or another operator cordoned the node. The cordon itself does
     /// not stop this operator.
@@ -47,7 +47,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::node(&node.name, Some(drain.skyhook.name())).package(drain.package),
             format!(
-                "was cordoned by someone else, and will be uncordoned when the interrupt of package {} is \
+                "the node was cordoned by someone else, and will be uncordoned when the interrupt of package {} is \
                  done",
                 drain.package
             ),

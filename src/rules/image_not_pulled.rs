@@ -12,7 +12,7 @@ rule! {
     /// The container runtime cannot pull the image. The operator does not check this: the node
     /// state continues to show `in_progress`.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// A wrong image or version, a missing pull secret, a registry that is down or unreachable. A
     /// node that has just run its interrupt can also fail here, when the image for the final
@@ -53,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .package(&package_run.package),
             if has_run {
                 format!(
-                    "image {image} of package {package} cannot be pulled, so stage {stage} has run but does not complete"
+                    "image {image} of package {package} cannot be pulled: stage {stage} has run but does not complete"
                 )
             } else {
                 format!(
@@ -82,7 +82,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         if has_run {
             finding.caveat(
-                "the stage ends by itself once the image can be pulled; a reset would run it, and its interrupt, again",
+                "the stage completes once the image can be pulled; a reset would run the stage and its interrupt again",
             );
             continue;
         }

@@ -15,7 +15,7 @@ rule! {
     /// instead. A registry with a port, or a digest in the image, becomes a reference that does
     /// not exist, so the image cannot be pulled.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// `image: registry:5000/name` or `image: registry/name@sha256:…` in the spec.
     ///
@@ -56,7 +56,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             };
             let finding = findings.report(
                 Subject::skyhook(skyhook).package(name),
-                format!("the image of package {name} is truncated because it contains {why}"),
+                format!(
+                    "the image reference of package {name} is truncated because it contains {why}"
+                ),
             );
             if !is_awaited(cluster, skyhook, name) {
                 finding.severity(Severity::Warning);
@@ -110,7 +112,7 @@ fn mangled(image: &str) -> Option<&'static str> {
         .rsplit_once('/')
         .is_some_and(|(registry, _)| registry.contains(':'));
     if registry_has_port {
-        Some("the port of a registry")
+        Some("a registry port")
     } else if image.contains('@') {
         Some("a digest")
     } else {

@@ -12,7 +12,7 @@ rule! {
     /// `skipped` and continue when it has succeeded. Here the one that was to run no longer exists,
     /// so the package stays at `skipped`, and the node stays cordoned.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The package that was chosen for the interrupt was removed, changed or reset in between.
     ///
@@ -68,7 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding
                     .remedy(
                         Grade::B2,
-                        "If the node has been interrupted since, let the package continue",
+                        "If the interrupt has since run on the node, let the package continue",
                         [
                             "update-state",
                             skyhook.name(),
@@ -80,7 +80,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                             &node.name,
                         ],
                     )
-                    .caveat("the interrupt does not run for it");
+                    .caveat("the interrupt does not run for this package");
                 rerun(
                     finding,
                     Grade::B4,

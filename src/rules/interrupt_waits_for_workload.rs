@@ -11,7 +11,7 @@ rule! {
     /// without limit, until they are gone, before it drains the node for a package's interrupt. The
     /// node may be cordoned meanwhile.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// This is what the setting is for. It becomes a problem if the workload never ends, such as
     /// a service instead of a batch job, or a pod that stays pending.
@@ -82,7 +82,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let field = format!("spec.nodeName={}", drain.node.name);
         finding.kubectl(
             Grade::B0,
-            "See which pods they are; the interrupt runs once they are gone",
+            "See which pods are protected; the interrupt runs once they are gone",
             [
                 "get",
                 "pods",

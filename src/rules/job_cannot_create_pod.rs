@@ -12,7 +12,7 @@ rule! {
     /// stage counts as in progress, and no attempt is counted, so it never fails either. This can also happen
     /// after failed attempts: no further attempt is made.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// A quota of the operator's namespace is used up, a limit range or an admission policy rejects
     /// the pod, or its service account is missing.
@@ -66,12 +66,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let again = if tried {
-            " after its last one failed"
+            " after the last one failed"
         } else {
             ""
         };
         let why = if event.is_some() {
-            ": it cannot be created"
+            ": pod creation fails"
         } else {
             ""
         };

@@ -11,7 +11,7 @@ rule! {
     /// Pausing suspends the unfinished Jobs of a custom resource, and resuming continues them. This
     /// one was not resumed, and as an unfinished Job it prevents the operator from creating another.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The custom resource was paused, disabled, and then only the pause was lifted: a disabled
     /// custom resource's Jobs are not resumed. Or the operator was not running when the custom resource was resumed.
@@ -53,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if disabled {
                 format!(
                     "the job for stage {} of package {} stays suspended: {} is disabled, which \
-                     keeps it from being resumed",
+                     prevents the job from being resumed",
                     package_run.stage,
                     package_run.package,
                     skyhook.reference()

@@ -24,7 +24,7 @@ pub fn leave_out(
     let words = ["node", "ignore"].into_iter();
     let argv = words.chain(nodes.iter().copied()).chain(flag);
     let next = if holds {
-        "; the next batch starts at once"
+        "; the next batch starts immediately"
     } else {
         ""
     };
@@ -39,6 +39,6 @@ pub fn leave_out(
         "they are"
     };
     finding.remedy(grade, title, argv).caveat(format!(
-        "every custom resource skips {alone} until {until} unignored{next}"
+        "the operator skips {alone} for every custom resource until {until} unignored{next}"
     ));
 }

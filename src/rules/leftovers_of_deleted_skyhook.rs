@@ -11,7 +11,7 @@ rule! {
     /// no longer maintained, and a new custom resource of the same name would treat them as its own.
     /// A node with any such annotation or label no longer counts as new, so it is not tainted automatically.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The finalizer was stripped by hand; or the node had left the selection before the deletion;
     /// or the operator is older than v0.16.0, whose finalizer removes no keys. Where packages were
@@ -63,13 +63,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::node(&node.name, Some(name)),
                 match (absence, marker) {
                     (Certainty::Presumed, _) => {
-                        format!("carries keys of {name}, which is not in the input")
+                        format!("the node has annotations or labels of {name}, which is not in the input")
                     }
                     (_, true) => format!(
-                        "has package records of {name}, which no longer exists: the package files are still on the host"
+                        "the node has package records of {name}, which no longer exists: the package files are still on the host"
                     ),
                     (_, false) => {
-                        format!("carries keys of {name}, which is gone; nothing will remove them")
+                        format!("the node has annotations or labels of {name}, which no longer exists; nothing will remove them")
                     }
                 },
             );
@@ -89,12 +89,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         ["get", &cluster.flavor().resource(), name],
                     );
             }
-            finding.remedy(Grade::B0, "See everything that is left", ["leftovers"]);
+            finding.remedy(Grade::B0, "List all leftovers", ["leftovers"]);
             if marker {
                 finding
                     .remedy(
                         Grade::B4,
-                        "Remove the record, once the files are gone from the host",
+                        "Remove the record once the files are gone from the host",
                         ["leftovers", "--clean", "--purge-state"],
                     )
                     .caveat(

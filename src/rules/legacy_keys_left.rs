@@ -11,7 +11,7 @@ rule! {
     /// nodes that are still selected then. The remaining keys have no effect, unless the old operator is
     /// brought back.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The node left the selection, or the custom resource was deleted, before the old keys were
     /// removed.
@@ -46,14 +46,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             findings
                 .report(
                     Subject::node(&node.name, Some(name)),
-                    format!("carries keys of the old operator for {name} that are kept: {why}"),
+                    format!("the node still has annotations or labels of the old operator for {name}: {why}"),
                 )
                 .evidence(
                     format!("node/{}", node.name),
                     format!("keys of {}", old.group()),
                     name,
                 )
-                .remedy(Grade::B0, "See everything that is left", ["leftovers"])
+                .remedy(Grade::B0, "List all leftovers", ["leftovers"])
                 .remedy(Grade::B1, "Clean it up", ["leftovers", "--clean"])
                 .caveat("after a rollback the old operator would not know what is installed");
         }

@@ -10,7 +10,7 @@ rule! {
     /// still being rolled out. No operator processes that Skyhook any more, so this never ends by itself.
     /// No condition or event reports this, only a line in the operator's log.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The operator was upgraded to v0.18 or later while a rollout was under way or failing.
     ///

@@ -11,7 +11,7 @@ rule! {
     /// `_NAME`. If NAME is also the key of the runtime-required taint, or what follows an `_` in it, this
     /// also removes the record of which nodes the operator tainted (`autoTaint_KEY`).
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Both names can be chosen freely, and nothing checks for a conflict.
     ///
@@ -71,7 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let key = flavor.key("autoTaint_");
             finding.evidence(
                 format!("node/{first}"),
-                format!("{key}… that ends in {}", skyhook.name()),
+                format!("annotation {key}… ending in {}", skyhook.name()),
                 format!("on {}", some_of(&marked)),
             );
         }

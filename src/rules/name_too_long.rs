@@ -10,7 +10,7 @@ rule! {
     /// have 63 characters. The API server rejects the operator's writes to nodes, its pass ends
     /// there, and custom resources that come later wait as well.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Nothing checks the length of the name when the custom resource is created.
     ///
@@ -44,8 +44,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "the name has {length} characters, but at most {LONGEST} fit into the \
-                     keys on nodes: its progress cannot be recorded"
+                    "the name is {length} characters long, but the limit is {LONGEST} because it is part of the \
+                     annotation keys on nodes: progress cannot be recorded"
                 ),
             )
             .since(skyhook.metadata.creation_timestamp)
@@ -56,12 +56,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .kubectl(
                 Grade::B0,
-                "Save the manifest, to recreate it under a shorter name",
+                "Save the manifest to recreate the custom resource under a shorter name",
                 ["get", &resource, skyhook.name(), "-o", "yaml"],
             )
             .kubectl(
                 Grade::B3,
-                "Then delete this one",
+                "Then delete the custom resource",
                 ["delete", &resource, skyhook.name()],
             )
             .caveat("packages that declare an uninstall are uninstalled");

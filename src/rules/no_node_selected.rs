@@ -9,7 +9,7 @@ rule! {
     /// No node has the labels that it selects. The operator reports it as complete and Ready, so it
     /// looks fine although nothing is installed anywhere.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// A selector with a typo, labels that were renamed, or a node pool scaled to zero. If there are no nodes
     /// at all, the operator ends its pass before anything else, and cannot even complete a deletion: this is an error.
@@ -114,7 +114,7 @@ fn no_nodes_at_all(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(&reference, "deletionTimestamp", "set")
                 .remedy(
                     Grade::B4,
-                    "If none will join, strip the finalizer",
+                    "If no node will join, strip the finalizer",
                     ["finalizer", "strip", skyhook.name(), "--force"],
                 )
                 .caveat("uninstall.sh does not run on any node");

@@ -17,7 +17,7 @@ rule! {
     /// The operator marks the node as erroring and starts nothing more there, although no package on it
     /// is erroring. Under a deployment policy the node counts as failed.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// A Job gave up and the record of it was lost, or somebody changed the node's annotations by
     /// hand. A drain that timed out is a separate finding (SKY410).
@@ -130,7 +130,7 @@ fn report<'a>(
     let name = skyhook.name();
     let reference = skyhook.reference();
     let message =
-        format!("counts as failed for {reference}, but no package on the node shows the cause");
+        format!("the node counts as failed for {reference}, but no package on it shows the cause");
     let finding = findings.report(Subject::node(&node.name, Some(name)), message);
     let object = format!("node/{}", node.name);
     let key = keys::status(cluster.flavor(), name);
@@ -152,7 +152,11 @@ fn report<'a>(
     for entry in &open {
         finding.entry(&node.name, entry);
     }
-    operator_log(finding, cluster, "Check the operator's log for the node");
+    operator_log(
+        finding,
+        cluster,
+        "Check the operator's log for messages about the node",
+    );
     for entry in &open {
         let Some(package_run) = newest_package_run(package_runs, name, &node.name, entry) else {
             continue;
@@ -176,7 +180,7 @@ fn report<'a>(
         );
         if let Some(kind) = interrupt {
             finding.caveat(format!(
-                "its interrupt ({kind}) follows after the node is drained"
+                "its interrupt ({kind}) runs after the node is drained"
             ));
         }
     }

@@ -10,7 +10,7 @@ rule! {
     /// The node carries the label `ignore=true`. The operator starts nothing there, for any custom
     /// resource, and each of them stays incomplete.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Someone set the label by hand, and did not remove it.
     ///
@@ -73,13 +73,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding
                 .remedy(
                     grade_of_going_on(cluster, skyhook, Some(node)),
-                    "Let the operator work on it again",
+                    "Let the operator work on the node again",
                     ["node", "unignore", &node.name],
                 )
                 .caveat(if skyhook.deleting() {
                     LOOK_AGAIN
                 } else {
-                    "packages run at once, including their interrupts"
+                    "packages run immediately, including their interrupts"
                 });
         }
     }

@@ -16,7 +16,7 @@ rule! {
     /// not check this: the node state continues to show `in_progress`, a pod that had started continues
     /// to be shown as running, and the custom resource, or its deletion, waits for the node forever.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The machine did not come back from the reboot of an interrupt, failed, or was switched
     /// off or removed without its node being deleted.
@@ -122,12 +122,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .evidence(&object, "waits for the uninstall of", some_of(&waited_for))
                     .remedy(
                         Grade::B4,
-                        "Reset the node, if it will not come back",
+                        "Reset the node if it will not come back",
                         ["reset", skyhook.name(), "--node", &node.name],
                     )
                     .caveat(
-                        "the record of what is installed is lost, and uninstall.sh does not run: what the packages \
-                         changed on the host stays",
+                        "the record of what is installed is lost, and uninstall.sh does not run: changes that the packages \
+                         made to the host remain",
                     )
                     .by_choice();
                 continue;

@@ -12,7 +12,7 @@ rule! {
     /// writes. The operator then stops its pass: this custom resource, and all that come after it
     /// in order of priority, make no progress on any node.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The annotation was edited by hand, or truncated by a tool.
     ///
@@ -87,7 +87,7 @@ format!(
                     finding
                         .remedy(
                             Grade::B1,
-                            "Pause it in the meantime, so that the others continue",
+                            "Pause the custom resource in the meantime, so that the others continue",
                             ["pause", skyhook.name()],
                         )
                         .caveat("it makes no progress on any node while it is paused");

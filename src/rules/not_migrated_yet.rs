@@ -9,7 +9,7 @@ rule! {
     /// The running operator acts only on NodeWrights. It should have created one with the same name for
     /// this Skyhook but has not, so no operator processes it.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The operator does not run, may not write NodeWrights, or their creation is rejected.
     ///
@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         super::evidence::operator_log(
             finding,
             cluster,
-            "Check the operator's log for the failing mirror",
+            "Check the operator's log for the error that prevents mirroring",
         );
     }
 }

@@ -16,7 +16,7 @@ rule! {
     /// has changed for a long time. The operator may even report the custom resource as complete, as it has not
     /// noticed a node.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The operator's pass ends early, or it cannot make pods: a quota or an admission policy of its
     /// namespace rejects them, the name and version of a package are not valid in a label, or it runs
@@ -92,10 +92,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let reference = skyhook.reference();
         let message = if complete {
             format!(
-                "{reference} has status complete but unfinished packages on {nodes}, and no pod or job runs"
+                "{reference} has status complete but unfinished packages on {nodes}, and no pod or job is running"
             )
         } else {
-            format!("{reference} has unfinished packages on {nodes}, and no pod or job runs")
+            format!("{reference} has unfinished packages on {nodes}, and no pod or job is running")
         };
         let finding = findings.report(Subject::skyhook(skyhook), message);
         let names: Vec<&str> = open.iter().map(|n| n.name.as_str()).collect();

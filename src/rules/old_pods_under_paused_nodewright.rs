@@ -11,7 +11,7 @@ rule! {
     /// started still exist. The new operator does not know them. Once the NodeWright is resumed, a Job would
     /// run alongside such a pod and modify the same files on the host.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The operator was upgraded to v0.18 or later while the custom resource was paused or disabled
     /// and pods were running.
@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{} pods of the old operator still run: resuming {} would start jobs alongside them",
+                    "{} pods of the old operator are still running: resuming {} would start jobs alongside them",
                     paths.len(),
                     skyhook.reference()
                 ),
@@ -68,7 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .kubectl(
                 Grade::B0,
-                "Wait until they end before resuming it",
+                "Wait for the pods to end before you resume the custom resource",
                 ["get", "pods", "-A", "-l", &selector],
             );
     }

@@ -11,7 +11,7 @@ rule! {
     /// finalizer, and if the webhooks are installed, every change to a custom resource is
     /// rejected, including a pause or the removal of a finalizer.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Its image cannot be pulled, it runs out of memory on a large cluster, it rejects its
     /// configuration, it was scaled to zero, or it was uninstalled before its custom resources.
@@ -83,7 +83,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     delete.into_iter().chain(names.iter().copied()),
                 )
                 .caveat(format!(
-                    "then `kubectl skyhook finalizer strip {first}` for each of them, and `kubectl skyhook leftovers`; \
+                    "then run `kubectl skyhook finalizer strip {first}` for each of them, and `kubectl skyhook leftovers`; \
                      uninstall.sh does not run on any node"
                 ));
         }
@@ -124,7 +124,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         "--replicas=1",
                     ],
                 )
-                .caveat("rollouts that were under way continue at once");
+                .caveat("rollouts that were under way continue immediately");
         } else {
             finding.kubectl(
                 Grade::B0,

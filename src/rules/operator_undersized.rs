@@ -10,7 +10,7 @@ rule! {
     /// needs, it is killed in the middle of a pass, most likely while many nodes change at once, and
     /// starts over.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The chart's default of 512 MiB is meant for about 800 nodes with up to three packages in a custom
     /// resource, or 500 with more. The cluster is too large for this limit.
@@ -64,7 +64,7 @@ fn report(
         .report(
             Subject::deployment(operator),
             format!(
-                "the operator's memory limit is {limit:.0} MiB, but this cluster needs up to {needed:.0} MiB"
+                "the operator's memory limit is {limit:.0} MiB, but the operator may need up to {needed:.0} MiB in this cluster"
             ),
         )
         .evidence(

@@ -9,7 +9,7 @@ rule! {
     /// A pod or Job of a package exists, but the custom resource that it belongs to does not. Nobody
     /// waits for its outcome, and when it ends it leaves an orphaned record on the node.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The finalizer was stripped while the stage ran. Kubernetes normally removes objects owned by such a
     /// custom resource soon after.
@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::node(package_run.node, Some(&package_run.skyhook))
                 .package(&package_run.package),
             format!(
-                "stage {} of package {} still runs for {}, which {}",
+                "stage {} of package {} is still running for {}, which {}",
                 package_run.stage,
                 package_run.package,
                 package_run.skyhook,
@@ -80,7 +80,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .kubectl(
                 Grade::B0,
-                "See what it does",
+                "See what it is doing",
                 ["describe", kind, "-n", package_run.namespace(), name],
             )
             .kubectl(

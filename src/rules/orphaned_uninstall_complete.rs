@@ -12,7 +12,7 @@ rule! {
     /// custom resource of that name is created again, the operator takes the entry for a finished
     /// stage and runs one unwanted installation before it uninstalls.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The finalizer was stripped while an uninstall pod ran. When the pod ended there was no
     /// custom resource to look up, and the operator recorded only the outcome.
@@ -51,16 +51,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     subject,
                     match skyhook {
                         None if presumed => format!(
-                            "uninstall of package {} is recorded as finished for {name}, which is not in the input: if {name} is deleted and recreated, it first installs the package",
+                            "uninstall of package {} is recorded as finished for {name}, which is not in the input: if {name} no longer exists, recreating it would first install the package",
                             entry.name
                         ),
                         None => format!(
-                            "uninstall of package {} is recorded as finished, and {name} is gone: \
-                             if recreated, it would first install the package",
+                            "uninstall of package {} is recorded as finished, but {name} is gone: \
+                             recreating it would first install the package",
                             entry.name
                         ),
                         Some(_) => format!(
-                            "uninstall of package {} is still recorded as finished from a former {name}: the \
+                            "uninstall of package {} is still recorded as finished from a previous {name}: the \
                              package is installed once before it is uninstalled",
                             entry.name
                         ),

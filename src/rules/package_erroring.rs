@@ -18,7 +18,7 @@ rule! {
     /// A script of the package, or its check, ends with an error. The node does not get past this
     /// stage, and depending on the rollout's policy other nodes wait for it.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The script fails on this host, its container is killed (`OOMKilled`), or a stage runs into
     /// its timeout. Older operators restart the pod in place forever; newer ones run a Job that
@@ -110,7 +110,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .for_all_nodes(["--all-nodes", "--failed-only"]);
                 if let Some(kind) = interrupt {
                     finding.caveat(format!(
-                        "its interrupt ({kind}) follows after the node is drained"
+                        "its interrupt ({kind}) runs after the node is drained"
                     ));
                 }
             }
@@ -133,10 +133,10 @@ fn select_again(finding: &mut Finding, skyhook: &Skyhook, package_run: Option<&P
         finding
             .kubectl(
                 Grade::B1,
-                "If not, delete what still runs here",
+                "If not, delete the pod or job that is still running here",
                 ["delete", kind, "-n", namespace, name],
             )
-            .caveat("what the script has changed on the host stays");
+            .caveat("changes that the script made to the host remain");
     }
 }
 
@@ -205,7 +205,7 @@ fn message(
         }
         None if job.restarts_in_place() => {
             format!(
-                "{what}{and} its container is started again until the deadline{}, {attempts} so far",
+                "{what}{and} its container is restarted until the deadline{}, {attempts} so far",
                 timeout()
             )
         }

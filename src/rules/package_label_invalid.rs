@@ -12,7 +12,7 @@ rule! {
     /// a value with more than 63 characters, a `+`, or another character that no label may contain, so the
     /// package is never started.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Semantic versions may be long and have build metadata, as in `1.0.0+cuda12`. The operator's
     /// webhook checks the version, but not the label made from it.
@@ -80,9 +80,11 @@ fn invalid(label: &str) -> Option<String> {
             "is {length} characters long; at most {LONGEST} are allowed"
         ))
     } else if let Some(odd) = label.chars().find(odd) {
-        Some(format!("contains {odd}, which no label may contain"))
+        Some(format!(
+            "contains {odd}, which is not allowed in a label value"
+        ))
     } else if !label.ends_with(|c: char| c.is_ascii_alphanumeric()) {
-        Some("ends in neither a letter nor a digit".to_owned())
+        Some("does not end with a letter or digit".to_owned())
     } else {
         None
     }

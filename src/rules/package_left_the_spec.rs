@@ -13,7 +13,7 @@ rule! {
     /// The node records a package that the custom resource no longer names. Its uninstall script did
     /// not run, so its changes on the host are still in effect, and nothing manages them.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The package was removed from the spec without `uninstall.enabled`. From v0.16.0 on the operator
     /// uninstalls packages only on request.
@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(name),
                     format!(
-                        "package {name} is no longer in the spec of {}, and was not uninstalled: what it changed \
+                        "package {name} is no longer in the spec of {}, but was not uninstalled: everything it changed \
                          on the host stays",
                         skyhook.reference()
                     ),
@@ -71,7 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ["edit", &cluster.flavor().resource(), skyhook.name()],
                 );
                 forget(finding, Grade::B1, skyhook.name(), &node.name, entry).caveat(
-                    "this only removes the record: correct if the host was cleaned or re-imaged",
+                    "this only removes the record; use it only if the host was cleaned or re-imaged",
                 );
             }
         }
@@ -89,7 +89,7 @@ fn together(findings: &mut Findings, skyhook: &Skyhook, node: &Node, packages: u
         .evidence(
             format!("node/{}", node.name),
             "nodeState",
-            format!("{packages} entries that the spec does not name"),
+            format!("{packages} entries that are not in the spec"),
         )
         .remedy(
             Grade::B0,

@@ -13,7 +13,7 @@ rule! {
     /// dependencies once more packages are complete on the node than there are packages without
     /// dependencies. Nothing runs for it any more, and the status stays `waiting`.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// A package without dependencies is added to a custom resource that has finished; or such a
     /// package is upgraded or rerun while more of the other packages are complete.
@@ -80,7 +80,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         "packages complete",
                         complete.to_string(),
                     );
-                no_package_run(finding, cluster, "pods of it");
+                no_package_run(finding, cluster, "pods of the package");
                 finding.kubectl(
                     Grade::B2,
                     "Give the package a dependency that is complete, or upgrade the operator",

@@ -11,7 +11,7 @@ rule! {
     /// Nothing new is started for it on any node, and nothing will end the pause: it was meant to last only as long
     /// as the command took.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Some commands pause the operator while they change what it also writes. The command was killed in between, or
     /// the API server rejected the request that ends the pause.

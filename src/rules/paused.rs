@@ -11,7 +11,7 @@ rule! {
     /// ones suspend the jobs. Custom resources that come later still wait on nodes where this one
     /// is not complete, and it keeps the runtime-required taint of its nodes.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Someone set the pause annotation, with this plugin or another tool.
     ///
@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     skyhook.reference()
                 ),
                 Some(hold) => format!(
-                    "{} is paused while a kubectl skyhook command runs: held by {}",
+                    "{} is temporarily paused by a kubectl skyhook command, run by {}",
                     skyhook.reference(),
                     hold.words()
                 ),

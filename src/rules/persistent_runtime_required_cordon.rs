@@ -10,7 +10,7 @@ rule! {
     /// someone else to release it, such as a validation that runs afterwards. This is a setting, not
     /// a fault. Neither a reset nor the deletion of the custom resource releases the node.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// `runtimeRequiredCordonAfter` is set on a custom resource.
     ///
@@ -38,7 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         findings
             .report(
                 Subject::node(&node.name, None),
-                "is still cordoned after its runtime was installed, until someone releases the cordon",
+                "the node stays cordoned after its runtime was installed, until someone releases the cordon",
             )
             .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
             .evidence(
@@ -48,9 +48,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .remedy(
                 Grade::B1,
-                "Release it, if nobody else will",
+                "Release the cordon if nobody else will",
                 ["cordon", "release", &node.name, "--runtime-required"],
             )
-            .caveat("pods are scheduled on the node at once");
+            .caveat("pods are scheduled on the node immediately");
     }
 }

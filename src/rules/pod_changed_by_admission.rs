@@ -14,7 +14,7 @@ rule! {
     /// every few seconds, and no package progresses. If a container is added after its own, the operator panics instead
     /// (a recovered panic in its log), for every custom resource, as long as that pod exists.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// A mutating webhook or admission policy rewrites images to a mirror, adds containers or
     /// variables, or gives default resources to pods in the operator's namespace. A LimitRange does
@@ -65,7 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
             } else {
                 format!(
-                    "the pod for stage {stage} of package {package} is replaced again and again: admission changed \
+                    "the pod for stage {stage} of package {package} is repeatedly replaced: admission changed \
                      {} of the pod",
                     change.what
                 )

@@ -11,7 +11,7 @@ rule! {
     /// is for. Older operators expect the annotation, panic in every pass, and do
     /// nothing for this custom resource and those that come after it.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Labels were copied onto another pod or its template, by hand or by a tool.
     ///
@@ -60,7 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::node(&pod.spec.node_name, Some(skyhook.name())),
                 format!(
-                    "pod {} has the label of {} and no package annotation, which stops the operator",
+                    "pod {} has the label of {} but no package annotation, which stops the operator",
                     pod.path(),
                     skyhook.reference()
                 ),
@@ -84,6 +84,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     &format!("{label}-"),
                 ],
             )
-            .caveat("a template with the label creates such pods again");
+            .caveat("if a pod template has the label, such pods are created again");
     }
 }

@@ -14,7 +14,7 @@ rule! {
     /// The pod is assigned to the node, but the kubelet there has not acknowledged it. No
     /// timeout of the operator covers this: the node state continues to show `in_progress`.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The node is down or disconnected, or its kubelet hangs. Package pods bypass the scheduler, so a
     /// lack of resources is not the cause.
@@ -88,7 +88,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let here = |p: &&Pending<'_>| p.node.name == node.name && p.name == package_run.package;
         if let Some(pending) = pending.iter().find(here) {
             forget(finding, Grade::B4, &package_run.skyhook, &node.name, pending.entry).caveat(
-                "uninstall.sh does not run: what the package changed on the host stays; use only for a node that will not \
+                "uninstall.sh does not run: changes that the package made to the host remain; use only for a node that will not \
                  come back",
             );
             continue;

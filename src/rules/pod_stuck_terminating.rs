@@ -11,7 +11,7 @@ rule! {
     /// The pod should have terminated some time ago but still exists. Its name cannot be reused, so the
     /// operator cannot start the stage again, and interrupts on the node wait for it.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The node is gone or disconnected, so no kubelet confirms the termination; or a finalizer blocks the
     /// pod; or the script ignores the signal to stop.
@@ -92,12 +92,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .kubectl(
                 Grade::B0,
-                "See why it stays terminating",
+                "See why the pod is stuck terminating",
                 ["describe", "pod", "-n", package_run.namespace(), pod.name()],
             )
             .kubectl(
                 Grade::B2,
-                "Delete it by force, if the node is gone for good",
+                "Force-delete the pod if the node is gone for good",
                 [
                     "delete",
                     "pod",

@@ -11,7 +11,7 @@ rule! {
     /// pod continues its stage, so two pods may modify one host, or one works for a custom resource
     /// that is gone.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The operator was replaced while a stage ran, or while pods were left under a custom resource
     /// that was paused and has been resumed since.
@@ -54,11 +54,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let beside = package_runs.on(name, package_run.node).find(|e| e.alive());
         let what = format!(
-            "the older operator's pod for stage {} of package {} still runs",
+            "the older operator's pod for stage {} of package {} is still running",
             package_run.stage, package_run.package
         );
         let message = match (skyhook, beside) {
-            (None, _) => format!("{what}, and {name} is gone"),
+            (None, _) => format!("{what}, but {name} is gone"),
             (Some(_), Some(_)) => format!("{what} alongside a job of the newer operator"),
             (Some(_), None) => format!("{what}; a job may be started alongside it"),
         };
@@ -80,7 +80,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding
                 .kubectl(
                     Grade::B0,
-                    "See what it does, and wait until it ends",
+                    "See what it is doing, and wait until it ends",
                     ["describe", "pod", "-n", namespace, pod.name()],
                 )
                 .kubectl(

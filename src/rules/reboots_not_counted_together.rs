@@ -12,7 +12,7 @@ rule! {
     /// left, each may take down as many nodes as its budget allows, on different nodes at the same time, so more
     /// nodes are down than either budget allows.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Packages with a reboot were split over two custom resources with overlapping selectors.
     ///

@@ -90,8 +90,7 @@ pub enum Undo {
     No,
 }
 
-const UNCHANGED: &str =
-    "the objects that it changes are unmodified since they were read; each write checks this";
+const UNCHANGED: &str = "the objects that it changes have not been modified since they were read; each write checks this";
 const REPAIRED: &str = "the cause of the failure is fixed";
 
 /// One of our own commands that change something.
@@ -137,7 +136,7 @@ const OWN: [Own; 18] = [
     // It deletes a Job.
     repair("package retry", &["the job of the stage has given up", REPAIRED], Undo::No),
     repair("deployment-policy reset", &[], Undo::Partly),
-    choice("cordon release", &["nobody else holds the cordon"], Undo::Partly),
+    choice("cordon release", &["nobody else needs the cordon"], Undo::Partly),
     choice("update-state", &[], Undo::Partly),
     choice("uninstall", &[], Undo::Partly),
     choice("finalizer strip", &[], Undo::No),

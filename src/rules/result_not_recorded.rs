@@ -14,7 +14,7 @@ rule! {
     /// All scripts of the package's pod have succeeded, or its Job is complete, and the node state still says that the
     /// stage is in progress. The operator normally records this within seconds. Until it does, no further stage starts.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The operator is not running, no replica is the leader, or something else stops it for all custom resources.
     ///
@@ -50,7 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::node(package_run.node, Some(name)).package(&package_run.package),
             format!(
-                "stage {} of package {} has succeeded, and the operator has not recorded it",
+                "stage {} of package {} has succeeded, but the operator has not recorded it",
                 package_run.stage, package_run.package
             ),
         );

@@ -15,7 +15,7 @@ pub fn repair_node_state(finding: &mut Finding, skyhook: &Skyhook, node: &Node, 
                 "Restore the node state from the status of the custom resource",
                 ["node", "repair", &node.name, "--skyhook", skyhook.name()],
             )
-            .caveat("the operator then continues, for every custom resource");
+            .caveat("the operator then continues for every custom resource");
     }
     finding
         .remedy(
@@ -39,7 +39,7 @@ pub fn take_up<'f>(
     title: &str,
 ) -> &'f mut Finding {
     retry(finding, Grade::B2, title, skyhook, node, package)
-        .caveat("once other nodes are uninstalled, the operator works only on nodes in progress")
+        .caveat("once other nodes have finished the uninstall, the operator works only on nodes in progress")
 }
 
 /// Adds the command that runs a stage again which was given up, without touching what is recorded.

@@ -13,7 +13,7 @@ rule! {
     /// reached, so the operator starts no further node of the compartment, not even one that is in the middle of
     /// a package; other compartments continue. The status of the custom resource is then often just `unknown`.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// A package fails on the nodes of a batch. Operators before v0.20.0 count a single failed
     /// attempt, even one that succeeds later.

@@ -10,7 +10,7 @@ rule! {
     /// tolerate the taint, as it has no `runtimeRequired`, and so does not run; the one whose completion
     /// would lift the taint has to wait for the first. The node never becomes usable.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The priorities place a custom resource without `runtimeRequired` before one that has it.
     ///
@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .report(
                     Subject::node(&node.name, Some(first.name())),
                     format!(
-                        "{} does not tolerate the runtime-required taint, which only {} would lift, \
+                        "{} does not tolerate the runtime-required taint, which only {} would remove, \
                          and each waits for the other",
                         first.reference(),
                         later.reference()

@@ -10,7 +10,7 @@ rule! {
     /// `runtimeRequired` promises that workloads wait until the packages are installed. What makes them
     /// wait is the taint, and this node does not have it, so they are scheduled at once.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// With `autoTaintNewNodes` the operator taints a node only if it carries none of the operator's
     /// annotations: a node that was reset, or that has annotations from earlier use, does not count as new.
@@ -90,7 +90,7 @@ fn report(
     let finding = findings.report(
         Subject::node(&node.name, Some(skyhook.name())),
         format!(
-            "workloads do not wait for {}: the node does not carry the runtime-required taint{}",
+            "workloads do not wait for {}: the node does not have the runtime-required taint{}",
             skyhook.reference(),
             match (auto, known.is_empty()) {
                 (true, false) => ", because it does not count as a new node",

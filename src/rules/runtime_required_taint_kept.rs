@@ -13,7 +13,7 @@ rule! {
     /// complete there. Either none selects it, or those that do are paused, disabled or being
     /// deleted, or the operator's pass ends before it reaches the taint, so the node stays unusable.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The node pool taints its nodes and no selector matches them, or the custom resource was
     /// deleted, which never removes the taint.
@@ -59,9 +59,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::node(&node.name, None),
                 if presumed {
-                    "carries its runtime-required taint, and the input has no custom resource that would lift it"
+                    "the node has the runtime-required taint, and the input has no custom resource that would remove it"
                 } else {
-                    "keeps its runtime-required taint for good: no custom resource with runtimeRequired selects it"
+                    "the node keeps its runtime-required taint indefinitely: no custom resource with runtimeRequired selects the node"
                 },
             );
             if presumed {
@@ -82,10 +82,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
                 .kubectl(
                     Grade::B1,
-                    "Remove the taint, if nothing has to be installed first",
+                    "Remove the taint if nothing has to be installed first",
                     ["taint", "node", &node.name, &format!("{spelled}-")],
                 )
-                .caveat("workloads are scheduled on the node at once");
+                .caveat("workloads are scheduled on the node immediately");
             continue;
         }
         let complete: Vec<&Skyhook> = keepers.clone().collect();
@@ -106,7 +106,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::node(&node.name, Some(holder.name())),
             format!(
-                "keeps its runtime-required taint as long as {} is {}",
+                "the node keeps its runtime-required taint as long as {} is {}",
                 holder.reference(),
                 standing(holder)
             ),
@@ -151,7 +151,7 @@ fn not_lifted(
     let names: Vec<&str> = complete.iter().map(|s| s.name()).collect();
     let finding = findings.report(
         Subject::node(&node.name, None),
-        "keeps its runtime-required taint although every custom resource with runtimeRequired is complete here: \
+        "the node keeps its runtime-required taint although every custom resource with runtimeRequired is complete here: \
          the operator's reconcile does not reach the node",
     );
     finding
@@ -164,7 +164,7 @@ fn not_lifted(
             "Remove the taint, as nothing is left to install",
             ["taint", "node", &node.name, &format!("{spelled}-")],
         )
-        .caveat("workloads are scheduled on the node at once");
+        .caveat("workloads are scheduled on the node immediately");
 }
 
 fn standing(skyhook: &Skyhook) -> &'static str {

@@ -11,7 +11,7 @@ rule! {
     /// treats it as a stray pod, removes it, and starts over. Pods come and go, the node state stays as
     /// it is, and the status stays `waiting`.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// `spec.serial: true`, meant to work on one package at a time.
     ///
@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "{} makes no progress: with spec.serial this operator loses the state of what it started",
+                "{} makes no progress: with spec.serial, this operator loses track of the pods that it started",
                 skyhook.reference()
             ),
         );

@@ -15,7 +15,7 @@ rule! {
     /// check ends the pass, so nothing is done for any other custom resource either. So does a deployment policy
     /// in use that lacks the numbers from which its batches are calculated.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The custom resource was created or changed while the webhooks were off or not yet installed,
     /// or a newer operator validates more strictly. The webhooks also set defaults that a deployment policy
@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Correct the spec",
                 ["edit", &cluster.flavor().resource(), skyhook.name()],
             )
-            .caveat("the operator then continues, for every custom resource");
+            .caveat("the operator then continues for every custom resource");
     }
     policies(cluster, findings);
 }
@@ -118,7 +118,7 @@ format!(
         finding
             .evidence(user.reference(), "spec.deploymentPolicy", name)
             .kubectl(Grade::B2, "Set the fields", ["edit", &resource, name])
-            .caveat("the operator then continues, for every custom resource");
+            .caveat("the operator then continues for every custom resource");
     }
 }
 
@@ -271,7 +271,9 @@ fn broken_resources(resources: &Value) -> Option<&'static str> {
         .map(|(request, limit)| (of(request), of(limit)));
     let set = pairs.iter().flat_map(|(r, l)| [r, l]).flatten().count();
     if !matches!(set, 0 | 4) {
-        return Some("sets some of cpuRequest, cpuLimit, memoryRequest and memoryLimit, not all");
+        return Some(
+            "sets some but not all of cpuRequest, cpuLimit, memoryRequest and memoryLimit",
+        );
     }
     for (request, limit) in pairs {
         let amounts = (

@@ -11,7 +11,7 @@ rule! {
     /// not get past the stage, and depending on the rollout other nodes wait for it. A deletion or an
     /// uninstall waits as well.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The script waits for something that never arrives, such as a lock, a network or a response. Up to v0.17
     /// the operator waits for it without limit; newer ones give each attempt a timeout, an hour

@@ -11,7 +11,7 @@ rule! {
     /// reboot the package continued, but the node's status still says `erroring`: the node counts as
     /// failed, and under a deployment policy this stops the rollout.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Operators up to v0.19.1 mark the node as failed at the first failed attempt, and clear the
     /// status only when they start something new there, which a stopped rollout never does.
@@ -66,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::node(&node.name, Some(skyhook.name())),
                 format!(
-                    "counts as failed for {} although its interrupt succeeded, which keeps the \
+                    "the node counts as failed for {} although its interrupt succeeded, which keeps the \
                      rollout stopped",
                     skyhook.reference()
                 ),

@@ -13,7 +13,7 @@ rule! {
     /// ends when it reaches that Job. No custom resource makes progress: nothing is started, a
     /// resume has no effect, Jobs stay suspended, and statuses are not updated.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// A stage was reset, rerun or canceled while it ran. Its Job is removed only after its pods, and
     /// these have their grace period to terminate. A pod whose container cannot be killed, whose node is
@@ -92,15 +92,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         finding.kubectl(
             Grade::B0,
-            "See why the pod stays terminating",
+            "See why the pod is stuck terminating",
             ["describe", "pod", "-n", namespace, pod.name()],
         );
         if overdue {
             let force = ["delete", "pod", "-n", namespace, pod.name()];
             let force = force.into_iter().chain(["--force", "--grace-period=0"]);
             finding
-                .kubectl(Grade::B2, "Delete it by force", force)
-                .caveat("if its container is still alive, the script may run there alongside its replacement");
+                .kubectl(Grade::B2, "Force-delete the pod", force)
+                .caveat("if its container is still running, the script may run alongside its replacement");
         }
     }
 }

@@ -12,7 +12,7 @@ rule! {
     /// as they are. A Job of theirs that is still running continues anyway, alongside the pods of the
     /// older operator: in this case the finding is an error.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// A rollback of the chart keeps the new resource definitions and the objects.
     ///
@@ -44,12 +44,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(stale),
             format!(
-                "{} is left from a newer operator that no longer runs: {}",
+                "{} is left over from a newer operator that is no longer running: {}",
                 stale.reference(),
                 if at_work.is_empty() {
                     "changes to it have no effect"
                 } else {
-                    "its jobs still run, and the older operator starts pods alongside them"
+                    "its jobs are still running, and the older operator starts pods alongside them"
                 }
             ),
         );

@@ -156,10 +156,7 @@ impl Standstill {
         } else if fails && status != Status::InProgress {
             Some(Trouble::new("fails there", severity))
         } else if node.ignored(cluster.flavor()) {
-            Some(Trouble::new(
-                "does not work on an ignored node",
-                Severity::Warning,
-            ))
+            Some(Trouble::new("skips the ignored node", Severity::Warning))
         } else if cluster.policy_missing(root) {
             Some(Trouble::new("is blocked", Severity::Error))
         } else if status == Status::Blocked {
@@ -178,7 +175,7 @@ impl Standstill {
         } else {
             held().map(|severity| {
                 Trouble::new(
-                    "does not choose the node because its batch is held",
+                    "does not choose the node because its current batch is blocked",
                     severity,
                 )
             })

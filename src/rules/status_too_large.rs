@@ -10,7 +10,7 @@ rule! {
     /// object is larger than the limit of etcd, 1.5 MiB by default, the operator can no longer write the
     /// status: each of its passes ends with that error, and nothing progresses.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// Many nodes times many packages in one custom resource: a thousand nodes with ten packages are
     /// about 1.7 MiB.
@@ -41,7 +41,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "{} is at {}% of etcd's default size limit; above it the operator cannot write the status",
+                "{} is at {}% of etcd's default size limit; above the limit, the operator cannot write the status",
                 skyhook.reference(),
                 size * 100 / LIMIT
             ),

@@ -10,7 +10,7 @@ rule! {
     /// their own namespace. So both write the same annotations, and each starts its own pods: a package may run
     /// twice at once on one host.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The chart was installed into a second namespace while the first release still existed, such
     /// as `nodewright` in addition to `skyhook`; or another chart includes its own operator.

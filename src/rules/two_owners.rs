@@ -9,7 +9,7 @@ rule! {
     /// The operator copies a Skyhook to a NodeWright of the same name, unless one already exists that
     /// someone else created. Then the NodeWright applies, and changes to the Skyhook have no effect.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The NodeWright was applied from a manifest repository while the Skyhook still existed,
     /// or its `mirrored-from` annotation was removed.
@@ -51,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{} was not created from {}: both exist, and changes to the older one have no effect",
+                    "{} was not created from {}: both exist, and changes to the Skyhook have no effect",
                     skyhook.reference(),
                     legacy.reference()
                 ),
@@ -69,7 +69,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .kubectl(
                 Grade::B1,
-                "Delete the older one",
+                "Delete the Skyhook",
                 ["delete", &old.resource(), legacy.name()],
             )
             .caveat("settings that exist only in its spec are lost");

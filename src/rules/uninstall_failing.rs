@@ -16,7 +16,7 @@ rule! {
     /// `uninstall.sh`, its check, or the interrupt that follows ends with an error. The package
     /// stays on the node, it cannot be removed from the spec, and a deletion waits for it.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The script fails on this host, or its container is killed. Older operators retry forever;
     /// newer ones give up after a few attempts.

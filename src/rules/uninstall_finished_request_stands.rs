@@ -12,7 +12,7 @@ rule! {
     /// stays in the spec, it is not installed again, and new nodes do not get it, although the custom
     /// resource lists it and is reported as complete.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The operator does not remove the request after completing it.
     ///

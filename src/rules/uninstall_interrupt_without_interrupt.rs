@@ -12,7 +12,7 @@ rule! {
     /// `uninstall-interrupt`, but the package no longer has an interrupt. The operator uses the
     /// current spec to decide whether to interrupt, finds nothing to do, and never leaves the stage.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The interrupt pod or Job never ran, was deleted or evicted, and then someone removed the
     /// `interrupt` block from the package (or a config change replaced it and requests no interrupt).

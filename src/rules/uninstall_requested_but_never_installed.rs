@@ -12,7 +12,7 @@ rule! {
     /// operator treats "absent" as "uninstalled", so it neither installs nor uninstalls the
     /// package, and reports the custom resource as complete. Nothing reports why nothing happens.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// A manifest from another cluster, where the package was being uninstalled, is applied here
     /// with `apply: true` still in it; or a package is added to a spec with `apply: true`.

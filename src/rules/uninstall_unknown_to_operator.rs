@@ -9,7 +9,7 @@ rule! {
     /// The operator is older than explicit uninstall. It ignores `uninstall.apply: true`:
     /// the package is installed where it is missing, and stays installed where it is present.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The operator was rolled back while the request was in the spec.
     ///

@@ -12,7 +12,7 @@ rule! {
     /// The operator only chooses nodes whose taints the custom resource tolerates, whatever the
     /// effect of the taint, including `PreferNoSchedule`. Until then nothing runs on the node.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// A taint was added, or `additionalTolerations` does not list it. Taints that Kubernetes itself
     /// sets, such as `node.kubernetes.io/not-ready`, indicate a problem of the node; they are removed when
@@ -68,7 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::node(&node.name, Some(skyhook.name())),
                 format!(
-                    "{} does not tolerate {spelled}, so nothing runs for it here",
+                    "{} does not tolerate {spelled}, so its packages do not run here",
                     skyhook.reference()
                 ),
             );
@@ -114,7 +114,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding
                         .kubectl(
                             grade_of_going_on(cluster, skyhook, Some(node)),
-                            "Or remove the taint, if its owner no longer needs it",
+                            "Or remove the taint if its owner no longer needs it",
                             [
                                 "taint",
                                 "node",
@@ -122,7 +122,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                                 &format!("{}-", taint.spelled()),
                             ],
                         )
-                        .caveat("workloads may be scheduled on the node, and packages run at once");
+                        .caveat(
+                            "workloads may be scheduled on the node, and packages run immediately",
+                        );
                 }
             }
         }

@@ -12,7 +12,7 @@ rule! {
     /// the nodes, the new one is absent, and the operator treats that as a finished uninstall: the
     /// new version is never installed.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// While the uninstall runs, someone upgrades the version. The webhook rejects only downgrades.
     /// If the operator sees the change before the uninstall has finished, it first upgrades and then

@@ -13,7 +13,7 @@ rule! {
     /// one is not complete, so this one does not start. With `sequencing: all` the earlier one has to be
     /// complete on all of its nodes first, even for nodes that it does not select.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// This is expected while the earlier one makes progress. If the earlier one is stuck, this is as severe
     /// as the cause, and a warning if the earlier one is paused: this one waits until it is resumed.
@@ -85,7 +85,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::node(&node.name, Some(skyhook.name())),
                 format!(
-                    "{} waits for {}, which comes first{}",
+                    "{} waits for {}, which runs first{}",
                     skyhook.reference(),
                     root.reference(),
                     suffix(trouble.as_ref())
@@ -138,7 +138,7 @@ fn close(cluster: &Cluster, finding: &mut Finding, root: &Skyhook, trouble: Opti
     finding
         .remedy(
             Grade::B1,
-            "Disable it, so that later ones continue without it",
+            "Disable the earlier custom resource, so that later ones continue without it",
             ["disable", root.name()],
         )
         .caveat("it then stays unfinished, and later ones may depend on what it installs");

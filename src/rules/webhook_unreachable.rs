@@ -14,7 +14,7 @@ rule! {
     /// change: a pause, a new version, and the removal of a finalizer, whoever requests it. Changes
     /// to nodes and to the status still succeed, so rollouts seem to continue.
     ///
-    /// # How it comes about
+    /// # What causes it
     ///
     /// The operator serves the webhook itself. It is down, it was scaled to zero, or it was removed
     /// and its webhook configurations were left behind.
@@ -82,7 +82,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let rest = [deployment.name(), "--replicas=1"];
             finding
                 .kubectl(Grade::B2, "Start the operator", scale.iter().chain(&rest))
-                .caveat("rollouts that were under way continue at once");
+                .caveat("rollouts that were under way continue immediately");
         }
         if absent && configuration.is_operators() {
             finding
@@ -91,7 +91,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "Delete the leftover webhook configuration",
                     ["delete", resource, name],
                 )
-                .caveat("a later installation of the operator creates its own");
+                .caveat("a later installation of the operator recreates it");
             continue;
         }
         let of_it = dead

@@ -46,7 +46,7 @@ impl Columns {
         let (headings, paths) = (words(lines.next()), words(lines.next()));
         if headings.is_empty() || headings.len() != paths.len() || lines.next().is_some() {
             return Err(FormatError(
-                "a columns file must have two lines, headings and the same number of paths, such as \
+                "a custom-columns file must have a line of headings and a line with the same number of paths, such as \
                  NAME ZONE and .metadata.name .metadata.labels.zone"
                     .to_owned(),
             ));

@@ -51,7 +51,7 @@ impl From<YamlError> for FormatError {
 
 impl From<EvalError> for FormatError {
     fn from(misfit: EvalError) -> FormatError {
-        FormatError(format!("the template does not fit the data: {misfit}"))
+        FormatError(format!("cannot evaluate the template: {misfit}"))
     }
 }
 
@@ -146,7 +146,7 @@ impl FromStr for OutputFormat {
                         .to_owned(),
                 ))
             }
-            _ => Err(FormatError(format!("allowed are {ALLOWED}"))),
+            _ => Err(FormatError(format!("allowed formats are {ALLOWED}"))),
         }
     }
 }
@@ -255,7 +255,7 @@ mod tests {
                 .expect_err(format)
                 .to_string()
         };
-        let allowed = "allowed are table, wide, json, yaml, name, jsonpath=TEMPLATE, \
+        let allowed = "allowed formats are table, wide, json, yaml, name, jsonpath=TEMPLATE, \
                        jsonpath-file=FILE, jsonpath-as-json=TEMPLATE, \
                        custom-columns=HEADING:PATH,…, custom-columns-file=FILE";
         assert_eq!(error("kyaml"), allowed);

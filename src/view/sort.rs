@@ -70,11 +70,11 @@ impl SortBy {
                 "--sort-by {spelled} matches nothing in any item; use -o json to see the available fields"
             ))),
             [one @ ("lists" | "objects")] => Err(FormatError(format!(
-                "--sort-by {spelled} finds {one}, which have no order"
+                "--sort-by {spelled} matches {one}, which cannot be sorted"
             ))),
             [_] => Ok(()),
             several => Err(FormatError(format!(
-                "--sort-by {spelled} finds {}, which cannot be compared",
+                "--sort-by {spelled} matches {}, which cannot be compared",
                 several.join(" and ")
             ))),
         }
@@ -155,11 +155,11 @@ mod tests {
         );
         assert_eq!(
             error(json!([{"n": []}])),
-            "--sort-by .n finds lists, which have no order"
+            "--sort-by .n matches lists, which cannot be sorted"
         );
         assert_eq!(
             error(json!([{"n": "a"}, {"n": 1}])),
-            "--sort-by .n finds numbers and strings, which cannot be compared"
+            "--sort-by .n matches numbers and strings, which cannot be compared"
         );
     }
 }

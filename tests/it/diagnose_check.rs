@@ -198,7 +198,7 @@ fn what_may_not_be_changed_is_a_warning_with_the_role_that_is_missing() {
         assert_eq!(ran.code, Some(0), "{}", ran.transcript());
         let json = ran.json();
         let mut checks = json["checks"].as_array().expect("checks").iter();
-        let title = "permission to make the changes of all commands";
+        let title = "permission to make all changes that commands require";
         let found = checks.find(|c| c["title"] == title).expect("the line");
         format!(
             "{}: {} | {}",

@@ -300,7 +300,7 @@ fn without_an_operator_all_commands_say_the_same() {
     expect(&ran, 0);
     assert!(
         ran.stderr
-            .contains("if it is installed again, it finishes the deletion"),
+            .contains("if the operator is installed again, it finishes the deletion"),
         "{}",
         ran.transcript()
     );

@@ -156,7 +156,7 @@ metadata: {{name: {name}, namespace: {namespace}}}
     let own = format!("{rest}{}", pod("manager", "skyhook"));
     assert_eq!(
         why_not(&diagnose("--rule SKY401", &own)),
-        "workload pods of nodes to be drained: the input has pods of namespace skyhook only"
+        "workload pods on nodes to be drained: the input has pods of namespace skyhook only"
     );
     assert_eq!(diagnose("--rule SKY202", &own)["verdict"], "healthy");
     let others = format!("{rest}{}{}", pod("web", "shop"), pod("db", "shop"));
@@ -222,7 +222,7 @@ fn webhooks_that_may_turn_every_change_down() {
                 "{WEBHOOK}{}",
                 slice(true).replace("name: hook", "name: other")
             ),
-            "admission webhooks: the input does not have the service skyhook/hook of one of these webhooks",
+            "admission webhooks: the input has no service skyhook/hook, which one of these webhooks uses",
         ),
     ] {
         let report = diagnose(rule, &format!("{base}{also}"));

@@ -78,7 +78,7 @@ fn every_rule_has_a_fixture_and_a_manual() {
     for rule in rules::ALL {
         for heading in [
             "What it means",
-            "How it comes about",
+            "What causes it",
             "How to confirm",
             "How to fix",
             "Since",
@@ -125,7 +125,7 @@ fn grades_are_explained_as_rules_are() {
     let ran = run("explain b4").go();
     assert_snapshot!("explain_grade", ran.transcript());
     let document = run("explain B4 -o json").go().json();
-    let meaning = "reboots, or a record is lost for good";
+    let meaning = "reboots, or installation records are lost";
     assert_eq!(document, json!({"grade": "B4", "meaning": meaning}));
     let both = run("explain B0 SKY101 -o name").go().stdout;
     assert_eq!(both, "grade/B0\nrule/SKY101\n");

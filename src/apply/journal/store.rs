@@ -158,7 +158,7 @@ impl Store {
             anyhow::bail!("nothing to undo: no journal in {folder}")
         } else {
             anyhow::bail!(
-                "nothing to undo: every command in the journals of {folder} was already undone or changed nothing{unreadable}; see: kubectl skyhook journal list"
+                "nothing to undo: every command recorded in {folder} was already undone or changed nothing{unreadable}; see: kubectl skyhook journal list"
             )
         }
     }
@@ -183,7 +183,7 @@ fn own(path: &Path, metadata: &std::fs::Metadata) -> anyhow::Result<()> {
     }
     let name = path.display();
     anyhow::bail!(
-        "other users can write to {name} (mode {mode:04o}), so its content cannot be trusted; if it is yours: chmod go-w {name}"
+        "other users can write to {name} (mode {mode:04o}), so its content cannot be trusted; if it is yours, run: chmod go-w {name}"
     )
 }
 

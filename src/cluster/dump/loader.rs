@@ -93,7 +93,8 @@ impl ManifestLoader {
         self.file(stem);
         if kind == index::KIND && api_version == index::API_VERSION {
             let index = body.decode();
-            self.index = Some(index.map_err(|e| format!("its index cannot be read: {e}"))?);
+            self.index =
+                Some(index.map_err(|e| format!("a capture index that cannot be read ({e})"))?);
             return Ok(());
         }
         self.object(path, api_version, kind, body);

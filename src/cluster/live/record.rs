@@ -63,7 +63,7 @@ impl<'a> Recorder<'a> {
     }
 
     pub fn too_late(&self) -> String {
-        format!("it took longer than {} s", self.patience.as_secs_f32())
+        format!("timed out after {} s", self.patience.as_secs_f32())
     }
 }
 

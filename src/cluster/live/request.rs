@@ -65,7 +65,7 @@ impl Failure {
                 403 => forbidden(message),
                 404 => format!("not found: {message}"),
                 429 => format!("the server is too busy: {message}"),
-                _ => format!("the server failed with {code}: {message}"),
+                _ => format!("the server returned {code}: {message}"),
             },
             Failure::TransportError(error) => error.short(),
             Failure::Credentials(why) => format!("no credentials: {why}"),

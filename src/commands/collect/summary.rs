@@ -35,7 +35,7 @@ pub fn of(index: &Index, size: u64) -> Text {
         " Commands that read this file report what is missing."
     };
     text.paragraph(format!(
-        "Secrets are replaced by placeholders as far as they can be recognized; review the file before you share \
+        "Recognized secrets are replaced by placeholders; review the file before you share \
          it.{whole}"
     ));
     text

@@ -74,7 +74,7 @@ pub fn install(ctx: &mut Ctx, args: &Install) -> Result<Exit> {
     }
     if !on_path(&place.directory) {
         ctx.warn(format!(
-            "{} is not on the PATH, so kubectl does not find it",
+            "{} is not on the PATH, so kubectl cannot find these files",
             place.directory.display()
         ));
     }
@@ -93,7 +93,7 @@ pub fn uninstall(ctx: &mut Ctx, args: &Uninstall) -> Result<Exit> {
     }
     if ours.is_empty() && refused.is_none() {
         ctx.note(format!(
-            "No completion files of this plugin in {}.",
+            "No completion files of this plugin found in {}.",
             place.directory.display()
         ));
     }
@@ -322,7 +322,7 @@ fn symlink(_: &Path, _: &Path) -> io::Result<()> {
 pub fn shim(plugin: &str) -> String {
     format!(
         "#!/bin/sh\n\
-         # kubectl runs this to complete the words after the plugin's name. Put it on the PATH, executable.\n\
+         # kubectl runs this to complete the words after the plugin's name. Make it executable, and put it on the PATH.\n\
          exec kubectl-{plugin} __complete \"$@\"\n"
     )
 }

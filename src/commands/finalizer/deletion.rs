@@ -212,10 +212,7 @@ impl<'a> Deletion<'a> {
             });
         }
         self.waits().then(|| Objection {
-            why: format!(
-                "the deletion may still finish without action: {}",
-                self.reason
-            ),
+            why: format!("the deletion may still finish on its own: {}", self.reason),
             instead: self.wait().argv,
         })
     }

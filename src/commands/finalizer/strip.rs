@@ -177,7 +177,7 @@ fn refuse(
     let deletion = Deletion::of(cluster, skyhook);
     if deletion.operator_down {
         effects.warn(if cluster.operator_absent() {
-            "no deployment of the operator was found; if it is installed again, it finishes the deletion and runs \
+            "no deployment of the operator was found; if the operator is installed again, it finishes the deletion and runs \
              uninstall.sh"
         } else {
             "no replica of the operator is available; once one is, the operator continues the deletion"
@@ -222,8 +222,8 @@ fn hold_off(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) ->
     }
     let target = Target::skyhook(flavor, skyhook.name(), skyhook.metadata.uid.as_deref());
     effects.warn(format!(
-        "{} is paused and stays paused, so that the operator does not run its packages again; the operator may write its \
-         status on nodes until the custom resource is gone",
+        "{} is paused and stays paused, so that the operator does not run its packages again; the operator may still write the \
+         status of the custom resource to nodes until it is gone",
         skyhook.reference()
     ));
     let why = "so that the operator does not run its packages again";

@@ -212,7 +212,7 @@ impl Choosing<'_> {
         }
         if let Some(other) = alike.cured_by {
             let says = format!(
-                "the remedy of {other} changes the same objects; run diagnose again afterwards"
+                "the remedy for {other} changes the same objects; run diagnose again afterwards"
             );
             return self.leave(finding, &alike.subject, &says);
         }
@@ -238,14 +238,14 @@ impl Choosing<'_> {
                 let why = if remedy.choice {
                     "it needs a decision"
                 } else {
-                    "it must be run as a separate command"
+                    "its remedy must be run as a separate command"
                 };
                 self.leave(finding, &alike.subject, &format!("{why}: {command}"));
             }
             None => self.leave(
                 finding,
                 &alike.subject,
-                &format!("it has to be done by hand: {command}"),
+                &format!("its remedy must be applied by hand: {command}"),
             ),
             Some(Err(why)) => {
                 let says = format!("{command} is refused: {why}");
@@ -308,7 +308,7 @@ impl Choosing<'_> {
         let grade = plan.grade();
         if grade > self.limits.up_to {
             let says = format!(
-                "it is {grade}, {}; --up-to {grade} includes it: {command}",
+                "its remedy is {grade}, {}; --up-to {grade} includes it: {command}",
                 plan.consequences.at_worst(grade)
             );
             return self.leave(finding, subject, &says);
@@ -326,7 +326,7 @@ impl Choosing<'_> {
         }
         if remedy.follows_a_repair() {
             plan.consequences.warn(format!(
-                "{}: effective only after the cause of the failure is repaired",
+                "{}: the remedy is effective only after the cause of the failure is repaired",
                 finding.rule.code
             ));
         }
@@ -369,11 +369,11 @@ impl Choosing<'_> {
         if !self.passing.is_empty() {
             let codes: Vec<&str> = self.passing.into_iter().collect();
             let may = match codes.len() {
-                1 => "it may resolve itself, or blocks nothing",
-                _ => "they may resolve themselves, or block nothing",
+                1 => "it may resolve itself or does not block anything",
+                _ => "they may resolve themselves or do not block anything",
             };
             let left = format!(
-                "skips {}: {may}; specify a code to include it",
+                "skips {}, because {may}; specify a code to include it",
                 list(&codes)
             );
             self.told.left.push(left);

@@ -160,7 +160,7 @@ fn refuse_contradictions(parts: &[Part]) -> Result<()> {
 fn contradiction(one: &Part, other: &Part, place: &str) -> Error {
     let says = |part: &Part| format!("{} ({})", part.rule.code, part.subject);
     let error = Error::refused(format!(
-        "the remedies of {} and {} contradict each other: both change {place}; nothing was changed",
+        "the remedies for {} and {} conflict: both change {place}; nothing was changed",
         says(one),
         says(other)
     ));
@@ -199,7 +199,7 @@ mod tests {
         let two = refused(part("SKY201", "a"), part("SKY206", "b"));
         assert_eq!(
             two.message,
-            "the remedies of SKY201 (gpu on gpu-1) and SKY206 (gpu on gpu-1) contradict each other: both change key of \
+            "the remedies for SKY201 (gpu on gpu-1) and SKY206 (gpu on gpu-1) conflict: both change key of \
              node/gpu-1; nothing was changed"
         );
         assert_eq!(

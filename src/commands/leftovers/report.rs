@@ -174,7 +174,7 @@ impl Leftovers<'_> {
         if !tainted.is_empty() {
             let set = NodeSet::of(tainted.iter().copied());
             text.paragraph(text::warning(format!(
-                "The runtime-required taint stays on {}, and no custom resource will lift it: see kubectl skyhook \
+                "The runtime-required taint stays on {}, and no custom resource will remove it: see kubectl skyhook \
                  diagnose stuck --rule SKY405",
                 set.limited(SHOWN)
             )));
@@ -183,7 +183,7 @@ impl Leftovers<'_> {
             let set = NodeSet::of(noted.iter().copied());
             let key = self.cluster.flavor().key("autoTaint_");
             text.paragraph(text::dim(format!(
-                "The annotation {key}… stays on {}: these nodes do not count as new, so no taint is set on them.",
+                "The annotation {key}… stays on {}: a node with it does not count as new, so it is not tainted.",
                 set.limited(SHOWN)
             )));
         }
@@ -202,7 +202,7 @@ impl View for Leftovers<'_> {
                 return text.line(text::dim(format!("Checked {nodes}."))).clone();
             }
             text.line(if self.unread {
-                text::warning("Nothing found, but not everything could be read")
+                text::warning("No leftovers found, but some objects could not be read")
             } else {
                 text::good("No leftovers of deleted custom resources found")
             });

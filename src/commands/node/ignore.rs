@@ -166,7 +166,7 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
         }
         plan.consequences.at_least(batches::grade_of_next(skyhook));
         plan.consequences.warn(format!(
-            "the next batch of {} starts at once",
+            "the next batch of {} starts immediately",
             skyhook.reference()
         ));
         let (name, uid) = (skyhook.name(), skyhook.metadata.uid.as_deref());
@@ -232,7 +232,7 @@ fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
         };
         let of = skyhook.reference();
         plan.consequences.warn(format!(
-            "{set} {are} in the current batch of {of} and {keep}, so no other node is started; --leave-batch removes \
+            "{set} {are} in the current batch of {of} and {keep}, so no other node is chosen; --leave-batch removes \
              {out}"
         ));
     }

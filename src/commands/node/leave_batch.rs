@@ -67,7 +67,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let fields = batches::leave(skyhook, names);
     let mut plan = Plan {
         title: format!(
-            "take {} out of the batch of {}",
+            "remove {} from the current batch of {}",
             plural(fields.len(), "node"),
             skyhook.name()
         ),
@@ -79,7 +79,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     }
     plan.consequences.at_least(batches::grade_of_next(skyhook));
     plan.consequences
-        .warn("the next batch starts at once; the nodes may be chosen again later");
+        .warn("the next batch starts immediately; the nodes may be chosen again later");
     let target = Target::skyhook(
         cluster.flavor(),
         skyhook.name(),

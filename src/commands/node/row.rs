@@ -157,7 +157,7 @@ impl NodeRow {
             notes.push("ignored");
         }
         if self.cordoned && self.cordoned_by.is_empty() && !self.runtime_required_cordon {
-            notes.push("not cordoned by the operator");
+            notes.push("cordoned by someone else");
         }
         notes.join(", ")
     }

@@ -167,10 +167,10 @@ fn stage(args: &Args) -> Result<Option<Stage>> {
     match Stage::from(text) {
         stage @ (Stage::Apply | Stage::Upgrade | Stage::Config) => Ok(Some(stage)),
         Stage::Interrupt => Err(refused(
-            "if started at stage interrupt, the operator interrupts the node before it is cordoned and drained",
+            "if the package starts at stage interrupt, the operator interrupts the node before it cordons and drains the node",
         )),
         Stage::PostInterrupt => Err(refused(
-            "if started at stage post-interrupt, the operator runs apply again",
+            "if the package starts at stage post-interrupt, the operator runs apply again",
         )),
         Stage::Uninstall | Stage::UninstallInterrupt => {
             Err(refused("a rerun cannot run uninstall stages")

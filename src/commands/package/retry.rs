@@ -225,7 +225,7 @@ fn consequences(
     };
     if stalled.iter().any(from_apply) {
         effects.warn(
-            "from post-interrupt, the package starts again at apply, and its interrupt is repeated",
+            "a package at stage post-interrupt starts again at apply, and its interrupt is repeated",
         );
     }
     if stalled.iter().any(|s| !s.ended.is_empty()) {

@@ -183,11 +183,8 @@ impl View for StatusReport<'_> {
         text.line(document.operator.line());
         if document.legacy > 0 {
             text.paragraph(text::dim(format!(
-                "There {} of {} as well, which this operator ignores.",
-                match document.legacy {
-                    1 => "is 1 object".to_owned(),
-                    n => format!("are {} objects", count(n)),
-                },
+                "This operator ignores {} of {}.",
+                plural(document.legacy, "object"),
                 self.cluster.flavor().other().resource()
             )));
         }

@@ -351,5 +351,5 @@ fn number(scanner: &mut Scanner<'_>) -> Result<Option<i64>, PathError> {
     }
     // No list is longer, and sums of such numbers do not overflow.
     let number = digits.parse::<i32>().map(|number| Some(number.into()));
-    number.map_err(|_| start.error("a number that is not a valid index"))
+    number.map_err(|_| start.error("invalid index"))
 }

@@ -82,7 +82,7 @@ impl<'s> Scanner<'s> {
     pub fn unexpected(&self, expected: &str) -> PathError {
         match self.peek() {
             Some(c) => self.error(format!("expected {expected}, found {c}")),
-            None => self.error(format!("expected {expected}, found the end")),
+            None => self.error(format!("expected {expected}, found end of input")),
         }
     }
 

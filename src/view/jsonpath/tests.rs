@@ -120,7 +120,7 @@ fn errors_point_at_the_place() {
         ),
         (
             "{.a[99999999999]}",
-            "a number that is not a valid index at character 5, after {.a[",
+            "invalid index at character 5, after {.a[",
         ),
         (
             "{.a[::0]}",

@@ -47,7 +47,7 @@ async fn an_object_of_another_uid_is_no_answer() {
     let server = server_of(&names)
         .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Says(OTHER)));
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
-    let why = "the server returned 200, but not node/gpu-0000".to_owned();
+    let why = "the server returned 200, but the response is not node/gpu-0000".to_owned();
     assert_eq!(outcome.results, [[StepResult::Failed { why }]]);
 }
 

@@ -106,7 +106,7 @@ fn the_names_are_put_next_to_the_plugin_and_taken_away() {
     let (stdout, stderr, code) = call("completion uninstall");
     assert_eq!((stdout.as_str(), code), ("", Some(0)));
     assert!(
-        stderr.starts_with("No completion files of this plugin in "),
+        stderr.starts_with("No completion files of this plugin found in "),
         "{stderr}"
     );
 }

@@ -184,7 +184,7 @@ fn formats_are_taken_in_any_case_and_no_others() {
     ] {
         let ran = site.run(words);
         assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(64)));
-        let says = "allowed are table, wide, json, yaml, name";
+        let says = "allowed formats are table, wide, json, yaml, name";
         assert!(ran.stderr.contains(says), "{}", ran.transcript());
     }
 }

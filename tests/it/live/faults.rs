@@ -73,7 +73,7 @@ async fn every_way_to_fail_is_told_in_a_few_words() {
         (
             Reply::from(500),
             Some(500),
-            "the server failed with 500: Internal error occurred",
+            "the server returned 500: Internal error occurred",
         ),
         (Reply::from(404), Some(404), "not found: 404 page not found"),
         (

@@ -38,7 +38,7 @@ fn a_login_page_is_not_a_change() {
         (&counts["applied"], &counts["failed"]),
         (&json!(0), &json!(1))
     );
-    let why = "the server returned 200, but not node/node-2";
+    let why = "the server returned 200, but the response is not node/node-2";
     assert_eq!(ran.json()["steps"][0]["why"], why);
 }
 

@@ -69,7 +69,7 @@ fn undo_takes_back_the_newest_that_is_still_in_force_and_says_which() {
     assert!(
         nothing
             .stderr
-            .contains("nothing to undo: every command in the journals of")
+            .contains("nothing to undo: every command recorded in")
             && nothing.stderr.contains("kubectl skyhook journal list"),
         "{}",
         nothing.transcript()

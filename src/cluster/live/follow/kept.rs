@@ -50,6 +50,12 @@ pub trait WatchedObject {
     /// Whether a list holds it that is a part of the one it was read from.
     fn is_in(&self, list: &List) -> bool;
 
+    /// Higher than in an earlier state of it, and than in an object that had its name before; `None` of what is in one
+    /// list only.
+    fn version(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether nothing of it has changed that is kept.
     fn same(&self, _other: &Self) -> bool {
         false
@@ -77,6 +83,10 @@ macro_rules! watched_by_metadata {
             fn key(&self) -> (&str, &str) {
                 let namespace = self.metadata.namespace.as_deref();
                 (namespace.unwrap_or_default(), &self.metadata.name)
+            }
+
+            fn version(&self) -> Option<u64> {
+                self.metadata.resource_version.as_ref()?.parse().ok()
             }
 
             fn is_in(&self, list: &List) -> bool {
@@ -176,6 +186,8 @@ impl Known {
                 if let Some(Ok(ids)) = &mut self.ids {
                     let new = ids.insert(item.id());
                     let same = match find(items, item.key()) {
+                        // Another list has it, too, and was told of its later state first.
+                        Some(at) if items[at].version() > item.version() => true,
                         Some(at) => {
                             let before = std::mem::replace(&mut items[at], item);
                             before.same(&items[at])
@@ -327,5 +339,50 @@ mod tests {
         assert!(state.renew(&mut source));
         let names: Vec<&str> = source.items().iter().map(|node| &*node.name).collect();
         assert_eq!(names, ["a", "b"]);
+    }
+
+    fn version(uid: &str, version: u64, phase: &str) -> Pod {
+        let pod = json!({
+            "metadata": {"namespace": "ns", "name": "a", "uid": uid, "resourceVersion": version.to_string()},
+            "status": {"phase": phase},
+        });
+        serde_json::from_value(pod).expect("a pod")
+    }
+
+    #[test]
+    fn a_list_that_is_told_later_takes_nothing_back() {
+        let mut source = Read::Ok(vec![version("u1", 4, "Running")]);
+        let mut state = two_lists([&["a"], &["a"]]);
+        // At 6 the pod has lost the label of the second list.
+        let newest = version("u1", 6, "Succeeded");
+        state.on_event(0, WatchEvent::Is(newest), &mut source);
+        let behind = version("u1", 5, "Running");
+        state.on_event(1, WatchEvent::Is(behind), &mut source);
+        state.on_event(1, WatchEvent::Gone(id("a")), &mut source);
+        assert!(state.renew(&mut source));
+        assert_eq!(phases(&source), ["a Succeeded"]);
+    }
+
+    #[test]
+    fn a_pod_made_again_is_not_taken_for_the_one_before() {
+        let mut source = Read::Ok(vec![version("u1", 4, "Running")]);
+        let mut state = two_lists([&["a"], &["a"]]);
+        state.on_event(0, WatchEvent::Gone(id("a")), &mut source);
+        state.on_event(0, WatchEvent::Is(version("u2", 7, "Pending")), &mut source);
+        state.on_event(1, WatchEvent::Is(version("u1", 5, "Failed")), &mut source);
+        state.on_event(1, WatchEvent::Gone(id("a")), &mut source);
+        assert!(state.renew(&mut source));
+        assert_eq!(phases(&source), ["a Pending"]);
+    }
+
+    #[test]
+    fn a_list_that_is_read_again_counts_as_it_is() {
+        let mut source = Read::Ok(vec![version("u1", 9, "Running")]);
+        let mut state = two_lists([&["a"], &[]]);
+        // After a restore of etcd versions are lower.
+        let all = vec![version("u1", 3, "Pending")];
+        state.on_event(0, WatchEvent::All(all), &mut source);
+        assert!(state.renew(&mut source));
+        assert_eq!(phases(&source), ["a Pending"]);
     }
 }

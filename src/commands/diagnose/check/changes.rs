@@ -47,7 +47,10 @@ pub fn changes(
     commands: &[&'static CommandInfo],
     answers: Option<&PermissionCheck>,
 ) -> Check {
-    let (about, title) = ("rights", "permission to make the changes of all commands");
+    let (about, title) = (
+        "rights",
+        "permission to make all changes that commands require",
+    );
     let check = |outcome, says: String| Check::new(about, title, outcome, says);
     let Some(answers) = answers else {
         return check(CheckResult::NotChecked, "files are read".to_owned());

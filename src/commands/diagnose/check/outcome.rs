@@ -68,9 +68,9 @@ impl Check {
     /// Of files, and of what nobody could know where to look for.
     pub fn not_asked(about: &str, title: &str, cluster: &Cluster) -> Check {
         let says = if cluster.from_files {
-            "it is not in the input"
+            "the objects needed for this check are not in the input"
         } else {
-            "it was not read"
+            "the objects needed for this check were not read"
         };
         Check::new(about, title, CheckResult::NotChecked, says)
     }

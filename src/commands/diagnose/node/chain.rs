@@ -378,7 +378,7 @@ impl<'a> Inspection<'_, 'a> {
                     finding.message
                 )
             }
-            Some(node) if node != self.node.name => format!("{node} {}", finding.message),
+            Some(node) if node != self.node.name => format!("{node}: {}", finding.message),
             _ => finding.message.clone(),
         }
     }

@@ -47,7 +47,7 @@ impl<'a> Steps<'_, 'a> {
                 let stage = placement.entry.map_or("", |e| e.stage.as_str());
                 let state = placement.entry.filter(|e| e.state == State::Complete);
                 let at = match state {
-                    Some(_) => format!("stage {stage} is done, the next has not started"),
+                    Some(_) => format!("stage {stage} is done; the next stage has not started"),
                     None => format!("at stage {stage}"),
                 };
                 let since = self.package_runs.since(placement);

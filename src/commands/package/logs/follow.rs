@@ -131,7 +131,7 @@ impl Following<'_> {
         let waiting = self.active().saturating_sub(AT_ONCE);
         if waiting > 0 && self.said.insert("slots".to_owned()) {
             ctx.warn(format!(
-                "following {AT_ONCE} logs at a time; {waiting} wait until one of them ends; use --node or -l to select fewer"
+                "following {AT_ONCE} logs at a time; waiting: {waiting}; use --node or -l to select fewer"
             ));
         }
         self.first = false;

@@ -155,8 +155,8 @@ fn never_installed(
             return Ok(());
         }
         return Err(refused(format!(
-            "SKY103: {nowhere}: the operator would consider it uninstalled and never install it; if it is still to be \
-             installed, wait until it is"
+            "SKY103: {nowhere}: the operator would consider {name} uninstalled and never install it; if {name} is still to \
+             be installed, wait until the installation is complete"
         ))
         .hint(format!("kubectl skyhook wait {cr}"))
         .hint("to prevent the installation anyway, add --force"));

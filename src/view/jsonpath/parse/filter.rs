@@ -12,7 +12,7 @@ use crate::view::jsonpath::scan::{PathError, Scanner};
 pub(super) fn filter(scanner: &mut Scanner<'_>, depth: usize) -> Result<Filter, PathError> {
     scanner.blanks();
     if depth > MAX_DEPTH {
-        return Err(scanner.error("a filter that is nested too deeply"));
+        return Err(scanner.error("the filter is nested too deeply"));
     }
     let start = *scanner;
     if !scanner.eat("(") {
