@@ -1,4 +1,4 @@
-use super::evidence::{failing_since, some_of};
+use super::evidence::{failing_since, grade_of_going_on, some_of};
 use super::standstill::{Trouble, stands_still, stuck_in_batch};
 use super::{Findings, Grade, Subject};
 use crate::api::Skyhook;
@@ -112,7 +112,7 @@ fn report(
     if node.ignored(cluster.flavor()) {
         finding
             .remedy(
-                Grade::B3,
+                grade_of_going_on(cluster, skyhook, Some(node)),
                 "Or stop ignoring the node",
                 ["node", "unignore", name],
             )

@@ -66,12 +66,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let old = |s: &&Skyhook| s.has_finalizer() && cluster.is_stale(s.metadata.deletion_timestamp);
     for skyhook in deleting().filter(old) {
-        let at_work = package_runs
-            .all()
-            .iter()
-            .filter(|e| e.skyhook == skyhook.name() && cluster.at_work(e))
-            .any(|e| cluster.overtime(e, package_runs.all()).is_none());
         let pending = cluster.pending_uninstalls(skyhook);
+        // With nothing left to uninstall, the operator removes its finalizer whatever runs.
+        let at_work = !pending.is_empty()
+            && package_runs
+                .all()
+                .iter()
+                .filter(|e| e.skyhook == skyhook.name() && cluster.at_work(e))
+                .any(|e| cluster.overtime(e, package_runs.all()).is_none());
         if at_work
             || explained(cluster, skyhook, &pending)
             || is_blocked(

@@ -79,7 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             no_package_run(finding, cluster, "package pods");
             take_up(
                 finding,
-                skyhook.name(),
+                skyhook,
                 &p.node.name,
                 p.name,
                 "Set the node's status to in_progress, so that the operator works on it",

@@ -91,7 +91,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if !retry_given_up(finding, package_run, skyhook, node, entry) {
                 take_up(
                     finding,
-                    skyhook.name(),
+                    skyhook,
                     node,
                     pending.name,
                     "If the operator still skips the node after the repair, set its status to in_progress",

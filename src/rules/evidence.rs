@@ -147,27 +147,6 @@ pub fn read_logs(finding: &mut Finding, skyhook: &str, node: &str, package: &str
     );
 }
 
-/// Adds the command that runs a package again on the node.
-pub fn rerun<'f>(
-    finding: &'f mut Finding,
-    grade: Grade,
-    title: &str,
-    skyhook: &str,
-    node: &str,
-    package: &str,
-) -> &'f mut Finding {
-    let words = [
-        "package",
-        "rerun",
-        package,
-        "--skyhook",
-        skyhook,
-        "--node",
-        node,
-    ];
-    finding.remedy(grade, title, words)
-}
-
 /// What may come of it at worst when the operator goes on with a custom resource: on this node, or on all.
 pub fn grade_of_going_on(cluster: &Cluster, skyhook: &Skyhook, node: Option<&Node>) -> Grade {
     if cluster.nodes.ok().is_none() {

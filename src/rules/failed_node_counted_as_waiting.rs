@@ -1,6 +1,5 @@
-use super::evidence::rerun;
-use super::retry::retry_given_up;
-use super::{Finding, Findings, Grade, Severity, Subject};
+use super::retry::{rerun, retry_given_up};
+use super::{Finding, Findings, Severity, Subject};
 use crate::api::{Entry, Skyhook, Status, keys};
 use crate::cluster::{Cluster, Node, PackageRun};
 
@@ -91,15 +90,12 @@ fn report(
         // A rerun would make the package count as uninstalled.
         return;
     }
-    let interrupt = skyhook
-        .package(&entry.name)
-        .and_then(|p| skyhook.pending_interrupt(&entry.name, p));
-    let title = "Or run the package again from the start";
-    let grade = Grade::of_rerun(interrupt);
-    rerun(finding, grade, title, name, &node.name, &entry.name);
-    if let Some(kind) = interrupt {
-        finding.caveat(format!(
-            "its interrupt ({kind}) runs after the node is drained"
-        ));
-    }
+    rerun(
+        finding,
+        "Or run the package again from the start",
+        cluster,
+        skyhook,
+        node,
+        &entry.name,
+    );
 }

@@ -1,4 +1,4 @@
-use super::evidence::rerun;
+use super::retry::rerun;
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::cluster::{Certainty, Cluster, NodeRecord};
@@ -81,16 +81,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         ],
                     )
                     .caveat("the interrupt does not run for this package");
-                rerun(
-                    finding,
-                    Grade::B4,
-                    "Otherwise run the package again",
-                    skyhook.name(),
-                    &node.name,
-                    &entry.name,
-                )
-                .caveat("its interrupt runs: services restart or the node reboots")
-                .by_choice();
+                let title = "Otherwise run the package again";
+                if rerun(finding, title, cluster, skyhook, node, &entry.name) {
+                    finding.by_choice();
+                }
             }
         }
     }

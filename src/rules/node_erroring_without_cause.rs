@@ -1,11 +1,11 @@
 use jiff::Timestamp;
 
 use super::evidence::{
-    failing_since, newest_package_run, operator_log, package_run_trouble, read_logs, rerun,
+    failing_since, newest_package_run, operator_log, package_run_trouble, read_logs,
 };
 use super::reset::reset_node;
-use super::retry::retry_given_up;
-use super::{Findings, Grade, Severity, Subject};
+use super::retry::{rerun, retry_given_up};
+use super::{Findings, Severity, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status, keys};
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns};
 
@@ -167,22 +167,8 @@ fn report<'a>(
         if retry_given_up(finding, run, skyhook, &node.name, entry) || entry.stage.is_uninstall() {
             continue;
         }
-        let package = skyhook.package(&entry.name);
-        let interrupt = package.and_then(|p| skyhook.pending_interrupt(&entry.name, p));
         let title = "Once the cause is gone, run the package again";
-        rerun(
-            finding,
-            Grade::of_rerun(interrupt),
-            title,
-            name,
-            &node.name,
-            &entry.name,
-        );
-        if let Some(kind) = interrupt {
-            finding.caveat(format!(
-                "its interrupt ({kind}) runs after the node is drained"
-            ));
-        }
+        rerun(finding, title, cluster, skyhook, node, &entry.name);
     }
     reset_node(
         finding,

@@ -1,10 +1,10 @@
 use jiff::SignedDuration;
 
 use super::evidence::{
-    failing_since, newest_package_run, no_longer_selected, not_before_it_goes_on,
-    package_run_trouble, read_logs, rerun, restarted_by_its_own_reboot,
+    failing_since, forget, newest_package_run, no_longer_selected, not_before_it_goes_on,
+    package_run_trouble, read_logs, restarted_by_its_own_reboot,
 };
-use super::retry::retry_given_up;
+use super::retry::{rerun, retry_given_up};
 use super::tried_again::{made_meanwhile, operator_retries, tries_again};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, State};
@@ -79,14 +79,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     &entry.name,
                     &entry.stage,
                 );
+                if uninstall_requested(skyhook, entry) {
+                    finding
+                        .caveat("once the installation completes, the requested uninstall starts");
+                }
                 if !selected {
                     select_again(finding, skyhook, package_run);
                     continue;
                 }
-                let interrupt = skyhook
-                    .package(&entry.name)
-                    .and_then(|p| skyhook.pending_interrupt(&entry.name, p));
                 let retried = retry_given_up(finding, package_run, skyhook, &node.name, entry);
+                if uninstall_requested(skyhook, entry) {
+                    or_uninstall(finding, skyhook, &node.name, entry);
+                    continue;
+                }
                 // It succeeds by itself once the cause is gone, without one more interrupt.
                 if retries
                     && package_run
@@ -95,27 +100,35 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 {
                     continue;
                 }
-                rerun(
-                    finding,
-                    Grade::of_rerun(interrupt),
-                    if retried {
-                        "Or run the package again from the start"
-                    } else {
-                        "Once the cause is gone, run the package again"
-                    },
-                    skyhook.name(),
-                    &node.name,
-                    &entry.name,
-                )
-                .for_all_nodes(["--all-nodes", "--failed-only"]);
-                if let Some(kind) = interrupt {
-                    finding.caveat(format!(
-                        "its interrupt ({kind}) runs after the node is drained"
-                    ));
+                let title = if retried {
+                    "Or run the package again from the start"
+                } else {
+                    "Once the cause is gone, run the package again"
+                };
+                if rerun(finding, title, cluster, skyhook, node, &entry.name) {
+                    finding.for_all_nodes(["--all-nodes", "--failed-only"]);
                 }
             }
         }
     }
+}
+
+/// Whether the package itself is to be uninstalled; a deletion has its own finding.
+fn uninstall_requested(skyhook: &Skyhook, entry: &Entry) -> bool {
+    let package = skyhook.package(&entry.name);
+    !skyhook.deleting() && package.is_some_and(|p| skyhook.uninstalls(p))
+}
+
+/// No uninstall starts before the installation completes: what to do where it will not.
+fn or_uninstall(finding: &mut Finding, skyhook: &Skyhook, node: &str, entry: &Entry) {
+    let apply = format!("spec.packages.{}.uninstall.apply", entry.name);
+    finding.evidence(skyhook.reference(), apply, "true").remedy(
+        Grade::B2,
+        "If the package should stay installed, cancel the uninstall",
+        ["uninstall", skyhook.name(), &entry.name, "--cancel"],
+    );
+    forget(finding, Grade::B4, skyhook.name(), node, entry)
+        .caveat("uninstall.sh does not run: changes that the package made to the host remain");
 }
 
 /// The operator leaves the node alone, whatever is recorded there.

@@ -1,9 +1,12 @@
 //! Remedies that let the operator go on where it stands, and lose no record.
 
+use std::collections::BTreeSet;
+
 use super::{Finding, Grade};
 use crate::api::{Entry, Skyhook};
 use crate::cluster::package_run::PackageRun;
-use crate::cluster::{Node, NodeRecord};
+use crate::cluster::{Cluster, Node, NodeRecord};
+use crate::plan::build::effects::{Reruns, bypassed_uninstalls};
 use crate::plan::build::node_state;
 
 /// Adds the ways out of a node state that cannot be read; the milder one where the operator's own copy can be read.
@@ -33,12 +36,13 @@ pub fn repair_node_state(finding: &mut Finding, skyhook: &Skyhook, node: &Node, 
 /// only on those in progress.
 pub fn take_up<'f>(
     finding: &'f mut Finding,
-    skyhook: &str,
+    skyhook: &Skyhook,
     node: &str,
     package: &str,
     title: &str,
 ) -> &'f mut Finding {
-    retry(finding, Grade::B2, title, skyhook, node, package)
+    let grade = grade_of_stage(skyhook, package);
+    retry(finding, grade, title, skyhook.name(), node, package)
         .caveat("once other nodes have finished the uninstall, the operator works only on nodes in progress")
 }
 
@@ -94,4 +98,45 @@ pub fn retry_given_up(
         );
     }
     given_up
+}
+
+/// Adds the command that runs a package again from its start, with the grade that its preview has; says whether there is
+/// one: the operator does not run again what it is to uninstall, nor anything of a custom resource that is being deleted.
+pub fn rerun(
+    finding: &mut Finding,
+    title: &str,
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    node: &Node,
+    package: &str,
+) -> bool {
+    let spec = skyhook.package(package);
+    if skyhook.deleting() || spec.is_some_and(|p| skyhook.uninstalls(p)) {
+        return false;
+    }
+    let mut reruns = Reruns::default();
+    reruns.add(node, package);
+    let mut effects = reruns.consequences(cluster, Some(skyhook));
+    if bypassed_uninstalls(skyhook, &BTreeSet::from([package]), &mut effects) && !skyhook.runs() {
+        effects.lose_record();
+    }
+    finding.remedy(
+        effects.grade.unwrap_or(Grade::B2),
+        title,
+        [
+            "package",
+            "rerun",
+            package,
+            "--skyhook",
+            skyhook.name(),
+            "--node",
+            &node.name,
+        ],
+    );
+    if let Some(kind) = spec.and_then(|p| skyhook.pending_interrupt(package, p)) {
+        finding.caveat(format!(
+            "its interrupt ({kind}) runs after the node is drained"
+        ));
+    }
+    true
 }

@@ -196,21 +196,31 @@ fn refuse_uninstalls(
     let uninstalls = |on: &NodeRecord| on.entry(key).is_some_and(|e| e.stage.is_uninstall());
     let of_it = targets.iter().filter(|(_, on)| uninstalls(on));
     let nodes: Vec<&str> = of_it.map(|(node, _)| node.name.as_str()).collect();
-    let goes = skyhook.deleting()
-        || skyhook
-            .package(package)
-            .is_some_and(|p| skyhook.uninstalls(p));
-    let why = match nodes.is_empty() {
-        false => format!(
+    let leaves = skyhook
+        .package(package)
+        .is_some_and(|p| skyhook.uninstalls(p));
+    let why = if !nodes.is_empty() {
+        format!(
             "{package} is at an uninstall stage on {}, and a rerun cannot run uninstall stages",
             NodeSet::of(nodes.iter().copied()).limited(6)
-        ),
-        true if !targets.is_empty() && stage.is_none() && goes => {
-            format!(
-                "{package} is to be uninstalled: without its entry in the node state, it would count as uninstalled and not run again"
-            )
-        }
-        true => return Ok(()),
+        )
+    } else if targets.is_empty() || stage.is_some() {
+        return Ok(());
+    } else if leaves {
+        format!(
+            "{package} is to be uninstalled: without its entry in the node state, it would count as uninstalled and not run again"
+        )
+    } else if skyhook.deleting() {
+        let why = format!(
+            "{} is being deleted, so the operator does not run {package} again",
+            skyhook.reference()
+        );
+        return Err(refused(&why).hint(format!(
+            "kubectl skyhook finalizer status {}",
+            skyhook.name()
+        )));
+    } else {
+        return Ok(());
     };
     let node = nodes.first().copied().unwrap_or(targets[0].0.name.as_str());
     let name = skyhook.name();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::{Skyhook, State, keys};
+use crate::api::{Entry, Skyhook, Stage, State, keys};
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::commands::shared::command::Write;
 use crate::commands::shared::{held, migration, node_filter, stranding};
@@ -146,9 +146,9 @@ impl<'a> ResetPlanner<'a> {
         }
         if let Some(on) = self.on(node) {
             self.unreadable += usize::from(on.is_malformed());
-            for entry in on.entries() {
-                self.packages.insert(&entry.name);
-            }
+            let entries = on.entries().iter();
+            let on_host = entries.filter(|e| !is_uninstalled(self.skyhook, e));
+            self.packages.extend(on_host.map(|e| e.name.as_ref()));
         }
         match self.runs_here(node) {
             Some(skyhook) => {
@@ -183,8 +183,10 @@ impl<'a> ResetPlanner<'a> {
         for entry in state.entries() {
             let this = entry.name == package && version.is_none_or(|v| entry.version == v);
             if this && !keys.iter().any(|key| entry.key == *key) {
-                installed |= !(entry.stage.is_uninstall() && entry.state == State::Complete);
-                self.packages.insert(&entry.name);
+                if !is_uninstalled(self.skyhook, entry) {
+                    installed = true;
+                    self.packages.insert(&entry.name);
+                }
                 keys.push(entry.key.to_string());
             }
         }
@@ -340,4 +342,15 @@ impl<'a> ResetPlanner<'a> {
         }
         effects
     }
+}
+
+/// Whether nothing of the package is left on the host, and no interrupt of its uninstall is to run.
+fn is_uninstalled(skyhook: Option<&Skyhook>, entry: &Entry) -> bool {
+    let interrupts = skyhook.is_some_and(|s| {
+        let spec = s.package(&entry.name);
+        spec.is_some_and(|p| s.pending_interrupt(&entry.name, p).is_some())
+    });
+    entry.stage.is_uninstall()
+        && entry.state == State::Complete
+        && (entry.stage == Stage::UninstallInterrupt || !interrupts)
 }

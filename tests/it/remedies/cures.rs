@@ -18,10 +18,11 @@ const FOLLOWS: [(&str, &str); 2] = [("SKY208", "resume"), ("SKY314", "resume")];
 
 /// What leaves the finding as it is on the model, which has no operator: a stage that is retried is started by the operator,
 /// a pause or an ignored node keeps the trouble from others, and the rest waits for a pass of the operator.
-const LATER: [(&str, &str); 7] = [
+const LATER: [(&str, &str); 8] = [
     ("SKY101", "package retry --skyhook --node"),
     ("SKY112", "package retry --skyhook --node"),
     ("SKY201", "package retry --skyhook --node"),
+    ("SKY201", "uninstall --cancel"),
     ("SKY205", "node ignore"),
     ("SKY205", "reset --node --package"),
     ("SKY206", "pause"),
@@ -160,6 +161,52 @@ fn tried(case: &Case) -> Result<(), String> {
     } else {
         Ok(())
     }
+}
+
+/// What is refused because of the rest of the cluster: a pause would hide a Job that has given up elsewhere, and pods of the
+/// older operator have to end first, which is a finding of its own.
+const REFUSED_FOR_OTHERS: [&str; 2] = [
+    "hint: use --no-pause to proceed without a pause",
+    "of the older operator still run",
+];
+
+/// Each command of each finding in each capture, and not only one for each rule as above.
+#[test]
+fn no_remedy_is_refused_or_graver_than_announced() {
+    let mut wrong = String::new();
+    for capture in captures() {
+        let cluster = dump::load(std::slice::from_ref(&capture), None).expect("a capture");
+        let mut seen = BTreeSet::new();
+        let findings = rules::diagnose(&cluster, &Scope::default()).findings;
+        for (finding, remedy) in findings
+            .iter()
+            .flat_map(|f| f.remedies.iter().map(move |r| (f, r)))
+        {
+            let new = seen.insert(&remedy.argv);
+            if !new || remedy.argv[1] != "skyhook" || remedy.grade == Grade::B0 {
+                continue;
+            }
+            let from = capture.display().to_string();
+            let dry = ["--dry-run", "--from", &from].map(str::to_owned);
+            let ran = Run::new(remedy.argv[2..].iter().cloned().chain(dry)).go();
+            let case = || format!("{from}, {}: {}", finding.rule.code, remedy.argv.join(" "));
+            let says = |text: &&str| ran.stderr.contains(text);
+            if ran.stderr.contains("the input has no ") || REFUSED_FOR_OTHERS.iter().any(says) {
+                continue;
+            }
+            let graver = [Grade::B1, Grade::B2, Grade::B3, Grade::B4]
+                .into_iter()
+                .filter(|g| *g > remedy.grade)
+                .find(|g| ran.stdout.contains(&format!("  ({g}: ")));
+            if ran.code != Some(0) {
+                wrong.push_str(&format!("{}: {}\n", case(), ran.stderr));
+            } else if let Some(grade) = graver {
+                let announced = remedy.grade;
+                wrong.push_str(&format!("{}: {grade}, and not {announced}\n", case()));
+            }
+        }
+    }
+    assert_eq!(wrong, "");
 }
 
 #[test]
