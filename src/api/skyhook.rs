@@ -191,6 +191,15 @@ impl Skyhook {
         self.condition(kind).filter(|c| c.is_true())
     }
 
+    /// Whether the operator has seen the present spec, as far as it says. It sets `status.observedGeneration` only when the
+    /// custom resource is complete; its conditions carry the generation of the time when they were written.
+    pub fn is_observed(&self) -> bool {
+        let conditions = self.status.conditions.iter();
+        let seen = conditions.filter_map(|c| c.observed_generation).max();
+        let seen = seen.unwrap_or(0).max(self.status.observed_generation);
+        seen >= self.metadata.generation
+    }
+
     /// Whether the operator's own finalizer is on the object.
     pub fn has_finalizer(&self) -> bool {
         self.flavor()

@@ -125,8 +125,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// Whether something may have been changed a moment ago that the operator has not looked at, where nobody notes when it
 /// was written.
 fn may_be_unnoticed(skyhook: &Skyhook) -> bool {
-    let status = &skyhook.status;
-    let rested = matches!(status.status, Some(Status::Paused | Status::Disabled));
+    let rested = matches!(
+        skyhook.status.status,
+        Some(Status::Paused | Status::Disabled)
+    );
     let dated = !skyhook.metadata.managed_fields.is_empty();
-    !dated && (rested || status.observed_generation < skyhook.metadata.generation)
+    !dated && (rested || !skyhook.is_observed())
 }
