@@ -5,7 +5,7 @@ use super::evidence::{
 };
 use super::reset::reset_node;
 use super::retry::{rerun, retry_given_up};
-use super::{Findings, Severity, Subject};
+use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status, keys};
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns};
 
@@ -169,6 +169,15 @@ fn report<'a>(
         }
         let title = "Once the cause is gone, run the package again";
         rerun(finding, title, cluster, skyhook, node, &entry.name);
+    }
+    if !given_up {
+        finding
+            .remedy(
+                Grade::B2,
+                "If nothing failed here, set the node to waiting and reset the batch state",
+                ["deployment-policy", "reset", name],
+            )
+            .caveat("the rollout starts again from the first batch, on other nodes as well");
     }
     reset_node(
         finding,

@@ -1,5 +1,6 @@
 use super::evidence::{absent_everywhere, uninstall_requested};
 use super::{Findings, Grade, Severity, Subject};
+use crate::api::State;
 use crate::cluster::history::History;
 use crate::cluster::{Cluster, Source};
 
@@ -73,24 +74,33 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let package = &skyhook.spec.packages[name];
         let old = cluster.selected(skyhook).find_map(|node| {
             let on = cluster.on_node(node, skyhook.name())?;
-            let current = on.entry(&package.entry_key(name)).is_some();
-            let old = on
-                .entries()
-                .iter()
-                .find(|e| e.name == name && e.stage.is_uninstall());
-            old.filter(|e| !current && e.version != package.version)
-                .map(|e| (node, e))
+            let current = on.entry(&package.entry_key(name));
+            let entries = on.entries().iter();
+            let old = entries
+                .filter(|e| e.version != package.version)
+                .find(|e| e.name == name && e.stage.is_uninstall())?;
+            let begun =
+                current.is_none_or(|e| e.state != State::Complete && !e.stage.is_uninstall());
+            begun.then_some((node, old, current))
         });
-        if let Some((node, entry)) = old {
+        if let Some((node, old, current)) = old {
             let finding = findings.report(
                 Subject::skyhook(skyhook).package(name),
                 format!(
-                    "package {name} was changed from {} to {} while being uninstalled: the new version \
-                     will be installed and then uninstalled, or never installed, depending on when the operator sees the change",
-                    entry.version, package.version
+                    "package {name} was changed from {} to {} while being uninstalled: the new version {}",
+                    old.version,
+                    package.version,
+                    match current {
+                        Some(_) => "is installed first, and then uninstalled",
+                        None =>
+                            "will be installed and then uninstalled, or never installed, depending on when the operator sees the change",
+                    }
                 ),
             );
-            finding.severity(Severity::Warning).entry(&node.name, entry);
+            finding.severity(Severity::Warning).entry(&node.name, old);
+            if let Some(current) = current {
+                finding.entry(&node.name, current);
+            }
             take_back(finding, skyhook.name(), name);
         }
     }

@@ -140,6 +140,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             plan.consequences.lose_record();
         }
     }
+    effects::stopped_rollout(cluster, skyhook, &nodes, &mut plan.consequences);
     warn_of_dependants(skyhook, &args.package, &mut plan);
     warn_of_running(
         cluster,

@@ -309,6 +309,11 @@ impl<'a> ResetPlanner<'a> {
         let mut effects = self.reruns.consequences(self.cluster, self.skyhook);
         effects.nodes = self.touched.len();
         effects.gpus = self.touched.iter().map(|n| n.gpus).sum();
+        if let Some(skyhook) = self.skyhook.filter(|s| !s.deleting())
+            && !self.request.batches
+        {
+            effects::stopped_rollout(self.cluster, skyhook, &self.touched, &mut effects);
+        }
         if let Some(skyhook) = self.skyhook
             && effects::bypassed_uninstalls(skyhook, &self.packages, &mut effects)
         {

@@ -85,6 +85,25 @@ fn stands_still(skyhook: &Skyhook, effects: &mut Consequences) {
     ));
 }
 
+/// Says that nothing starts where too many nodes have failed; of nodes on which packages are to run again.
+pub fn stopped_rollout(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    nodes: &[&Node],
+    effects: &mut Consequences,
+) {
+    let stopped = |n: &&&Node| cluster.compartment_stopped(skyhook, n);
+    let set = NodeSet::of(nodes.iter().filter(stopped).map(|n| n.name.as_str()));
+    if !set.is_empty() {
+        effects.warn(format!(
+            "the rollout of {} has stopped: nothing runs on {} until `kubectl skyhook deployment-policy reset {}`",
+            skyhook.reference(),
+            set.limited(6),
+            skyhook.name()
+        ));
+    }
+}
+
 /// Counts a node with the interrupts that its packages carry.
 fn interrupts(kinds: &BTreeSet<&str>, effects: &mut Consequences) {
     effects.drains += usize::from(!kinds.is_empty());
