@@ -1,5 +1,6 @@
-use super::{Findings, Grade, Subject};
-use crate::cluster::Cluster;
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::Skyhook;
+use crate::cluster::{Cluster, Node};
 
 rule! {
     /// A custom resource with `serial: true` makes no progress.
@@ -27,7 +28,7 @@ rule! {
     ///
     /// # Since
     ///
-    /// Up to v0.17.
+    /// Up to v0.17. A warning where something is recorded on a node that has work left.
     SKY214 "serial-loses-state" Error needs Skyhooks Nodes,
         blocks Install Uninstall
 }
@@ -36,18 +37,32 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !cluster.operator_before(0, 18) {
         return;
     }
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.spec.serial) {
+    let serial = |s: &&Skyhook| s.spec.serial && s.runs();
+    for skyhook in cluster.skyhooks.items().iter().filter(serial) {
         let open = cluster.open_nodes(skyhook);
         if open.is_empty() {
             continue;
         }
+        let is_recorded = |node: &&Node| {
+            let on = cluster.on_node(node, skyhook.name());
+            on.is_some_and(|on| !on.entries().is_empty())
+        };
+        let recorded = open.iter().any(is_recorded);
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "{} makes no progress: with spec.serial, this operator loses track of the pods that it started",
-                skyhook.reference()
+                "{} {}: with spec.serial, this operator loses track of the pods that it started",
+                skyhook.reference(),
+                if recorded {
+                    "makes progress on one node at a time, if at all"
+                } else {
+                    "makes no progress"
+                }
             ),
         );
+        if recorded {
+            finding.severity(Severity::Warning);
+        }
         finding
             .evidence(skyhook.reference(), "spec.serial", "true")
             .evidence("nodes", "with work left", open.len().to_string())
