@@ -1,7 +1,7 @@
 use super::evidence::{failing_since, grade_of_going_on, some_of};
 use super::standstill::{Trouble, stands_still, stuck_in_batch};
 use super::{Findings, Grade, Subject};
-use crate::api::Skyhook;
+use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, Source};
 use crate::plan::build::batches;
 
@@ -28,7 +28,8 @@ rule! {
     /// # How to fix
     ///
     /// Repair the node; its problem is reported as a separate finding. Or remove the node from the batch:
-    /// the next batch then forms without this node.
+    /// the next batch then forms without this node. That has no effect while the operator has set the node to
+    /// in_progress: such nodes are chosen before all others.
     ///
     /// # Since
     ///
@@ -102,13 +103,19 @@ fn report(
             ["node", "status", name, "-o", "wide"],
         );
     }
-    finding
-        .remedy(
-            batches::grade_of_next(skyhook),
-            "Take the node out of the batch, so that the next one forms without it",
-            ["node", "leave-batch", name, "--skyhook", skyhook.name()],
-        )
-        .caveat("the next batch starts immediately; the node itself may be chosen again later");
+    let on = cluster.on_node(node, skyhook.name());
+    let status = on.map_or(Status::Unknown, |on| on.operator_status());
+    let by_policy = !skyhook.spec.deployment_policy.is_empty();
+    // Nodes in progress are chosen before all others, and with a policy the first waiting node is.
+    if status != Status::InProgress && !(status == Status::Waiting && by_policy) {
+        finding
+            .remedy(
+                batches::grade_of_next(skyhook),
+                "Take the node out of the batch, so that the next one forms without it",
+                ["node", "leave-batch", name, "--skyhook", skyhook.name()],
+            )
+            .caveat("the next batch starts immediately; the node itself may be chosen again later");
+    }
     if node.ignored(cluster.flavor()) {
         finding
             .remedy(

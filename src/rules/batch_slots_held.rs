@@ -74,12 +74,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             }
             let troubles = gates.iter().map(|g| {
-                standstill
-                    .trouble(cluster, g.skyhook, g.node)
-                    .map(|t| t.severity)
+                let trouble = standstill.trouble(cluster, g.skyhook, g.node);
+                trouble.map(|t| (t.severity, t.lasts))
             });
             // As soon as one of them is free the batch goes on.
-            let gravest = troubles.min().flatten().unwrap_or(Severity::Warning);
+            let least = troubles.min().flatten();
+            let (severity, lasts) = least.unwrap_or((Severity::Warning, false));
             let holders: Vec<&str> = gates.iter().map(|g| g.node.name.as_str()).collect();
             let mut earlier: Vec<String> = gates.iter().map(|g| g.skyhook.reference()).collect();
             earlier.sort_unstable();
@@ -98,7 +98,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             );
             finding
-                .severity(gravest.max(Severity::Warning))
+                .severity(severity.max(Severity::Warning))
                 .holds_up(&waiting)
                 .evidence(
                     skyhook.reference(),
@@ -111,6 +111,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "See the status of the earlier custom resource",
                     ["node", "list", "--skyhook", first.skyhook.name()],
                 );
+            if !lasts {
+                finding.passes();
+            }
             if finding.severity == Severity::Error {
                 let stuck = |gate: &Gate<'_>| {
                     let trouble = standstill.trouble(cluster, gate.skyhook, gate.node);
@@ -136,9 +139,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             for gate in &gates {
                 finding.waits_for_queued(gate.skyhook.name(), &gate.node.name);
             }
-            let severity = finding.severity;
-            let held: Vec<String> = waiting.iter().map(ToString::to_string).collect();
-            standstill.hold(skyhook.name(), &held, severity);
+            standstill.hold(finding);
         }
     }
 }

@@ -79,16 +79,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(skyhook.reference(), "deletionTimestamp", "set")
                 .entry(node, entry);
             let package_run = newest_package_run(&package_runs, skyhook.name(), node, entry);
-            if tries_again(cluster, package_run).is_some()
-                || operator_retries(cluster, package_run, pending.on)
-            {
+            let retries = tries_again(cluster, package_run).is_some()
+                || operator_retries(cluster, package_run, pending.on);
+            if retries {
                 finding.severity(Severity::Warning);
             }
             failing_package_run(finding, &package_runs, skyhook.name(), node, entry);
             other_finalizers(finding, skyhook);
             read_logs(finding, skyhook.name(), node, pending.name, &entry.stage);
             finding.caveat("once the installation completes, the deletion continues");
-            if !retry_given_up(finding, package_run, skyhook, node, entry) {
+            if !retry_given_up(finding, package_run, skyhook, node, entry) && !retries {
                 take_up(
                     finding,
                     skyhook,

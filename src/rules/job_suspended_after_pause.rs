@@ -1,3 +1,5 @@
+use jiff::Timestamp;
+
 use super::evidence::grade_of_going_on;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Status;
@@ -43,8 +45,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         // Until the operator has noticed, its own status still says that it is paused.
         let suspended = job.status.conditions.iter().find(|c| c.kind == "Suspended");
         let since = suspended.and_then(|c| c.last_transition_time);
-        let unnoticed = skyhook.status.status == Some(Status::Paused) && !cluster.is_stale(since);
-        if skyhook.paused() || unnoticed {
+        let rests = skyhook.status.status == Some(Status::Paused);
+        let written = skyhook.metadata.managed_fields.iter();
+        let written = written.filter_map(|m| m.time).max();
+        let young = |at: Option<Timestamp>| at.is_some() && !cluster.is_stale(at);
+        if skyhook.paused() || rests && (!cluster.is_stale(since) || young(written)) {
             continue;
         }
         let disabled = skyhook.disabled();
@@ -82,6 +87,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
                 .caveat("all of its work continues, including package interrupts");
         } else {
+            if rests && written.is_none() {
+                // Nothing says when it was resumed.
+                finding.severity(Severity::Warning);
+            }
             // It is not reached while the operator's pass ends before.
             finding
                 .effect_of(&["SKY206", "SKY217", "SKY501", "SKY601"])

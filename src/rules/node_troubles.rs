@@ -42,11 +42,9 @@ impl NodeTroubles {
             .max_by_key(|f| f.severity)
     }
 
-    /// How grave it is where the custom resource does not get on at any of its nodes.
-    pub fn gravest(&self, skyhook: &str) -> Option<Severity> {
+    /// Why a custom resource does not get on at any of its nodes.
+    pub fn of_skyhook(&self, skyhook: &str) -> impl Iterator<Item = &Finding> {
         let all = self.by_node.values().flatten();
-        all.filter(|f| f.subject.skyhook.as_deref() == Some(skyhook))
-            .map(|f| f.severity)
-            .max()
+        all.filter(move |f| f.subject.skyhook.as_deref() == Some(skyhook))
     }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::evidence::fails_for_real;
 use super::node_troubles::NodeTroubles;
-use super::{Findings, Finds, Severity};
+use super::{Finding, Findings, Finds, Severity};
 use crate::api::{Skyhook, Status};
 use crate::cluster::batch::Batch;
 use crate::cluster::{Cluster, Node, PackageRuns};
@@ -19,6 +19,8 @@ pub struct Trouble {
     pub severity: Severity,
     /// Whether it has to be repaired on the node.
     pub on_node: bool,
+    /// Whether it lasts until someone intervenes.
+    pub lasts: bool,
 }
 
 impl Trouble {
@@ -27,7 +29,12 @@ impl Trouble {
             why: why.into(),
             severity,
             on_node: false,
+            lasts: true,
         }
+    }
+
+    fn lasting(self, lasts: bool) -> Trouble {
+        Trouble { lasts, ..self }
     }
 }
 
@@ -43,8 +50,8 @@ pub fn stuck_in_batch(
     let holds_while_blocked = cluster.blocked_nodes_keep_places();
     // In the middle of a reboot a node is called erroring as well.
     if status == Status::Erroring && on.is_some_and(|on| fails_for_real(skyhook, on)) {
-        // How newer operators choose around a failing node is not known for certain.
-        let severity = if holds_while_blocked {
+        // How newer operators choose around a failing node is not known for certain, and a Job may try again.
+        let severity = if holds_while_blocked && troubles.on(skyhook.name(), &node.name).is_some() {
             Severity::Error
         } else {
             Severity::Warning
@@ -94,13 +101,29 @@ pub fn stands_still<'a>(
     !batch.unfinished().any(moves)
 }
 
+/// How grave it is that something is held, and whether that lasts until someone intervenes; the graver is greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Held {
+    severity: Severity,
+    lasts: bool,
+}
+
+impl Held {
+    fn by(finding: &Finding) -> Held {
+        Held {
+            severity: finding.severity,
+            lasts: finding.lasts,
+        }
+    }
+}
+
 /// What custom resources wait for on nodes: troubles there, and batches that are held.
 pub struct Standstill {
     troubles: Rc<NodeTroubles>,
     /// The nodes that are not chosen because a batch is held, by custom resource and node.
-    held: HashMap<(String, String), Severity>,
+    held: HashMap<(String, String), Held>,
     /// The custom resources whose deletion does not get on at some node: done nodes keep waiting for those.
-    deletions: HashMap<String, Severity>,
+    deletions: HashMap<String, Held>,
 }
 
 impl Standstill {
@@ -109,7 +132,7 @@ impl Standstill {
         let troubles = findings.troubles(cluster);
         let deleted = cluster.skyhooks.items().iter().filter(|s| s.deleting());
         let deletions = deleted.filter_map(|s| {
-            let gravest = troubles.gravest(s.name())?;
+            let gravest = troubles.of_skyhook(s.name()).map(Held::by).max()?;
             Some((s.name().to_owned(), gravest))
         });
         let mut standstill = Standstill {
@@ -119,9 +142,7 @@ impl Standstill {
         };
         for rule in findings.other_rules(Finds::HeldNodes) {
             for finding in findings.by(rule, cluster).iter() {
-                if let Some(skyhook) = &finding.subject.skyhook {
-                    standstill.hold(skyhook, &finding.holds_up, finding.severity);
-                }
+                standstill.hold(finding);
             }
         }
         standstill
@@ -131,12 +152,15 @@ impl Standstill {
         &self.troubles
     }
 
-    /// These nodes are not chosen for the custom resource.
-    pub fn hold(&mut self, skyhook: &str, nodes: &[String], severity: Severity) {
-        for node in nodes {
-            let held = self.held.entry((skyhook.to_owned(), node.clone()));
-            let gravest = held.or_insert(severity);
-            *gravest = severity.max(*gravest);
+    /// The nodes that a finding holds up are not chosen for its custom resource.
+    pub fn hold(&mut self, finding: &Finding) {
+        let Some(skyhook) = &finding.subject.skyhook else {
+            return;
+        };
+        for node in &finding.holds_up {
+            let held = self.held.entry((skyhook.clone(), node.clone()));
+            let gravest = held.or_insert(Held::by(finding));
+            *gravest = Held::by(finding).max(*gravest);
         }
     }
 
@@ -147,6 +171,8 @@ impl Standstill {
         let fails = on.is_some_and(|on| fails_for_real(root, on));
         let cause = self.troubles.on(root.name(), &node.name);
         let severity = cause.map_or(Severity::Warning, |f| f.severity);
+        // Without a cause it may be tried again, or is about to be cleared.
+        let lasts = cause.is_some_and(|f| f.lasts);
         let held = || {
             let key = (root.name().to_owned(), node.name.to_string());
             self.held.get(&key).copied()
@@ -154,13 +180,13 @@ impl Standstill {
         if root.paused() {
             Some(Trouble::new("is paused", Severity::Warning))
         } else if fails && status != Status::InProgress {
-            Some(Trouble::new("fails there", severity))
+            Some(Trouble::new("fails there", severity).lasting(lasts))
         } else if node.ignored(cluster.flavor()) {
             Some(Trouble::new("skips the ignored node", Severity::Warning))
         } else if cluster.policy_missing(root) {
             Some(Trouble::new("is blocked", Severity::Error))
         } else if status == Status::Blocked {
-            Some(Trouble::new("is blocked", severity))
+            Some(Trouble::new("is blocked", severity).lasting(lasts))
         } else if cluster.compartment_stopped(root, node) {
             Some(Trouble::new("has stopped its rollout", Severity::Error))
         } else if let Some(cause) = cause {
@@ -168,16 +194,14 @@ impl Standstill {
                 "makes no progress there ({} {})",
                 cause.rule.code, cause.rule.name
             );
-            Some(Trouble::new(why, severity))
-        } else if let Some(severity) = self.deletions.get(root.name()) {
+            Some(Trouble::new(why, severity).lasting(lasts))
+        } else if let Some(held) = self.deletions.get(root.name()) {
             let why = "is being deleted, but the deletion makes no progress on other nodes";
-            Some(Trouble::new(why, *severity))
+            Some(Trouble::new(why, held.severity).lasting(held.lasts))
         } else {
-            held().map(|severity| {
-                Trouble::new(
-                    "does not choose the node because its current batch is blocked",
-                    severity,
-                )
+            held().map(|held| {
+                let why = "does not choose the node because its current batch is blocked";
+                Trouble::new(why, held.severity).lasting(held.lasts)
             })
         }
     }

@@ -59,7 +59,7 @@ pub fn made_meanwhile(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
     package_run.job_unseen && cluster.jobs.absence() == Certainty::Proven && created.all(young)
 }
 
-/// Whether the newer operator itself does not call the node erroring yet: then its Job tries again.
+/// Whether a Job of the newer operator tries again: it has not failed, or the operator does not call the node erroring yet.
 ///
 /// It says so on the node once the Job has given up, whether we see the Job or not. A node with a failure that it calls
 /// waiting is one that it has passed over.
@@ -77,9 +77,13 @@ pub fn operator_retries(
             .filter(|j| j.status.succeeded > 0 && j.failed().is_none());
         unseen || passed.is_some_and(|j| !cluster.is_stale(j.status.completion_time))
     };
+    // Before v0.20 the operator calls the node erroring at the first failed attempt, and any version does for another
+    // package.
+    let goes_on = |e: &PackageRun<'_>| e.alive() && e.job.is_some_and(|j| j.failed().is_none());
     cluster.flavor().executor() == Executor::Job
-        && on.status != Some(Status::Erroring)
-        && package_run.is_none_or(|e| e.alive() || may_come(e))
+        && (package_run.is_some_and(goes_on)
+            || on.status != Some(Status::Erroring)
+                && package_run.is_none_or(|e| e.alive() || may_come(e)))
 }
 
 /// How often a bare pod's scripts have failed, as far as it shows.

@@ -130,11 +130,23 @@ fn close(cluster: &Cluster, finding: &mut Finding, root: &Skyhook, trouble: Opti
         return;
     };
     finding.severity(trouble.severity);
+    if !trouble.lasts {
+        finding.passes();
+    }
     finding.remedy(
         Grade::B0,
         "See the status of the earlier custom resource",
         ["node", "list", "--skyhook", root.name()],
     );
+    if root.deleting() {
+        // To disable it would block its deletion.
+        finding.remedy(
+            Grade::B0,
+            "See what its deletion waits for",
+            ["finalizer", "status", root.name()],
+        );
+        return;
+    }
     finding
         .remedy(
             Grade::B1,

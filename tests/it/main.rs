@@ -55,4 +55,5 @@ mod undelete;
 mod uninstall;
 mod verdict;
 mod wait;
+mod waits;
 mod writes;

@@ -1,0 +1,128 @@
+//! What waits for something else is as grave, lasts as long, and is cured as that is.
+
+use kubectl_skyhook::cluster::dump;
+use kubectl_skyhook::rules::{self, Finding, Scope};
+
+/// The findings of a rule in these objects.
+fn found(code: &str, objects: &str) -> Vec<Finding> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("cluster.yaml");
+    std::fs::write(&file, objects).expect("it can be written");
+    let cluster = dump::load(&[file], None).expect("objects that load");
+    let report = rules::diagnose(&cluster, &Scope::default());
+    let of = report.findings.into_iter().filter(|f| f.rule.code == code);
+    of.collect()
+}
+
+fn commands(finding: &Finding) -> Vec<String> {
+    let remedies = finding.remedies.iter();
+    remedies.map(|r| r.argv[2..].join(" ")).collect()
+}
+
+/// Two custom resources, one after the other, on one node.
+fn one_after_the_other(first: &str, node: &str) -> String {
+    format!(
+        r#"
+apiVersion: skyhook.nvidia.com/v1alpha1
+kind: Skyhook
+metadata: {{name: first, uid: u-1 {first}}}
+spec:
+  priority: 10
+  podNonInterruptLabels: {{matchLabels: {{job: training}}}}
+  packages: {{driver: {{version: 1.0.0, image: i, interrupt: {{type: reboot}}, uninstall: {{enabled: true}}}}}}
+status: {{nodePriority: {{node-1: null}}}}
+---
+apiVersion: skyhook.nvidia.com/v1alpha1
+kind: Skyhook
+metadata: {{name: second, uid: u-2}}
+spec:
+  priority: 20
+  packages: {{tuning: {{version: 1.0.0, image: i}}}}
+---
+apiVersion: v1
+kind: Node
+metadata: {{name: node-1 {node}}}
+"#
+    )
+}
+
+#[test]
+fn behind_a_protected_workload_nothing_lasts() {
+    let workload = r#"---
+apiVersion: v1
+kind: Pod
+metadata: {name: train, namespace: ml, labels: {job: training}}
+spec: {nodeName: node-1}
+status: {phase: Running}
+"#;
+    let objects = one_after_the_other("", "") + workload;
+    let [cause] = found("SKY404", &objects).try_into().expect("one");
+    let [effect] = found("SKY302", &objects).try_into().expect("one");
+    assert_eq!((cause.lasts, effect.lasts), (false, false));
+    assert_eq!(cause.severity, effect.severity);
+}
+
+#[test]
+fn what_is_being_deleted_is_not_to_be_disabled() {
+    let deleted =
+        r#", deletionTimestamp: "2026-11-01T10:00:00Z", finalizers: [skyhook.nvidia.com/skyhook]"#;
+    let fails = r#", annotations: {skyhook.nvidia.com/status_first: erroring, skyhook.nvidia.com/nodeState_first: '{"driver|1.0.0":{"name":"driver","version":"1.0.0","image":"i","stage":"uninstall","state":"erroring","restarts":4}}'}"#;
+    let objects = one_after_the_other(deleted, fails);
+    let [finding] = found("SKY302", &objects).try_into().expect("one");
+    assert_eq!(
+        commands(&finding),
+        ["node list --skyhook first", "finalizer status first"]
+    );
+}
+
+/// `node leave-batch` changes nothing for a node in progress, which the operator chooses before all others.
+#[test]
+fn a_node_in_progress_is_not_to_leave_its_batch() {
+    let node = |name: &str, status: &str, entry: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Node\nmetadata: {{name: {name}, annotations: {{skyhook.nvidia.com/status_gpu: {status}{entry}}}}}\n"
+        )
+    };
+    let batch = r#"
+apiVersion: skyhook.nvidia.com/v1alpha1
+kind: Skyhook
+metadata: {name: gpu, uid: u-1}
+spec:
+  interruptionBudget: {count: 1}
+  packages: {driver: {version: 1.0.0, image: i}}
+status: {status: in_progress, nodePriority: {node-1: null}}
+"#;
+    let fails = |status: &str| {
+        let entry = r#", skyhook.nvidia.com/nodeState_gpu: '{"driver|1.0.0":{"name":"driver","version":"1.0.0","image":"i","stage":"apply","state":"STATE","restarts":4}}'"#;
+        let state = if status == "erroring" {
+            "erroring"
+        } else {
+            "in_progress"
+        };
+        let pod = r#"---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: gpu-driver-1-0-0-apply-node-1-aaaaaaaa
+  namespace: skyhook
+  creationTimestamp: "2026-11-01T10:00:00Z"
+  labels: {skyhook.nvidia.com/name: gpu, skyhook.nvidia.com/package: driver-1.0.0}
+  annotations: {skyhook.nvidia.com/package: '{"name":"driver","version":"1.0.0","skyhook":"gpu","stage":"apply","image":"i"}'}
+spec: {nodeName: node-1}
+status:
+  phase: Pending
+  initContainerStatuses:
+    - {name: driver-init, restartCount: 0, state: {waiting: {reason: ImagePullBackOff, message: "Back-off pulling image"}}}
+"#;
+        batch.to_owned()
+            + &node("node-1", status, &entry.replace("STATE", state))
+            + &node("node-2", "waiting", "")
+            + pod
+    };
+    let leaves = |status: &str| {
+        let [finding] = found("SKY305", &fails(status)).try_into().expect("one");
+        commands(&finding).contains(&"node leave-batch node-1 --skyhook gpu".to_owned())
+    };
+    assert!(leaves("erroring"));
+    assert!(!leaves("in_progress"));
+}
