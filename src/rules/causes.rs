@@ -139,7 +139,7 @@ fn kind(at: usize, finding: &Finding) -> impl Eq + std::hash::Hash + use<'_> {
     let alone = subject.node.is_none().then_some(at);
     (
         finding.rule.code,
-        finding.severity_of_trouble(),
+        finding.severity,
         &subject.kind,
         &subject.skyhook,
         &subject.package,

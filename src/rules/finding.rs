@@ -181,11 +181,6 @@ impl Finding {
         self.alike.as_deref().unwrap_or(&self.message)
     }
 
-    /// How bad it has to be to be the same trouble; any, where the message does not tell a harmless one from a bad one.
-    pub fn severity_of_trouble(&self) -> Option<Severity> {
-        self.alike.is_none().then_some(self.severity)
-    }
-
     /// It stays until somebody acts, though it is no error by itself.
     pub fn lasts(&mut self) -> &mut Self {
         self.lasts = true;

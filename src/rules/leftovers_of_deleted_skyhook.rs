@@ -1,5 +1,6 @@
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Stage, State};
+use crate::cluster::leftover::{Leftover, LeftoverObject};
 use crate::cluster::{Certainty, Cluster};
 
 rule! {
@@ -39,6 +40,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let package_runs = cluster.package_runs();
+    let is_run =
+        |left: &Leftover<'_>| matches!(left.place, LeftoverObject::Pod(_) | LeftoverObject::Job(_));
+    let grade = if cluster.leftovers().iter().any(is_run) {
+        Grade::B2
+    } else {
+        Grade::B1
+    };
     for name in cluster.names_on_nodes() {
         if cluster.skyhook(name).is_some() {
             continue;
@@ -103,7 +111,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     );
             } else {
                 finding
-                    .remedy(Grade::B2, "Clean it up", ["leftovers", "--clean"])
+                    .remedy(grade, "Clean it up", ["leftovers", "--clean"])
                     .caveat(
                         "package records are kept, because the package files are still on the host",
                     );

@@ -75,6 +75,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.severity(Severity::Warning);
                 }
                 finding.evidence(old.reference(), "deletionTimestamp", "set");
+                let ours = cluster.flavor().other().finalizer();
+                let all = old.metadata.finalizers.iter();
+                let others: Vec<&str> = all.map(String::as_str).filter(|f| *f != ours).collect();
+                if !others.is_empty() {
+                    finding
+                        .evidence(old.reference(), "third-party finalizers", others.join(", "))
+                        .kubectl(
+                            Grade::B1,
+                            "Remove the third-party finalizer if its owner no longer exists",
+                            ["edit", &resource, old.name()],
+                        )
+                        .caveat("any cleanup that the finalizer waits for is then skipped");
+                }
             }
             (Some(new), _) => {
                 finding

@@ -232,9 +232,10 @@ impl<'a> FindingGroup<'a> {
             let own = effects
                 .iter()
                 .filter(|e| e.findings[0].severity == Severity::Error);
-            let step = own.flat_map(|e| e.remedies(Detail::Full)).find(changes);
-            if let Some(remedy) = step {
-                text.indented(2, self.remedy("", remedy));
+            let mut steps =
+                own.flat_map(|e| e.remedies(Detail::Full).into_iter().map(move |r| (e, r)));
+            if let Some((effect, remedy)) = steps.find(|(_, remedy)| changes(remedy)) {
+                text.indented(2, effect.remedy("", remedy));
             }
         }
         text
@@ -314,9 +315,16 @@ impl<'a> FindingGroup<'a> {
         text
     }
 
+    /// Whether it names the node, or what is on it, and so has another command on the next node.
     fn is_for_one_of_many(&self, remedy: &Remedy) -> bool {
-        let own = self.findings[0].subject.node.as_ref();
-        self.findings.len() > 1 && own.is_some_and(|node| remedy.argv.contains(node))
+        let Some(node) = &self.findings[0].subject.node else {
+            return false;
+        };
+        let others = self.findings[1..].iter().flat_map(|f| &f.remedies);
+        let mut same = others.filter(|other| other.title == remedy.title);
+        self.findings.len() > 1
+            && (remedy.argv.contains(node)
+                || changes(&remedy) && same.any(|other| other.argv != remedy.argv))
     }
 
     /// The command that does it on all nodes of the group; our own take several.
