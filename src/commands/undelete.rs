@@ -34,7 +34,7 @@ use saved::SavedResource;
 /// If the command was interrupted, run it again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  # From the journal of a strip, or while the object is still being deleted
+  # From the journal record of `finalizer strip`, or while the object is still being deleted
   kubectl skyhook undelete gpu-tune --dry-run
   kubectl skyhook undelete gpu-tune
 
@@ -189,7 +189,7 @@ fn plan_held(
         let target = Target::skyhook(cluster.flavor(), skyhook.name(), uid);
         let field = Field::new(["status", "configUpdates"], None, Some(updates));
         let change = Change::Status(vec![field.whatever_it_is()]);
-        let why = "otherwise packages whose configuration has changed are interrupted again";
+        let why = "otherwise packages whose configuration has changed run their interrupts again";
         plan.stages
             .push(PlanStage::of(vec![Step::new(target, change, why)]));
     }
@@ -206,7 +206,7 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
     if !others.is_empty() {
         let name = &args.name;
         return Err(refused(format!(
-            "third-party finalizers block the deletion of {}, and it cannot be recreated before it is gone: {}",
+            "third-party finalizers block the deletion of {}, which cannot be recreated before it is gone: {}",
             skyhook.reference(),
             others.join(", ")
         ))

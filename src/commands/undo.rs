@@ -55,7 +55,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     };
     let (mut plan, lost) = record.undo();
     for target in lost {
-        let lost = format!("{target}: cannot be restored");
+        let lost = format!("{target} cannot be restored");
         plan.consequences.cannot_be_undone.push(lost);
     }
     ctx.same_cluster(
@@ -89,7 +89,7 @@ fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
     ));
     if let Some(tried) = found.tried {
         ctx.warn(format!(
-            "an undo of this command was tried {} ago, but not everything could be undone ({})",
+            "an undo of this command was attempted {} ago, but not everything could be undone ({})",
             age(Some(tried.at), crate::ctx::now()),
             tried.id
         ));
@@ -105,7 +105,7 @@ fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
 fn shown(ctx: &mut Ctx, record: &Record, looked: &Looked) -> Result<Plan> {
     if let Some(why) = &looked.unseen {
         ctx.warn(format!(
-            "some objects could not be read in advance ({why}); objects that changed since are left unchanged in any case"
+            "some objects could not be read in advance ({why}); objects that were changed after the command are left as they are"
         ));
     }
     let left: Vec<String> = looked.moved.iter().map(words).collect();
@@ -113,12 +113,12 @@ fn shown(ctx: &mut Ctx, record: &Record, looked: &Looked) -> Result<Plan> {
     applied::warn_of(&mut shown, &looked.custom);
     if shown.is_empty() && !left.is_empty() {
         let error = Error::refused(format!(
-            "nothing of {:?} can be undone because all of its objects have changed since: {}; nothing was changed",
+            "{:?} cannot be undone because all of its objects have changed since: {}; nothing was changed",
             record.begun.plan.title,
             some(&left)
         ));
         return Err(error
-            .hint("the command stays in effect; to undo an older command, pass its id: kubectl skyhook journal list"));
+            .hint("the command stays in effect; to undo an older command, pass its id; to list the ids: kubectl skyhook journal list"));
     }
     if !left.is_empty() {
         let left = some(&left);

@@ -87,7 +87,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     }
     if args.add && args.selection.is_everything() {
         return Err(Error::usage(
-            "--add needs --node, --match or -l: it would add the entry to every node",
+            "--add requires --node, --match or -l: without them, it would add the entry to every node",
         ));
     }
     let key = format!("{}|{}", args.package, args.version);
@@ -216,7 +216,7 @@ fn refuse_unknown(skyhook: &Skyhook, args: &Args) -> Result<()> {
             package.version,
             args.version
         ))
-        .hint("--force sets the state of another version anyway"));
+        .hint("use --force to set the state of another version anyway"));
     }
     for (what, word, known) in [
         ("stage", &args.stage, Stage::KNOWN),
@@ -252,5 +252,6 @@ fn refuse_misleading(stage: &Stage, state: &State) -> Result<()> {
         }
         _ => return Ok(()),
     };
-    Err(Error::refused(format!("{why}; nothing was changed")).hint("--force sets it anyway"))
+    Err(Error::refused(format!("{why}; nothing was changed"))
+        .hint("use --force to set this state anyway"))
 }

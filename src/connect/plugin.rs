@@ -191,7 +191,7 @@ async fn run(exec: &ExecConfig, limit: Option<Duration>) -> Result<Status, Error
         .and_then(|text| serde_saphyr::from_str(text).ok());
     printed
         .and_then(|credential| credential.status)
-        .ok_or_else(|| failed("it printed no ExecCredential with a status".to_owned()))
+        .ok_or_else(|| failed("its output is not an ExecCredential with a status".to_owned()))
 }
 
 fn command(exec: &ExecConfig, interactive: bool) -> Command {

@@ -153,12 +153,12 @@ impl fmt::Display for TransportError {
             ),
             TransportErrorKind::NotTls => write!(
                 f,
-                "the server at {server} is not using TLS; check --server, or use http:// in it"
+                "the server at {server} is not using TLS; check --server, or use an http:// URL"
             ),
             TransportErrorKind::NotHttp => write!(
                 f,
-                "the server at {server} does not accept plain HTTP; check --server, or use https:// \
-                 in it"
+                "the server at {server} does not accept plain HTTP; check --server, or use an https:// \
+                 URL"
             ),
             TransportErrorKind::Proxy(why) => write!(
                 f,

@@ -145,7 +145,7 @@ impl From<Unconfirmed> for Error {
             )
             .hint(HINT),
             Unconfirmed::NotEnough(worst) => refused(&format!(
-                "y on standard input is not enough to confirm this ({worst}); nothing was changed"
+                "y on standard input is not enough to confirm this change ({worst}); nothing was changed"
             ))
             .hint(HINT),
             Unconfirmed::Interrupted => Error {

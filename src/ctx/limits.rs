@@ -16,13 +16,16 @@ pub fn within(plan: &Plan, safety: &Safety) -> Result<()> {
     }
     let touched = plan.nodes().len();
     let paces = [
-        ("--canary paces", safety.canary.is_some()),
-        ("--max-failures counts", safety.max_failures.is_some()),
+        ("--canary applies to", safety.canary.is_some()),
+        (
+            "--max-failures counts failed",
+            safety.max_failures.is_some(),
+        ),
     ];
     if let Some((flag, _)) = paces.iter().find(|(_, given)| *given && touched == 0) {
         return Err(Error::usage(format!(
-            "{flag} node changes, but this plan changes no nodes itself: the operator decides when each node has \
-             its turn"
+            "{flag} node changes, but this plan changes no nodes itself: the operator decides when to process \
+             each node"
         )));
     }
     let concerned = plan.consequences.nodes;

@@ -97,14 +97,14 @@ impl Ctx {
         if sameness == Sameness::Other {
             let uid = |origin: &ClusterIdentity| origin.uid.clone().unwrap_or_default();
             let error = Error::refused(format!(
-                "{what} is from another cluster: there, namespace {} has the uid {} (at {}); here, {} (at {}); nothing was changed",
+                "{what} is from another cluster: namespace {} has the uid {} there (at {}), but {} here (at {}); nothing was changed",
                 origin::NAMESPACE,
                 uid(then),
                 then.server,
                 uid(&here.origin),
                 here.origin.server
             ));
-            return Err(error.hint("choose its cluster with --context or --kubeconfig"));
+            return Err(error.hint("select that cluster with --context or --kubeconfig"));
         }
         if sameness == Sameness::Same {
             return Ok(());
@@ -121,7 +121,7 @@ impl Ctx {
                 )
             }
             (Some(why), _) => format!(
-                "namespace {}: {}; the address is the same",
+                "namespace {}: {}; the server address is the same",
                 origin::NAMESPACE,
                 why.message
             ),

@@ -95,14 +95,14 @@ impl OutcomeView<'_> {
             StopReason::Interrupted => {
                 let mut results = self.outcome.results.iter().flatten();
                 if results.all(|result| *result == StepResult::NotReached) {
-                    "interrupted before anything was sent".to_owned()
+                    "interrupted before any request was sent".to_owned()
                 } else if self.put_back() {
                     "interrupted; the pause was removed".to_owned()
                 } else {
                     "interrupted; requests in flight were completed".to_owned()
                 }
             }
-            StopReason::Halted => "stopped: a step that later ones depend on failed".to_owned(),
+            StopReason::Halted => "stopped: a step that later steps depend on failed".to_owned(),
             StopReason::Unjournalled { why } => format!(
                 "stopped: the journal cannot be written ({why}), and unrecorded changes cannot be undone"
             ),
@@ -113,11 +113,11 @@ impl OutcomeView<'_> {
                 )
             }
             StopReason::NodesErroring { nodes } => format!(
-                "stopped: nodes became erroring: {}",
+                "stopped: nodes entered status erroring: {}",
                 NodeSet::of(nodes.iter().map(String::as_str)).limited(6)
             ),
             StopReason::Unseen { why } => {
-                format!("stopped: cannot tell whether nodes became erroring: {why}")
+                format!("stopped: cannot tell whether nodes entered status erroring: {why}")
             }
             StopReason::TimedOut { waiting } => {
                 let mut untils = self.plan.stages.iter().filter_map(|s| s.until.as_ref());

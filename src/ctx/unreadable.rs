@@ -64,7 +64,7 @@ pub fn told(unread: &[(Source, Unread)]) -> String {
         [one] => format!("cannot read {one}: {why}"),
         [first, rest @ ..] => {
             format!(
-                "cannot read {first}: {why}; the same for {}",
+                "cannot read {first}: {why}; same error for {}",
                 rest.join(", ")
             )
         }

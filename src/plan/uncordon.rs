@@ -118,5 +118,5 @@ fn on_cordon(step: &mut Step) -> Option<&mut Metadata> {
 fn warning(others: &str, nodes: &[String]) -> String {
     let names = NodeSet::of(nodes.iter().map(String::as_str)).limited(SHOWN);
     let stay = if nodes.len() == 1 { "stays" } else { "stay" };
-    format!("{names} {stay} cordoned by {others}; --force-uncordon NODE uncordons anyway")
+    format!("{names} {stay} cordoned by {others}; use --force-uncordon NODE to uncordon anyway")
 }

@@ -113,5 +113,5 @@ fn refuses_to_start(findings: &mut Findings, operator: &Deployment, key: &str) {
                 operator.name(),
             ],
         )
-        .caveat("nodes that carry the taint with the current key are then no longer released by the operator");
+        .caveat("the operator then no longer removes taints with the current key from nodes");
 }

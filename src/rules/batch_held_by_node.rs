@@ -111,7 +111,7 @@ fn report(
         finding
             .remedy(
                 batches::grade_of_next(skyhook),
-                "Take the node out of the batch, so that the next one forms without it",
+                "Remove the node from the batch, so that the next batch forms without it",
                 ["node", "leave-batch", name, "--skyhook", skyhook.name()],
             )
             .caveat("the next batch starts immediately; the node itself may be chosen again later");

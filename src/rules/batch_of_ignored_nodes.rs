@@ -98,9 +98,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "Pause the custom resource, and wait until its status is paused",
                     ["pause", skyhook.name()],
                 )
-                .caveat("running stages continue to their end")
-                .remedy(Grade::B3, "Then resume it", ["resume", skyhook.name()])
-                .caveat("the free nodes are then chosen, including package interrupts")
+                .caveat("running stages run to completion")
+                .remedy(Grade::B3, "Then resume the custom resource", ["resume", skyhook.name()])
+                .caveat("the free nodes are then chosen, and packages run there, including their interrupts")
                 // By itself it changes nothing: it follows the pause.
                 .by_choice();
         }

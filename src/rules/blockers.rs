@@ -30,7 +30,7 @@ impl Blocks {
     pub fn meaning(self) -> &'static str {
         match self {
             Blocks::Install => "installs",
-            Blocks::Uninstall => "uninstalls, and deletions that wait for one",
+            Blocks::Uninstall => "uninstalls, and deletions that wait for an uninstall",
             Blocks::Deletion => "the deletion",
             Blocks::Reconcile => "every reconcile, for all custom resources",
             Blocks::Workloads => "workloads on the node",

@@ -61,7 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(name),
                     format!(
-                        "uninstall of package {name} was cancelled but is still in progress: {}",
+                        "uninstall of package {name} was canceled but is still in progress: {}",
                         outcome(stage, package_run)
                     ),
                 );
@@ -72,7 +72,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
                 if let Some(package_run) = package_run {
                     let going = if package_run.alive() {
-                        "at work"
+                        "running"
                     } else {
                         "terminating"
                     };
@@ -95,12 +95,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 fn outcome(stage: &Stage, package_run: Option<&PackageRun<'_>>) -> &'static str {
     match package_run {
         _ if *stage == Stage::UninstallInterrupt => {
-            "its interrupt can no longer be cancelled, and the package is installed again afterwards"
+            "its interrupt can no longer be canceled, and the package is installed again afterwards"
         }
         Some(package_run) if !package_run.alive() => {
             "nothing else happens until its pod has terminated"
         }
         Some(_) => "if the uninstall finishes first, the package is installed again from the start",
-        None => "the operator has not cancelled it yet",
+        None => "the operator has not canceled the uninstall yet",
     }
 }

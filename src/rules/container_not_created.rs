@@ -154,7 +154,7 @@ fn remedies(finding: &mut Finding, cluster: &Cluster, package_run: &PackageRun<'
     finding
         .kubectl(
             Grade::B0,
-            "See what is missing or fails, and correct it",
+            "Check what is missing or failing, and fix it",
             ["describe", "pod", "-n", package_run.namespace(), pod.name()],
         )
         .kubectl(

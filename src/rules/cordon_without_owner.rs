@@ -141,7 +141,7 @@ fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, n
     let finding = findings.report(
         Subject::node(&node.name, Some(skyhook.name())),
         format!(
-            "the node stays cordoned for {}, which has long been complete here: the operator did not release the node",
+            "the node stays cordoned for {}, which has long been complete on this node: the operator did not release the node",
             skyhook.reference()
         ),
     );
@@ -153,6 +153,6 @@ fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, n
         .evidence(skyhook.reference(), "complete here", "yes");
     operator_log(finding, cluster, "Check why the operator's reconcile stops");
     finding
-        .kubectl(Grade::B1, "Uncordon it", ["uncordon", &node.name])
+        .kubectl(Grade::B1, "Uncordon the node", ["uncordon", &node.name])
         .caveat("only if nobody else needs the node cordoned");
 }

@@ -8,7 +8,7 @@ rule! {
     /// # What it means
     ///
     /// Nothing new is started for it on any node, and later custom resources do not wait for it.
-    /// Running stages continue to their end. It keeps the runtime-required taint on nodes on which
+    /// Running stages run to completion. It keeps the runtime-required taint on nodes on which
     /// it is not complete.
     ///
     /// # What causes it

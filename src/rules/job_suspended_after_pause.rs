@@ -96,7 +96,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .effect_of(&["SKY206", "SKY217", "SKY501", "SKY601"])
                 .remedy(Grade::B2, "Pause it again", ["pause", skyhook.name()])
                 .caveat("its running jobs are stopped, and rerun after it is resumed")
-                .remedy(Grade::B3, "Then resume it", ["resume", skyhook.name()])
+                .remedy(
+                    Grade::B3,
+                    "Then resume the custom resource",
+                    ["resume", skyhook.name()],
+                )
                 .caveat("its work continues, including package interrupts")
                 // By itself it changes nothing: it follows the pause.
                 .by_choice();

@@ -74,7 +74,7 @@ fn every_uninstall_that_was_taken_back_and_still_runs_is_told() {
     }
     let rows = said(&fake, "uninstall status -o json").json();
     for (row, node) in rows["items"].as_array().expect("rows").iter().zip(nodes) {
-        let because = format!("cancelled, but pod/pod-{node} still runs");
+        let because = format!("canceled, but pod/pod-{node} is still running");
         assert_eq!(
             (&row["reason"], &row["nodeName"]),
             (&json!(because), &json!(node))

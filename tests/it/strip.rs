@@ -109,7 +109,7 @@ fn webhooks_that_cannot_be_read_are_said() {
         .reply(403);
     let ran = stage.run(STRIP);
     expect(&ran, 0);
-    let said = "admission webhooks could not be read";
+    let said = "cannot read admission webhooks";
     assert!(ran.stderr.contains(said), "{}", ran.transcript());
 }
 

@@ -117,7 +117,7 @@ fn it_is_not_made_again_where_a_node_cannot_be_put_back() {
     expect(&ran, 0);
     assert!(
         ran.stderr
-            .contains("data removed from node-2 is not restored"),
+            .contains("data removed from deleted or replaced nodes is not restored: node-2"),
         "{}",
         ran.transcript()
     );

@@ -272,7 +272,7 @@ fn steps(cluster: &Cluster, nodes: &[&Node], args: &Args) -> Vec<Step> {
             steps.push(Step::new(target.clone(), Change::Metadata(keys), why));
         }
         if let Some(conditions) = node::without_conditions(one, &owners) {
-            let why = "the custom resource that it belongs to is gone";
+            let why = "the custom resource that the conditions belong to is gone";
             steps.push(Step::new(target.clone(), conditions, why));
         }
         if strip_cleanup::needs_no_taint(cluster, one, &args.name)

@@ -14,7 +14,7 @@ use crate::view::{NodeSet, plural};
 
 /// Make the operator ignore nodes
 ///
-/// Concerns every custom resource. Nothing new is started on the nodes; running stages continue to their end.
+/// Concerns every custom resource. Nothing new is started on the nodes; running stages run to completion.
 ///
 /// With an operator before v0.20, an ignored node that is part of a batch keeps its place in it, and no other node is
 /// started until all nodes of the batch are complete.

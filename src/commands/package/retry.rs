@@ -273,7 +273,7 @@ fn nothing_given_up(
         format!("no stage of {package} was given up on {set}")
     } else {
         format!(
-            "no stage of {package} was given up on {set}: {} is still running",
+            "no stage of {package} was given up on {set}; still running: {}",
             list(&still)
         )
     })

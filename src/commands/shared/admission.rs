@@ -24,7 +24,7 @@ pub fn refuse_unreachable(
 ) -> Result<()> {
     if let Read::Unreadable(why) = cluster.source(Source::Webhooks) {
         effects.warn(format!(
-            "{} could not be read, so an unreachable webhook may reject this change: {why}",
+            "cannot read {}: {why}; an unreachable webhook may reject this change",
             Source::Webhooks
         ));
     }

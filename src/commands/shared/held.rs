@@ -55,7 +55,7 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
         .hint("use --no-pause to proceed without a pause"));
     }
     plan.consequences.warn(format!(
-        "not paused while changes apply: {given_up}; if the operator writes at the same time, rerun this command"
+        "the custom resource is not paused while changes are applied: {given_up}; if the operator writes to the nodes at the same time, rerun this command"
     ));
     Ok(plan)
 }
@@ -83,7 +83,7 @@ pub fn refuse(cluster: &Cluster, skyhook: &Skyhook) -> Result<()> {
             cluster,
             skyhook,
             &hold,
-            "wait until that command ends; if it ended without resuming:",
+            "wait until that command ends; if it ended without resuming the custom resource:",
             "",
         )),
         _ => Ok(()),

@@ -52,7 +52,7 @@ pub fn refuse_held(cluster: &Cluster, plan: &mut Plan, force: bool) -> Result<()
     let kind = cluster.flavor().other().kind();
     let first_of_all = match cluster.skyhook(first.name()) {
         Some(_) => format!(
-            "kubectl delete {} {}   # the {} of that name stays and takes over",
+            "kubectl delete {} {}   # the {} of the same name remains and takes over",
             cluster.flavor().other().resource(),
             first.name(),
             cluster.flavor().kind()
@@ -94,7 +94,7 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
     }
     if let Read::Unreadable(why) = cluster.source(Source::Pods) {
         return Err(refused(format!(
-            "pods cannot be read ({why}), so it is unknown whether a pod of the older operator still runs for {name}; \
+            "pods cannot be read ({why}), so it is unknown whether a pod of the older operator is still running for {name}; \
              nothing was changed"
         ))
         .hint("use --force to proceed anyway"));
@@ -109,7 +109,7 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
         return Ok(());
     }
     Err(refused(format!(
-        "{} of the older operator still {} for {name}: {}; after {verb} a second pod would modify the same host",
+        "{} of the older operator still {} for {name}: {}; after `{verb}`, a second pod would modify the same host",
         plural(alive.len(), "pod"),
         if alive.len() == 1 { "runs" } else { "run" },
         alive.join(", "),

@@ -168,7 +168,7 @@ impl<'a> ResetPlanner<'a> {
         self.step(node, change, why);
         if let Some(change) = conditions {
             let target = Target::node(&node.name, node.uid.as_deref());
-            let why = "the custom resource that it belongs to is gone";
+            let why = "the custom resource that the conditions belong to is gone";
             self.steps.push(Step::new(target, change, why));
         }
     }
@@ -335,7 +335,7 @@ impl<'a> ResetPlanner<'a> {
             effects.warn(match self.skyhook {
                 None => format!("{name} does not exist: the only record of what it installed on {nodes} is removed"),
                 Some(s) if s.deleting() => format!("{name} is being deleted: the only record of what it installed on {nodes} is removed"),
-                Some(_) => format!("{name} does not select {nodes} any more: the only record of what it installed there is removed"),
+                Some(_) => format!("{name} no longer selects {nodes}: the only record of what it installed there is removed"),
             });
         }
         if self.unreadable > 0 {

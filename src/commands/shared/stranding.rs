@@ -45,8 +45,8 @@ pub fn refuse(
     }
     let nodes = NodeSet::of(stranded.iter().copied());
     Err(Error::refused(format!(
-        "this operator version would never run {package} again on {}: more packages are complete there than the spec has \
-         packages without dependencies; nothing was changed",
+        "this operator version would never run {package} again on {}: the number of complete packages there exceeds the number of \
+         packages without dependencies in the spec; nothing was changed",
         nodes.limited(6)
     ))
     .hint(format!("kubectl skyhook reset {} --node {}", skyhook.name(), stranded[0])))

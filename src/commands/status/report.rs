@@ -354,7 +354,7 @@ fn said(findings: Findings, name: Option<&str>) -> Text {
     };
     let about = match name {
         Some(_) => "",
-        None => " about the cluster as a whole",
+        None => " for the cluster as a whole",
     };
     text.line(label.on(list(&counts)) + about + ": " + text::command(command));
     text

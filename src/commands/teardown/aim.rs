@@ -74,7 +74,7 @@ impl Teardown {
         if self.safe {
             format!("{what}: it is safe to uninstall the operator")
         } else if !self.left.is_empty() {
-            "Not safe to uninstall the operator yet: not everything is removed".to_owned()
+            "Not safe to uninstall the operator yet: not everything has been removed".to_owned()
         } else {
             "Cannot tell whether it is safe to uninstall the operator: not everything could be read"
                 .to_owned()
@@ -222,7 +222,7 @@ impl ctx::PlannedAim for Teardown {
         }
         let mut so_far = self.so_far();
         if begun || self.items.iter().any(|p| p.was_deleting) {
-            so_far += "; deletions in progress continue and cannot be cancelled; to recreate an object: `kubectl skyhook undelete NAME`";
+            so_far += "; deletions in progress continue and cannot be canceled; to recreate an object: `kubectl skyhook undelete NAME`";
         }
         Some(so_far)
     }

@@ -91,7 +91,7 @@ pub fn of(cluster: &Cluster, report: &Report, item: &DoomedObject) -> Vec<Blocke
         blockers.extend(folded(findings, deleting));
         if cluster.operator_absent() && item.flavor == cluster.flavor() {
             for blocker in &mut blockers {
-                blocker.message += "; its finalizer is never removed";
+                blocker.message += "; nothing removes the finalizer of the custom resource";
                 blocker.next = Some(strip(name));
             }
         }
@@ -99,7 +99,7 @@ pub fn of(cluster: &Cluster, report: &Report, item: &DoomedObject) -> Vec<Blocke
     // The operator may still have work to do; they hold it afterwards in any case.
     if !others.is_empty() && (!deleting || ours.is_empty() || !blockers.is_empty()) {
         let message = format!(
-            "third-party finalizers block its deletion until their owners remove them: {}",
+            "third-party finalizers block the deletion until their owners remove them: {}",
             others.join(", ")
         );
         let (group, _, plural) = item.target.kind.resource();

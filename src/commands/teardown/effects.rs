@@ -80,7 +80,7 @@ impl SetsOff {
         for (package, on) in &self.stays_on_hosts {
             let set = NodeSet::of(on.iter().map(String::as_str));
             effects.cannot_be_undone.push(format!(
-                "{package} of {target} is not uninstalled: its changes stay on the hosts of {}",
+                "{package} of {target} is not uninstalled: its host changes remain on {}",
                 set.limited(SHOWN)
             ));
         }

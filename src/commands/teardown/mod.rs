@@ -143,18 +143,18 @@ impl Teardown {
             effects.at_least(Grade::B4);
         }
         if self.items.iter().any(|p| p.item.wave > 1) {
-            let note = "an object is deleted once all objects that come later in the order and share a node with it are gone";
+            let note = "an object is deleted once all objects with a later priority that share a node with it are gone";
             effects.notes.push(note.to_owned());
         }
         if !self.items.is_empty() {
-            let note = "Ctrl-C stops the teardown: the remaining objects are left unchanged; a requested deletion cannot be cancelled";
+            let note = "Ctrl-C stops the teardown: the remaining objects are left unchanged; a requested deletion cannot be canceled";
             effects.notes.push(note.to_owned());
         }
         for why in &self.unread {
             let may_hang = if self.items.is_empty() {
                 ""
             } else {
-                "; other deletions may hang as well"
+                "; more deletions than listed may hang"
             };
             effects.warn(format!("{why}{may_hang}"));
         }

@@ -97,7 +97,7 @@ impl<'a> Recreation<'a> {
         if !gone.is_empty() {
             let set = NodeSet::of(gone);
             self.effects.warn(format!(
-                "data removed from {} is not restored: the node is gone or was replaced",
+                "data removed from deleted or replaced nodes is not restored: {}",
                 set.limited(SHOWN)
             ));
         }
@@ -174,7 +174,7 @@ impl<'a> Recreation<'a> {
         let on = NodeSet::of(at_work.map(|e| e.node));
         if !on.is_empty() {
             self.effects.warn(format!(
-                "package pods are running on {}: they are killed with the old object, in the middle of their work on the hosts",
+                "package pods are running on {}: removing the old object kills them while they modify the hosts",
                 on.limited(SHOWN)
             ));
         }
@@ -199,7 +199,8 @@ impl<'a> Recreation<'a> {
             return;
         }
         let status = |field: Field| {
-            let why = "otherwise packages whose configuration has changed are interrupted again";
+            let why =
+                "otherwise packages whose configuration has changed run their interrupts again";
             PlanStage::of(vec![Step::new(
                 target.clone(),
                 Change::Status(vec![field]),
@@ -263,7 +264,7 @@ impl<'a> Recreation<'a> {
                 "packages that were not complete, or whose uninstall had started, rerun as listed",
             );
         }
-        effects.warn("its uid, status and batch state are not preserved");
+        effects.warn("the uid, status and batch state are not preserved");
         let policy = &skyhook.spec.deployment_policy;
         let policies = cluster.policies.items();
         if !policy.is_empty()
@@ -271,8 +272,8 @@ impl<'a> Recreation<'a> {
             && policies.iter().all(|p| p.metadata.name != *policy)
         {
             effects.warn(format!(
-                "deployment policy {policy} is gone: the operator rejects a custom resource that \
-                 names it"
+                "deployment policy {policy} is gone: the operator rejects a custom resource that refers \
+                 to it"
             ));
         }
         Plan {

@@ -42,7 +42,7 @@ impl ImpactNotes<'_> {
         }
         if let Some(kind) = interrupt.filter(|_| !concerned.is_empty()) {
             effects.notes.push(format!(
-                "each of these nodes is cordoned and drained for the interrupt of {name}{}; no budget limits this",
+                "each of these nodes is cordoned and drained for the interrupt of {name}{}; no interruption budget applies",
                 interrupted(self.package, kind)
             ));
         }
@@ -55,13 +55,13 @@ impl ImpactNotes<'_> {
         let few = survey.unfinished.len() <= 3;
         for (node, entry) in survey.unfinished.iter().filter(|_| few) {
             effects.warn(format!(
-                "on {} {name} is at {} ({}): its uninstall begins only once it is complete",
+                "on {}, {name} is at {} ({}): the uninstall starts only after this stage is complete",
                 node.name, entry.stage, entry.state
             ));
         }
         if !few {
             effects.warn(format!(
-                "{name} is not complete on {}: its uninstall starts there only once it is complete",
+                "{name} is not complete on {}: the uninstall starts there only after the current stage is complete",
                 nodes(survey.unfinished.iter().map(|(n, _)| *n))
             ));
         }
@@ -71,7 +71,7 @@ impl ImpactNotes<'_> {
                 _ => "; repeat for each node",
             };
             effects.warn(format!(
-                "the uninstall of {name} waits on {}, which the operator ignores, until `kubectl skyhook node \
+                "the uninstall of {name} does not run on {}, which the operator ignores, until `kubectl skyhook node \
                  unignore {}`{others}",
                 nodes(survey.ignored.iter().copied()),
                 first.name
@@ -79,7 +79,7 @@ impl ImpactNotes<'_> {
         }
         if let Some((_, entry)) = first(&survey.other) {
             effects.warn(format!(
-                "on {} {name} is at version {}: it is upgraded to {version} before it is uninstalled, or stranded \
+                "on {}, {name} is at version {}: it is upgraded to {version} before it is uninstalled, or stranded \
                  (SKY104)",
                 nodes(survey.other.iter().map(|(n, _)| *n)),
                 entry.version
@@ -168,7 +168,7 @@ impl ImpactNotes<'_> {
         let untouched = survey.ready.len() + survey.unfinished.len() + survey.ignored.len();
         if untouched > 0 {
             effects.notes.push(format!(
-                "the uninstall of {name} has not begun on {}; nothing happens there",
+                "the uninstall of {name} has not started on {}; nothing happens there",
                 plural(untouched, "node")
             ));
         }
@@ -180,7 +180,7 @@ impl ImpactNotes<'_> {
         }
         if !beyond.is_empty() {
             effects.warn(format!(
-                "the uninstall can no longer be cancelled on {}: the interrupt has started and runs to completion, then {name} \
+                "the uninstall can no longer be canceled on {}: the interrupt has started and runs to completion, then {name} \
                  is installed again",
                 nodes(beyond.iter().copied())
             ));
@@ -207,13 +207,13 @@ impl ImpactNotes<'_> {
                 more => format!(" and {more} more"),
             };
             effects.warn(format!(
-                "the operator does not stop running pods or jobs: {shown}{more} may finish the uninstall first, and one that \
+                "the operator does not terminate running pods or jobs: {shown}{more} may finish the uninstall first, and any that \
                  does not end blocks the cancellation on all nodes (SKY105)"
             ));
         }
         if let Some(kind) = interrupt.filter(|_| !again.is_empty()) {
             effects.notes.push(format!(
-                "each node that installs {name} again is cordoned and drained for its interrupt{}",
+                "each node where {name} is installed again is cordoned and drained for the interrupt of the package{}",
                 interrupted(self.package, kind)
             ));
         }

@@ -88,7 +88,7 @@ impl Progress {
                 spec.version
             )),
             Some(spec) if !spec.uninstall().apply && !skyhook.deleting() => {
-                Some(format!("the uninstall of {name} was cancelled"))
+                Some(format!("the uninstall of {name} was canceled"))
             }
             Some(_) => None,
         }

@@ -247,7 +247,7 @@ impl<'a> Of<'a> {
             (None, Uninstall::NotBegun) if !placement.selected => {
                 "the node is no longer selected".to_owned()
             }
-            (Some(e), _) => format!("cancelled, but {} still runs", e.reference()),
+            (Some(e), _) => format!("canceled, but {} is still running", e.reference()),
             (None, Uninstall::NotBegun) if placement.phase == Phase::Failing => {
                 format!("stage {} fails", entry.stage)
             }

@@ -204,14 +204,14 @@ fn uninstalled(
         (left, _) => match (skyhook, package) {
             (None, _) => ConditionState::Never(
                 format!(
-                    "{name} is gone, but {} still have a record of it",
+                    "{name} is gone, but a record of it remains on {}",
                     plural(left, "node")
                 ),
                 Some(format!("kubectl skyhook uninstall status {name}")),
             ),
             (Some(_), Some(package)) if !asked(package) && !under_way => ConditionState::Never(
                 format!(
-                    "no uninstall of {package} is requested; it is on {}",
+                    "no uninstall of {package} is requested, but the package is on {}",
                     plural(left, "node")
                 ),
                 Some(format!("kubectl skyhook uninstall {name} {package}")),

@@ -83,7 +83,7 @@ pub fn end_failing(
             n => format!(" and {} more", n - 1),
         };
         plan.consequences.warn(format!(
-            "still running: {first}{more}; when a run ends, the operator records its result again and nothing reruns, so wait for it first"
+            "still running: {first}{more}; when a run ends, the operator records its result again and nothing reruns, so wait for these runs to end first"
         ));
     }
     if failing.is_empty() {
@@ -166,9 +166,9 @@ pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
     let reference = skyhook.reference();
     consequences.warn(match skyhook.flavor().map(ApiFlavor::executor) {
         Some(Executor::Job) => format!(
-            "{reference} is paused while changes apply: stages running on any node are stopped and restarted; --no-pause skips this"
+            "{reference} is paused while changes are applied: stages running on any node are stopped and restarted; --no-pause skips this"
         ),
-        _ => format!("{reference} is paused while changes apply; --no-pause skips this"),
+        _ => format!("{reference} is paused while changes are applied; --no-pause skips this"),
     });
     Plan {
         stages,

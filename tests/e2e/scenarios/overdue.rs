@@ -16,7 +16,7 @@ const DRIVER: &str = "driver|2.0.1";
 const JOBS: &str = "/apis/batch/v1/namespaces/nodewright/jobs";
 const PODS: &str = "/api/v1/namespaces/nodewright/pods";
 
-/// SKY217: the stage was cancelled while it ran, and its container cannot be killed.
+/// SKY217: the stage was canceled while it ran, and its container cannot be killed.
 pub fn stale_job_terminating(cluster: &Cluster) {
     let spec = skyhook("gpu").with(package("driver", "2.0.1")).spec;
     let mut gpu = Played::new(cluster, "gpu", &spec, &json!({})).begun();

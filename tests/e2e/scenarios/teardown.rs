@@ -185,7 +185,7 @@ pub fn beside_each_other(cluster: &Cluster) {
         (first, second.join().expect("it ends"))
     });
     assert_eq!(first.code, Some(130), "{}", first.transcript());
-    let says = "interrupted; requests in flight were completed\n0 of 2 gone; deletions in progress continue and cannot be cancelled";
+    let says = "interrupted; requests in flight were completed\n0 of 2 gone; deletions in progress continue and cannot be canceled";
     assert!(first.stdout.contains(says), "{}", first.transcript());
     assert_eq!(second.code, Some(0), "{}", second.transcript());
     assert_eq!(

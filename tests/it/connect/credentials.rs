@@ -145,7 +145,7 @@ async fn a_plugin_that_fails_is_told_without_what_it_printed() {
     assert_eq!(refused(&here(&fails), &[]).await, message);
 
     let babbles = plugin(dir.path(), "echo token: hunter2");
-    let message = r#"credential plugin "sh" failed: it printed no ExecCredential with a status; run it manually to see why"#;
+    let message = r#"credential plugin "sh" failed: its output is not an ExecCredential with a status; run it manually to see why"#;
     assert_eq!(refused(&here(&babbles), &[]).await, message);
 
     let mut missing = plugin(dir.path(), "");

@@ -30,7 +30,7 @@ async fn a_server_without_tls_is_told_from_one_with_a_bad_certificate() {
     let served = fake().serve();
     let url = served.url.replace("http://", "https://");
     let message =
-        format!("the server at {url} is not using TLS; check --server, or use http:// in it");
+        format!("the server at {url} is not using TLS; check --server, or use an http:// URL");
     let args = ["--server", &url, "--insecure-skip-tls-verify"];
     assert_eq!(failure(&args).await, message);
 }
@@ -102,7 +102,7 @@ async fn plain_http_to_a_tls_server_is_told() {
     let served = fake().serve_tls();
     let url = served.url.replace("https://", "http://");
     let expected = format!(
-        "the server at {url} does not accept plain HTTP; check --server, or use https:// in it"
+        "the server at {url} does not accept plain HTTP; check --server, or use an https:// URL"
     );
     assert_eq!(failure(&["--server", &url]).await, expected);
 }

@@ -33,7 +33,7 @@ fn an_interrupt_leaves_the_later_waves_alone() {
     for words in [
         "interrupted; requests in flight were completed",
         ": 1 changed, 2 not reached",
-        "0 of 3 gone; deletions in progress continue and cannot be cancelled",
+        "0 of 3 gone; deletions in progress continue and cannot be canceled",
         "rerun the command to complete the rest",
     ] {
         assert!(ran.stdout.contains(words), "{}", ran.transcript());
@@ -48,7 +48,7 @@ fn time_runs_out() {
     assert_eq!(ran.code, Some(5), "{}", ran.transcript());
     for words in [
         "timed out waiting until skyhook/late is gone",
-        "0 of 3 gone; deletions in progress continue and cannot be cancelled",
+        "0 of 3 gone; deletions in progress continue and cannot be canceled",
     ] {
         assert!(ran.stdout.contains(words), "{}", ran.transcript());
     }

@@ -127,7 +127,7 @@ fn someone_takes_it_back() {
     assert_eq!(ran.code, Some(1), "{}", ran.transcript());
     assert!(
         ran.stdout
-            .contains("stopped waiting: the uninstall of driver was cancelled"),
+            .contains("stopped waiting: the uninstall of driver was canceled"),
         "{}",
         ran.stdout
     );

@@ -26,18 +26,18 @@ fn unfinished(nodes: usize) -> Vec<String> {
 
 #[test]
 fn a_few_nodes_are_named_one_by_one_and_many_only_together() {
-    let ignored = "- warning: the uninstall of driver waits on node-9, which the operator ignores, until `kubectl \
+    let ignored = "- warning: the uninstall of driver does not run on node-9, which the operator ignores, until `kubectl \
                    skyhook node unignore node-9`";
     let one = |n| {
         format!(
-            "- warning: on node-{n} driver is at apply (in_progress): its uninstall begins only once it is complete"
+            "- warning: on node-{n}, driver is at apply (in_progress): the uninstall starts only after this stage is complete"
         )
     };
     assert_eq!(unfinished(2), [one(1), one(2), ignored.to_owned()]);
     assert_eq!(
         unfinished(4),
         [
-            "- warning: driver is not complete on node-[1-4] (4 nodes): its uninstall starts there only once it is complete",
+            "- warning: driver is not complete on node-[1-4] (4 nodes): the uninstall starts there only after the current stage is complete",
             ignored
         ]
     );

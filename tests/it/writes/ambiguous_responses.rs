@@ -229,7 +229,7 @@ fn a_yes_on_standard_input_confirms_that_packages_run_again_and_nothing_beyond()
         prepared.nothing_is_written(&ran.transcript());
         expect(&ran, 3);
         let (_, says) = ran.stderr.rsplit_once("\nerror: ").expect("an error");
-        let worst = says.strip_prefix("y on standard input is not enough to confirm this (");
+        let worst = says.strip_prefix("y on standard input is not enough to confirm this change (");
         let rest = worst.and_then(|worst| Some(worst.split_once(')')?.1));
         assert_eq!(
             rest,

@@ -156,9 +156,9 @@ fn two_executors_on_one_host_are_refused_unless_it_is_forced() {
     let unseen = held.run("resume gpu");
     expect(&unseen, 3);
     assert!(
-        unseen
-            .stderr
-            .contains("so it is unknown whether a pod of the older operator still runs for gpu"),
+        unseen.stderr.contains(
+            "so it is unknown whether a pod of the older operator is still running for gpu"
+        ),
         "{}",
         unseen.transcript()
     );

@@ -35,7 +35,7 @@ fn an_undo_that_did_nothing_does_not_make_the_next_one_take_back_an_older_comman
         expect(&ran, 3);
         for said in [
             "Most recent command not yet undone: reset gpu-tune on 1 node",
-            "nothing of \"reset gpu-tune on 1 node\" can be undone",
+            "\"reset gpu-tune on 1 node\" cannot be undone",
             "node/node-2 (",
             "nothing was changed",
             "to undo an older command, pass its id",
@@ -77,7 +77,7 @@ fn an_undo_that_came_too_late_leaves_the_command_in_force_and_says_so() {
     expect(&again, 3);
     for said in [
         "reset gpu-tune on 1 node",
-        "an undo of this command was tried ",
+        "an undo of this command was attempted ",
         "could be undone (2",
     ] {
         assert!(

@@ -27,7 +27,7 @@ pub(super) fn refuse_traps(
     undeclared(skyhook, name, package, request)?;
     if let Some((node, entry)) = first(&survey.other).filter(|_| !request.force) {
         let why = format!(
-            "SKY104: on {} {name} is at version {} ({} {}), but the spec has {}: if the version changes during the \
+            "SKY104: on {}, {name} is at version {} ({} {}), but the spec has {}: if the version changes during the \
              uninstall, the package may be stranded",
             node.name, entry.version, entry.stage, entry.state, package.version
         );
@@ -75,7 +75,7 @@ pub(super) fn refuse_at_rest(
     let reference = skyhook.reference();
     if !cluster.knows_uninstall() {
         return Err(refused(
-            "the operator is older than v0.16.0 and does not support explicit uninstall: it would ignore this",
+            "the operator is older than v0.16.0 and does not support explicit uninstall: it would ignore the request",
         )
         .hint("kubectl skyhook version"));
     }
@@ -94,13 +94,13 @@ pub(super) fn refuse_at_rest(
         return Ok(());
     }
     let error = refused(format!(
-        "{code}: {reference} is {what}: no uninstall starts until it runs again"
+        "{code}: {reference} is {what}: no uninstall starts until the custom resource is resumed or enabled"
     ))
     .hint(way_out);
     Err(if request.waits() {
         error
     } else {
-        error.hint("to request the uninstall now, add --force: it starts once the custom resource runs again")
+        error.hint("to request the uninstall now, add --force: the uninstall starts once the custom resource is resumed or enabled")
     })
 }
 
@@ -167,12 +167,12 @@ fn never_installed(
     }
     match cluster.history(skyhook, name) {
         History::Never(why) => Err(refused(format!(
-            "SKY103: {nowhere}, and it was never installed ({why}): there is nothing to uninstall"
+            "SKY103: {nowhere}, and {name} was never installed ({why}): there is nothing to uninstall"
         ))
         .hint(cancel)
         .hint(format!("kubectl skyhook uninstall {cr} {name} --remove"))),
         History::OnlyOther(traces) => Err(refused(format!(
-            "SKY104: {nowhere}: its version was changed from {} while it was being uninstalled, and {version} will not be \
+            "SKY104: {nowhere}: the version of {name} was changed from {} during the uninstall, and {version} will not be \
              installed",
             traces[0].version
         ))
