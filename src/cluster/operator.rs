@@ -56,7 +56,11 @@ impl Deployment {
 
     fn condition(&self, kind: &str) -> Option<&apps::DeploymentCondition> {
         let status = self.0.status.as_ref()?;
-        status.conditions.iter().flatten().find(|c| c.type_.as_deref() == Some(kind))
+        status
+            .conditions
+            .iter()
+            .flatten()
+            .find(|c| c.type_.as_deref() == Some(kind))
     }
 
     /// Since when too few of its replicas are available.

@@ -10,7 +10,7 @@ use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::cluster::dump;
 use kubectl_skyhook::program::Program;
 use kubectl_skyhook::rules::{self, Scope};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::run::run;
 use crate::support::world::World;
@@ -64,6 +64,48 @@ fn what_is_wrong_on_a_few_nodes_is_cured_by_one_command() {
 #[test]
 fn what_is_wrong_on_many_nodes_is_cured_by_one_command() {
     insta::assert_snapshot!(diagnosed(12));
+}
+
+/// What is said of each package in a fixture of a rule: the message, and the commands and notes of its remedies.
+fn advised(fixture: &str, code: &str) -> Vec<(String, Vec<String>)> {
+    let document = run(&format!(
+        "diagnose stuck --rule {code} -o json --from tests/rules/{fixture}.yaml"
+    ))
+    .go()
+    .json();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let findings = document["findings"].as_array().expect("findings").iter();
+    let said = findings.map(|finding| {
+        let remedies = finding["remedies"].as_array().expect("remedies").iter();
+        let remedies = remedies.map(|r| format!("{}: {}", text(&r["title"]), text(&r["caveat"])));
+        (text(&finding["message"]), remedies.collect())
+    });
+    said.collect()
+}
+
+/// The operator chooses the image of the agent, unless the package does.
+#[test]
+fn an_image_of_the_agent_is_corrected_where_it_is_set() {
+    let all = advised("image_not_pulled.agent", "SKY202");
+    let [(operators, first), (own, second)] = all.as_slice() else {
+        panic!("{all:#?}");
+    };
+    assert!(
+        operators.contains("agent:v6 of the agent for package driver"),
+        "{operators}"
+    );
+    assert!(
+        own.contains("own-agent:v1 of the agent for package tuning"),
+        "{own}"
+    );
+    assert!(
+        first[1].starts_with("Correct AGENT_IMAGE of the operator"),
+        "{first:#?}"
+    );
+    assert!(
+        second[1].starts_with("Correct agentImageOverride of the package"),
+        "{second:#?}"
+    );
 }
 
 #[test]
