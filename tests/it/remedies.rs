@@ -108,6 +108,23 @@ fn an_image_of_the_agent_is_corrected_where_it_is_set() {
     );
 }
 
+/// No cycle is advised, and no more is reset than has to be.
+#[test]
+fn a_package_that_others_depend_on_gets_no_dependency_among_them() {
+    let advised = |fixture| advised(fixture, "SKY209").remove(0).1;
+    let lost = advised("package_never_scheduled.lost");
+    let titles: Vec<&str> = lost.iter().filter_map(|r| r.split(':').next()).collect();
+    assert_eq!(
+        titles,
+        ["Reset package top on the node", "Or reset the node"]
+    );
+    let late = advised("package_never_scheduled");
+    assert!(
+        late[0].starts_with("Give the package a dependency"),
+        "{late:#?}"
+    );
+}
+
 #[test]
 fn remedies_parse() {
     let mut wrong = BTreeSet::new();
