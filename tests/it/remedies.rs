@@ -125,6 +125,31 @@ fn a_package_that_others_depend_on_gets_no_dependency_among_them() {
     );
 }
 
+/// An operator that never continues a package whose interrupt was skipped does not pass over its node: it would do nothing
+/// there.
+#[test]
+fn a_node_with_a_skipped_interrupt_is_not_called_passed_over() {
+    let driver = json!({"version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
+        "uninstall": {"enabled": true, "apply": false}});
+    for (version, code) in [("v0.16.0", "SKY210"), ("v0.17.1", "SKY114")] {
+        let mut skyhook = OLD.skyhook("in_progress", json!({"driver": driver}));
+        skyhook["metadata"]["deletionTimestamp"] = "2026-11-20T11:59:00Z".into();
+        let mut operator = OLD.operator();
+        operator["spec"]["template"]["spec"]["containers"][0]["image"] =
+            format!("ghcr.io/nvidia/skyhook/operator:{version}").into();
+        let skipped = OLD.node("gpu-1", "blocked", &["driver|1.0.0 interrupt skipped"]);
+        let done = OLD.node("gpu-2", "in_progress", &[]);
+        let items = [skyhook, operator, skipped, done];
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        let rules = "--rule SKY114 --rule SKY210 -o json";
+        let ran = run(&format!("diagnose stuck {rules} --from -")).stdin(list.to_string());
+        let document = ran.go().json();
+        let findings = document["findings"].as_array().expect("findings");
+        let found: Vec<&str> = findings.iter().filter_map(|f| f["code"].as_str()).collect();
+        assert_eq!(found, [code], "{version}");
+    }
+}
+
 #[test]
 fn remedies_parse() {
     let mut wrong = BTreeSet::new();
