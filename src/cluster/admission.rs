@@ -1,5 +1,6 @@
 //! Admission webhooks that see changes of custom resources, and whether anything answers them.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use serde::Deserialize;
@@ -242,7 +243,7 @@ impl Cluster {
             };
             return (!endpoints.any(ready)).then(|| format!("{spelled} has no ready endpoint"));
         }
-        let down = configuration.is_operators() && self.operator_down();
+        let down = configuration.is_operators() && self.operator_unavailable();
         down.then(|| {
             format!("{spelled} points to the operator, and no operator replica is available")
         })
@@ -250,10 +251,22 @@ impl Cluster {
 
     /// Whether all Deployments of the operator say that they are down. That none was found says
     /// less: it may be run by something else.
-    pub fn operator_down(&self) -> bool {
+    fn operator_unavailable(&self) -> bool {
         let operators = self.operators.items();
         let down = |d: &super::Deployment| d.observed() && d.available_replicas() == 0;
         !operators.is_empty() && operators.iter().all(down)
+    }
+
+    /// Since when the operator has been coming up, as after a restart, so that nothing has to be done about it yet.
+    pub fn operator_coming_up_since(&self) -> Option<Timestamp> {
+        let all = self.operators.items().iter();
+        let since = all.filter_map(|d| self.coming_up_since(d)).max();
+        since.filter(|_| self.operator_unavailable())
+    }
+
+    /// Whether the operator does not run, and does not just come up either.
+    pub fn operator_down(&self) -> bool {
+        self.operator_unavailable() && self.operator_coming_up_since().is_none()
     }
 
     /// Whether all Deployments were read, and none of them runs the operator.

@@ -1,5 +1,6 @@
 //! The operator's Deployment: which version runs, and where.
 
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1 as apps;
 use k8s_openapi::api::core::v1::Container;
 use serde::Deserialize;
@@ -51,6 +52,28 @@ impl Deployment {
     pub fn observed(&self) -> bool {
         let status = self.0.status.as_ref();
         status.is_some_and(|s| s.observed_generation.is_some())
+    }
+
+    fn condition(&self, kind: &str) -> Option<&apps::DeploymentCondition> {
+        let status = self.0.status.as_ref()?;
+        status
+            .conditions
+            .iter()
+            .flatten()
+            .find(|c| c.type_.as_deref() == Some(kind))
+    }
+
+    /// Since when too few of its replicas are available.
+    pub fn unavailable_since(&self) -> Option<Timestamp> {
+        let available = self.condition("Available")?;
+        let since = available.last_transition_time.as_ref().map(|at| at.0);
+        since.filter(|_| available.status.as_deref() == Some("False"))
+    }
+
+    /// Whether the Deployment controller has not given up on it.
+    pub fn progresses(&self) -> bool {
+        self.condition("Progressing")
+            .is_some_and(|c| c.status.as_deref() == Some("True"))
     }
 
     fn containers(&self) -> &[Container] {

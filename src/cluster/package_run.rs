@@ -195,6 +195,12 @@ impl<'a> PackageRun<'a> {
         meta.creation_timestamp
     }
 
+    /// Whether a container runs the image of the agent, which the operator chooses, and not that of the package.
+    pub fn runs_agent(&self, container: &str) -> bool {
+        let names = super::attempts::containers(&self.package, &self.stage, self.interrupt);
+        names.iter().any(|name| name == container)
+    }
+
     /// How often the container of an interrupt was restarted when the operator (v0.20 and later) ended its Job for it.
     pub fn restart_limit_exceeded(&self, flavor: ApiFlavor) -> Option<i64> {
         let annotations = &self.job?.metadata.annotations;

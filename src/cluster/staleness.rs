@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Cluster, Node, PackageRun};
+use super::{Cluster, Deployment, Node, PackageRun};
 use crate::api::ApiFlavor;
 
 /// How long a thing may take before its age says something, in seconds: the operator looks at
@@ -35,6 +35,18 @@ impl Cluster {
     /// Whether something was so long ago that it should be over, seen from when all was read.
     pub fn is_stale(&self, at: Option<Timestamp>) -> bool {
         at.is_some_and(|at| self.taken_at.as_second() - at.as_second() >= PATIENCE)
+    }
+
+    /// Since when a Deployment has been coming up: none of its replicas is available, which is so during each restart and
+    /// upgrade. After ten minutes, when the Deployment controller by default gives up on it, too, it does not come up.
+    pub fn coming_up_since(&self, deployment: &Deployment) -> Option<Timestamp> {
+        let since = deployment.unavailable_since();
+        since.filter(|at| {
+            deployment.replicas() > 0
+                && deployment.available_replicas() == 0
+                && deployment.progresses()
+                && !self.is_stale(Some(*at))
+        })
     }
 
     /// Since when a node has not been ready, where that is too long for a reboot.

@@ -54,7 +54,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .all()
                 .iter()
                 .any(|e| e.skyhook == skyhook.name() && e.alive());
-        let open = cluster.open_nodes(skyhook);
+        // Where the operator counts all nodes as complete, it has no batch to evaluate, whatever else is left to do there.
+        let mut open = cluster.open_nodes(skyhook);
+        open.retain(|n| status(n) != Status::Complete);
         if at_work || open.is_empty() || !is_observed(skyhook) {
             continue;
         }

@@ -108,10 +108,12 @@ fn done_and_in_progress<'a>(
         .collect()
 }
 
-/// Whether nothing else keeps the operator from the node.
+/// Whether nothing else keeps the operator from the node. Up to v0.16 it never continues a package that was skipped, on
+/// whatever node it works.
 fn passed_over(cluster: &Cluster, skyhook: &Skyhook, p: &Pending<'_>) -> bool {
     p.on.operator_status() != Status::InProgress
         && p.entry.state != State::Erroring
+        && !(p.entry.state == State::Skipped && cluster.operator_before(0, 17))
         && !p.on.is_malformed()
         && !p.node.ignored(cluster.flavor())
         && cluster.untolerated_by(skyhook, p.node).is_empty()

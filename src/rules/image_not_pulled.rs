@@ -1,8 +1,8 @@
 use super::evidence::{describe, warn_while_young};
 use super::tried_again::succeeded;
-use super::{Findings, Grade, Subject};
+use super::{Finding, Findings, Grade, Subject};
 use crate::cluster::pod::{ContainerTrouble, TroubleKind};
-use crate::cluster::{Cluster, Pod};
+use crate::cluster::{Cluster, PackageRun, Pod};
 
 rule! {
     /// The image of a package cannot be pulled on a node.
@@ -14,7 +14,7 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// A wrong image or version, a missing pull secret, a registry that is down or unreachable. A
+    /// A wrong image or version of the package or of the agent that runs its stages, a missing pull secret, a registry that is down or unreachable. A
     /// node that has just run its interrupt can also fail here, when the image for the final
     /// container is not cached.
     ///
@@ -27,8 +27,9 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Correct the image, version or pull secret; the operator then replaces the pod. If the
-    /// registry was down, the kubelet retries automatically.
+    /// Correct the image, version or pull secret; the operator then replaces the pod. The image of the agent is the
+    /// `agentImageOverride` of the package, or else the operator's `AGENT_IMAGE`. If the registry was down, the kubelet
+    /// retries automatically.
     ///
     /// # Since
     ///
@@ -48,16 +49,22 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let (image, package, stage) = (trouble.image, &package_run.package, &package_run.stage);
         let has_run = succeeded(pod);
+        let agent = package_run.runs_agent(trouble.container);
+        let of = if agent {
+            "the agent for package"
+        } else {
+            "package"
+        };
         let finding = findings.report(
             Subject::node(package_run.node, Some(&package_run.skyhook))
                 .package(&package_run.package),
             if has_run {
                 format!(
-                    "image {image} of package {package} cannot be pulled: stage {stage} has run but does not complete"
+                    "image {image} of {of} {package} cannot be pulled: stage {stage} has run but does not complete"
                 )
             } else {
                 format!(
-                    "image {image} of package {package} cannot be pulled, so stage {stage} does not start"
+                    "image {image} of {of} {package} cannot be pulled, so stage {stage} does not start"
                 )
             },
         );
@@ -86,6 +93,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
             continue;
         }
+        if agent {
+            correct_agent_image(cluster, finding, package_run);
+            continue;
+        }
         finding
             .kubectl(
                 Grade::B2,
@@ -94,6 +105,48 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .caveat("the operator then replaces the pod on every node");
     }
+}
+
+/// The image of the agent is that of the package's own, or else the operator's, which is the same for every package.
+fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &PackageRun<'_>) {
+    const REPLACES: &str = "the operator then replaces the pod on every node";
+    let edit = ["edit", &cluster.flavor().resource(), &package_run.skyhook];
+    let skyhook = cluster.skyhook(&package_run.skyhook);
+    let package = skyhook.and_then(|s| s.package(&package_run.package));
+    let own = package.and_then(|p| p.whole["agentImageOverride"].as_str());
+    let own = own.filter(|image| !image.is_empty());
+    if let Some((skyhook, image)) = skyhook.zip(own) {
+        let field = format!("spec.packages.{}.agentImageOverride", package_run.package);
+        finding
+            .evidence(skyhook.reference(), field, image)
+            .kubectl(Grade::B2, "Correct agentImageOverride of the package", edit)
+            .caveat(REPLACES);
+        return;
+    }
+    for deployment in cluster.operators.items() {
+        if let Some(image) = deployment.env("AGENT_IMAGE") {
+            finding.evidence(deployment.reference(), "AGENT_IMAGE", image);
+        }
+        finding
+            .kubectl(
+                Grade::B2,
+                "Correct AGENT_IMAGE of the operator",
+                [
+                    "edit",
+                    "deployment",
+                    "-n",
+                    deployment.namespace(),
+                    deployment.name(),
+                ],
+            )
+            .caveat("the operator restarts and then replaces the pods of every package that waits for the image");
+    }
+    let title = if cluster.operators.items().is_empty() {
+        "Correct AGENT_IMAGE of the operator, or set agentImageOverride of the package"
+    } else {
+        "Or set agentImageOverride of the package"
+    };
+    finding.kubectl(Grade::B2, title, edit).caveat(REPLACES);
 }
 
 /// What runtimes and registries say where nobody answered.

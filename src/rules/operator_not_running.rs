@@ -18,7 +18,8 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The operator's Deployment has no available replica.
+    /// The operator's Deployment has no available replica. For the first ten minutes this is a warning if
+    /// its condition `Progressing` is true: it has just started, or was restarted or upgraded.
     ///
     /// # How to fix
     ///
@@ -105,11 +106,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "no replica of the operator is available, so the custom resources are not reconciled"
             },
         );
-        finding.evidence(
+        finding.since(deployment.unavailable_since()).evidence(
             deployment.reference(),
             "available",
             format!("0 of {}", deployment.replicas()),
         );
+        if cluster.operator_coming_up_since().is_some() {
+            finding.severity(Severity::Warning);
+        }
         if zero {
             finding
                 .kubectl(

@@ -1,7 +1,9 @@
+use std::collections::BTreeSet;
+
 use super::evidence::no_package_run;
-use super::reset::reset_node;
+use super::reset::{reset_node, reset_package};
 use super::{Findings, Grade, Subject};
-use crate::api::{Entry, Skyhook, Stage, Status};
+use crate::api::{Entry, Package, Skyhook, Stage, Status};
 use crate::cluster::{Certainty, Cluster, Node, Phase};
 
 rule! {
@@ -25,8 +27,8 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Upgrade the operator. Or make the package depend on one that is complete. Or reset the node,
-    /// so that everything runs again.
+    /// Upgrade the operator. Or make the package depend on one that is complete, unless that one depends on it. Or reset
+    /// a package that is complete, or the node, so that not more are complete than have an empty `dependsOn`.
     ///
     /// # Since
     ///
@@ -81,15 +83,58 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         complete.to_string(),
                     );
                 no_package_run(finding, cluster, "pods of the package");
-                finding.kubectl(
-                    Grade::B2,
-                    "Give the package a dependency that is complete, or upgrade the operator",
-                    ["edit", &cluster.flavor().resource(), skyhook.name()],
-                );
+                let fit = |other: &str| done(other) && !needs(skyhook, other, name);
+                if skyhook.packages().any(|(other, _)| fit(other)) {
+                    finding.kubectl(
+                        Grade::B2,
+                        "Give the package a dependency that is complete, or upgrade the operator",
+                        ["edit", &cluster.flavor().resource(), skyhook.name()],
+                    );
+                }
+                // One less that is complete is enough only where there is just one too many.
+                let last = last_of(skyhook, done).filter(|_| complete == independent.len() + 1);
+                if let Some((last, version)) = last {
+                    reset_package(finding, cluster, skyhook, node, last, version);
+                }
                 reset_node(finding, "Or reset the node", cluster, skyhook, node);
             }
         }
     }
+}
+
+/// Whether a package depends on another one, directly or not: the other cannot depend on it then.
+fn needs(skyhook: &Skyhook, package: &str, on: &str) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut next = vec![package];
+    while let Some(name) = next.pop() {
+        if name == on {
+            return true;
+        }
+        if seen.insert(name) {
+            let package = skyhook.package(name);
+            next.extend(
+                package
+                    .iter()
+                    .flat_map(|p| p.depends_on.keys().map(String::as_str)),
+            );
+        }
+    }
+    false
+}
+
+/// A complete package, with its version, that no other complete one depends on; one without an interrupt before others.
+fn last_of(skyhook: &Skyhook, done: impl Fn(&str) -> bool) -> Option<(&str, &str)> {
+    let last = |(name, package): &(&str, &Package)| {
+        let needed = |(other, _): (&str, &Package)| {
+            other != *name && done(other) && needs(skyhook, other, name)
+        };
+        done(name) && !package.depends_on.is_empty() && !skyhook.packages().any(needed)
+    };
+    let all = skyhook.packages().filter(last);
+    let interrupts =
+        |(name, package): &(&str, &Package)| skyhook.pending_interrupt(name, package).is_some();
+    let last = all.min_by_key(interrupts);
+    last.map(|(name, package)| (name, package.version.as_str()))
 }
 
 /// Whether the package is at its very beginning; later stages are entered in another way.

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{Findings, Grade, Subject};
+use super::{Findings, Grade, Severity, Subject};
 use crate::cluster::admission::{Operation, Unreachable};
 use crate::cluster::{Certainty, Cluster, Source};
 
@@ -22,7 +22,8 @@ rule! {
     /// # How to confirm
     ///
     /// Check the service that the configuration names, and its EndpointSlices. A trial change
-    /// (`--dry-run=server`) fails with "failed calling webhook".
+    /// (`--dry-run=server`) fails with "failed calling webhook". While the operator has just started, or was
+    /// restarted or upgraded, this is a warning.
     ///
     /// # How to fix
     ///
@@ -74,6 +75,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 policy.unwrap_or("Fail (by default)"),
             )
             .evidence(&reference, "clientConfig.service", &first.why);
+        let comes_up = cluster.operator_coming_up_since();
+        if comes_up.is_some() && configuration.is_operators() {
+            finding.severity(Severity::Warning).since(comes_up);
+            for deployment in cluster.operators.items() {
+                finding.kubectl(
+                    Grade::B0,
+                    "See whether the operator starts",
+                    ["describe", "deployment,pods", "-n", deployment.namespace()],
+                );
+            }
+            continue;
+        }
         let operators = cluster.operators.items();
         let zero = operators.iter().find(|d| d.replicas() == 0);
         let absent = operators.is_empty() && cluster.operators.absence() == Certainty::Proven;

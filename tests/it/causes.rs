@@ -109,7 +109,7 @@ fn pod_without_image(n: usize) -> Value {
         },
         "spec": {"nodeName": format!("gpu-{n:05}")},
         "status": {"phase": "Pending", "initContainerStatuses": [{
-            "name": "storage-apply",
+            "name": "storage-init",
             "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}},
         }]},
     })

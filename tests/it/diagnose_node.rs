@@ -165,3 +165,29 @@ fn without_the_custom_resources_nothing_is_called_done() {
     assert_eq!(ran.code, Some(1), "{}", ran.transcript());
     assert!(!ran.stdout.contains("node-1: done"), "{}", ran.transcript());
 }
+
+/// What the earlier one waits for is the cure: to disable it gives up what it installs.
+#[test]
+fn a_node_behind_a_paused_custom_resource_is_told_to_resume_it() {
+    let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
+    let named = |name: &str, priority: u32| {
+        let mut skyhook = NEW.skyhook("waiting", package.clone());
+        skyhook["metadata"]["name"] = name.into();
+        skyhook["spec"]["priority"] = priority.into();
+        skyhook
+    };
+    let mut first = named("first", 10);
+    first["metadata"]["annotations"] = json!({ApiFlavor::NodeWright.key("pause"): "true"});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-1"}});
+    let list =
+        json!({"apiVersion": "v1", "kind": "List", "items": [first, named("second", 20), node]});
+    let ran = run("diagnose node gpu-1 --from -")
+        .stdin(list.to_string())
+        .go();
+    let (findings, next) = ran
+        .stdout
+        .split_once("what to do next")
+        .expect("what to do");
+    assert!(findings.contains("- SKY308 paused"), "{}", ran.transcript());
+    assert!(next.contains("\n1. Resume it"), "{}", ran.transcript());
+}

@@ -459,3 +459,22 @@ fn a_node_that_does_not_come_back_blocks_it_though_its_pod_is_said_to_run() {
         ran.transcript()
     );
 }
+
+/// A restart of the operator slows a deletion down, and every command says so; ten minutes later it blocks the deletion.
+#[test]
+fn an_operator_that_comes_up_is_waited_for() {
+    let status = |now: &str| {
+        let from = "--from tests/rules/operator_not_running.starting.yaml";
+        run(&format!("finalizer status gpu -o json {from} --now {now}"))
+            .go()
+            .json()
+    };
+    let young = status("2026-11-20T10:00:04Z");
+    assert_eq!(young["standing"], json!("slow"), "{young:#}");
+    let old = status("2026-11-20T10:10:00Z");
+    assert_eq!(old["standing"], json!("blocked"), "{old:#}");
+    for status in [young, old] {
+        let reason = status["reason"].as_str().expect("a reason");
+        assert!(reason.contains("no replica of the operator"), "{reason}");
+    }
+}

@@ -10,7 +10,7 @@ use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::cluster::dump;
 use kubectl_skyhook::program::Program;
 use kubectl_skyhook::rules::{self, Scope};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::run::run;
 use crate::support::world::World;
@@ -64,6 +64,124 @@ fn what_is_wrong_on_a_few_nodes_is_cured_by_one_command() {
 #[test]
 fn what_is_wrong_on_many_nodes_is_cured_by_one_command() {
     insta::assert_snapshot!(diagnosed(12));
+}
+
+/// What is said of each package in a fixture of a rule: the message, and the commands and notes of its remedies.
+fn advised(fixture: &str, code: &str) -> Vec<(String, Vec<String>)> {
+    let document = run(&format!(
+        "diagnose stuck --rule {code} -o json --from tests/rules/{fixture}.yaml"
+    ))
+    .go()
+    .json();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let findings = document["findings"].as_array().expect("findings").iter();
+    let said = findings.map(|finding| {
+        let remedies = finding["remedies"].as_array().expect("remedies").iter();
+        let remedies = remedies.map(|r| format!("{}: {}", text(&r["title"]), text(&r["caveat"])));
+        (text(&finding["message"]), remedies.collect())
+    });
+    said.collect()
+}
+
+/// The operator chooses the image of the agent, unless the package does.
+#[test]
+fn an_image_of_the_agent_is_corrected_where_it_is_set() {
+    let all = advised("image_not_pulled.agent", "SKY202");
+    let [(operators, first), (own, second)] = all.as_slice() else {
+        panic!("{all:#?}");
+    };
+    assert!(
+        operators.contains("agent:v6 of the agent for package driver"),
+        "{operators}"
+    );
+    assert!(
+        own.contains("own-agent:v1 of the agent for package tuning"),
+        "{own}"
+    );
+    assert!(
+        first[1].starts_with("Correct AGENT_IMAGE of the operator"),
+        "{first:#?}"
+    );
+    assert!(
+        second[1].starts_with("Correct agentImageOverride of the package"),
+        "{second:#?}"
+    );
+}
+
+/// No cycle is advised, and no more is reset than has to be.
+#[test]
+fn a_package_that_others_depend_on_gets_no_dependency_among_them() {
+    let advised = |fixture| advised(fixture, "SKY209").remove(0).1;
+    let lost = advised("package_never_scheduled.lost");
+    let titles: Vec<&str> = lost.iter().filter_map(|r| r.split(':').next()).collect();
+    assert_eq!(
+        titles,
+        ["Reset package top on the node", "Or reset the node"]
+    );
+    let late = advised("package_never_scheduled");
+    assert!(
+        late[0].starts_with("Give the package a dependency"),
+        "{late:#?}"
+    );
+}
+
+/// An operator that never continues a package whose interrupt was skipped does not pass over its node: it would do nothing
+/// there.
+#[test]
+fn a_node_with_a_skipped_interrupt_is_not_called_passed_over() {
+    let driver = json!({"version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
+        "uninstall": {"enabled": true, "apply": false}});
+    for (version, code) in [("v0.16.0", "SKY210"), ("v0.17.1", "SKY114")] {
+        let mut skyhook = OLD.skyhook("in_progress", json!({"driver": driver}));
+        skyhook["metadata"]["deletionTimestamp"] = "2026-11-20T11:59:00Z".into();
+        let mut operator = OLD.operator();
+        operator["spec"]["template"]["spec"]["containers"][0]["image"] =
+            format!("ghcr.io/nvidia/skyhook/operator:{version}").into();
+        let skipped = OLD.node("gpu-1", "blocked", &["driver|1.0.0 interrupt skipped"]);
+        let done = OLD.node("gpu-2", "in_progress", &[]);
+        let items = [skyhook, operator, skipped, done];
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        let rules = "--rule SKY114 --rule SKY210 -o json";
+        let ran = run(&format!("diagnose stuck {rules} --from -")).stdin(list.to_string());
+        let document = ran.go().json();
+        let findings = document["findings"].as_array().expect("findings");
+        let found: Vec<&str> = findings.iter().filter_map(|f| f["code"].as_str()).collect();
+        assert_eq!(found, [code], "{version}");
+    }
+}
+
+/// Of a pause it is said what it holds back: nothing, packages, or packages with interrupts.
+#[test]
+fn what_runs_once_it_is_resumed_is_what_is_left() {
+    for (state, interrupt, caveat) in [
+        ("complete", false, ""),
+        ("in_progress", false, "its packages run"),
+        (
+            "in_progress",
+            true,
+            "its packages run, including their interrupts",
+        ),
+    ] {
+        let mut driver = json!({"version": "1.0.0", "image": "example.com/driver"});
+        let mut stage = "config";
+        if interrupt {
+            driver["interrupt"] = json!({"type": "reboot"});
+            stage = "apply";
+        }
+        let mut skyhook = OLD.skyhook("paused", json!({"driver": driver}));
+        skyhook["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("pause"): "true"});
+        let entry = format!("driver|1.0.0 {stage} {state}");
+        let node = OLD.node("gpu-1", state, &[&entry]);
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": [skyhook, node]});
+        let ran = run("diagnose stuck --rule SKY308 -o json --from -").stdin(list.to_string());
+        let found = ran.go().json();
+        let resume = &found["findings"][0]["remedies"][0];
+        assert_eq!(
+            resume["caveat"].as_str().unwrap_or_default(),
+            caveat,
+            "{found:#}"
+        );
+    }
 }
 
 #[test]

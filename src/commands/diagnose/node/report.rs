@@ -1,5 +1,7 @@
 //! The chain, laid out.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -101,9 +103,18 @@ impl<'a> NodeReport<'a> {
         all.filter(|f| f.severity > Severity::Info).collect()
     }
 
+    /// The same, and what explains it: a pause is only worth knowing, until something waits for it.
+    fn told(&self) -> Vec<&Finding> {
+        let findings = &self.chain.findings;
+        let told = grave_or_explaining(findings);
+        let mut told: Vec<&Finding> = told.into_iter().map(|at| &findings[at]).collect();
+        told.sort_by_key(|f| f.severity > Severity::Info);
+        told
+    }
+
     /// The remedies of what keeps the first custom resource that is not done: the first, and the mildest that changes
     /// something. Then that of an error which it explains, and which may stay once its cause is gone. Of what is only worth
-    /// knowing, as a pause is, where nothing worse is found.
+    /// knowing, and explains nothing worse, where nothing worse is found.
     fn next(&self) -> Vec<&Remedy> {
         if self.chain.standing(self.node) < LinkState::Held {
             return Vec::new();
@@ -119,12 +130,13 @@ impl<'a> NodeReport<'a> {
             (f.subject.skyhook.as_deref() == kept, here)
         };
         let findings = &self.chain.findings;
+        let grave = grave_or_explaining(findings);
         let mut all: Vec<usize> = (0..findings.len()).collect();
         all.retain(|at| !findings[*at].remedies.is_empty());
         // Stable: of equals the causes stay first.
         all.sort_by_key(|at| {
             let finding = &findings[*at];
-            std::cmp::Reverse((finding.severity > Severity::Info, near(&finding)))
+            std::cmp::Reverse((grave.contains(at), near(&finding)))
         });
         let Some(first) = all.first() else {
             return Vec::new();
@@ -208,13 +220,13 @@ impl<'a> NodeReport<'a> {
 
     fn findings(&self) -> Text {
         let mut text = Text::new();
-        let grave = self.grave();
-        if grave.is_empty() {
+        let told = self.told();
+        if told.is_empty() {
             return text;
         }
         text.line(text::dim("findings, causes first"));
         let mut groups: Vec<Vec<&Finding>> = Vec::new();
-        for finding in grave {
+        for finding in told {
             let alike = |group: &&mut Vec<&Finding>| {
                 let (a, b) = (&group[0].subject, &finding.subject);
                 group[0].rule.code == finding.rule.code
@@ -294,6 +306,15 @@ impl<'a> NodeReport<'a> {
         }
         text
     }
+}
+
+/// The places of what is more than worth knowing, and of what explains it.
+fn grave_or_explaining(findings: &[Finding]) -> BTreeSet<usize> {
+    let causes = Causes::of(findings);
+    let grave = |at: &usize| findings[*at].severity > Severity::Info;
+    let grave: Vec<usize> = (0..findings.len()).filter(grave).collect();
+    let by = grave.iter().flat_map(|at| causes.explaining(*at));
+    by.chain(&grave).copied().collect()
 }
 
 impl View for NodeReport<'_> {
