@@ -346,6 +346,17 @@ impl Cluster {
         PackageRuns { all, by_place }
     }
 
+    /// The pods that the older operator started for a custom resource and that still run beside the newer one, which does
+    /// not count them.
+    pub fn runs_of_older_operator(&self, skyhook: &str) -> Vec<PackageRun<'_>> {
+        if !self.active_api.migrating() {
+            return Vec::new();
+        }
+        let mut runs = self.package_runs_of(self.flavor().other());
+        runs.retain(|e| e.skyhook == skyhook && e.bare() && e.alive());
+        runs
+    }
+
     /// How sure we are that an execution we do not see does not exist.
     pub fn certainty_of_no_package_run(&self) -> Certainty {
         match self.active_api.flavor.executor() {

@@ -1,5 +1,5 @@
 use super::{Findings, Grade, Subject};
-use crate::api::{Skyhook, Status};
+use crate::api::Status;
 use crate::cluster::{Certainty, Cluster, Node, Source};
 
 rule! {
@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         // Where the operator counts all nodes as complete, it has no batch to evaluate, whatever else is left to do there.
         let mut open = cluster.open_nodes(skyhook);
         open.retain(|n| status(n) != Status::Complete);
-        if at_work || open.is_empty() || !is_observed(skyhook) {
+        if at_work || open.is_empty() || !skyhook.is_observed() {
             continue;
         }
         if cluster.policy_not_read(skyhook) {
@@ -112,13 +112,4 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .caveat("the rollout restarts with its first batch size");
         }
     }
-}
-
-/// Whether the operator has seen the present spec, as far as it says.
-fn is_observed(skyhook: &Skyhook) -> bool {
-    let conditions = skyhook.status.conditions.iter();
-    conditions
-        .filter_map(|c| c.observed_generation)
-        .max()
-        .is_some_and(|seen| seen >= skyhook.metadata.generation)
 }

@@ -156,7 +156,7 @@ pub fn grade_of_going_on(cluster: &Cluster, skyhook: &Skyhook, node: Option<&Nod
 }
 
 /// Adds the command with which the operator goes on with a custom resource on all nodes, and says what runs then, if
-/// anything does.
+/// anything does. It is refused while pods of the older operator run: these have to end first.
 pub fn go_on<'f>(
     finding: &'f mut Finding,
     cluster: &Cluster,
@@ -164,6 +164,20 @@ pub fn go_on<'f>(
     title: &str,
     verb: &str,
 ) -> &'f mut Finding {
+    if !cluster.runs_of_older_operator(skyhook.name()).is_empty() {
+        let selector = format!(
+            "{}={}",
+            cluster.flavor().other().key("name"),
+            skyhook.name()
+        );
+        return finding
+            .kubectl(
+                Grade::B0,
+                "Wait until the pods of the older operator end",
+                ["get", "pods", "-A", "-l", &selector],
+            )
+            .caveat(format!("then: kubectl skyhook {verb} {}", skyhook.name()));
+    }
     let grade = grade_of_going_on(cluster, skyhook, None);
     finding.remedy(grade, title, [verb, skyhook.name()]);
     let effects = comes_of_going_on(cluster, skyhook, None);

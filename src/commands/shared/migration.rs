@@ -99,10 +99,9 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
         ))
         .hint("use --force to proceed anyway"));
     }
-    let older = cluster.package_runs_of(cluster.flavor().other());
+    let older = cluster.runs_of_older_operator(name);
+    let older = older.iter();
     let alive: Vec<String> = older
-        .iter()
-        .filter(|e| e.skyhook == name && e.bare() && e.alive())
         .map(|e| format!("{} on {}", e.reference(), e.node))
         .collect();
     if alive.is_empty() {

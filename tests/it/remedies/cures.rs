@@ -163,13 +163,6 @@ fn tried(case: &Case) -> Result<(), String> {
     }
 }
 
-/// What is refused because of the rest of the cluster: a pause would hide a Job that has given up elsewhere, and pods of the
-/// older operator have to end first, which is a finding of its own.
-const REFUSED_FOR_OTHERS: [&str; 2] = [
-    "hint: use --no-pause to proceed without a pause",
-    "of the older operator still run",
-];
-
 /// Each command of each finding in each capture, and not only one for each rule as above.
 #[test]
 fn no_remedy_is_refused_or_graver_than_announced() {
@@ -190,8 +183,9 @@ fn no_remedy_is_refused_or_graver_than_announced() {
             let dry = ["--dry-run", "--from", &from].map(str::to_owned);
             let ran = Run::new(remedy.argv[2..].iter().cloned().chain(dry)).go();
             let case = || format!("{from}, {}: {}", finding.rule.code, remedy.argv.join(" "));
-            let says = |text: &&str| ran.stderr.contains(text);
-            if ran.stderr.contains("the input has no ") || REFUSED_FOR_OTHERS.iter().any(says) {
+            // The refusal beside a Job that has given up elsewhere names the flag with which it is done.
+            let unpaused = "hint: use --no-pause to proceed without a pause";
+            if ran.stderr.contains("the input has no ") || ran.stderr.contains(unpaused) {
                 continue;
             }
             let graver = [Grade::B1, Grade::B2, Grade::B3, Grade::B4]
