@@ -1,4 +1,5 @@
-use super::evidence::{deletions_at_rest, grade_of_going_on, pending_deletion};
+use super::evidence::{deletions_at_rest, pending_deletion};
+use super::going_on::go_on_deleting;
 use super::{Findings, Grade, Subject};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
@@ -43,13 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             ),
         );
         pending_deletion(cluster, finding, skyhook);
-        finding
-            .remedy(
-                grade_of_going_on(cluster, skyhook, None),
-                "Resume it",
-                ["resume", skyhook.name()],
-            )
-            .caveat("the uninstall runs on every node, followed by the packages' interrupts")
+        go_on_deleting(finding, cluster, skyhook, "Resume it", "resume")
             .remedy(
                 Grade::B4,
                 "Strip the finalizer",

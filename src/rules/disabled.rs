@@ -1,4 +1,4 @@
-use super::evidence::grade_of_going_on;
+use super::going_on::go_on;
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
 
@@ -52,12 +52,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if let Some((key, reason)) = skyhook.annotated_reason("disable") {
             finding.evidence(skyhook.reference(), key, reason);
         }
-        finding
-            .remedy(
-                grade_of_going_on(cluster, skyhook, None),
-                "Enable it",
-                ["enable", skyhook.name()],
-            )
-            .caveat("its packages run, including their interrupts");
+        go_on(finding, cluster, skyhook, "Enable it", "enable");
     }
 }

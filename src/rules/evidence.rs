@@ -8,8 +8,6 @@ use crate::cluster::exit;
 use crate::cluster::package_run::PackageRun;
 use crate::cluster::pod::ContainerTrouble;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Pod};
-use crate::plan::Consequences;
-use crate::plan::build::effects;
 
 /// Adds what went wrong in the newest execution of a package on a node, if it is still there.
 pub fn failing_package_run<'a>(
@@ -166,20 +164,6 @@ pub fn rerun<'f>(
         node,
     ];
     finding.remedy(grade, title, words)
-}
-
-/// What may come of it at worst when the operator goes on with a custom resource: on this node, or on all.
-pub fn grade_of_going_on(cluster: &Cluster, skyhook: &Skyhook, node: Option<&Node>) -> Grade {
-    if cluster.nodes.ok().is_none() {
-        return Grade::B3;
-    }
-    let nodes: Vec<&Node> = match node {
-        Some(node) => vec![node],
-        None => cluster.selected(skyhook).collect(),
-    };
-    let mut effects = Consequences::default();
-    effects::begins(cluster, skyhook, &nodes, true, &mut effects);
-    effects.grade.unwrap_or(Grade::B1)
 }
 
 /// Adds the command that shows the pods of a node.

@@ -1,4 +1,4 @@
-use super::evidence::grade_of_going_on;
+use super::going_on::go_on;
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
 use crate::cluster::hold::{HOLDER, HolderState};
@@ -52,12 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding
             .since(hold.holder.as_ref().map(|h| h.since))
-            .evidence(skyhook.reference(), HOLDER, hold.text)
-            .remedy(
-                grade_of_going_on(cluster, skyhook, None),
-                "Resume it",
-                ["resume", skyhook.name()],
-            )
-            .caveat("its packages run, including their interrupts");
+            .evidence(skyhook.reference(), HOLDER, hold.text);
+        go_on(finding, cluster, skyhook, "Resume it", "resume");
     }
 }

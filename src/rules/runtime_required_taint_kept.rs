@@ -1,4 +1,5 @@
-use super::evidence::{complete_for_long, grade_of_going_on, operator_log, some_of};
+use super::evidence::{complete_for_long, operator_log, some_of};
+use super::going_on::go_on;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::{Certainty, Cluster, Node};
@@ -116,15 +117,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .lasts()
             .evidence(format!("node/{}", node.name), "taint", &spelled)
             .evidence("custom resources", "keep it", some_of(&references));
-        let goes_on = || grade_of_going_on(cluster, holder, None);
         if holder.paused() {
-            finding
-                .remedy(goes_on(), "Resume it", ["resume", holder.name()])
-                .caveat("its packages run, including their interrupts");
+            go_on(finding, cluster, holder, "Resume it", "resume");
         } else if holder.disabled() {
-            finding
-                .remedy(goes_on(), "Enable it", ["enable", holder.name()])
-                .caveat("its packages run, including their interrupts");
+            go_on(finding, cluster, holder, "Enable it", "enable");
         } else {
             finding.remedy(
                 Grade::B0,

@@ -1,4 +1,5 @@
-use super::evidence::{grade_of_going_on, some_of};
+use super::evidence::some_of;
+use super::going_on::go_on;
 use super::standstill::{Standstill, Trouble};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Status};
@@ -143,13 +144,6 @@ fn close(cluster: &Cluster, finding: &mut Finding, root: &Skyhook, trouble: Opti
         )
         .caveat("it then stays unfinished, and later ones may depend on what it installs");
     if root.paused() {
-        finding
-            .remedy(
-                grade_of_going_on(cluster, root, None),
-                "Or resume it",
-                ["resume", root.name()],
-            )
-            .caveat("its packages run, including their interrupts")
-            .by_choice();
+        go_on(finding, cluster, root, "Or resume it", "resume").by_choice();
     }
 }

@@ -150,6 +150,40 @@ fn a_node_with_a_skipped_interrupt_is_not_called_passed_over() {
     }
 }
 
+/// Of a pause it is said what it holds back: nothing, packages, or packages with interrupts.
+#[test]
+fn what_runs_once_it_is_resumed_is_what_is_left() {
+    for (state, interrupt, caveat) in [
+        ("complete", false, ""),
+        ("in_progress", false, "its packages run"),
+        (
+            "in_progress",
+            true,
+            "its packages run, including their interrupts",
+        ),
+    ] {
+        let mut driver = json!({"version": "1.0.0", "image": "example.com/driver"});
+        let mut stage = "config";
+        if interrupt {
+            driver["interrupt"] = json!({"type": "reboot"});
+            stage = "apply";
+        }
+        let mut skyhook = OLD.skyhook("paused", json!({"driver": driver}));
+        skyhook["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("pause"): "true"});
+        let entry = format!("driver|1.0.0 {stage} {state}");
+        let node = OLD.node("gpu-1", state, &[&entry]);
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": [skyhook, node]});
+        let ran = run("diagnose stuck --rule SKY308 -o json --from -").stdin(list.to_string());
+        let found = ran.go().json();
+        let resume = &found["findings"][0]["remedies"][0];
+        assert_eq!(
+            resume["caveat"].as_str().unwrap_or_default(),
+            caveat,
+            "{found:#}"
+        );
+    }
+}
+
 #[test]
 fn remedies_parse() {
     let mut wrong = BTreeSet::new();
