@@ -6,7 +6,7 @@ use super::retry::retry_given_up;
 use super::tried_again::{operator_retries, tries_again};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::State;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, PackageRun};
 
 rule! {
     /// The uninstall of a package fails on a node.
@@ -74,6 +74,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.severity(Severity::Warning);
                 }
                 finding.failing_since(failing_since(cluster, skyhook, node));
+                finding.since(package_run.and_then(PackageRun::created));
                 finding.entry(&node.name, entry);
                 no_longer_selected(finding, skyhook, node);
                 failing_package_run(finding, &package_runs, skyhook.name(), &node.name, entry);
