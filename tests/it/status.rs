@@ -91,3 +91,17 @@ fn what_cannot_be_read_is_said() {
         assert_snapshot!(ran.transcript());
     }
 }
+
+/// Files without custom resources do not tell whether one is gone.
+#[test]
+fn what_may_still_exist_is_not_called_gone() {
+    for cluster in ["finalizer-stripped", "deleted-after-reset"] {
+        let ran = run(&format!("status --from tests/clusters/{cluster}")).go();
+        assert!(
+            ran.stdout.contains("so it may still exist"),
+            "{}",
+            ran.transcript()
+        );
+        assert!(!ran.stdout.contains("gone, but"), "{}", ran.transcript());
+    }
+}
