@@ -1,4 +1,5 @@
-use super::evidence::{failing_since, grade_of_going_on, some_of};
+use super::evidence::{failing_since, some_of};
+use super::going_on::grade_of_going_on;
 use super::standstill::{Trouble, stands_still, stuck_in_batch};
 use super::{Findings, Grade, Subject};
 use crate::api::{Skyhook, Status};

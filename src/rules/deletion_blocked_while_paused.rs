@@ -1,4 +1,5 @@
-use super::evidence::{deletions_at_rest, go_on_deleting, pending_deletion};
+use super::evidence::{deletions_at_rest, pending_deletion};
+use super::going_on::go_on_deleting;
 use super::{Findings, Grade, Subject};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;

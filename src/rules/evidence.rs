@@ -8,8 +8,6 @@ use crate::cluster::exit;
 use crate::cluster::package_run::PackageRun;
 use crate::cluster::pod::ContainerTrouble;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Pod};
-use crate::plan::Consequences;
-use crate::plan::build::effects;
 
 /// Adds what went wrong in the newest execution of a package on a node, if it is still there.
 pub fn failing_package_run<'a>(
@@ -145,89 +143,6 @@ pub fn read_logs(finding: &mut Finding, skyhook: &str, node: &str, package: &str
             stage.as_str(),
         ],
     );
-}
-
-/// What may come of it at worst when the operator goes on with a custom resource: on this node, or on all.
-pub fn grade_of_going_on(cluster: &Cluster, skyhook: &Skyhook, node: Option<&Node>) -> Grade {
-    match comes_of_going_on(cluster, skyhook, node) {
-        Some(effects) => effects.grade.unwrap_or(Grade::B1),
-        None => Grade::B3,
-    }
-}
-
-/// Adds the command with which the operator goes on with a custom resource on all nodes, and says what runs then, if
-/// anything does. It is refused while pods of the older operator run: these have to end first.
-pub fn go_on<'f>(
-    finding: &'f mut Finding,
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    title: &str,
-    verb: &str,
-) -> &'f mut Finding {
-    if !cluster.runs_of_older_operator(skyhook.name()).is_empty() {
-        let selector = format!(
-            "{}={}",
-            cluster.flavor().other().key("name"),
-            skyhook.name()
-        );
-        return finding
-            .kubectl(
-                Grade::B0,
-                "Wait until the pods of the older operator end",
-                ["get", "pods", "-A", "-l", &selector],
-            )
-            .caveat(format!("then: kubectl skyhook {verb} {}", skyhook.name()));
-    }
-    let grade = grade_of_going_on(cluster, skyhook, None);
-    finding.remedy(grade, title, [verb, skyhook.name()]);
-    let effects = comes_of_going_on(cluster, skyhook, None);
-    if effects.as_ref().is_some_and(|e| e.grade.is_none()) {
-        finding
-    } else if interrupts(effects.as_ref()) {
-        finding.caveat("its packages run, including their interrupts")
-    } else {
-        finding.caveat("its packages run")
-    }
-}
-
-/// Adds the command with which the operator goes on with a deletion.
-pub fn go_on_deleting<'f>(
-    finding: &'f mut Finding,
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    title: &str,
-    verb: &str,
-) -> &'f mut Finding {
-    let grade = grade_of_going_on(cluster, skyhook, None);
-    finding.remedy(grade, title, [verb, skyhook.name()]);
-    finding.caveat(
-        if interrupts(comes_of_going_on(cluster, skyhook, None).as_ref()) {
-            "the uninstall runs on every node, followed by the packages' interrupts"
-        } else {
-            "the uninstall runs on every node"
-        },
-    )
-}
-
-/// Whether an interrupt is, or may be, among it.
-fn interrupts(effects: Option<&Consequences>) -> bool {
-    effects.is_none_or(|e| e.drains > 0)
-}
-
-/// What comes of it when the operator goes on with a custom resource; `None` where the nodes are not known.
-fn comes_of_going_on(
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    node: Option<&Node>,
-) -> Option<Consequences> {
-    cluster.nodes.ok()?;
-    let nodes: Vec<&Node> = match node {
-        Some(node) => vec![node],
-        None => cluster.selected(skyhook).collect(),
-    };
-    let mut effects = Consequences::default();
-    effects::begins(cluster, skyhook, &nodes, true, &mut effects);
-    Some(effects)
 }
 
 /// Adds the command that shows the pods of a node.

@@ -99,6 +99,7 @@ macro_rules! rule {
 
 mod drain_remedies;
 mod evidence;
+mod going_on;
 mod last_sign;
 mod leave_out;
 mod reset;

@@ -1,4 +1,5 @@
-use super::evidence::{LOOK_AGAIN, grade_of_going_on};
+use super::evidence::LOOK_AGAIN;
+use super::going_on::grade_of_going_on;
 use super::{Finding, Findings, Grade, Subject, drain_blocked};
 use crate::cluster::Cluster;
 

@@ -1,4 +1,4 @@
-use super::evidence::go_on;
+use super::going_on::go_on;
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
 

@@ -1,4 +1,5 @@
-use super::evidence::{complete_for_long, go_on, operator_log, some_of};
+use super::evidence::{complete_for_long, operator_log, some_of};
+use super::going_on::go_on;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::{Certainty, Cluster, Node};

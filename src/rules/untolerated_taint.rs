@@ -1,4 +1,4 @@
-use super::evidence::grade_of_going_on;
+use super::going_on::grade_of_going_on;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Status;
 use crate::cluster::Cluster;

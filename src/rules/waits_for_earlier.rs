@@ -1,4 +1,5 @@
-use super::evidence::{go_on, some_of};
+use super::evidence::some_of;
+use super::going_on::go_on;
 use super::standstill::{Standstill, Trouble};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Status};

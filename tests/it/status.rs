@@ -91,3 +91,29 @@ fn what_cannot_be_read_is_said() {
         assert_snapshot!(ran.transcript());
     }
 }
+
+/// Files without custom resources do not tell whether one is gone.
+#[test]
+fn what_may_still_exist_is_not_called_gone() {
+    for cluster in ["finalizer-stripped", "deleted-after-reset"] {
+        let ran = run(&format!("status --from tests/clusters/{cluster}")).go();
+        assert!(
+            ran.stdout.contains("so it may still exist"),
+            "{}",
+            ran.transcript()
+        );
+        assert!(!ran.stdout.contains("gone, but"), "{}", ran.transcript());
+    }
+}
+
+/// An older version may have been there, as the rule about this cluster says.
+#[test]
+fn what_was_never_there_is_named_with_its_version() {
+    let from = "--from tests/clusters/version-changed-while-uninstalling";
+    let ran = run(&format!("uninstall status {from}")).go();
+    let rows = ran
+        .stdout
+        .lines()
+        .filter(|l| l.contains("2.1.0 never there"));
+    assert_eq!(rows.count(), 3, "{}", ran.transcript());
+}

@@ -113,10 +113,13 @@ impl<'a> StatusReport<'a> {
     fn title(&self, item: &SkyhookProgress) -> Line {
         if !item.exists {
             let behind = item.nodes.as_ref().map_or(0, |n| n.left_behind);
-            let behind = format!(
-                "gone, but leftover keys remain on {}",
-                plural(behind, "node")
-            );
+            let nodes = plural(behind, "node");
+            let behind = match self.cluster.skyhooks.ok() {
+                Some(_) => format!("gone, but leftover keys remain on {nodes}"),
+                None => {
+                    format!("not read, so it may still exist; it has keys on {nodes}")
+                }
+            };
             return text::heading(&item.name) + "  " + text::warning(behind);
         }
         let mut title = text::heading(&item.name) + "  " + label_of(&item.status).on(&item.status);

@@ -9,6 +9,16 @@ use crate::view::text::{self, Line, Text};
 use crate::view::{Table, View, cells};
 
 impl UninstallRow {
+    /// How far it has got. What was never there is this version: another one may have been.
+    fn progress(&self) -> Line {
+        match (self.uninstall, self.version.as_str()) {
+            (Uninstall::NeverThere, version) if !version.is_empty() => {
+                text::warning(format!("{version} never there")).into()
+            }
+            (uninstall, _) => uninstall.line(),
+        }
+    }
+
     /// The type of the gravest condition, where it says more than the column before.
     fn condition(&self) -> &str {
         let first = self.conditions.first().map_or("", String::as_str);
@@ -67,7 +77,7 @@ impl View for UninstallStatus {
                     time if time.is_empty() || !wide => row.state.as_str().into(),
                     time => text::plain(&row.state) + text::dim(format!(" ({time})")),
                 },
-                row.uninstall.line(),
+                row.progress(),
                 if wide {
                     row.conditions.join(",")
                 } else {
