@@ -343,11 +343,11 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
     let reference = skyhook.reference();
     match verb {
         Verb::Resume if skyhook.disabled() => effects.warn(format!(
-            "{reference} is disabled as well: nothing runs until `kubectl skyhook enable {}`",
+            "{reference} is disabled as well: nothing runs until you run `kubectl skyhook enable {}`",
             skyhook.name()
         )),
         Verb::Enable if skyhook.paused() => effects.warn(format!(
-            "{reference} is paused as well: nothing runs until `kubectl skyhook resume {}`",
+            "{reference} is paused as well: nothing runs until you run `kubectl skyhook resume {}`",
             skyhook.name()
         )),
         Verb::Pause | Verb::Disable if skyhook.deleting() => effects.warn(format!(

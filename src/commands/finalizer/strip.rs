@@ -222,8 +222,8 @@ fn hold_off(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) ->
     }
     let target = Target::skyhook(flavor, skyhook.name(), skyhook.metadata.uid.as_deref());
     effects.warn(format!(
-        "{} is paused and stays paused, so that the operator does not run its packages again; the operator may still write the \
-         status of the custom resource to nodes until it is gone",
+        "this command pauses {} and leaves it paused, so that the operator does not run its packages again; until the custom \
+         resource is gone, the operator may still write its status to nodes",
         skyhook.reference()
     ));
     let why = "so that the operator does not run its packages again";

@@ -97,7 +97,7 @@ impl Alike<'_> {
             format!("`{}`", shell_words(argv))
         } else {
             format!(
-                "`{}`, and the same for {} more",
+                "`{}` and {} more like it",
                 shell_words(&remedy.argv),
                 count(number - 1)
             )

@@ -156,7 +156,7 @@ impl<'a> Stalled<'a> {
 
     fn deletions(&self) -> impl Iterator<Item = Step> {
         let why = format!(
-            "stage {} was given up; the operator starts it again",
+            "stage {} has failed permanently; the operator starts it again",
             self.entry.stage
         );
         let delete =
@@ -270,10 +270,10 @@ fn nothing_given_up(
     running.truncate(3);
     let still: Vec<&str> = running.iter().map(String::as_str).collect();
     refused(if still.is_empty() {
-        format!("no stage of {package} was given up on {set}")
+        format!("no stage of {package} has failed permanently on {set}")
     } else {
         format!(
-            "no stage of {package} was given up on {set}; still running: {}",
+            "no stage of {package} has failed permanently on {set}; still running: {}",
             list(&still)
         )
     })

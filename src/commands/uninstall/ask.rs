@@ -293,7 +293,7 @@ fn cancel(
     force: bool,
 ) -> Result<Plan> {
     let mut plan = Plan {
-        title: format!("cancel the uninstall of {name} of {}", skyhook.name()),
+        title: format!("cancel the uninstall of {name} in {}", skyhook.name()),
         subject: skyhook.name().to_owned(),
         ..Plan::default()
     };

@@ -71,7 +71,7 @@ impl ImpactNotes<'_> {
                 _ => "; repeat for each node",
             };
             effects.warn(format!(
-                "the uninstall of {name} does not run on {}, which the operator ignores, until `kubectl skyhook node \
+                "the uninstall of {name} does not run on {}, which the operator ignores, until you run `kubectl skyhook node \
                  unignore {}`{others}",
                 nodes(survey.ignored.iter().copied()),
                 first.name

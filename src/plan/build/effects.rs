@@ -67,7 +67,7 @@ fn ignored_nodes(ignored: &[&str], effects: &mut Consequences) {
         _ => (format!("{set} carry"), "; repeat for each node"),
     };
     effects.warn(format!(
-        "{them} the ignore label: nothing runs there until `kubectl skyhook node unignore {first}`{each}"
+        "{them} the ignore label: nothing runs there until you run `kubectl skyhook node unignore {first}`{each}"
     ));
 }
 
@@ -79,7 +79,7 @@ fn stands_still(skyhook: &Skyhook, effects: &mut Consequences) {
         ("disabled", "enable")
     };
     effects.warn(format!(
-        "{} is {what}: nothing runs until `kubectl skyhook {command} {}`",
+        "{} is {what}: nothing runs until you run `kubectl skyhook {command} {}`",
         skyhook.reference(),
         skyhook.name()
     ));
@@ -96,7 +96,7 @@ pub fn stopped_rollout(
     let set = NodeSet::of(nodes.iter().filter(stopped).map(|n| n.name.as_str()));
     if !set.is_empty() {
         effects.warn(format!(
-            "the rollout of {} has stopped: nothing runs on {} until `kubectl skyhook deployment-policy reset {}`",
+            "the rollout of {} has stopped: nothing runs on {} until you run `kubectl skyhook deployment-policy reset {}`",
             skyhook.reference(),
             set.limited(6),
             skyhook.name()
@@ -287,13 +287,13 @@ pub fn bypassed_uninstalls(
         .all(|name| skyhook.package(name).is_some_and(|p| skyhook.uninstalls(p)));
     effects.warn(if skyhook.deleting() {
         format!(
-            "{} is being deleted: without {their} node-state entry, {names} {count} as uninstalled, the deletion \
+            "{} is being deleted: {names} {count} as uninstalled once removed from the node state, so the deletion \
              proceeds, and what {they} installed stays on the hosts",
             skyhook.reference()
         )
     } else if asked_for {
         format!(
-            "without {their} node-state entry, {names} {count} as uninstalled: the rest of the uninstall does not run, \
+            "{names} {count} as uninstalled once removed from the node state: the rest of the uninstall does not run, \
              and what {they} installed may stay on the hosts"
         )
     } else {

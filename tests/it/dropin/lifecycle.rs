@@ -79,7 +79,7 @@ fn v4_it_says_whether_anything_changed_and_what_still_holds() {
     let resumed = site.answer("resume gpu");
     assert!(
         resumed.stderr.contains(
-            "skyhook/gpu is disabled as well: nothing runs until `kubectl skyhook enable gpu`"
+            "skyhook/gpu is disabled as well: nothing runs until you run `kubectl skyhook enable gpu`"
         ),
         "{}",
         resumed.transcript()

@@ -125,7 +125,7 @@ fn r7_it_says_what_a_missing_state_means_and_what_will_happen() {
     for says in [
         "driver counts as uninstalled",
         "cordoned and drained, 1 rebooted",
-        "skyhook/gpu is paused: nothing runs until `kubectl skyhook resume gpu`",
+        "skyhook/gpu is paused: nothing runs until you run `kubectl skyhook resume gpu`",
     ] {
         let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(says), "{}", ran.transcript());

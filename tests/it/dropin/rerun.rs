@@ -128,8 +128,8 @@ fn p6_dependants_and_what_holds_it_up_are_named() {
     let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for says in [
         "packages that depend on a do not run again: b",
-        "skyhook/gpu is disabled: nothing runs until `kubectl skyhook enable gpu`",
-        "node-1 carries the ignore label: nothing runs there until `kubectl skyhook node unignore node-1`",
+        "skyhook/gpu is disabled: nothing runs until you run `kubectl skyhook enable gpu`",
+        "node-1 carries the ignore label: nothing runs there until you run `kubectl skyhook node unignore node-1`",
     ] {
         assert!(text.contains(says), "{}", ran.transcript());
     }

@@ -296,7 +296,7 @@ fn sizes(cluster: &Cluster, findings: &[Finding]) -> Check {
     }
     let all = cluster.skyhooks.items().iter();
     let says = match all.map(|s| (s.size, s.name())).max() {
-        Some((size, name)) => format!("the largest is {name} with {} KiB", size.div_ceil(1024)),
+        Some((size, name)) => format!("the largest is {name} at {} KiB", size.div_ceil(1024)),
         None => "there are none".to_owned(),
     };
     of_skyhooks(cluster, about, title, &says)

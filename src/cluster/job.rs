@@ -1,0 +1,70 @@
+//! A Job of the newer operator, as far as it is looked at.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::pod::PodSpec;
+use crate::api::{Condition, Meta, without_managers};
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Job {
+    #[serde(deserialize_with = "without_managers")]
+    pub metadata: Meta,
+    pub spec: JobSpec,
+    pub status: JobStatus,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct JobSpec {
+    pub suspend: bool,
+    /// Failed attempts after which the Job gives up, less one.
+    pub backoff_limit: Option<i64>,
+    /// Seconds after which the Job fails, whatever its attempts do.
+    pub active_deadline_seconds: Option<i64>,
+    pub template: PodTemplate,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct PodTemplate {
+    pub spec: PodSpec,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct JobStatus {
+    pub start_time: Option<Timestamp>,
+    pub completion_time: Option<Timestamp>,
+    pub active: i64,
+    pub succeeded: i64,
+    pub failed: i64,
+    pub conditions: Vec<Condition>,
+}
+
+impl Job {
+    /// The condition that ended the Job: `Complete` or `Failed`.
+    pub fn finished(&self) -> Option<&Condition> {
+        self.status
+            .conditions
+            .iter()
+            .find(|c| c.is_true() && matches!(c.kind.as_str(), "Complete" | "Failed"))
+    }
+
+    /// The seconds that the stage may take, of each attempt or of all together.
+    pub fn timeout(&self) -> Option<i64> {
+        let attempt = self.spec.template.spec.active_deadline_seconds;
+        attempt.or(self.spec.active_deadline_seconds)
+    }
+
+    /// Whether it starts its container again in place until its deadline, rather than counting failed attempts.
+    pub fn restarts_in_place(&self) -> bool {
+        self.spec.backoff_limit.is_some_and(|limit| limit > 1 << 20)
+    }
+
+    /// The condition with which the Job gave up.
+    pub fn failed(&self) -> Option<&Condition> {
+        self.finished().filter(|c| c.kind == "Failed")
+    }
+}
