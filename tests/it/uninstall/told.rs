@@ -26,7 +26,7 @@ fn unfinished(nodes: usize) -> Vec<String> {
 
 #[test]
 fn a_few_nodes_are_named_one_by_one_and_many_only_together() {
-    let ignored = "- warning: the uninstall of driver does not run on node-9, which the operator ignores, until `kubectl \
+    let ignored = "- warning: the uninstall of driver does not run on node-9, which the operator ignores, until you run `kubectl \
                    skyhook node unignore node-9`";
     let one = |n| {
         format!(
