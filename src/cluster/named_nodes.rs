@@ -56,7 +56,7 @@ impl Cluster {
         self.legacy.items().is_empty() && skyhooks.is_some_and(|mut all| all.all(done))
     }
 
-    /// Whether a Job has given up on a node that was not read; what is recorded there decides what a pause does to it.
+    /// Whether a Job has failed permanently on a node that was not read; what is recorded there decides what a pause does to it.
     fn gave_up_elsewhere(&self) -> bool {
         let package_runs = self.package_runs();
         let mut failed = package_runs

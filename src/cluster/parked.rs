@@ -1,4 +1,4 @@
-//! Parked stages: a Job has given up, the operator has recorded that, and starts nothing more until somebody acts.
+//! Parked stages: a Job has failed permanently, the operator has recorded that, and starts nothing more until somebody acts.
 
 use super::{Cluster, Node, PackageRun, PackageRuns};
 use crate::api::{Entry, Executor, Skyhook, State};
@@ -29,7 +29,7 @@ impl<'a> PackageRuns<'a> {
 }
 
 impl Cluster {
-    /// The packages of the spec that are parked on a node, each with the Job that has given up.
+    /// The packages of the spec that are parked on a node, each with the Job that has failed permanently.
     ///
     /// They stay so when the node's status changes, be it by a pause or by hand: only their Job's end is counted.
     pub fn parked<'c, 's, 'a>(

@@ -23,7 +23,7 @@ group! {
 ///
 /// Resets every counter and the order of nodes, and lifts the stop. Nodes that
 /// are erroring are set to waiting first: otherwise the operator would count them again and stop at once.
-/// Nodes on which a Job has given up stay erroring: if waiting, they would block their batch forever. Rerun
+/// Nodes on which a Job has failed permanently stay erroring: if waiting, they would block their batch forever. Rerun
 /// their packages first. Installed packages are not touched.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -130,7 +130,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     }
     if parked > 0 {
         plan.consequences.warn(format!(
-            "{parked} {} in status erroring because a job has given up there: first retry its package with `kubectl skyhook package retry`, or the \
+            "{parked} {} in status erroring because a job has failed permanently there: first retry its package with `kubectl skyhook package retry`, or the \
              rollout stops again",
             if parked == 1 { "node stays" } else { "nodes stay" },
         ));

@@ -16,7 +16,7 @@ const RESTARTS: Duration = Duration::from_secs(120);
 
 /// How long what is tried again may fail before that counts.
 ///
-/// A Job counts its attempts itself, and the rules tell when it has given up.
+/// A Job counts its attempts itself, and the rules tell when it has failed permanently.
 pub fn tolerated(executor: Executor) -> Duration {
     match executor {
         Executor::Pod => RESTARTS,

@@ -19,7 +19,7 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// A package crash-loops, or its Job has given up, in an installing stage (apply, upgrade,
+    /// A package crash-loops, or its Job has failed permanently, in an installing stage (apply, upgrade,
     /// config, interrupt or post-interrupt) on a node, and then the custom resource is deleted.
     ///
     /// # How to confirm
@@ -31,7 +31,7 @@ rule! {
     ///
     /// Repair the installation. A pod that still restarts then continues by itself, and so does the deletion,
     /// unless other nodes have been uninstalled already: then the operator works only on
-    /// nodes whose status is `in_progress`. A Job that has given up is not retried at all.
+    /// nodes whose status is `in_progress`. A Job that has failed permanently is not retried at all.
     /// `package retry` deletes such a Job and sets the node to `in_progress`; the operator then continues.
     /// If a repair is not possible, reset the package on the node: the operator then no longer waits
     /// for it, but its uninstall script never runs and what it changed on the host stays. The last

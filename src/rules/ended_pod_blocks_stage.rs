@@ -16,7 +16,7 @@ rule! {
     /// other custom resources on the node wait for it, too.
     ///
     /// From v0.18 on a Job retries, which helps only once the cause is gone: the kubelet rejects
-    /// each new pod before a container is created. A Job that has given up must be recorded on the
+    /// each new pod before a container is created. A Job that has failed permanently must be recorded on the
     /// node; until then, no other Job is created.
     ///
     /// # What causes it
@@ -231,7 +231,7 @@ fn again_and_again(
 
 fn rejects(stage: &Stage, package: &str) -> String {
     format!(
-        "the pods for stage {stage} of package {package} are repeatedly rejected: their job gives up and is recreated"
+        "the pods for stage {stage} of package {package} are repeatedly rejected: their job fails and is recreated"
     )
 }
 
@@ -267,7 +267,7 @@ fn report<'f>(
 
 fn given_up(package_run: &PackageRun<'_>) -> String {
     format!(
-        "the Job for stage {} of package {} has given up, but the operator has not recorded the failure, so \
+        "the Job for stage {} of package {} has failed permanently, but the operator has not recorded the failure, so \
          nothing runs",
         package_run.stage, package_run.package
     )

@@ -4,7 +4,7 @@ use crate::api::{Entry, Skyhook, Status, keys};
 use crate::cluster::{Cluster, Node, PackageRun};
 
 rule! {
-    /// A node on which a Job has given up is counted as waiting.
+    /// A node on which a Job has failed permanently is counted as waiting.
     ///
     /// # What it means
     ///
@@ -14,7 +14,7 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// The custom resource was paused or disabled after the Job had given up, and then resumed: that
+    /// The custom resource was paused or disabled after the Job had failed permanently, and then resumed: that
     /// changes `erroring` to `waiting`, and a failure that is already recorded is not counted again. A
     /// `reset` or `package rerun` on another node that pauses the custom resource has the same effect.
     ///
@@ -50,7 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
                 format!(
-                    "the job for stage {} of package {} has given up, but the operator counts the node as waiting, so it \
+                    "the job for stage {} of package {} has failed permanently, but the operator counts the node as waiting, so it \
                      starts nothing here and does not count the failure",
                     entry.stage, entry.name
                 ),

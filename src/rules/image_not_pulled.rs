@@ -119,7 +119,7 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
         let field = format!("spec.packages.{}.agentImageOverride", package_run.package);
         finding
             .evidence(skyhook.reference(), field, image)
-            .kubectl(Grade::B2, "Correct agentImageOverride of the package", edit)
+            .kubectl(Grade::B2, "Correct the package's agentImageOverride", edit)
             .caveat(REPLACES);
         return;
     }
@@ -130,7 +130,7 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
         finding
             .kubectl(
                 Grade::B2,
-                "Correct AGENT_IMAGE of the operator",
+                "Correct the operator's AGENT_IMAGE",
                 [
                     "edit",
                     "deployment",
@@ -142,9 +142,9 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
             .caveat("the operator restarts and then replaces the pods of every package that waits for the image");
     }
     let title = if cluster.operators.items().is_empty() {
-        "Correct AGENT_IMAGE of the operator, or set agentImageOverride of the package"
+        "Correct the operator's AGENT_IMAGE, or set agentImageOverride on the package"
     } else {
-        "Or set agentImageOverride of the package"
+        "Or set agentImageOverride on the package"
     };
     finding.kubectl(Grade::B2, title, edit).caveat(REPLACES);
 }

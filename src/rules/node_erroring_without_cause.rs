@@ -31,7 +31,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Fix the cause shown in the operator's log. Then retry the stage that has given up, or rerun the package; if none
+    /// Fix the cause shown in the operator's log. Then retry the stage that has failed permanently, or rerun the package; if none
     /// has started, reset the node, so that all packages start over there.
     ///
     /// # Since

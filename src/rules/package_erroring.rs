@@ -32,7 +32,7 @@ rule! {
     /// # How to fix
     ///
     /// Read the logs and fix the host or the package; a change to the package's environment,
-    /// image or resources restarts the stage. Then retry the stage if its Job has given up.
+    /// image or resources restarts the stage. Then retry the stage if its Job has failed permanently.
     ///
     /// # Since
     ///
@@ -178,7 +178,7 @@ fn message(
     let what = alike(entry);
     let Some((package_run, job)) = package_run.and_then(|e| e.job.map(|job| (e, job))) else {
         return if retries {
-            format!("{what}; the operator has not given up yet")
+            format!("{what}; the operator is still retrying")
         } else {
             what
         };
@@ -201,7 +201,7 @@ fn message(
     };
     let and = if over { ", and" } else { ":" };
     match job.failed() {
-        Some(_) if failed == 0 => format!("{what}{and} its job has given up"),
+        Some(_) if failed == 0 => format!("{what}{and} its job has failed permanently"),
         Some(_)
             if package_run
                 .restart_limit_exceeded(cluster.flavor())
@@ -209,7 +209,7 @@ fn message(
         {
             format!("{what}{and} {attempts}, and the operator ended its job at the restart limit")
         }
-        Some(_) => format!("{what}{and} its job has given up after {attempts}"),
+        Some(_) => format!("{what}{and} its job has failed permanently ({attempts})"),
         None if !retries => what,
         None if job.status.succeeded > 0 => {
             format!(
@@ -218,11 +218,11 @@ fn message(
         }
         None if job.restarts_in_place() => {
             format!(
-                "{what}{and} its container is restarted until the deadline{}, {attempts} so far",
+                "{what}{and} its container is restarted until the deadline{}; {attempts} so far",
                 timeout()
             )
         }
-        None => format!("{what}{and} its job tries again, {attempts} so far"),
+        None => format!("{what}{and} its job is retrying, {attempts} so far"),
     }
 }
 

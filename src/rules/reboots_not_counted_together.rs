@@ -64,7 +64,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Set sequencing: all on the earlier one, so that the later one waits",
                 ["edit", &cluster.flavor().resource(), earlier.name()],
             )
-            .caveat("every later custom resource then waits until it is complete on all nodes");
+            .caveat("every later custom resource then waits until the earlier one is complete on all nodes");
     }
 }
 

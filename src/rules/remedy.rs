@@ -134,7 +134,7 @@ const OWN: [Own; 18] = [
     choice("reset", &[], Undo::Partly),
     repair("package rerun", &[REPAIRED], Undo::Partly),
     // It deletes a Job.
-    repair("package retry", &["the job of the stage has given up", REPAIRED], Undo::No),
+    repair("package retry", &["the stage's job has failed permanently", REPAIRED], Undo::No),
     repair("deployment-policy reset", &[], Undo::Partly),
     choice("cordon release", &["nobody else needs the cordon"], Undo::Partly),
     choice("update-state", &[], Undo::Partly),

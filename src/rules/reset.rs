@@ -30,7 +30,7 @@ pub fn reset_node<'f>(
             (true, true) => {
                 "the record of what is installed is lost: packages that the deletion would have uninstalled stay on the host"
             }
-            (false, true) => "every package runs again, including its interrupt",
+            (false, true) => "all packages run again, including their interrupts",
         })
 }
 

@@ -61,7 +61,7 @@ pub fn made_meanwhile(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
 
 /// Whether a Job of the newer operator tries again: it has not failed, or the operator does not call the node erroring yet.
 ///
-/// It says so on the node once the Job has given up, whether we see the Job or not. A node with a failure that it calls
+/// It says so on the node once the Job has failed permanently, whether we see the Job or not. A node with a failure that it calls
 /// waiting is one that it has passed over.
 pub fn operator_retries(
     cluster: &Cluster,

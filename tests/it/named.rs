@@ -146,7 +146,7 @@ fn all_nodes_are_read_where_they_decide_which_api_rules() {
     assert_eq!(lists(&stage), [ALL]);
 }
 
-/// A pause bears on what has given up on other nodes: what is recorded there decides what is said of it.
+/// A pause bears on what has failed permanently on other nodes: what is recorded there decides what is said of it.
 #[test]
 fn a_change_beside_a_job_that_has_given_up_is_asked_of_all() {
     let two = ONE.replace("node-1", "node-2");

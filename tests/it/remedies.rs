@@ -99,11 +99,11 @@ fn an_image_of_the_agent_is_corrected_where_it_is_set() {
         "{own}"
     );
     assert!(
-        first[1].starts_with("Correct AGENT_IMAGE of the operator"),
+        first[1].starts_with("Correct the operator's AGENT_IMAGE"),
         "{first:#?}"
     );
     assert!(
-        second[1].starts_with("Correct agentImageOverride of the package"),
+        second[1].starts_with("Correct the package's agentImageOverride"),
         "{second:#?}"
     );
 }

@@ -209,7 +209,7 @@ fn refuse_uninstalls(
         return Ok(());
     } else if leaves {
         format!(
-            "{package} is to be uninstalled: without its entry in the node state, it would count as uninstalled and not run again"
+            "{package} is to be uninstalled: a rerun removes its entry from the node state, so the operator would treat it as uninstalled and not run it again"
         )
     } else if skyhook.deleting() {
         let why = format!(

@@ -14,7 +14,7 @@ const SHOWN: usize = 6;
 
 /// Puts a plan between a pause and its end.
 ///
-/// A pause makes the operator forget that a Job has given up: it would call those nodes waiting, and never retry. Where
+/// A pause makes the operator forget that a Job has failed permanently: it would call those nodes waiting, and never retry. Where
 /// there are such nodes beside those of the plan, it goes ahead without a pause.
 ///
 /// # Errors
@@ -29,7 +29,7 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
     }
     let set = NodeSet::of(others.iter().copied());
     let given_up = format!(
-        "{} given up on {}, and a pause would hide this: the operator would set {} to waiting and never retry",
+        "{} failed permanently on {}, and a pause would hide this: the operator would set {} to waiting and never retry",
         if others.len() == 1 {
             "a job has"
         } else {
@@ -50,7 +50,7 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
             ..error
         }
         .hint(format!(
-            "use {words} to include the nodes whose job has given up"
+            "use {words} to include the nodes whose job has failed permanently"
         ))
         .hint("use --no-pause to proceed without a pause"));
     }

@@ -143,7 +143,7 @@ impl Teardown {
             effects.at_least(Grade::B4);
         }
         if self.items.iter().any(|p| p.item.wave > 1) {
-            let note = "an object is deleted once all objects with a later priority that share a node with it are gone";
+            let note = "custom resources that share nodes are deleted in reverse order of priority, each after the earlier ones are gone";
             effects.notes.push(note.to_owned());
         }
         if !self.items.is_empty() {

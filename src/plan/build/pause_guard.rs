@@ -177,14 +177,14 @@ pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
     }
 }
 
-/// The nodes that the plan leaves alone and on which a Job has given up: a pause makes the operator forget that, and call
+/// The nodes that the plan leaves alone and on which a Job has failed permanently: a pause makes the operator forget that, and call
 /// the node waiting for good.
 pub fn failed_elsewhere<'a>(
     cluster: &'a Cluster,
     skyhook: &'a Skyhook,
     stages: &[PlanStage],
 ) -> Vec<&'a str> {
-    // All nodes are read where a Job has given up on any other.
+    // All nodes are read where a Job has failed permanently on any other.
     if cluster.named_only {
         return Vec::new();
     }

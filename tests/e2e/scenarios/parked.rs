@@ -1,4 +1,4 @@
-//! The newer generation, played by `model`: what a Job that has given up, or cannot begin, leaves standing, and the first
+//! The newer generation, played by `model`: what a Job that has failed permanently, or cannot begin, leaves standing, and the first
 //! change that is printed for it.
 
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn played(cluster: &Cluster) -> Played<'_> {
     Played::new(cluster, "gpu", &gpu.spec, &json!({})).begun()
 }
 
-/// The Job of node-1 has given up after such results, and the operator has noted it.
+/// The Job of node-1 has failed permanently after such results, and the operator has noted it.
 fn given_up(cluster: &Cluster, gpu: &mut Played<'_>, result: StepResult) -> String {
     cluster.result(pods("driver", "apply").on("node-1"), result);
     let job = gpu.begins("node-1", DRIVER, "apply");

@@ -21,7 +21,7 @@ fn given_up() -> serde_json::Value {
     ]})
 }
 
-/// Node 1 has succeeded; the Job of node 2 has given up, and two of its attempts are kept.
+/// Node 1 has succeeded; the Job of node 2 has failed permanently, and two of its attempts are kept.
 fn two_nodes() -> FakeApi {
     let (first, second) = ("2026-11-20T11:50:00Z", "2026-11-20T11:51:00Z");
     let failed = [

@@ -119,7 +119,7 @@ fn tried(case: &Case) -> Result<(), String> {
     ]
     .map(str::to_owned);
     let mut ran = Run::new(own().chain(rest.clone())).go();
-    // Beside a Job that has given up elsewhere it is refused, and what it hints at does it.
+    // Beside a Job that has failed permanently elsewhere it is refused, and what it hints at does it.
     if ran
         .stderr
         .contains("hint: use --no-pause to proceed without a pause")
@@ -183,7 +183,7 @@ fn no_remedy_is_refused_or_graver_than_announced() {
             let dry = ["--dry-run", "--from", &from].map(str::to_owned);
             let ran = Run::new(remedy.argv[2..].iter().cloned().chain(dry)).go();
             let case = || format!("{from}, {}: {}", finding.rule.code, remedy.argv.join(" "));
-            // The refusal beside a Job that has given up elsewhere names the flag with which it is done.
+            // The refusal beside a Job that has failed permanently elsewhere names the flag with which it is done.
             let unpaused = "hint: use --no-pause to proceed without a pause";
             if ran.stderr.contains("the input has no ") || ran.stderr.contains(unpaused) {
                 continue;

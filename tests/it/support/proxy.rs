@@ -47,7 +47,7 @@ pub const LIMIT: &str = "1s";
 pub enum Reaches {
     Never,
     Now,
-    /// Once the client has given up.
+    /// Once the client has failed permanently.
     Late,
     /// Now, and a copy before whatever comes next.
     AndAgain,

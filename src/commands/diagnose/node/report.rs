@@ -270,7 +270,7 @@ impl<'a> NodeReport<'a> {
                 LinkState::Done => return text,
                 LinkState::Unknown if self.grave().is_empty() => return text,
                 LinkState::Working | LinkState::Waiting if self.grave().is_empty() => {
-                    "Nothing to do: it continues by itself."
+                    "Nothing to do: the rollout continues without intervention."
                 }
                 _ => "See the findings with their evidence:",
             };
