@@ -30,7 +30,8 @@ rule! {
     ///
     /// Repair the node; its problem is reported as a separate finding. Or remove the node from the batch:
     /// the next batch then forms without this node. That has no effect while the operator has set the node to
-    /// in_progress: such nodes are chosen before all others.
+    /// in_progress: such nodes are chosen before all others. With a deployment policy it has none either for a node that counts
+    /// as waiting.
     ///
     /// # Since
     ///

@@ -136,7 +136,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 last.is_none_or(|at| cluster.taken_at.duration_since(at) < QUIET)
             }
         };
-        if fresh {
+        if fresh || cluster.operator_coming_up_since().is_some() {
             finding.severity(Severity::Warning);
         }
         if !package_runs
@@ -236,9 +236,10 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
     finding
         .severity(Severity::Warning)
         .waits_for(skyhook.name());
-    // One that runs may be between two attempts.
+    // One that runs may be between two attempts, and one that comes up takes it up then.
     let available = |d: &Deployment| d.available_replicas() > 0;
-    if !cluster.operators.items().iter().any(available) {
+    let runs = cluster.operators.items().iter().any(available);
+    if !runs && cluster.operator_coming_up_since().is_none() {
         finding.lasts();
     }
     finding.since(skyhook.metadata.deletion_timestamp).evidence(

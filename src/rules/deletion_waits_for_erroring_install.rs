@@ -2,7 +2,7 @@ use super::evidence::{
     failing_package_run, failing_since, forget, newest_package_run, other_finalizers, read_logs,
 };
 use super::retry::{retry_given_up, take_up};
-use super::tried_again::{operator_retries, tries_again};
+use super::tried_again::{fails_on, operator_retries, tries_again};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::State;
 use crate::cluster::Cluster;
@@ -79,9 +79,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(skyhook.reference(), "deletionTimestamp", "set")
                 .entry(node, entry);
             let package_run = newest_package_run(&package_runs, skyhook.name(), node, entry);
-            let retries = tries_again(cluster, package_run).is_some()
-                || operator_retries(cluster, package_run, pending.on);
-            if retries {
+            let again = tries_again(cluster, package_run).is_some();
+            let retries = again || operator_retries(cluster, package_run, pending.on);
+            if again || retries && !fails_on(cluster, package_run) {
                 finding.severity(Severity::Warning);
             }
             failing_package_run(finding, &package_runs, skyhook.name(), node, entry);

@@ -267,7 +267,7 @@ fn report<'f>(
 
 fn given_up(package_run: &PackageRun<'_>) -> String {
     format!(
-        "the Job for stage {} of package {} has failed permanently, but the operator has not recorded the failure, so \
+        "the job for stage {} of package {} has failed permanently, but the operator has not recorded the failure, so \
          nothing runs",
         package_run.stage, package_run.package
     )

@@ -2,7 +2,7 @@
 
 use super::{Finding, Grade};
 use crate::api::Skyhook;
-use crate::cluster::{Cluster, Node};
+use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::plan::Consequences;
 use crate::plan::build::effects;
 
@@ -15,13 +15,49 @@ pub fn grade_of_going_on(cluster: &Cluster, skyhook: &Skyhook, node: Option<&Nod
 }
 
 /// Adds the command with which the operator goes on with a custom resource on all nodes, and says what runs then, if
-/// anything does. It is refused while pods of the older operator run: these have to end first.
+/// anything does.
 pub fn go_on<'f>(
     finding: &'f mut Finding,
     cluster: &Cluster,
     skyhook: &Skyhook,
     title: &str,
     verb: &str,
+) -> &'f mut Finding {
+    let effects = comes_of_going_on(cluster, skyhook, None);
+    let runs = if interrupts(effects.as_ref()) {
+        Some("its packages run, including their interrupts")
+    } else {
+        let nothing = effects.is_some_and(|e| e.grade.is_none());
+        (!nothing).then_some("its packages run")
+    };
+    command(finding, cluster, skyhook, title, verb, runs)
+}
+
+/// Adds the command with which the operator goes on with a deletion.
+pub fn go_on_deleting<'f>(
+    finding: &'f mut Finding,
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    title: &str,
+    verb: &str,
+) -> &'f mut Finding {
+    let effects = comes_of_going_on(cluster, skyhook, None);
+    let runs = if interrupts(effects.as_ref()) {
+        "the uninstall runs on every node, followed by the packages' interrupts"
+    } else {
+        "the uninstall runs on every node"
+    };
+    command(finding, cluster, skyhook, title, verb, Some(runs))
+}
+
+/// The command, with what runs then. It is refused while pods of the older operator run: these have to end first.
+fn command<'f>(
+    finding: &'f mut Finding,
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    title: &str,
+    verb: &str,
+    runs: Option<&str>,
 ) -> &'f mut Finding {
     let name = skyhook.name();
     if !cluster.runs_of_older_operator(name).is_empty() {
@@ -36,33 +72,10 @@ pub fn go_on<'f>(
     }
     let grade = grade_of_going_on(cluster, skyhook, None);
     finding.remedy(grade, title, [verb, name]);
-    let effects = comes_of_going_on(cluster, skyhook, None);
-    if effects.as_ref().is_some_and(|e| e.grade.is_none()) {
-        finding
-    } else if interrupts(effects.as_ref()) {
-        finding.caveat("its packages run, including their interrupts")
-    } else {
-        finding.caveat("its packages run")
+    match runs {
+        Some(runs) => finding.caveat(runs),
+        None => finding,
     }
-}
-
-/// Adds the command with which the operator goes on with a deletion.
-pub fn go_on_deleting<'f>(
-    finding: &'f mut Finding,
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    title: &str,
-    verb: &str,
-) -> &'f mut Finding {
-    let grade = grade_of_going_on(cluster, skyhook, None);
-    finding.remedy(grade, title, [verb, skyhook.name()]);
-    finding.caveat(
-        if interrupts(comes_of_going_on(cluster, skyhook, None).as_ref()) {
-            "the uninstall runs on every node, followed by the packages' interrupts"
-        } else {
-            "the uninstall runs on every node"
-        },
-    )
 }
 
 /// Whether an interrupt is, or may be, among it.
@@ -70,7 +83,8 @@ fn interrupts(effects: Option<&Consequences>) -> bool {
     effects.is_none_or(|e| e.drains > 0)
 }
 
-/// What comes of it when the operator goes on with a custom resource; `None` where the nodes are not known.
+/// What comes of it when the operator goes on with a custom resource; `None` where that is not known: nodes or their states
+/// cannot be read, or the spec was changed since the custom resource was complete, which no node state tells yet.
 fn comes_of_going_on(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -81,7 +95,16 @@ fn comes_of_going_on(
         Some(node) => vec![node],
         None => cluster.selected(skyhook).collect(),
     };
+    let unreadable = |n: &&Node| {
+        let on = cluster.on_node(n, skyhook.name());
+        on.is_some_and(NodeRecord::is_malformed)
+    };
+    if nodes.iter().any(unreadable) {
+        return None;
+    }
     let mut effects = Consequences::default();
     effects::begins(cluster, skyhook, &nodes, true, &mut effects);
-    Some(effects)
+    let changed = skyhook.status.observed_generation < skyhook.metadata.generation;
+    let unknown = effects.grade.is_none() && changed;
+    (!unknown).then_some(effects)
 }

@@ -170,14 +170,15 @@ fn report<'a>(
         let title = "Once the cause is gone, run the package again";
         rerun(finding, title, cluster, skyhook, node, &entry.name);
     }
-    if !given_up {
+    if !given_up && !skyhook.deleting() {
         finding
             .remedy(
                 Grade::B2,
-                "If nothing failed here, set the node to waiting and reset the batch state",
+                "If nothing failed here, set the erroring nodes to waiting and reset the batch state",
                 ["deployment-policy", "reset", name],
             )
-            .caveat("the rollout starts again from the first batch, on other nodes as well");
+            .caveat("every erroring node of the custom resource is set to waiting, and the rollout starts again from the first batch")
+            .by_choice();
     }
     reset_node(
         finding,

@@ -39,7 +39,7 @@ impl NodeTroubles {
     pub fn on(&self, skyhook: &str, node: &str) -> Option<&Finding> {
         let here = self.by_node.get(node)?.iter();
         here.filter(|f| f.subject.skyhook.as_deref().is_none_or(|s| s == skyhook))
-            .max_by_key(|f| f.severity)
+            .max_by_key(|f| (f.severity, f.lasts))
     }
 
     /// Why a custom resource does not get on at any of its nodes.

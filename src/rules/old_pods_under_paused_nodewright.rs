@@ -1,6 +1,7 @@
 use super::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
+use crate::view::plural;
 
 rule! {
     /// Pods of the old operator still run for a paused or disabled NodeWright.
@@ -55,20 +56,30 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{} pods of the old operator are still running: resuming {} would start jobs alongside them",
-                    paths.len(),
-                    skyhook.reference()
+                    "{} of the old operator still {}: if {} is {}, jobs start alongside",
+                    plural(paths.len(), "pod"),
+                    if paths.len() == 1 { "runs" } else { "run" },
+                    skyhook.reference(),
+                    if skyhook.paused() {
+                        "resumed"
+                    } else {
+                        "enabled"
+                    }
                 ),
             )
             .evidence("pods", format!("with {selector}"), some_of(&paths))
             .evidence(
                 skyhook.reference(),
                 "at rest",
-                if skyhook.paused() { "paused" } else { "disabled" },
+                if skyhook.paused() {
+                    "paused"
+                } else {
+                    "disabled"
+                },
             )
             .kubectl(
                 Grade::B0,
-                "Wait for the pods to end before you resume the custom resource",
+                "Wait until the pods end before you resume or enable the custom resource",
                 ["get", "pods", "-A", "-l", &selector],
             );
     }

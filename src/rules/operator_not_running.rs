@@ -19,7 +19,8 @@ rule! {
     /// # How to confirm
     ///
     /// The operator's Deployment has no available replica. For the first ten minutes this is a warning if
-    /// its condition `Progressing` is true: it has just started, or was restarted or upgraded.
+    /// its condition `Progressing` is true: it has just started, or was restarted or upgraded. An operator that becomes ready
+    /// and ends again and again stays a warning: look at the restarts of its pods.
     ///
     /// # How to fix
     ///

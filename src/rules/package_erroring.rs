@@ -5,7 +5,7 @@ use super::evidence::{
     package_run_trouble, read_logs, restarted_by_its_own_reboot,
 };
 use super::retry::{rerun, retry_given_up};
-use super::tried_again::{made_meanwhile, operator_retries, tries_again};
+use super::tried_again::{fails_on, made_meanwhile, operator_retries, tries_again};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, State};
 use crate::cluster::{Cluster, Job, PackageRun};
@@ -224,12 +224,4 @@ fn message(
         }
         None => format!("{what}{and} its job is retrying, {attempts} so far"),
     }
-}
-
-/// Whether a container that is started again in place has failed more often than a Job would have let it.
-fn fails_on(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> bool {
-    const ATTEMPTS: i64 = 4;
-    package_run.is_some_and(|e| {
-        e.job.is_some_and(Job::restarts_in_place) && e.failed_attempts(cluster.flavor()) > ATTEMPTS
-    })
 }

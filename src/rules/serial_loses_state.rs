@@ -1,6 +1,6 @@
 use super::{Findings, Grade, Severity, Subject};
-use crate::api::Skyhook;
-use crate::cluster::{Cluster, Node};
+use crate::api::State;
+use crate::cluster::{Cluster, Node, NodeRecord, PackageRun};
 
 rule! {
     /// A custom resource with `serial: true` makes no progress.
@@ -28,8 +28,8 @@ rule! {
     ///
     /// # Since
     ///
-    /// Up to v0.17. A warning where something is recorded on a node that has work left.
-    SKY214 "serial-loses-state" Error needs Skyhooks Nodes,
+    /// Up to v0.17. A warning while a stage runs that is recorded on its node.
+    SKY214 "serial-loses-state" Error needs Skyhooks Nodes, also Pods,
         blocks Install Uninstall
 }
 
@@ -37,17 +37,24 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !cluster.operator_before(0, 18) {
         return;
     }
-    let serial = |s: &&Skyhook| s.spec.serial && s.runs();
-    for skyhook in cluster.skyhooks.items().iter().filter(serial) {
+    let package_runs = cluster.package_runs();
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.spec.serial) {
         let open = cluster.open_nodes(skyhook);
         if open.is_empty() {
             continue;
         }
-        let is_recorded = |node: &&Node| {
+        // What runs and is recorded may complete.
+        let runs_as_recorded = |node: &&Node| {
             let on = cluster.on_node(node, skyhook.name());
-            on.is_some_and(|on| !on.entries().is_empty())
+            let mut entries = on.map_or(&[][..], NodeRecord::entries).iter();
+            let runs = package_runs.on(skyhook.name(), &node.name);
+            let alive: Vec<_> = runs.filter(|e| e.alive()).collect();
+            entries.any(|entry| {
+                let runs = |e: &&PackageRun<'_>| e.package == *entry.name && e.stage == entry.stage;
+                entry.state != State::Complete && alive.iter().copied().any(|e| runs(&e))
+            })
         };
-        let recorded = open.iter().any(is_recorded);
+        let recorded = open.iter().any(runs_as_recorded);
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(

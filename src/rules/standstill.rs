@@ -51,7 +51,9 @@ pub fn stuck_in_batch(
     // In the middle of a reboot a node is called erroring as well.
     if status == Status::Erroring && on.is_some_and(|on| fails_for_real(skyhook, on)) {
         // How newer operators choose around a failing node is not known for certain, and a Job may try again.
-        let severity = if holds_while_blocked && troubles.on(skyhook.name(), &node.name).is_some() {
+        let cause = troubles.on(skyhook.name(), &node.name);
+        let fails = cause.is_some_and(|f| f.severity == Severity::Error);
+        let severity = if holds_while_blocked && fails {
             Severity::Error
         } else {
             Severity::Warning

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::api::{Executor, Status};
 use crate::cluster::pod::{Pod, Terminated};
-use crate::cluster::{Certainty, Cluster, NodeRecord, PackageRun};
+use crate::cluster::{Certainty, Cluster, Job, NodeRecord, PackageRun};
 
 /// Why a failure on the node is none to act on yet, where it was the very first one, not long ago.
 ///
@@ -84,6 +84,14 @@ pub fn operator_retries(
         && (package_run.is_some_and(goes_on)
             || on.status != Some(Status::Erroring)
                 && package_run.is_none_or(|e| e.alive() || may_come(e)))
+}
+
+/// Whether a container that is started again in place has failed more often than a Job would have let it.
+pub fn fails_on(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> bool {
+    const ATTEMPTS: i64 = 4;
+    package_run.is_some_and(|e| {
+        e.job.is_some_and(Job::restarts_in_place) && e.failed_attempts(cluster.flavor()) > ATTEMPTS
+    })
 }
 
 /// How often a bare pod's scripts have failed, as far as it shows.

@@ -3,7 +3,7 @@ use super::evidence::{
     not_before_it_goes_on, read_logs,
 };
 use super::retry::retry_given_up;
-use super::tried_again::{operator_retries, tries_again};
+use super::tried_again::{fails_on, operator_retries, tries_again};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::State;
 use crate::cluster::{Cluster, PackageRun};
@@ -68,8 +68,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.alike(message);
                 let package_run =
                     newest_package_run(&package_runs, skyhook.name(), &node.name, entry);
+                let retries = operator_retries(cluster, package_run, on);
                 if tries_again(cluster, package_run).is_some()
-                    || operator_retries(cluster, package_run, on)
+                    || retries && !fails_on(cluster, package_run)
                 {
                     finding.severity(Severity::Warning);
                 }

@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .selected(root)
                 .filter(|n| !cluster.is_complete_on(root, n))
                 .filter_map(|node| standstill.trouble(cluster, root, node))
-                .max_by_key(|t| t.severity);
+                .max_by_key(|t| (t.severity, t.lasts));
             let finding = findings.report(
                 Subject::skyhook(skyhook),
                 format!(

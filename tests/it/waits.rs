@@ -126,3 +126,51 @@ status:
     assert!(leaves("erroring"));
     assert!(!leaves("in_progress"));
 }
+
+/// Whether work waits for someone is the same whichever node comes first by its name.
+#[test]
+fn of_several_troubles_the_one_that_lasts_counts() {
+    let cluster = |fails: &str, ignored: &str| {
+        format!(
+            r#"
+apiVersion: nodewright.nvidia.com/v1alpha1
+kind: NodeWright
+metadata: {{name: first, uid: u-1}}
+spec:
+  priority: 10
+  sequencing: all
+  packages: {{driver: {{version: 1.0.0, image: i}}}}
+---
+apiVersion: nodewright.nvidia.com/v1alpha1
+kind: NodeWright
+metadata: {{name: second, uid: u-2}}
+spec:
+  priority: 20
+  packages: {{tuning: {{version: 1.0.0, image: i}}}}
+---
+apiVersion: v1
+kind: Node
+metadata: {{name: {fails}, annotations: {{nodewright.nvidia.com/status_first: erroring, nodewright.nvidia.com/nodeState_first: '{{"driver|1.0.0":{{"name":"driver","version":"1.0.0","image":"i","stage":"apply","state":"erroring"}}}}'}}}}
+---
+apiVersion: v1
+kind: Node
+metadata: {{name: {ignored}, labels: {{nodewright.nvidia.com/ignore: "true"}}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: first-driver-1-0-0-apply-aaaaaaaa
+  namespace: nodewright
+  labels: {{nodewright.nvidia.com/name: first, nodewright.nvidia.com/package: driver-1.0.0, nodewright.nvidia.com/stage: apply, nodewright.nvidia.com/node: {fails}}}
+  annotations: {{nodewright.nvidia.com/package: '{{"name":"driver","version":"1.0.0","skyhook":"first","stage":"apply","image":"i"}}'}}
+spec: {{backoffLimit: 3, template: {{spec: {{nodeName: {fails}}}}}}}
+status: {{failed: 1, active: 1}}
+"#
+        )
+    };
+    for (fails, ignored) in [("node-1", "node-2"), ("node-2", "node-1")] {
+        let found = found("SKY302", &cluster(fails, ignored));
+        let lasting: Vec<bool> = found.iter().map(|f| f.lasts).collect();
+        assert_eq!(lasting, [true], "{fails} fails");
+    }
+}
