@@ -5,6 +5,7 @@ use k8s_openapi::api::apps::v1 as apps;
 use k8s_openapi::api::core::v1::Container;
 use serde::Deserialize;
 
+use super::{Cluster, Read};
 use crate::api::{Version, quantity};
 
 /// The label that the operator's manager carries in every release, and other operators as well.
@@ -134,6 +135,23 @@ impl Deployment {
         all.find(|e| e.name == name)
             .and_then(|e| e.value.as_deref())
             .filter(|v| !v.is_empty())
+    }
+}
+
+impl Cluster {
+    /// Why the version of the operator is not known, where it is not.
+    pub fn why_no_operator_version(&self) -> Option<String> {
+        if self.active_api.operator_version.is_some() {
+            return None;
+        }
+        Some(match &self.operators {
+            Read::Unreadable(why) => why.to_string(),
+            Read::NotRequested => "the input has no Deployments".to_owned(),
+            Read::Ok(operators) if operators.is_empty() => {
+                "no operator Deployment was found".to_owned()
+            }
+            Read::Ok(_) => "neither the image nor the labels of its Deployment name one".to_owned(),
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::pod::{ContainerTrouble, Pod};
 use super::{Certainty, Cluster, Job, Placement};
-use crate::api::{ApiFlavor, Executor, Meta, Stage};
+use crate::api::{ApiFlavor, Entry, Executor, Meta, Stage};
 
 /// One stage of one package on one node, at work or done.
 #[derive(Debug)]
@@ -148,18 +148,22 @@ impl<'a> PackageRun<'a> {
     }
 
     /// How many attempts have failed: pods, and runs of a container that was started again in its pod.
-    pub fn failed_attempts(&self, flavor: ApiFlavor) -> i64 {
+    ///
+    /// Of an interrupt the entry of the node state counts these runs, too, and still tells once the pod is gone.
+    pub fn failed_attempts(&self, flavor: ApiFlavor, entry: &Entry) -> i64 {
         let Some(job) = self.job else {
             return 0;
         };
         let exceeded = self.restart_limit_exceeded(flavor).unwrap_or(0);
-        let restarts = |p: &&Pod| {
+        let restarts = |p: &Pod| {
             let containers = p.status.init_container_statuses.iter();
             let all = containers.chain(&p.status.container_statuses);
             all.map(|c| c.restart_count).max().unwrap_or(0)
         };
-        let live = self.pods.iter().copied().filter(|p| !p.ended());
-        job.status.failed + exceeded + live.map(|p| restarts(&p)).sum::<i64>()
+        let live = self.pods.iter().filter(|p| !p.ended());
+        let counted = exceeded + live.map(|p| restarts(p)).sum::<i64>();
+        let recorded = if self.interrupt { entry.restarts } else { 0 };
+        job.status.failed + counted.max(recorded)
     }
 
     /// The newest attempt that ran into the timeout of its stage.

@@ -98,22 +98,12 @@ impl Operator {
             .operator_version
             .as_ref()
             .map(ToString::to_string);
-        let why = match (&version, cluster.source(Source::Operator)) {
-            (Some(_), _) => None,
-            (None, crate::cluster::Read::Unreadable(why)) => Some(why.to_string()),
-            (None, crate::cluster::Read::NotRequested) => {
-                Some("the input has no Deployments".to_owned())
-            }
-            (None, crate::cluster::Read::Ok(_)) => {
-                Some("no operator Deployment was found".to_owned())
-            }
-        };
         let deployment = cluster.operators.items().first();
         Operator {
             version,
             namespace: deployment.map(|d| d.namespace().to_owned()),
             api: Some(cluster.flavor().api_version()),
-            why,
+            why: cluster.why_no_operator_version(),
         }
     }
 }

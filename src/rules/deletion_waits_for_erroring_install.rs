@@ -81,7 +81,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let package_run = newest_package_run(&package_runs, skyhook.name(), node, entry);
             let again = tries_again(cluster, package_run).is_some();
             let retries = again || operator_retries(cluster, package_run, pending.on);
-            if again || retries && !fails_on(cluster, package_run) {
+            if again || retries && !fails_on(cluster, entry, package_run) {
                 finding.severity(Severity::Warning);
             }
             failing_package_run(finding, &package_runs, skyhook.name(), node, entry);

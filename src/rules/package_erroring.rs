@@ -61,7 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     },
                 );
                 finding.alike(alike(entry));
-                if tries.is_some() || retries && !fails_on(cluster, package_run) {
+                if tries.is_some() || retries && !fails_on(cluster, entry, package_run) {
                     finding.severity(Severity::Warning);
                 }
                 finding.failing_since(failing_since(cluster, skyhook, node));
@@ -194,7 +194,7 @@ fn message(
     } else {
         what
     };
-    let failed = package_run.failed_attempts(cluster.flavor());
+    let failed = package_run.failed_attempts(cluster.flavor(), entry);
     let attempts = match failed {
         1 => "1 failed attempt".to_owned(),
         n => format!("{n} failed attempts"),

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::api::{Executor, Status};
+use crate::api::{Entry, Executor, Status};
 use crate::cluster::pod::{Pod, Terminated};
 use crate::cluster::{Certainty, Cluster, Job, NodeRecord, PackageRun};
 
@@ -87,10 +87,11 @@ pub fn operator_retries(
 }
 
 /// Whether a container that is started again in place has failed more often than a Job would have let it.
-pub fn fails_on(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> bool {
+pub fn fails_on(cluster: &Cluster, entry: &Entry, package_run: Option<&PackageRun<'_>>) -> bool {
     const ATTEMPTS: i64 = 4;
     package_run.is_some_and(|e| {
-        e.job.is_some_and(Job::restarts_in_place) && e.failed_attempts(cluster.flavor()) > ATTEMPTS
+        e.job.is_some_and(Job::restarts_in_place)
+            && e.failed_attempts(cluster.flavor(), entry) > ATTEMPTS
     })
 }
 

@@ -70,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     newest_package_run(&package_runs, skyhook.name(), &node.name, entry);
                 let retries = operator_retries(cluster, package_run, on);
                 if tries_again(cluster, package_run).is_some()
-                    || retries && !fails_on(cluster, package_run)
+                    || retries && !fails_on(cluster, entry, package_run)
                 {
                     finding.severity(Severity::Warning);
                 }

@@ -1,6 +1,6 @@
 //! `diagnose node`: what keeps one node from being done.
 
-use kubectl_skyhook::api::ApiFlavor;
+use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
 
 use crate::support::clusters;
@@ -139,6 +139,186 @@ fn an_error_about_the_node_is_never_called_fine() {
             );
         }
     }
+}
+
+/// The same node, not ready since then, and tainted by Kubernetes for it.
+fn not_ready(mut node: Value, since: &str) -> Value {
+    node["status"]["conditions"][0] =
+        json!({"type": "Ready", "status": "Unknown", "lastTransitionTime": since});
+    node["spec"]["taints"] =
+        json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]);
+    node
+}
+
+fn list(items: Vec<Value>) -> String {
+    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+}
+
+/// How a node stands, how the first custom resource stands there that is not done, and the exit code.
+fn standing(node: &str, cluster: &str) -> (String, String, Option<i32>) {
+    let ran = run(&format!(
+        "diagnose node {node} -o json --now 2026-11-20T12:00:00Z --from -"
+    ))
+    .stdin(cluster.to_owned())
+    .go();
+    let json = ran.json();
+    let links = json["skyhooks"].as_array().expect("custom resources");
+    let open = links.iter().find(|link| link["standing"] != "done");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let link = open.map_or_else(String::new, |link| text(&link["standing"]));
+    (text(&json["standing"]), link, ran.code)
+}
+
+fn stands(word: &str, code: i32) -> (String, String, Option<i32>) {
+    (word.to_owned(), word.to_owned(), Some(code))
+}
+
+/// A taint that Kubernetes lifts as the node comes back holds nobody up who is at work, or only just joins; one of
+/// somebody else does.
+#[test]
+fn a_node_that_reboots_or_joins_is_not_stuck() {
+    let rebooting = json!({"driver": {
+        "version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
+    }});
+    let interrupt = Place {
+        stage: "interrupt",
+        interrupt: true,
+        ..at_work("gpu-01")
+    };
+    let mut tainted = NEW.node("gpu-04", "blocked", &[]);
+    tainted["spec"]["taints"] = json!([{"key": "example.com/reserved", "effect": "NoSchedule"}]);
+    let entry = ["driver|1.0.0 interrupt in_progress"];
+    let cluster = list(vec![
+        NEW.skyhook("in_progress", rebooting),
+        NEW.operator(),
+        not_ready(
+            NEW.node("gpu-01", "in_progress", &entry),
+            "2026-11-20T11:57:00Z",
+        ),
+        NEW.job(&interrupt, json!({"active": 1})),
+        not_ready(NEW.node("gpu-02", "", &[]), "2026-11-20T11:59:59Z"),
+        not_ready(NEW.node("gpu-03", "blocked", &[]), "2026-11-20T10:00:00Z"),
+        tainted,
+    ]);
+    assert_eq!(standing("gpu-01", &cluster), stands("working", 0));
+    assert_eq!(standing("gpu-02", &cluster), stands("waiting", 0));
+    assert_eq!(standing("gpu-03", &cluster), stands("held", 0));
+    assert_eq!(standing("gpu-04", &cluster), stands("stuck", 2));
+}
+
+/// What stops one compartment is nothing to the nodes of another.
+#[test]
+fn a_stopped_compartment_leaves_the_others_alone() {
+    let mut cluster = queue();
+    let items = cluster["items"].as_array_mut().expect("items");
+    items[0]["status"]["compartmentStatuses"]["canary"] =
+        json!({"matched": 2, "ceiling": 1, "batchState": {"shouldStop": true, "failedNodes": 1}});
+    items[1]["spec"]["compartments"] = json!([{
+        "name": "canary", "budget": {"count": 1}, "selector": {"matchLabels": {"ring": "canary"}},
+    }]);
+    items.retain(|o| o["metadata"]["name"] != "gpu-07" && o["metadata"]["name"] != "gpu-08");
+    let failed = ["driver|1.0.0 apply erroring"];
+    for (name, status, entries) in [
+        ("gpu-07", "erroring", &failed[..]),
+        ("gpu-08", "waiting", &[]),
+    ] {
+        let mut node = NEW.node(name, status, entries);
+        node["metadata"]["labels"] = json!({"ring": "canary"});
+        items.push(node);
+    }
+    let cluster = cluster.to_string();
+    assert_eq!(standing("gpu-01", &cluster), stands("working", 0));
+    assert_eq!(standing("gpu-09", &cluster), stands("waiting", 0));
+    assert_eq!(standing("gpu-08", &cluster), stands("stuck", 2));
+    let ran = run("diagnose node gpu-09 --from -").stdin(cluster).go();
+    assert!(!ran.stdout.contains("SKY301"), "{}", ran.transcript());
+}
+
+/// Two custom resources on two nodes; the first, `base`, must finish everywhere, and is done on gpu-01 alone.
+fn behind_one_that_goes_first(status: &str, state: &str) -> Vec<Value> {
+    let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
+    let mut base = NEW.skyhook("in_progress", package.clone());
+    base["metadata"]["name"] = "base".into();
+    base["spec"]["priority"] = 10.into();
+    base["spec"]["sequencing"] = "all".into();
+    let later = NEW.skyhook("waiting", package);
+    let node = |name: &str, status: &str, entry: &str| {
+        let mut node = NEW.node(name, status, &[entry]);
+        let own = node["metadata"]["annotations"].take();
+        for (key, value) in own.as_object().expect("annotations") {
+            let key = key.replace("_gpu", "_base");
+            node["metadata"]["annotations"][key] = value.clone();
+        }
+        node["metadata"]["annotations"][keys::status(NEW.0, "gpu")] = "waiting".into();
+        node
+    };
+    vec![
+        base,
+        later,
+        NEW.operator(),
+        node("gpu-01", "complete", "driver|1.0.0 config complete"),
+        node("gpu-02", status, &format!("driver|1.0.0 {state}")),
+    ]
+}
+
+/// Where the earlier one is done, those behind it stand as badly as it does elsewhere.
+#[test]
+fn what_keeps_an_earlier_one_elsewhere_keeps_those_that_wait_for_all_of_it() {
+    let working = behind_one_that_goes_first("in_progress", "apply complete");
+    assert_eq!(standing("gpu-01", &list(working)), stands("waiting", 0));
+
+    let failing = list(behind_one_that_goes_first("erroring", "apply erroring"));
+    assert_eq!(standing("gpu-01", &failing), stands("stuck", 2));
+
+    let mut paused = behind_one_that_goes_first("paused", "apply complete");
+    paused[0]["metadata"]["annotations"] = json!({NEW.0.key("pause"): "true"});
+    assert_eq!(standing("gpu-01", &list(paused)), stands("held", 0));
+
+    let mut ignored = behind_one_that_goes_first("waiting", "apply complete");
+    ignored[4]["metadata"]["labels"] = json!({NEW.0.key("ignore"): "true"});
+    let ignored = list(ignored);
+    assert_eq!(standing("gpu-01", &ignored), stands("held", 0));
+    let ran = run("diagnose node gpu-01 --from -").stdin(ignored).go();
+    assert!(
+        ran.stdout.contains("kubectl skyhook node unignore gpu-02"),
+        "{}",
+        ran.transcript()
+    );
+}
+
+/// The deadline deletes the pod of an interrupt, and with it the count of its restarts; the node state keeps it.
+#[test]
+fn the_attempts_of_an_interrupt_are_counted_once_its_pod_is_gone() {
+    let interrupt = Place {
+        stage: "interrupt",
+        interrupt: true,
+        ..at_work("gpu-01")
+    };
+    let failed = json!({"failed": 1, "conditions": [
+        {"type": "Failed", "status": "True", "reason": "DeadlineExceeded"},
+    ]});
+    let mut node = NEW.node("gpu-01", "erroring", &["driver|1.0.0 interrupt erroring"]);
+    let state = &mut node["metadata"]["annotations"][keys::node_state(NEW.0, "gpu")];
+    *state = state
+        .as_str()
+        .expect("a node state")
+        .replace("\"stage\"", "\"restarts\":10,\"stage\"")
+        .into();
+    let package = json!({"driver": {
+        "version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
+    }});
+    let cluster = list(vec![
+        NEW.skyhook("erroring", package),
+        NEW.operator(),
+        node,
+        NEW.job(&interrupt, failed),
+    ]);
+    let ran = run("diagnose stuck --from -").stdin(cluster).go();
+    assert!(
+        ran.stdout.contains("given up after 11 failed attempts"),
+        "{}",
+        ran.transcript()
+    );
 }
 
 /// Without the custom resources nobody knows what the node waits for.

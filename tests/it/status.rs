@@ -1,9 +1,18 @@
 //! `status` and `uninstall status` over captured clusters.
 
 use insta::assert_snapshot;
+use kubectl_skyhook::api::ApiFlavor;
+use serde_json::{Value, json};
 
 use crate::support::clusters;
 use crate::support::run::run;
+use crate::support::world::World;
+
+const NEW: World = World(ApiFlavor::NodeWright);
+
+fn list(items: Vec<Value>) -> String {
+    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+}
 
 #[test]
 fn a_cluster_on_one_page() {
@@ -116,4 +125,73 @@ fn what_was_never_there_is_named_with_its_version() {
         .lines()
         .filter(|l| l.contains("2.1.0 never there"));
     assert_eq!(rows.count(), 3, "{}", ran.transcript());
+}
+
+/// The total is of the nodes that are selected; what stands on others is only said to be there.
+#[test]
+fn packages_are_counted_on_the_nodes_that_are_selected() {
+    let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
+    let mut skyhook = NEW.skyhook("complete", package);
+    skyhook["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": "gpu"}});
+    let node = |name: &str, pool: &str| {
+        let mut node = NEW.node(name, "complete", &["driver|1.0.0 config complete"]);
+        node["metadata"]["labels"] = json!({"pool": pool});
+        node
+    };
+    let nodes = [
+        node("gpu-1", "gpu"),
+        node("gpu-2", "gpu"),
+        node("gpu-3", "other"),
+    ];
+    let mut items = vec![skyhook, NEW.operator()];
+    items.extend(nodes.clone());
+    let json = run("status -o json --from -")
+        .stdin(list(items))
+        .go()
+        .json();
+    let item = &json["items"][0];
+    assert_eq!(item["nodes"]["leftBehind"], 1, "{item:#}");
+    let driver = &item["packages"][0];
+    assert_eq!(
+        (&driver["complete"], &driver["nodes"]),
+        (&json!(2), &json!(2))
+    );
+    assert_eq!(driver["stages"][0]["nodes"], 2, "{item:#}");
+
+    // Of one that is gone, what it left is all that there is.
+    let mut items = vec![NEW.operator()];
+    items.extend(nodes);
+    let other = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
+    let mut other = NEW.skyhook("complete", other);
+    other["metadata"]["name"] = "other".into();
+    items.push(other);
+    let json = run("status -o json --from -")
+        .stdin(list(items))
+        .go()
+        .json();
+    let gone = json["items"].as_array().expect("items").iter();
+    let gone = gone.filter(|item| item["exists"] == false);
+    let nodes: Vec<&Value> = gone.map(|item| &item["packages"][0]["nodes"]).collect();
+    assert_eq!(nodes, [&json!(3)]);
+}
+
+/// A digest tells no version: the operator is there all the same.
+#[test]
+fn an_operator_without_a_version_is_not_called_absent() {
+    let mut operator = NEW.operator();
+    operator["spec"]["template"]["spec"]["containers"][0]["image"] =
+        "ghcr.io/nvidia/nodewright/operator@sha256:0123".into();
+    let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
+    let cluster = list(vec![NEW.skyhook("complete", package), operator]);
+    for words in ["status", "version"] {
+        let ran = run(&format!("{words} --from -"))
+            .stdin(cluster.clone())
+            .go();
+        assert!(
+            ran.stdout
+                .contains("neither the image nor the labels of its Deployment name one"),
+            "{}",
+            ran.transcript()
+        );
+    }
 }

@@ -58,7 +58,7 @@ pub struct Nodes {
     pub names: BTreeMap<String, Vec<String>>,
 }
 
-/// A package at one version, over all nodes.
+/// A package at one version, over the selected nodes; if the custom resource is gone, over those that still have it.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Package {
@@ -223,8 +223,10 @@ impl Nodes {
 fn packages(cluster: &Cluster, name: &str) -> Vec<Package> {
     let mut packages: BTreeMap<(bool, &str, &str), Package> = BTreeMap::new();
     let package_runs = cluster.package_runs();
-    let readable = cluster.placements(name);
-    for placement in readable.filter(|p| p.phase != Phase::Malformed) {
+    let readable = (cluster.placements(name)).filter(|p| p.phase != Phase::Malformed);
+    // Of a custom resource that is gone, what it left is all that there is.
+    let gone = cluster.skyhook(name).is_none();
+    for placement in readable.filter(|p| p.selected || gone) {
         let in_spec = placement.in_spec() == Some(true);
         let key = (!in_spec, placement.package, placement.version);
         let package = packages.entry(key).or_insert_with(|| Package {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::item::{Findings, Nodes, Package, SkyhookProgress};
 use crate::api::deployment_policy::DEFAULT_COMPARTMENT;
 use crate::args::listing::Sorting;
-use crate::cluster::{Cluster, Read, Source};
+use crate::cluster::Cluster;
 use crate::rules::Report;
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{FormatError, NodeSet, Table, View, age, cells, count, list, plural};
@@ -147,17 +147,11 @@ impl Operator {
     fn of(cluster: &Cluster) -> Operator {
         let version = cluster.active_api.operator_version.as_ref();
         let deployment = cluster.operators.items().first();
-        let unknown_because = match (version, cluster.source(Source::Operator)) {
-            (Some(_), _) => None,
-            (None, Read::Unreadable(why)) => Some(why.to_string()),
-            (None, Read::NotRequested) => Some("the input has no Deployments".to_owned()),
-            (None, Read::Ok(_)) => Some("no operator Deployment was found".to_owned()),
-        };
         Operator {
             api: cluster.flavor().api_version(),
             reasons: cluster.active_api.reasons.clone(),
             version: version.map(ToString::to_string),
-            unknown_because,
+            unknown_because: cluster.why_no_operator_version(),
             namespace: deployment.map(|d| d.namespace().to_owned()),
             down: deployment.is_some_and(|d| d.observed() && d.available_replicas() == 0),
         }

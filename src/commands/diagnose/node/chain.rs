@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::relevant::relevant;
+use super::relevant::{concerns_all, relevant};
 use super::step::{NextStep, Steps};
 use crate::api::Skyhook;
-use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns};
+use crate::cluster::{Cluster, Node, NodeRecord, PackageRun, PackageRuns};
 use crate::rules::{Finding, Report, Severity};
 use crate::view::{NodeSet, age, count, list, plural};
 
@@ -89,11 +89,8 @@ impl<'a> Chain<'a> {
             f.severity == Severity::Error
                 && (f.blocks_reconcile()
                     || f.holds_up.iter().any(|name| node.name == *name)
-                    || match (&subject.node, &subject.skyhook) {
-                        (Some(on), _) => *on == node.name,
-                        (None, Some(skyhook)) => open(skyhook),
-                        (None, None) => false,
-                    })
+                    || subject.node.as_deref() == Some(&node.name)
+                    || concerns_all(f) && subject.skyhook.as_deref().is_some_and(open))
         };
         if self.findings.iter().any(keeps) {
             LinkState::Stuck
@@ -198,32 +195,36 @@ impl<'a> Inspection<'_, 'a> {
                 format!("its deployment policy {policy} does not exist"),
             );
         }
-        let gate = cluster.gate_everywhere(skyhook);
-        if let Some(gate) = &gate {
+        if let Some(gate) = cluster.gate_everywhere(skyhook) {
             let (name, at) = (gate.skyhook.reference(), &gate.node.name);
             let says = format!(
                 "it waits for {name}, which must first finish on all of its nodes, but has not finished on {at}"
             );
-            return (self.gated(gate.skyhook.name(), before), says);
+            let elsewhere = self.holding(skyhook).map(|(f, _)| self.standing(f)).max();
+            let here = gated(gate.skyhook.name(), before);
+            return (here.max(elsewhere.unwrap_or(here)), says);
         }
         if let Some(gate) = cluster.gate_on(skyhook, node) {
             let says = format!(
                 "it waits for {}, which runs first",
                 gate.skyhook.reference()
             );
-            return (self.gated(gate.skyhook.name(), before), says);
+            return (gated(gate.skyhook.name(), before), says);
         }
         let taints = cluster.untolerated_by(skyhook, node);
-        if !taints.is_empty() {
-            let taints: Vec<String> = taints.iter().map(|t| t.spelled()).collect();
-            let says = format!(
-                "it does not tolerate the taint {} of the node",
-                list(&taints)
-            );
+        let spelled: Vec<String> = taints.iter().map(|t| t.spelled()).collect();
+        let spelled = list(&spelled);
+        if taints.iter().any(|t| !t.of_lifecycle()) {
+            let says = format!("it does not tolerate the taint {spelled} of the node");
             return (LinkState::Stuck, says);
         }
+        // Of a taint that comes and goes with the node, the rule tells whether it keeps the custom resource.
         if let Some(finding) = self.found(skyhook) {
             return (self.standing(finding), self.told(finding));
+        }
+        if !taints.is_empty() && self.running(skyhook).is_none() {
+            let says = format!("it waits for the node to lose the taint {spelled}");
+            return (LinkState::Waiting, says);
         }
         if skyhook.deleting() {
             return self.deletion(skyhook);
@@ -255,9 +256,13 @@ impl<'a> Inspection<'_, 'a> {
         }
     }
 
+    fn running(&self, skyhook: &Skyhook) -> Option<&PackageRun<'a>> {
+        let mut here = self.package_runs.on(skyhook.name(), &self.node.name);
+        here.find(|e| e.alive())
+    }
+
     fn works(&self, skyhook: &'a Skyhook) -> (LinkState, String) {
-        let mut running = self.package_runs.on(skyhook.name(), &self.node.name);
-        if let Some(package_run) = running.find(|e| e.alive()) {
+        if let Some(package_run) = self.running(skyhook) {
             let since = age(package_run.created(), self.cluster.taken_at);
             let (stage, package) = (&package_run.stage, &package_run.package);
             return (
@@ -317,13 +322,6 @@ impl<'a> Inspection<'_, 'a> {
         }
     }
 
-    /// How it stands behind another one: as badly as that one does here, or anywhere if it does not select the node.
-    fn gated(&self, root: &str, before: &[Link<'_>]) -> LinkState {
-        let link = before.iter().find(|link| link.name == root);
-        let standing = link.map_or_else(|| self.worst(root), |link| link.standing);
-        standing.max(LinkState::Waiting)
-    }
-
     /// How bad what is found of a custom resource is, on whatever node.
     fn worst(&self, name: &str) -> LinkState {
         let about = self.findings.iter();
@@ -344,18 +342,21 @@ impl<'a> Inspection<'_, 'a> {
         }
     }
 
-    /// What keeps a custom resource from getting on here: the gravest, and of these what is nearest to the node. What ends
-    /// the operator's pass keeps all of them.
+    /// What keeps a custom resource from getting on here: the gravest, and of these what is nearest to the node.
     fn found(&self, skyhook: &Skyhook) -> Option<&Finding> {
-        let near = |f: &Finding| {
-            let holds_up = f.holds_up.iter().any(|name| self.node.name == *name);
-            match f.subject.node.as_deref() {
-                Some(node) if node == self.node.name => Some(2),
-                Some(_) if holds_up => Some(1),
-                Some(_) => f.blocks_reconcile().then_some(0),
-                None if f.holds_up.is_empty() => Some(0),
-                None => holds_up.then_some(1),
-            }
+        // Of equals the first: the findings stand with the causes first.
+        let all: Vec<_> = self.holding(skyhook).collect();
+        let best = all.iter().rev().max_by_key(|(f, near)| (f.severity, *near));
+        best.map(|(finding, _)| *finding)
+    }
+
+    /// All that keeps it, and how near that is to the node. What ends the operator's pass keeps all of them.
+    fn holding(&self, skyhook: &Skyhook) -> impl Iterator<Item = (&Finding, u8)> {
+        let near = |f: &Finding| match f.subject.node.as_deref() {
+            Some(node) if node == self.node.name => Some(2),
+            _ if f.holds_up.iter().any(|name| self.node.name == *name) => Some(1),
+            Some(_) => f.blocks_reconcile().then_some(0),
+            None => concerns_all(f).then_some(0),
         };
         let own = |f: &&Finding| {
             (f.subject.skyhook.as_deref() == Some(skyhook.name()) || f.blocks_reconcile())
@@ -363,10 +364,7 @@ impl<'a> Inspection<'_, 'a> {
                 && !f.blocks.is_empty()
         };
         let all = self.findings.iter().filter(own);
-        let all = all.filter_map(|f| near(f).map(|near| (f, near)));
-        // Of equals the first: the findings stand with the causes first.
-        let best = all.rev().max_by_key(|(f, near)| (f.severity, *near));
-        best.map(|(finding, _)| finding)
+        all.filter_map(move |f| near(f).map(|near| (f, near)))
     }
 
     /// Its message, with the node where that is another.
@@ -382,4 +380,12 @@ impl<'a> Inspection<'_, 'a> {
             _ => finding.message.clone(),
         }
     }
+}
+
+/// How a custom resource stands behind another one: as badly as that one does here.
+fn gated(root: &str, before: &[Link<'_>]) -> LinkState {
+    let link = before.iter().find(|link| link.name == root);
+    link.map_or(LinkState::Waiting, |link| {
+        link.standing.max(LinkState::Waiting)
+    })
 }

@@ -25,7 +25,7 @@ pub fn relevant(
             || f.blocks_reconcile()
                 && (!open.is_empty() || on.is_none() && subject.skyhook.is_none())
             || subject.skyhook.as_deref().is_some_and(|name| {
-                on.is_none() && open.contains(name)
+                concerns_all(f) && open.contains(name)
                     || f.severity > Severity::Info && anywhere.contains(name)
             })
     };
@@ -43,4 +43,9 @@ pub fn relevant(
     all.filter(|(at, _)| wanted.contains(at))
         .map(|(_, f)| f)
         .collect()
+}
+
+/// Whether it is about all nodes of its custom resource: one that names the nodes that it holds up is about these.
+pub fn concerns_all(finding: &Finding) -> bool {
+    finding.subject.node.is_none() && finding.holds_up.is_empty()
 }

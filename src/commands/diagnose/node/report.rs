@@ -112,9 +112,9 @@ impl<'a> NodeReport<'a> {
         told
     }
 
-    /// The remedies of what keeps the first custom resource that is not done: the first, and the mildest that changes
-    /// something. Then that of an error which it explains, and which may stay once its cause is gone. Of what is only worth
-    /// knowing, and explains nothing worse, where nothing worse is found.
+    /// The remedies of what keeps the first custom resource that is not done, or of what explains that: the first, and the
+    /// mildest that changes something. Then that of an error which it explains, and which may stay once its cause is gone.
+    /// Of what is only worth knowing, and explains nothing worse, where nothing worse is found.
     fn next(&self) -> Vec<&Remedy> {
         if self.chain.standing(self.node) < LinkState::Held {
             return Vec::new();
@@ -125,23 +125,25 @@ impl<'a> NodeReport<'a> {
             .iter()
             .find(|l| l.standing >= LinkState::Held);
         let kept = kept.map(|link| link.name);
-        let near = |f: &&Finding| {
-            let here = f.subject.node.as_deref() == Some(&self.node.name);
-            (f.subject.skyhook.as_deref() == kept, here)
-        };
         let findings = &self.chain.findings;
         let grave = grave_or_explaining(findings);
+        let causes = Causes::of(findings);
+        let own = |at: &usize| findings[*at].subject.skyhook.as_deref() == kept;
+        let behind = (0..findings.len()).filter(own);
+        let behind: BTreeSet<usize> = behind
+            .flat_map(|at| causes.explaining(at).to_vec())
+            .collect();
+        let near = |at: &usize| {
+            let here = findings[*at].subject.node.as_deref() == Some(&self.node.name);
+            (own(at) || behind.contains(at), here)
+        };
         let mut all: Vec<usize> = (0..findings.len()).collect();
         all.retain(|at| !findings[*at].remedies.is_empty());
         // Stable: of equals the causes stay first.
-        all.sort_by_key(|at| {
-            let finding = &findings[*at];
-            std::cmp::Reverse((grave.contains(at), near(&finding)))
-        });
+        all.sort_by_key(|at| std::cmp::Reverse((grave.contains(at), near(at))));
         let Some(first) = all.first() else {
             return Vec::new();
         };
-        let causes = Causes::of(findings);
         let of_first = |at: &usize| findings[*at].rule.code == findings[*first].rule.code;
         let left = all
             .iter()
