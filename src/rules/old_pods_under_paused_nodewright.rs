@@ -1,7 +1,6 @@
 use super::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
-use crate::view::plural;
 
 rule! {
     /// Pods of the old operator still run for a paused or disabled NodeWright.
@@ -57,7 +56,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::skyhook(skyhook),
                 format!(
                     "{} of the old operator still {}: if {} is {}, jobs start alongside",
-                    plural(paths.len(), "pod"),
+                    if paths.len() == 1 {
+                        "1 pod".to_owned()
+                    } else {
+                        format!("{} pods", paths.len())
+                    },
                     if paths.len() == 1 { "runs" } else { "run" },
                     skyhook.reference(),
                     if skyhook.paused() {

@@ -315,7 +315,8 @@ fn the_attempts_of_an_interrupt_are_counted_once_its_pod_is_gone() {
     ]);
     let ran = run("diagnose stuck --from -").stdin(cluster).go();
     assert!(
-        ran.stdout.contains("given up after 11 failed attempts"),
+        ran.stdout
+            .contains("failed permanently (11 failed attempts)"),
         "{}",
         ran.transcript()
     );
