@@ -131,7 +131,7 @@ pub fn drain_blocked_by_an_unmanaged_pod(cluster: &Cluster) {
     assert_eq!(
         finding["message"],
         "pod default/training has no controller that would recreate it: the drain for the interrupt of package driver \
-         was refused and will be retried"
+         was blocked and will be retried"
     );
     cluster.captured("new-drain-blocked-by-an-unmanaged-pod");
     // No other node waits, so that none goes on if this one is left alone.

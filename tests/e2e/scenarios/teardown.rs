@@ -130,7 +130,7 @@ pub fn in_order(cluster: &Cluster) {
     nothing_left(cluster);
     assert!(
         said.stdout.contains(
-            "left: SKY701 leftovers-of-deleted-skyhook: node-[1-3]: has package records of base, which no longer exists"
+            "left: SKY701 leftovers-of-deleted-skyhook: node-[1-3]: the node has package records of base, which no longer exists"
         ),
         "{said:#?}"
     );

@@ -332,7 +332,7 @@ pub fn canary_stops_by_itself(cluster: &Cluster) {
     assert_eq!(said.exit, Some(4), "{said:#?}");
     assert!(
         said.stdout
-            .contains("stopped: nodes became erroring: node-1"),
+            .contains("stopped: nodes entered status erroring: node-1"),
         "{said:#?}"
     );
     gpu.until(entry("node-1", DRIVER, "apply", "erroring"))

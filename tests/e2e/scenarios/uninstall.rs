@@ -159,7 +159,7 @@ pub fn not_begun_while_erroring(cluster: &Cluster) {
     let stuck = ends(cluster, "uninstall gpu driver --wait --confirm", 2);
     tells(
         &stuck.stderr,
-        "its uninstall begins only once it is complete",
+        "the uninstall starts only after this stage is complete",
     );
     tells(&stuck.stdout, "SKY201");
     cluster.heal();
@@ -210,7 +210,7 @@ pub fn cancelled_at_the_interrupt(cluster: &Cluster) {
         view.entries(DRIVER).len() == 1
     }));
     let shown = ends(cluster, "uninstall gpu driver --cancel --dry-run", 0).stdout;
-    tells(&shown, "the uninstall can no longer be cancelled on node-2");
+    tells(&shown, "the uninstall can no longer be canceled on node-2");
     ends(cluster, "uninstall gpu driver --cancel --confirm", 0);
     gpu.stays(
         &entry("node-2", DRIVER, "uninstall-interrupt", "in_progress"),
