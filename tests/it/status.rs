@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::clusters;
 use crate::support::run::run;
-use crate::support::world::World;
+use crate::support::world::{Place, World};
 
 const NEW: World = World(ApiFlavor::NodeWright);
 
@@ -194,4 +194,70 @@ fn an_operator_without_a_version_is_not_called_absent() {
             ran.transcript()
         );
     }
+}
+
+/// An uninstall that rests, or that a finding says does not move on, is not under way.
+#[test]
+fn an_uninstall_that_does_not_move_is_blocked() {
+    let package = json!({"driver": {
+        "version": "1.0.0", "image": "example.com/driver", "uninstall": {"enabled": true, "apply": true},
+    }});
+    let uninstall =
+        |stage: &str, paused: bool, suspended: bool, job: bool| {
+            let place = Place {
+                node: "gpu-1",
+                stage: "uninstall",
+                job: Some("job-1"),
+                ..Place::default()
+            };
+            let mut skyhook = NEW.skyhook("in_progress", package.clone());
+            if paused {
+                skyhook["metadata"]["annotations"] = json!({NEW.0.key("pause"): "true"});
+            }
+            let entry = format!("driver|1.0.0 {stage} in_progress");
+            let mut items =
+                vec![
+            skyhook,
+            NEW.operator(),
+            NEW.node("gpu-1", "in_progress", &[&entry]),
+            // Without any Job in the input it is not known whether there is one.
+            NEW.job(
+                &Place { node: "gpu-2", job: Some("job-2"), stage: "apply", ..place },
+                json!({"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}),
+            ),
+            NEW.pod(
+                "pod-2",
+                &Place { node: "gpu-2", job: Some("job-2"), stage: "apply", ..place },
+                "Succeeded",
+                &["driver-apply done"],
+            ),
+        ];
+            if job {
+                let mut job = NEW.job(&place, json!({}));
+                job["spec"]["suspend"] = suspended.into();
+                items.push(job);
+            }
+            let json = run("uninstall status -o json --now 2026-11-20T11:51:00Z --from -")
+                .stdin(list(items))
+                .go()
+                .json();
+            let row = &json["items"][0];
+            let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+            (text("uninstall"), text("reason"))
+        };
+    let under_way = ("under-way".to_owned(), String::new());
+    assert_eq!(uninstall("uninstall", false, false, true), under_way);
+    // The pause reaches what is at work a moment later.
+    assert_eq!(uninstall("uninstall", true, false, true), under_way);
+    let blocked = |why: &str| ("blocked".to_owned(), why.to_owned());
+    assert_eq!(
+        uninstall("uninstall", true, true, true),
+        blocked("the custom resource is paused")
+    );
+    assert_eq!(
+        uninstall("uninstall-interrupt", false, false, false),
+        blocked(
+            "SKY102: uninstall of package driver waits for an interrupt that the spec no longer has"
+        )
+    );
 }

@@ -1,3 +1,4 @@
+mod blocked;
 mod table;
 
 use std::cell::OnceCell;
@@ -17,6 +18,7 @@ use crate::commands::shared::scope;
 use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
+use crate::rules::{Finding, Report};
 use crate::view::age;
 
 /// Show the progress of an uninstall on each node
@@ -74,6 +76,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
         }
     }
     let package_runs = cluster.package_runs();
+    let report = OnceCell::new();
     let mut rows = Vec::new();
     for name in names(cluster, args.skyhook.as_deref()) {
         let mut all: BTreeMap<&str, Vec<Placement<'_>>> = BTreeMap::new();
@@ -96,6 +99,8 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
                 package,
                 placements: all.remove(package.as_str()).unwrap_or_default(),
                 malformed: &malformed,
+                report: &report,
+                blockers: OnceCell::new(),
             };
             let wanted = match &args.package {
                 Some(only) => only == package,
@@ -133,6 +138,8 @@ pub(super) enum Uninstall {
     /// There, and its uninstall has not begun.
     NotBegun,
     UnderWay,
+    /// Begun, and it does not continue until someone intervenes.
+    Blocked,
     /// Uninstalled, and recorded still: the custom resource is gone.
     Finished,
     Failing,
@@ -181,6 +188,9 @@ struct Of<'a> {
     package: &'a str,
     placements: Vec<Placement<'a>>,
     malformed: &'a [Placement<'a>],
+    /// What the rules find, once somebody asks.
+    report: &'a OnceCell<Report>,
+    blockers: OnceCell<Vec<&'a Finding>>,
 }
 
 impl<'a> Of<'a> {
@@ -234,9 +244,11 @@ impl<'a> Of<'a> {
     }
 
     fn present(&self, placement: &Placement<'a>, entry: &Entry) -> UninstallRow {
+        let blocked = self.blocked(placement);
         let uninstall = match placement.phase {
             Phase::UninstallFailing => Uninstall::Failing,
             Phase::Uninstalled => Uninstall::Finished,
+            Phase::Uninstalling if blocked.is_some() => Uninstall::Blocked,
             Phase::Uninstalling => Uninstall::UnderWay,
             _ if self.asked_by().is_empty() => Uninstall::Installed,
             _ => Uninstall::NotBegun,
@@ -251,6 +263,7 @@ impl<'a> Of<'a> {
             (None, Uninstall::NotBegun) if placement.phase == Phase::Failing => {
                 format!("stage {} fails", entry.stage)
             }
+            (None, Uninstall::Blocked) => blocked.unwrap_or_default(),
             _ => String::new(),
         };
         let since = self.package_runs.since(placement);

@@ -23,7 +23,8 @@ impl UninstallRow {
     fn condition(&self) -> &str {
         let first = self.conditions.first().map_or("", String::as_str);
         let kind = first.split('=').next().unwrap_or_default();
-        let known = self.uninstall == Uninstall::UnderWay && kind == "UninstallInProgress";
+        let begun = matches!(self.uninstall, Uninstall::UnderWay | Uninstall::Blocked);
+        let known = begun && kind == "UninstallInProgress";
         if known { "" } else { kind }
     }
 }
@@ -34,6 +35,7 @@ impl Uninstall {
             Uninstall::Installed => text::plain("installed"),
             Uninstall::NotBegun => text::plain("not begun"),
             Uninstall::UnderWay => text::plain("under way"),
+            Uninstall::Blocked => text::warning("blocked"),
             Uninstall::Finished => text::warning("finished, still recorded"),
             Uninstall::Failing => text::error("failing"),
             Uninstall::Gone => text::good("gone"),

@@ -1,0 +1,43 @@
+//! Why an uninstall that has begun does not continue.
+
+use super::Of;
+use crate::cluster::{Phase, Placement};
+use crate::rules::{self, Finding, Goal, Scope};
+
+impl<'a> Of<'a> {
+    /// Why it does not until somebody acts. What is at work on the node is stopped by what is wrong there, and by nothing
+    /// else.
+    pub fn blocked(&self, placement: &Placement<'a>) -> Option<String> {
+        let skyhook = self
+            .skyhook
+            .filter(|_| placement.phase == Phase::Uninstalling)?;
+        let at_work = self.package_runs.since(placement).is_some();
+        let rests = [
+            (skyhook.paused(), "paused"),
+            (skyhook.disabled(), "disabled"),
+        ];
+        if let Some((_, how)) = rests.into_iter().find(|(rests, _)| *rests && !at_work) {
+            return Some(format!("the custom resource is {how}"));
+        }
+        let blockers = self.blockers.get_or_init(|| {
+            let cluster = self.cluster;
+            let report = self
+                .report
+                .get_or_init(|| rules::diagnose(cluster, &Scope::default()));
+            rules::blockers(
+                cluster,
+                report,
+                skyhook,
+                Goal::Uninstall(Some(self.package)),
+            )
+        });
+        let node = placement.node.name.as_str();
+        let here = |f: &&&Finding| match f.subject.node.as_deref() {
+            Some(on) if on == node => true,
+            Some(_) => f.blocks_reconcile() && !at_work,
+            None => !at_work && (f.holds_up.is_empty() || f.holds_up.iter().any(|n| n == node)),
+        };
+        let blocker = blockers.iter().find(here)?;
+        Some(format!("{}: {}", blocker.rule.code, blocker.message))
+    }
+}
