@@ -245,7 +245,7 @@ fn refuse_misleading(stage: &Stage, state: &State) -> Result<()> {
             "at uninstall/complete, the operator runs apply; remove the entry instead"
         }
         (stage, State::Skipped) if *stage != Stage::Interrupt => {
-            "skipped is valid only for the interrupt stage; at any other stage the operator never leaves this state"
+            "skipped is valid only for the interrupt stage; at any other stage the package never leaves this state"
         }
         (_, State::Unknown | State::Erroring) => {
             "the operator sets erroring and unknown itself; if set manually, they only count as failures"

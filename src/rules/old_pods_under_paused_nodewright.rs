@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{} of the old operator still {}: if {} is {}, jobs start alongside",
+                    "{} of the old operator still {}: if {} is {}, the new operator starts jobs for the same nodes",
                     if paths.len() == 1 {
                         "1 pod".to_owned()
                     } else {

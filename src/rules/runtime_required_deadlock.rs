@@ -79,7 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "Set runtimeRequired on the earlier one, or order it after the other",
                     ["edit", &cluster.flavor().resource(), first.name()],
                 )
-                .caveat("with runtimeRequired, the packages of the earlier one run on tainted nodes, including their interrupts");
+                .caveat("with runtimeRequired, the packages of the earlier custom resource run on tainted nodes, and so do their interrupts");
         }
     }
 }

@@ -326,7 +326,7 @@ impl Choosing<'_> {
         }
         if remedy.follows_a_repair() {
             plan.consequences.warn(format!(
-                "{}: the remedy is effective only after the cause of the failure is repaired",
+                "{}: the remedy is effective only after the cause of the failure is fixed",
                 finding.rule.code
             ));
         }

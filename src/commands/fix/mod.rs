@@ -31,13 +31,13 @@ use crate::view::{plural, text};
 /// Exits with 2 if nothing is fixed although there are errors.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  # What it would do, and what it would skip
+  # Show what would be fixed, and what would be skipped
   kubectl skyhook fix --dry-run
 
-  # Rerun failing packages, after the cause of the failure is repaired
+  # Rerun failing packages after the cause of the failure is fixed
   kubectl skyhook fix package-erroring --up-to B2
 
-  # One custom resource, one node
+  # Limit fixes to one custom resource and one node
   kubectl skyhook fix --skyhook gpu-tune --node gpu-0001 --up-to B4")]
 pub struct Args {
     /// Only fix findings of these rules, by code or name
