@@ -1,4 +1,4 @@
-//! A Job of the newer operator, as far as it is looked at.
+//! The fields of the newer operator's Jobs that are read.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -63,7 +63,7 @@ impl Job {
         self.spec.backoff_limit.is_some_and(|limit| limit > 1 << 20)
     }
 
-    /// The condition with which the Job gave up.
+    /// The condition of a Job that has failed permanently.
     pub fn failed(&self) -> Option<&Condition> {
         self.finished().filter(|c| c.kind == "Failed")
     }

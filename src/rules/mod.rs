@@ -59,7 +59,7 @@ pub enum Finds {
     Effects,
     /// Effects, by which the operator does not choose nodes: what waits for those nodes waits on.
     HeldNodes,
-    /// That something does not get on, where no other rule says why.
+    /// That something makes no progress, where no other rule says why.
     Unexplained,
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::{ALL, Finding, Finds, Rule, Severity};
 
-/// The findings by which a custom resource does not get on, by node.
+/// Why custom resources make no progress, by node.
 #[derive(Debug, Default)]
 pub struct NodeTroubles {
     by_node: HashMap<String, Vec<Finding>>,
@@ -35,14 +35,14 @@ impl NodeTroubles {
         troubles
     }
 
-    /// Why a custom resource does not get on at a node: the gravest finding there.
+    /// Why a custom resource makes no progress on a node: the gravest finding there.
     pub fn on(&self, skyhook: &str, node: &str) -> Option<&Finding> {
         let here = self.by_node.get(node)?.iter();
         here.filter(|f| f.subject.skyhook.as_deref().is_none_or(|s| s == skyhook))
             .max_by_key(|f| (f.severity, f.lasts))
     }
 
-    /// Why a custom resource does not get on at any of its nodes.
+    /// Why a custom resource makes no progress on any of its nodes.
     pub fn of_skyhook(&self, skyhook: &str) -> impl Iterator<Item = &Finding> {
         let all = self.by_node.values().flatten();
         all.filter(move |f| f.subject.skyhook.as_deref() == Some(skyhook))

@@ -1,13 +1,10 @@
 //! Remedies that let the operator go on where it stands, and lose no record.
 
-use std::collections::BTreeSet;
-
 use super::{Finding, Grade};
 use crate::api::{Entry, Skyhook};
 use crate::cluster::package_run::PackageRun;
 use crate::cluster::{Cluster, Node, NodeRecord};
-use crate::plan::build::effects::{Reruns, bypassed_uninstalls};
-use crate::plan::build::node_state;
+use crate::plan::build::{effects, node_state};
 
 /// Adds the ways out of a node state that cannot be read; the milder one where the operator's own copy can be read.
 pub fn repair_node_state(finding: &mut Finding, skyhook: &Skyhook, node: &Node, on: &NodeRecord) {
@@ -114,12 +111,7 @@ pub fn rerun(
     if skyhook.deleting() || spec.is_some_and(|p| skyhook.uninstalls(p)) {
         return false;
     }
-    let mut reruns = Reruns::default();
-    reruns.add(node, package);
-    let mut effects = reruns.consequences(cluster, Some(skyhook));
-    if bypassed_uninstalls(skyhook, &BTreeSet::from([package]), &mut effects) && !skyhook.runs() {
-        effects.lose_record();
-    }
+    let effects = effects::rerun(cluster, skyhook, package, &[node], true);
     finding.remedy(
         effects.grade.unwrap_or(Grade::B2),
         title,

@@ -11,10 +11,10 @@ use crate::api::{Skyhook, Status};
 use crate::cluster::batch::Batch;
 use crate::cluster::{Cluster, Node, PackageRuns};
 
-/// Why something does not get on.
+/// Why something makes no progress.
 #[derive(Debug, Clone)]
 pub struct Trouble {
-    /// What follows the name of what does not get on: `is paused`.
+    /// What follows its name: `is paused`.
     pub why: String,
     pub severity: Severity,
     /// Whether it has to be repaired on the node.
@@ -124,7 +124,7 @@ pub struct Standstill {
     troubles: Rc<NodeTroubles>,
     /// The nodes that are not chosen because a batch is held, by custom resource and node.
     held: HashMap<(String, String), Held>,
-    /// The custom resources whose deletion does not get on at some node: done nodes keep waiting for those.
+    /// The custom resources whose deletion makes no progress on some node, for which nodes that are done keep waiting.
     deletions: HashMap<String, Held>,
 }
 
@@ -166,7 +166,7 @@ impl Standstill {
         }
     }
 
-    /// Why an earlier custom resource does not get on at a node, if so.
+    /// Why an earlier custom resource makes no progress on a node, if so.
     pub fn trouble(&self, cluster: &Cluster, root: &Skyhook, node: &Node) -> Option<Trouble> {
         let on = cluster.on_node(node, root.name());
         let status = on.map_or(Status::Unknown, |on| on.operator_status());

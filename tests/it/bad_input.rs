@@ -75,6 +75,13 @@ fn a_dump_of_other_things() {
 }
 
 #[test]
+fn a_capture_whose_index_is_damaged() {
+    assert_snapshot!(dump(
+        br#"{"apiVersion":"kubectl-skyhook/v1","kind":"Capture","takenAt":"2026-11-20T10:00:00Z"}"#
+    ));
+}
+
+#[test]
 fn a_folder_without_objects() {
     assert_snapshot!(run("diagnose stuck --from src/view").go().transcript());
 }

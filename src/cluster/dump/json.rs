@@ -113,16 +113,12 @@ impl<R: Read> JsonReader<'_, R> {
             // A list without items, or of something else than items.
             let value: Value =
                 serde_json::from_slice(text).map_err(|_| syntax(label, text, begun))?;
-            let added = self.loader.add(label, self.stem, value);
-            return added.map_err(|what| no_object(label, &what));
+            return self.loader.add(label, self.stem, value);
         }
         match (body.summary.kind.clone(), body.summary.api_version.clone()) {
-            (Some(kind), Some(version)) => {
-                let taken = self
-                    .loader
-                    .document(label, self.stem, &version, &kind, body);
-                taken.map_err(|what| no_object(label, &what))
-            }
+            (Some(kind), Some(version)) => self
+                .loader
+                .document(label, self.stem, &version, &kind, body),
             _ => Err(self.no_object(WITHOUT_VERSION)),
         }
     }
@@ -144,14 +140,13 @@ impl<R: Read> JsonReader<'_, R> {
         self.loader.list(self.stem, &version, of, count == 0);
         for item in late {
             let body = Body::read(&item).map_err(|_| syntax(label, &item, begun))?;
-            let taken = self.loader.item(label, Some((of, &version)), body);
-            taken.map_err(|what| no_object(label, &what))?;
+            self.loader.item(label, Some((of, &version)), body)?;
         }
         Ok(())
     }
 
     fn no_object(&self, what: &str) -> DumpError {
-        no_object(self.label, what)
+        DumpError::not_an_object(self.label, what)
     }
 }
 
@@ -203,8 +198,7 @@ impl Items for ListItems<'_> {
             self.late.push(item.to_vec());
             return Ok(());
         }
-        let taken = self.loader.item(label, list, body);
-        taken.map_err(|what| no_object(label, &what))
+        self.loader.item(label, list, body)
     }
 }
 
@@ -215,13 +209,6 @@ fn begins_as_node(item: &[u8], list: Option<(&str, &str)>) -> bool {
     head.retain(|b| !b.is_ascii_whitespace());
     list.is_some_and(|(kind, _)| kind == "Node")
         || memmem::find(&head, b"\"kind\":\"Node\"").is_some()
-}
-
-fn no_object(label: &str, what: &str) -> DumpError {
-    DumpError::NotAnObject {
-        path: label.to_owned(),
-        what: what.to_owned(),
-    }
 }
 
 fn stopped(label: &str, stop: Stop<DumpError>) -> DumpError {
@@ -263,7 +250,7 @@ mod tests {
         let mut loader = ManifestLoader::default();
         for document in documents::parse(text)? {
             let added = loader.add("f", "", document);
-            added.map_err(|what| no_object("f", &what).to_string())?;
+            added.map_err(|why| why.to_string())?;
         }
         Ok(loader.finish(None))
     }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::DumpError;
 use super::body::Body;
 use super::collected;
 use super::kinds::resource_of;
@@ -39,19 +40,20 @@ impl ManifestLoader {
     ///
     /// # Errors
     ///
-    /// What the document is, if it is not an object with a kind.
-    pub fn add(&mut self, path: &str, stem: &str, document: Value) -> Result<(), String> {
+    /// It is not an object with a kind.
+    pub fn add(&mut self, path: &str, stem: &str, document: Value) -> Result<(), DumpError> {
+        let not_an_object = |what: &str| DumpError::not_an_object(path, what);
         let mut object = match document {
             Value::Object(object) => object,
             Value::Array(documents) if documents.iter().all(Value::is_object) => {
                 let mut documents = documents.into_iter();
                 return documents.try_for_each(|document| self.add(path, stem, document));
             }
-            _ => return Err("a value without a kind".to_owned()),
+            _ => return Err(not_an_object("a value without a kind")),
         };
         let word = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);
         let (Some(kind), Some(api_version)) = (word("kind"), word("apiVersion")) else {
-            return Err("a value without kind and apiVersion".to_owned());
+            return Err(not_an_object("a value without kind and apiVersion"));
         };
         let Some(of) = kind
             .strip_suffix("List")
@@ -68,7 +70,7 @@ impl ManifestLoader {
         let items = match object.remove("items") {
             Some(Value::Array(items)) => items,
             Some(Value::Null) | None => Vec::new(),
-            Some(_) => return Err("a List whose items field is not an array".to_owned()),
+            Some(_) => return Err(not_an_object("a List whose items field is not an array")),
         };
         self.list(stem, &api_version, of, items.is_empty());
         for item in items {
@@ -89,12 +91,13 @@ impl ManifestLoader {
         api_version: &str,
         kind: &str,
         body: Body<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), DumpError> {
         self.file(stem);
         if kind == index::KIND && api_version == index::API_VERSION {
-            let index = body.decode();
-            self.index =
-                Some(index.map_err(|e| format!("a capture index that cannot be read ({e})"))?);
+            self.index = Some(body.decode().map_err(|why| DumpError::Index {
+                path: path.to_owned(),
+                why,
+            })?);
             return Ok(());
         }
         self.object(path, api_version, kind, body);
@@ -133,7 +136,7 @@ impl ManifestLoader {
         path: &str,
         list: Option<(&str, &str)>,
         mut body: Body<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), DumpError> {
         let (of, version) = list.unwrap_or_default();
         // Lists of one kind leave kind and apiVersion out of their items.
         let summary = &body.summary;
@@ -149,10 +152,11 @@ impl ManifestLoader {
             }
         };
         if kind.is_empty() {
-            return Err("an item without kind".to_owned());
+            return Err(DumpError::not_an_object(path, "an item without kind"));
         }
         if kind.ends_with("List") && body.summary.has_items {
-            let list = body.decode()?;
+            let list = body.decode();
+            let list = list.map_err(|what| DumpError::not_an_object(path, what))?;
             return self.add(path, "", list);
         }
         self.object(path, &version, &kind, body);

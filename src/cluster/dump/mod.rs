@@ -39,10 +39,21 @@ pub enum DumpError {
         "{path}: {what} is not a Kubernetes object; expected the output of `kubectl get … -o json`"
     )]
     NotAnObject { path: String, what: String },
+    #[error("{path}: cannot read the index of the capture: {why}")]
+    Index { path: String, why: String },
     #[error("{path}: contains no .json, .yaml or .yml file")]
     NoFiles { path: String },
     #[error("{path}: contains no nodes and no Skyhook or NodeWright objects; nothing to check")]
     NothingKnown { path: String },
+}
+
+impl DumpError {
+    fn not_an_object(path: &str, what: impl Into<String>) -> DumpError {
+        DumpError::NotAnObject {
+            path: path.to_owned(),
+            what: what.into(),
+        }
+    }
 }
 
 /// Reads files into a cluster.
@@ -284,12 +295,7 @@ fn read_text(
         });
     }
     for document in documents {
-        loader
-            .add(label, stem, document)
-            .map_err(|what| DumpError::NotAnObject {
-                path: label.to_owned(),
-                what,
-            })?;
+        loader.add(label, stem, document)?;
     }
     Ok(())
 }

@@ -1,7 +1,5 @@
 //! `package rerun`: one package again, from the start or from a stage on.
 
-use std::collections::BTreeSet;
-
 use crate::api::{Skyhook, Stage, State, keys};
 use crate::args::safety::Safety;
 use crate::args::selection::OfSkyhook;
@@ -93,7 +91,6 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         .collect();
     refuse_uninstalls(skyhook, &args.package, &key, stage.as_ref(), &targets)?;
     stranding::refuse(cluster, skyhook, &args.package, &targets)?;
-    let mut reruns = effects::Reruns::default();
     let mut steps = Vec::new();
     for (node, on) in &targets {
         let Some(state) = &on.state else {
@@ -104,7 +101,6 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             None => node::without(state, entries),
             Some(stage) => node::moved(state, entries, stage, &State::InProgress),
         };
-        reruns.add(node, &args.package);
         let target = Target::node(&node.name, node.uid.as_deref());
         steps.push(Step::new(
             target,
@@ -125,21 +121,13 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             "{}=erroring",
             keys::status(cluster.flavor(), skyhook.name())
         )),
-        consequences: reruns.consequences(cluster, Some(skyhook)),
+        consequences: effects::rerun(cluster, skyhook, &args.package, &nodes, stage.is_none()),
         stages: Vec::new(),
     };
     if steps.is_empty() {
         return Ok(held::end_what_is_left(cluster, plan, skyhook));
     }
     plan.stages.push(PlanStage::of(steps));
-    if stage.is_none() {
-        let one = BTreeSet::from([args.package.as_str()]);
-        let bypassed = effects::bypassed_uninstalls(skyhook, &one, &mut plan.consequences);
-        if bypassed && !skyhook.runs() {
-            // Nothing writes the record again.
-            plan.consequences.lose_record();
-        }
-    }
     effects::stopped_rollout(cluster, skyhook, &nodes, &mut plan.consequences);
     warn_of_dependants(skyhook, &args.package, &mut plan);
     warn_of_running(

@@ -115,9 +115,9 @@ impl<'a> StatusReport<'a> {
             let behind = item.nodes.as_ref().map_or(0, |n| n.left_behind);
             let nodes = plural(behind, "node");
             let behind = match self.cluster.skyhooks.ok() {
-                Some(_) => format!("gone, but leftover keys remain on {nodes}"),
+                Some(_) => format!("gone, but its annotations or labels are still on {nodes}"),
                 None => {
-                    format!("not read, so it may still exist; it has keys on {nodes}")
+                    format!("not read, may still exist; has annotations or labels on {nodes}")
                 }
             };
             return text::heading(&item.name) + "  " + text::warning(behind);

@@ -56,6 +56,31 @@ impl<'a> Reruns<'a> {
     }
 }
 
+/// What comes of it when a package runs again on these nodes: from its start, its entries gone from their states, or from
+/// a stage.
+pub fn rerun(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    package: &str,
+    nodes: &[&Node],
+    from_start: bool,
+) -> Consequences {
+    let mut reruns = Reruns::default();
+    for node in nodes {
+        reruns.add(node, package);
+    }
+    let mut effects = reruns.consequences(cluster, Some(skyhook));
+    if from_start
+        && !nodes.is_empty()
+        && bypassed_uninstalls(skyhook, &BTreeSet::from([package]), &mut effects)
+        && !skyhook.runs()
+    {
+        // Nothing writes the record again.
+        effects.lose_record();
+    }
+    effects
+}
+
 /// Says that nothing runs on ignored nodes.
 fn ignored_nodes(ignored: &[&str], effects: &mut Consequences) {
     let Some(first) = ignored.first() else {

@@ -113,7 +113,7 @@ impl<'a> NodeReport<'a> {
     }
 
     /// The remedies of what keeps the first custom resource that is not done, or of what explains that: the first, and the
-    /// mildest that changes something. Then that of an error which it explains, and which may stay once its cause is gone.
+    /// mildest that changes something. Then the remedy of an error that it explains: such an error may stay after its cause is gone.
     /// Of what is only worth knowing, and explains nothing worse, where nothing worse is found.
     fn next(&self) -> Vec<&Remedy> {
         if self.chain.standing(self.node) < LinkState::Held {
