@@ -107,7 +107,8 @@ fn what_may_still_exist_is_not_called_gone() {
     for cluster in ["finalizer-stripped", "deleted-after-reset"] {
         let ran = run(&format!("status --from tests/clusters/{cluster}")).go();
         assert!(
-            ran.stdout.contains("so it may still exist"),
+            ran.stdout
+                .contains("not read, may still exist; has annotations or labels on "),
             "{}",
             ran.transcript()
         );
