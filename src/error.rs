@@ -37,7 +37,7 @@ impl Exit {
         ),
         (
             Exit::Failed,
-            "error: the cluster or a file could not be read, or no object has that name",
+            "error: the cluster or a file could not be read, or an object was not found",
         ),
         (
             Exit::Findings,

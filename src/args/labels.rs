@@ -112,7 +112,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
         Token::Symbol("<") => Ok(of("Lt", vec![number(tokens)?])),
         Token::Word("in") => Ok(of("In", values(tokens)?)),
         Token::Word("notin") => Ok(of("NotIn", values(tokens)?)),
-        other => Err(unexpected(other, "one of =, ==, !=, in, notin, > and <")),
+        other => Err(unexpected(other, "one of =, ==, !=, in, notin, > or <")),
     }
 }
 

@@ -46,7 +46,7 @@ pub struct Reading {
     )]
     pub api: Option<ApiFlavor>,
 
-    /// Print the selected API and why on standard error; with a level, each request
+    /// Print the selected API and the reason to standard error; with a level, also each request
     ///
     /// The levels are kubectl's: 6 shows method, URL, status and duration of each request, 7 headers, 8 and above
     /// bodies. Credentials are never shown.

@@ -13,8 +13,8 @@ use super::duration::duration;
 pub struct Safety {
     /// Skip confirmation
     ///
-    /// Without a terminal, nothing is changed unless this is set or standard input is y. Where nodes reboot, services
-    /// restart, pods are evicted or installation records are lost (B3 and B4), the flag is required.
+    /// Without a terminal, nothing is changed unless this flag is set or y is read from standard input. If nodes
+    /// reboot, services restart, pods are evicted or installation records are lost (B3 and B4), the flag is required.
     #[arg(short = 'y', long, visible_alias = "yes")]
     pub confirm: bool,
 
@@ -27,7 +27,7 @@ pub struct Safety {
         hide_default_value = true)]
     pub dry_run: DryRun,
 
-    /// Show the change of every object, as a diff
+    /// Show the changes to each object as a diff
     ///
     /// Set KUBECTL_EXTERNAL_DIFF to use another diff program, as with `kubectl diff`.
     #[arg(long)]
@@ -55,7 +55,7 @@ pub struct Safety {
     #[arg(long, value_name = "N|P%")]
     pub canary: Option<Share>,
 
-    /// How long to wait between two waves of nodes, before the check for erroring nodes
+    /// How long to wait between waves of nodes, before checking for erroring nodes
     #[arg(long, value_name = "DURATION", default_value = "60s", hide_default_value = true,
         value_parser = duration, requires = "canary")]
     pub pause_between: Duration,
@@ -89,8 +89,11 @@ impl FromStr for Share {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Share, String> {
-        let wrong =
-            || format!("{text:?} is not a number of nodes or a percentage, such as 5 or 2%");
+        let wrong = || {
+            format!(
+                "{text:?} is not valid; expected a number of nodes or a percentage, such as 5 or 2%"
+            )
+        };
         let share = match text.strip_suffix('%') {
             Some(percent) => Share::Percent(percent.parse().map_err(|_| wrong())?),
             None => Share::Count(text.parse().map_err(|_| wrong())?),

@@ -17,7 +17,7 @@ use crate::program::Program;
 
 /// Diagnose and repair NodeWright (formerly Skyhook) packages on nodes
 ///
-/// Finds what is stuck, why, and how to fix it. Talks to the objects that the operator uses: Skyhook
+/// Finds what is stuck, why, and how to fix it. Works with the objects that the operator uses: Skyhook
 /// (operator up to v0.17) and NodeWright (from v0.18).
 #[derive(Debug, Parser)]
 #[command(

@@ -65,12 +65,12 @@ impl ActiveApi {
         match (evidence.served.as_slice(), by_version) {
             ([], _) => return None,
             ([one], Some((version, flavor))) if evidence.from_files && flavor != *one => {
-                let reason = format!("{}, but the operator is {version}", only(one));
+                let reason = format!("{}, but the operator version is {version}", only(one));
                 return Some((flavor, vec![reason]));
             }
             ([one], _) => return Some((*one, vec![only(one)])),
             (_, Some((version, flavor))) => {
-                let reason = format!("{both}, and the operator is {version}");
+                let reason = format!("{both}, and the operator version is {version}");
                 return Some((flavor, vec![reason]));
             }
             _ => {}
@@ -90,8 +90,8 @@ impl ActiveApi {
         }
         if reasons.is_empty() {
             reasons.push(format!(
-                "{both}, the operator's version is unknown, and nothing indicates that it was rolled \
-                 back; --api overrides this"
+                "{both}, the operator's version is unknown, and nothing indicates that the operator was rolled \
+                 back; use --api to override"
             ));
         }
         Some((ApiFlavor::NodeWright, reasons))

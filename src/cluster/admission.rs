@@ -303,7 +303,7 @@ impl Admission {
         let missing = references.find(|r| !held(r))?;
         (!self.holds_all_services()).then(|| {
             format!(
-                "the input has no service {}/{}, which one of these webhooks uses",
+                "one of these webhooks uses service {}/{}, which is not in the input",
                 missing.namespace, missing.name
             )
         })

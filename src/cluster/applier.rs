@@ -49,17 +49,17 @@ impl Applier<'_> {
     pub fn on_edits(&self) -> &'static str {
         match self {
             Applier::ArgoCd(_) => {
-                "its next sync reverts this; make the change in its source (Git or chart values)"
+                "the next sync reverts the edit; make the change in the source (Git or chart values)"
             }
             Applier::FluxKustomization(..) => {
-                "its next reconciliation reverts this; make the change in its source (Git)"
+                "the next reconciliation reverts the edit; make the change in the source (Git)"
             }
             Applier::FluxHelmRelease(..) => {
-                "its next upgrade or drift correction reverts this; make the change in the values of \
+                "the next upgrade or drift correction reverts the edit; make the change in the values of \
                  the HelmRelease"
             }
             Applier::Helm(..) => {
-                "the next helm upgrade reverts this; make the change in the chart values"
+                "the next helm upgrade reverts the edit; make the change in the chart values"
             }
         }
     }
@@ -68,13 +68,13 @@ impl Applier<'_> {
     pub fn on_creation(&self) -> &'static str {
         match self {
             Applier::ArgoCd(_) => {
-                "its next sync may delete the object again; first add the object to its source (Git or chart values)"
+                "the next sync may delete the object again; first add the object to the source (Git or chart values)"
             }
             Applier::FluxKustomization(..) => {
-                "its next reconciliation may delete the object again; first add the object to its source (Git)"
+                "the next reconciliation may delete the object again; first add the object to the source (Git)"
             }
             Applier::FluxHelmRelease(..) => {
-                "its next upgrade may delete the object again; first add the object to the values of the HelmRelease"
+                "the next upgrade may delete the object again; first add the object to the values of the HelmRelease"
             }
             Applier::Helm(..) => {
                 "the next helm upgrade may delete the object again; first add the object to the chart values"
@@ -86,13 +86,13 @@ impl Applier<'_> {
     pub fn on_deletion(&self) -> &'static str {
         match self {
             Applier::ArgoCd(_) => {
-                "its next sync recreates the object if it is still in the source; first remove it from the source (Git or chart values)"
+                "the next sync recreates the object if it is still in the source; first remove it from the source (Git or chart values)"
             }
             Applier::FluxKustomization(..) => {
-                "its next reconciliation recreates the object if it is still in the source; first remove it from the source (Git)"
+                "the next reconciliation recreates the object if it is still in the source; first remove it from the source (Git)"
             }
             Applier::FluxHelmRelease(..) => {
-                "its next upgrade or drift correction recreates the object if it is still in the chart; change the values of \
+                "the next upgrade or drift correction recreates the object if it is still in the chart; change the values of \
                  the HelmRelease, or delete the HelmRelease"
             }
             Applier::Helm(..) => {

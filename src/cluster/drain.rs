@@ -35,11 +35,7 @@ impl Cluster {
             if interrupts.is_empty() {
                 continue;
             }
-            let idle = self.is_idle(skyhook)
-                && !package_runs
-                    .all()
-                    .iter()
-                    .any(|e| e.skyhook == skyhook.name() && e.alive());
+            let idle = self.is_idle(skyhook);
             for node in self.open_but_for_ignore(skyhook) {
                 let ignored = node.ignored(self.flavor());
                 for package in interrupts.iter().copied() {
@@ -70,6 +66,9 @@ impl Cluster {
     }
 
     /// Whether no node of the custom resource is being worked on, so that any may be next.
+    ///
+    /// Pods do not count: an operator before v0.20.0 that comes to another node first makes a pod there, aborts its
+    /// pass over the refused eviction without recording it, and deletes the pod in the next pass.
     fn is_idle(&self, skyhook: &Skyhook) -> bool {
         skyhook.status.node_priority.is_empty()
             && self.selected(skyhook).all(|n| {

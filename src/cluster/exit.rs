@@ -6,7 +6,7 @@ pub fn meaning(code: Option<i64>, reason: &str) -> Option<&'static str> {
         "OOMKilled" => return Some("killed: it exceeded its memory limit"),
         "DeadlineExceeded" => return Some("terminated: it exceeded its deadline"),
         "ContainerCannotRun" | "StartError" => return Some("the container could not be started"),
-        "Evicted" => return Some("evicted: the node ran short of a resource"),
+        "Evicted" => return Some("evicted: the node was low on resources"),
         _ => {}
     }
     Some(match code? {
@@ -18,7 +18,7 @@ pub fn meaning(code: Option<i64>, reason: &str) -> Option<&'static str> {
         135 => "crashed: bus error (SIGBUS)",
         136 => "crashed: arithmetic error (SIGFPE)",
         137 => {
-            "killed (SIGKILL): the node ran out of memory, a deadline passed, or someone killed it"
+            "killed (SIGKILL): the node ran out of memory, a deadline passed, or someone killed the process"
         }
         139 => "crashed: segmentation fault (SIGSEGV)",
         141 => "broken pipe (SIGPIPE)",

@@ -1,7 +1,7 @@
 //! What was read of a cluster, as one immutable value, and the questions one asks of it.
 //!
 //! Reading is done by the two edges, `live` (an API server) and `dump` (files). Everything else in
-//! this folder is pure: no client, no clock, no files.
+//! this directory is pure: no client, no clock, no files.
 
 pub mod active_api;
 pub mod admission;

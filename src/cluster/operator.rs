@@ -150,7 +150,9 @@ impl Cluster {
             Read::Ok(operators) if operators.is_empty() => {
                 "no operator Deployment was found".to_owned()
             }
-            Read::Ok(_) => "neither the image nor the labels of its Deployment name one".to_owned(),
+            Read::Ok(_) => {
+                "neither the image nor the labels of its Deployment contain a version".to_owned()
+            }
         })
     }
 }

@@ -117,7 +117,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         }
         if !change.is_empty() {
             let target = Target::node(&one.name, one.uid.as_deref());
-            let why = "its owner no longer exists";
+            let why = "its custom resource is gone or no longer selects the node";
             steps.push(Step::new(target, Change::Metadata(change), why));
         }
     }
@@ -186,7 +186,7 @@ fn warn(cluster: &Cluster, released: &[&Node], plan: &mut Plan) {
         return;
     }
     plan.consequences.warn(
-        "pods are scheduled on the nodes again; first check that no unfinished interrupt has left the nodes unusable",
+        "pods will be scheduled on the nodes again; first check that no unfinished interrupt has left the nodes unusable",
     );
     let package_runs = cluster.package_runs();
     let busy = released.iter().filter(|n| {

@@ -21,10 +21,10 @@ group! {
 
 /// Reset the batch state of a rollout
 ///
-/// Resets every counter and the order of nodes, and lifts the stop. Nodes that
-/// are erroring are set to waiting first: otherwise the operator would count them again and stop at once.
-/// Nodes on which a Job has failed permanently stay erroring: if waiting, they would block their batch forever. Rerun
-/// their packages first. Installed packages are not touched.
+/// Resets all batch counters and the order of nodes, and lets a stopped rollout continue. Nodes that are erroring are
+/// set to waiting first: otherwise the operator would count them again and stop at once. Nodes on which a Job has
+/// permanently failed remain erroring: if set to waiting, they would block their batch forever. Rerun their packages
+/// first. Installed packages are not touched.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook deployment-policy reset gpu-tune
@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(value_name = "NAME", value_parser = named::skyhook)]
     name: String,
 
-    /// Only the batches of this compartment of the policy
+    /// Reset only the batches of this compartment of the policy
     #[arg(long, value_name = "COMPARTMENT")]
     compartment: Option<String>,
 
@@ -107,7 +107,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         }
         let change = node::status(flavor, name, on, &Status::Waiting);
         let target = Target::node(&one.name, one.uid.as_deref());
-        let why = "otherwise the operator would count it as failed again immediately";
+        let why = "otherwise the operator would immediately count the node as failed again";
         steps.push(Step::new(target, Change::Metadata(change), why));
     }
     let title = match compartment {
@@ -130,7 +130,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     }
     if parked > 0 {
         plan.consequences.warn(format!(
-            "{parked} {} in status erroring because a job has failed permanently there: first retry its package with `kubectl skyhook package retry`, or the \
+            "{parked} {} in status erroring because a job has failed permanently: first retry the package with `kubectl skyhook package retry`, or the \
              rollout stops again",
             if parked == 1 { "node stays" } else { "nodes stay" },
         ));
@@ -154,7 +154,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         plan.stages.push(PlanStage::of(vec![step]));
     }
     if cluster.operator_before(0, 8) {
-        let says = "the operator is older than v0.8.0 and does not support deployment policies: it may ignore this";
+        let says = "the operator is older than v0.8.0 and does not support deployment policies: it may ignore the reset";
         plan.consequences.warn(says);
     }
     migration::refuse_held(cluster, &mut plan, args.force.force)?;

@@ -59,7 +59,7 @@ async fn list(ctx: &mut Ctx, args: &List) -> Result<Exit> {
     let (records, complaints) = store.all()?;
     warn(ctx, &store, complaints);
     if records.is_empty() {
-        ctx.note(format!("No journal in {}.", store.folder.display()));
+        ctx.note(format!("No journal in {}.", store.directory.display()));
     }
     let now = crate::ctx::now();
     let mut journals = Journals { records, now };
@@ -80,8 +80,8 @@ async fn show(ctx: &mut Ctx, args: &Show) -> Result<Exit> {
             let (records, complaints) = store.all()?;
             warn(ctx, &store, complaints);
             let newest = records.into_iter().next();
-            let folder = store.folder.display();
-            newest.ok_or_else(|| Error::failed(format!("no journal in {folder}")))?
+            let directory = store.directory.display();
+            newest.ok_or_else(|| Error::failed(format!("no journal in {directory}")))?
         }
     };
     ctx.show(&One(record))?;
@@ -232,7 +232,8 @@ impl View for One {
         text.line(text::heading(&begun.plan.title) + format!("  {}", begun.at));
         text.line(text::dim(begun.command.join(" ")));
         if self.0.ended.is_none() {
-            let note = "incomplete: some changes may be unrecorded; undo checks each object";
+            let note =
+                "incomplete: some changes may not have been recorded; undo checks each object";
             text.paragraph(text::warning(note));
         }
         let mut table = Table::new(["object", "result", "change"]).prose();
@@ -243,7 +244,7 @@ impl View for One {
                 Some(StepResult::Unchanged) => ("unchanged", None),
                 Some(StepResult::Gone) => ("gone", None),
                 Some(StepResult::NotReached) => ("not reached", None),
-                Some(StepResult::Kept { why }) => ("left to another owner", Some(why)),
+                Some(StepResult::Kept { why }) => ("kept for another owner", Some(why)),
                 Some(StepResult::Skipped { why }) => ("skipped", Some(why)),
                 Some(StepResult::Failed { why }) => ("failed", Some(why)),
                 Some(StepResult::Unknown { why }) => ("unknown", Some(why)),

@@ -21,8 +21,8 @@ pub mod report;
 
 /// Find what custom resources left behind, and remove it with --clean
 ///
-/// Shows annotations, labels, conditions and cordons on nodes, and pods, Jobs and config maps, of custom resources
-/// that no longer exist, and what the older API left after the migration; each with its former owner.
+/// Shows the annotations, labels, conditions and cordons on nodes, and the pods, Jobs and config maps, that belong to
+/// custom resources that no longer exist, and what the older API left after the migration; each with its former owner.
 ///
 /// With --clean, they are removed. Nothing whose owner still exists is touched. Package records are kept, unless
 /// --purge-state is given: they show which files may still be on the host.
@@ -44,7 +44,7 @@ pub struct Args {
 
     /// Also remove the record of what is installed
     ///
-    /// Without this flag, a node state that contains packages is kept, as the operator would: it records files that may
+    /// Without this flag, a node state that contains packages is kept, as the operator does: it records files that may
     /// still be on the host.
     #[arg(long, requires = "clean")]
     purge_state: bool,
@@ -168,7 +168,7 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool)
     if !package_runs.is_empty() {
         effects.at_least(Grade::B2);
         effects.cannot_be_undone.push(format!(
-            "{} of deleted custom resources: any that are still running are killed in the middle of their work on the host",
+            "{} of deleted custom resources: any that are still running are killed while they modify the host",
             plural(package_runs.len(), "pod or job")
         ));
     }
@@ -234,7 +234,7 @@ fn recorded(left: &[Leftover<'_>], purge: bool, effects: &mut Consequences) {
     } else {
         effects.warn(format!(
             "the record of what is installed stays on {on}: files may still be on the hosts; \
-             --purge-state removes it"
+             --purge-state removes the record"
         ));
     }
 }

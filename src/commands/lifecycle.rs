@@ -16,8 +16,8 @@ use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, PlanStage, Step, Tar
 /// Pause a custom resource
 ///
 /// With an operator up to v0.17, running stages run to completion; from v0.18 on, running jobs are stopped
-/// and restart after `resume`. Custom resources that come later in order wait on nodes where this one is not
-/// complete. A deletion with a pending uninstall waits, too.
+/// and restart after `resume`. On nodes where this one is not complete, custom resources that come later in
+/// order wait. A deletion with a pending uninstall waits, too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook pause gpu-tune --reason \"kernel upgrade, ticket 4711\"

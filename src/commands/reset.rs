@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(long)]
     pub retaint: bool,
 
-    /// Do not pause the custom resource, even where the operator could write to the same nodes
+    /// Do not pause the custom resource, even if the operator could write to the same nodes
     #[arg(long)]
     pub no_pause: bool,
 

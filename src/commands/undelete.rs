@@ -25,8 +25,9 @@ use saved::SavedResource;
 /// Restore a deleted custom resource without rerunning its packages
 ///
 /// Kubernetes cannot cancel a deletion. A custom resource that is gone is recreated from the journal, as it was when
-/// this plugin removed it, or from a file; the plugin's node changes are reverted before the operator sees it. One
-/// that is still being deleted is paused, saved, released and recreated: only the operator's finalizer is removed.
+/// this plugin removed it, or from a file; the plugin's node changes are reverted before the operator sees the object.
+/// A custom resource that is still being deleted is paused, saved, released and recreated: only the operator's
+/// finalizer is removed.
 ///
 /// A package whose uninstall has started or finished is installed again; the preview shows where. Running pods and Jobs
 /// are deleted with the old object, and its status is lost.
@@ -45,7 +46,7 @@ pub struct Args {
     #[arg(value_name = "NAME", value_parser = named::skyhook)]
     name: String,
 
-    /// Recreate it from this file instead of the journal
+    /// Recreate the custom resource from this file instead of the journal
     #[arg(
         short = 'f',
         long = "filename",
@@ -54,7 +55,7 @@ pub struct Args {
     )]
     file: Option<PathBuf>,
 
-    /// Recreate it from this journal instead of the newest that contains it; see `journal list`
+    /// Recreate the custom resource from this journal instead of the newest that contains it; see `journal list`
     #[arg(long, value_name = "ID", value_parser = named::journal)]
     journal: Option<String>,
 
@@ -189,7 +190,8 @@ fn plan_held(
         let target = Target::skyhook(cluster.flavor(), skyhook.name(), uid);
         let field = Field::new(["status", "configUpdates"], None, Some(updates));
         let change = Change::Status(vec![field.whatever_it_is()]);
-        let why = "otherwise packages whose configuration has changed run their interrupts again";
+        let why =
+            "otherwise packages whose configuration has changed would run their interrupts again";
         plan.stages
             .push(PlanStage::of(vec![Step::new(target, change, why)]));
     }
@@ -206,7 +208,7 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
     if !others.is_empty() {
         let name = &args.name;
         return Err(refused(format!(
-            "third-party finalizers block the deletion of {}, which cannot be recreated before it is gone: {}",
+            "third-party finalizers block the deletion of {}, which cannot be recreated until it is gone: {}",
             skyhook.reference(),
             others.join(", ")
         ))
@@ -229,8 +231,5 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
     }
     again.let_go(skyhook, args.no_pause);
     again.make();
-    Ok(again.plan(format!(
-        "restore {} although it is being deleted",
-        args.name
-    )))
+    Ok(again.plan(format!("restore {}, which is being deleted", args.name)))
 }

@@ -16,9 +16,9 @@ const SHOWN: usize = 6;
 
 /// Undo a previous command
 ///
-/// Without an id, undoes the most recent command not yet undone. Values that were changed since, by the operator
-/// or by anyone else, are kept and listed. If nothing can be reverted, the command still counts as not undone,
-/// and an older one is undone only by its id. An undo is recorded in the journal, too, and can be undone by its id.
+/// Without an id, undoes the most recent command not yet undone. Values that were changed since, by the operator or by
+/// anyone else, are kept and listed. If nothing can be reverted, the command still counts as not undone, and an older
+/// command can be undone only by its id. An undo is recorded in the journal, too, and can be undone by its id.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook undo
@@ -84,12 +84,12 @@ fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
     }
     let begun = &found.record.begun;
     ctx.note(format!(
-        "Most recent command not yet undone: {} ({})",
+        "Most recent command not yet undone: {} (journal {})",
         begun.plan.title, begun.id
     ));
     if let Some(tried) = found.tried {
         ctx.warn(format!(
-            "an undo of this command was attempted {} ago, but not everything could be undone ({})",
+            "an undo of this command was attempted {} ago, but not everything could be undone (journal {})",
             age(Some(tried.at), crate::ctx::now()),
             tried.id
         ));

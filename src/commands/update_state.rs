@@ -46,15 +46,16 @@ pub struct Args {
     #[command(flatten)]
     selection: Selection,
 
-    /// Add the entry on nodes that do not have it; they must be named
+    /// Add the entry on nodes that do not have it; these nodes must be named
     #[arg(long)]
     add: bool,
 
-    /// Also set values that the operator handles differently or does not know, and proceed during a migration
+    /// Also set values that the operator does not know or does not handle as their names suggest, and proceed during a
+    /// migration
     #[arg(long)]
     force: bool,
 
-    /// Do not pause the custom resource, even where the operator could write to the same nodes
+    /// Do not pause the custom resource, even if the operator could write to the same nodes
     #[arg(long)]
     no_pause: bool,
 
@@ -248,7 +249,7 @@ fn refuse_misleading(stage: &Stage, state: &State) -> Result<()> {
             "skipped is valid only for the interrupt stage; at any other stage the package never leaves this state"
         }
         (_, State::Unknown | State::Erroring) => {
-            "the operator sets erroring and unknown itself; if set manually, they only count as failures"
+            "the operator sets erroring and unknown itself; if set manually, these states only count as failures"
         }
         _ => return Ok(()),
     };

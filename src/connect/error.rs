@@ -17,7 +17,9 @@ pub enum Error {
     #[error("kubeconfig {} does not exist; check --kubeconfig", .0.display())]
     KubeconfigMissing(PathBuf),
 
-    #[error("KUBECONFIG lists no existing file: {0}; correct it, or pass --kubeconfig FILE")]
+    #[error(
+        "no file listed in KUBECONFIG exists: {0}; correct KUBECONFIG, or pass --kubeconfig FILE"
+    )]
     NoneExists(String),
 
     #[error("cannot read kubeconfig {}: {why}", path.display())]
@@ -29,7 +31,7 @@ pub enum Error {
     #[error("the kubeconfig files cannot be merged: {0}")]
     Merge(String),
 
-    #[error("the kubeconfig sets no current context; pass --context{}", choices(.0))]
+    #[error("the kubeconfig sets no current context; pass --context NAME{}", choices(.0))]
     NoContext(Vec<String>),
 
     #[error("no {kind} {name:?} in the kubeconfig{}", suggestion(.name, .known))]
@@ -40,7 +42,7 @@ pub enum Error {
         known: Vec<String>,
     },
 
-    #[error("the cluster in the kubeconfig has no server address; add it, or pass --server URL")]
+    #[error("the cluster in the kubeconfig has no server address; add one, or pass --server URL")]
     NoServer,
 
     #[error("{0:?} is not a valid server address; expected a URL such as https://HOST:6443")]
@@ -57,7 +59,7 @@ pub enum Error {
         missing: &'static str,
     },
 
-    #[error("impersonating a group, uid or extra also requires a user; pass --as USER")]
+    #[error("impersonating a group, uid or extra field also requires a user; pass --as USER")]
     ImpersonationWithoutUser,
 
     #[error("cannot use the {what}: {why}")]
@@ -113,7 +115,10 @@ fn suggestion(name: &str, known: &[String]) -> String {
     match (near.first(), known) {
         (Some(near), _) => format!("; did you mean {near:?}?"),
         (None, []) => ", which has none".to_owned(),
-        (None, known) => format!("; it has{}", choices(known).trim_start_matches(", one of")),
+        (None, known) => format!(
+            "; available{}",
+            choices(known).trim_start_matches(", one of")
+        ),
     }
 }
 

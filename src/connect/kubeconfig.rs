@@ -116,7 +116,7 @@ fn without_empty(mut config: Kubeconfig, file: &Path) -> Kubeconfig {
     let drop = |value: &mut Option<String>| {
         value.take_if(|text| text.is_empty());
     };
-    // The name of a file is taken from where the kubeconfig is, and an empty one is then that folder.
+    // The name of a file is taken from where the kubeconfig is, and an empty one is then that directory.
     let drop_path = |value: &mut Option<String>| {
         value.take_if(|path| path.is_empty() || Some(Path::new(path)) == file.parent());
     };

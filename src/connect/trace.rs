@@ -149,7 +149,7 @@ where
             let response = answer.inspect_err(|error| {
                 trace.says(HttpTrace::FROM, || {
                     let why = redact::text(&error.to_string());
-                    format!("{line} failed in {took} milliseconds: {why}")
+                    format!("{line} failed after {took} milliseconds: {why}")
                 });
             })?;
             trace.says(HttpTrace::FROM, || {

@@ -8,7 +8,7 @@ use crate::plan::{Plan, Target};
 /// What to type where our own pause could not be ended.
 pub fn left_paused(target: &Target) -> String {
     format!(
-        "{target} is still paused by this command; to resume it: kubectl skyhook resume {}",
+        "this command left {target} paused; to resume it: kubectl skyhook resume {}",
         target.name
     )
 }

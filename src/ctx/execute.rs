@@ -184,12 +184,12 @@ impl Ctx {
             for step in plan.steps() {
                 if plan.makes_again(step) {
                     self.warn(format!(
-                        "{} still exists, so its recreation could not be dry-run",
+                        "{} still exists, so the dry run could not check its recreation",
                         step.target
                     ));
                 } else if plan.works_on_what_it_makes(step) {
                     self.warn(format!(
-                        "{} is not created in a dry run, so this step could not be dry-run: {}",
+                        "{} is not created in a dry run, so the dry run could not check this step: {}",
                         step.target, step.why
                     ));
                 }

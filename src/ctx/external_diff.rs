@@ -39,7 +39,7 @@ impl External {
         }
     }
 
-    /// Shows the plan: two folders with a file for each object, as it is and as it is planned. What the program
+    /// Shows the plan: two directories with a file for each object, as it is and as it is planned. What the program
     /// prints goes to standard output, or to standard error.
     ///
     /// # Errors
@@ -47,8 +47,8 @@ impl External {
     /// It cannot be started, or ends with more than 1, which says that there are differences.
     pub fn show(&self, plan: &Plan, to_stderr: bool) -> Result<()> {
         let objects = objects(plan);
-        let live = folder("LIVE-", objects.iter().map(|(t, before, _)| (*t, before)))?;
-        let merged = folder("MERGED-", objects.iter().map(|(t, _, after)| (*t, after)))?;
+        let live = directory("LIVE-", objects.iter().map(|(t, before, _)| (*t, before)))?;
+        let merged = directory("MERGED-", objects.iter().map(|(t, _, after)| (*t, after)))?;
         let mut command = Command::new(&self.program);
         command
             .arg(live.path())
@@ -75,17 +75,17 @@ impl External {
     }
 }
 
-/// A folder of its own, with a file for each object, also where nothing stands in it; it goes when it is dropped.
-fn folder<'a>(
+/// A directory of its own, with a file for each object, also where nothing stands in it; it goes when it is dropped.
+fn directory<'a>(
     prefix: &str,
     objects: impl Iterator<Item = (&'a Target, &'a String)>,
 ) -> anyhow::Result<TempDir> {
-    let folder = tempfile::Builder::new().prefix(prefix).tempdir();
-    let folder = folder.context("cannot create a temporary folder for the diff")?;
+    let directory = tempfile::Builder::new().prefix(prefix).tempdir();
+    let directory = directory.context("cannot create a temporary directory for the diff")?;
     for (target, text) in objects {
-        write(&folder.path().join(file_name(target)), text)?;
+        write(&directory.path().join(file_name(target)), text)?;
     }
-    Ok(folder)
+    Ok(directory)
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {

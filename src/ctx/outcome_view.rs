@@ -68,7 +68,7 @@ impl OutcomeView<'_> {
             (applied, format!("{would}changed")),
             (tally.unchanged, "unchanged".to_owned()),
             (tally.gone, "gone".to_owned()),
-            (tally.kept, "left to another owner".to_owned()),
+            (tally.kept, "kept for another owner".to_owned()),
             (tally.skipped, "skipped".to_owned()),
             (tally.failed, "failed".to_owned()),
             (tally.unknown, "unknown".to_owned()),
@@ -102,14 +102,14 @@ impl OutcomeView<'_> {
                     "interrupted; requests in flight were completed".to_owned()
                 }
             }
-            StopReason::Halted => "stopped: a step that later steps depend on failed".to_owned(),
+            StopReason::Halted => "stopped: a step failed, and later steps depend on it".to_owned(),
             StopReason::Unjournalled { why } => format!(
                 "stopped: the journal cannot be written ({why}), and unrecorded changes cannot be undone"
             ),
             StopReason::TooManyFailures { failed } => {
                 format!(
-                    "stopped: {} failed; use --max-failures to allow more",
-                    count(*failed)
+                    "stopped: {}; use --max-failures to allow more",
+                    plural(*failed, "failure")
                 )
             }
             StopReason::NodesErroring { nodes } => format!(
@@ -176,7 +176,9 @@ impl View for OutcomeView<'_> {
                 StepResult::Unchanged => (Label::Good, "unchanged", ""),
                 StepResult::Gone => (Label::Warning, "gone", ""),
                 StepResult::NotReached => (Label::Warning, "not reached", ""),
-                StepResult::Kept { why } => (Label::Warning, "left to another owner", why.as_str()),
+                StepResult::Kept { why } => {
+                    (Label::Warning, "kept for another owner", why.as_str())
+                }
                 StepResult::Skipped { why } => (Label::Warning, "skipped", why.as_str()),
                 StepResult::Failed { why } => (Label::Error, "failed", why.as_str()),
                 StepResult::Unknown { why } => (Label::Error, "unknown", why.as_str()),

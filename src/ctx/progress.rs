@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use crate::apply::{ApplyEvent, StepResult};
 use crate::plan::Plan;
 use crate::screen;
+use crate::view::plural;
 
 /// How far a plan is carried out.
 pub struct Progress {
@@ -58,8 +59,10 @@ impl Progress {
                 .set_message(format!("waiting until {}", until.describe())),
             ApplyEvent::Pausing { pause, left, .. } => {
                 let seconds = pause.as_secs();
-                self.bar
-                    .set_message(format!("{left} nodes left; pausing {seconds} s"));
+                self.bar.set_message(format!(
+                    "{} left; pausing for {seconds} s",
+                    plural(*left, "node")
+                ));
             }
             _ => {}
         }

@@ -168,9 +168,8 @@ impl Hold {
             Some("true") if !reason_is_ours => {
                 Some("someone else set another reason for the pause".to_owned())
             }
-            Some("true") => {
-                manager(object, &self.key).map(|other| format!("{other} also set the pause"))
-            }
+            Some("true") => manager(object, &self.key)
+                .map(|other| format!("{other} also paused the custom resource")),
             _ => None,
         };
         let pause = match (&kept, now(&self.key).as_deref()) {

@@ -93,7 +93,7 @@ impl WaitFor {
                 "the operator has seen that {} is no longer paused",
                 self.target
             ),
-            WaitCondition::Seen => format!("the operator has seen {}", self.target),
+            WaitCondition::Seen => format!("the operator has set the status of {}", self.target),
             WaitCondition::Gone => format!("{} is gone", self.target),
             WaitCondition::Uninstalled { package, version } => {
                 format!("{package} {version} is gone from all nodes")

@@ -78,7 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.evidence(
                     format!("node/{}", node.name),
                     "new",
-                    "no annotation or label of the operator yet",
+                    "no annotations or labels from the operator yet",
                 );
             }
             None => {
@@ -91,7 +91,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Turn autoTaintNewNodes off until the operator has another taint key",
                 ["edit", &flavor.resource(), skyhook.name()],
             )
-            .caveat("new nodes are then not tainted");
+            .caveat("until then, new nodes are not tainted");
     }
 }
 

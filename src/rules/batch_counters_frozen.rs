@@ -101,7 +101,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
                 .evidence(
                     "nodes",
-                    "of the compartment",
+                    "in the compartment",
                     format!("{complete} complete, {failed} erroring, of {}", of.len()),
                 )
                 .remedy(
@@ -109,7 +109,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "Reset the batch state",
                     ["deployment-policy", "reset", skyhook.name()],
                 )
-                .caveat("the rollout restarts with its first batch size");
+                .caveat("the rollout restarts with its initial batch size");
         }
     }
 }

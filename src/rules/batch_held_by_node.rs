@@ -82,7 +82,7 @@ fn report(
     let finding = findings.report(
         Subject::node(&node.name, Some(skyhook.name())),
         format!(
-            "the node {} and keeps its place in the batch of {}, so no other node is chosen",
+            "the node {} and keeps its place in the batch of {}, so no other node joins it",
             trouble.why,
             skyhook.reference()
         ),
@@ -101,7 +101,7 @@ fn report(
     if trouble.on_node {
         finding.remedy(
             Grade::B0,
-            "Check why the node makes no progress, and repair it",
+            "Check why the node makes no progress, and fix the cause",
             ["node", "status", name, "-o", "wide"],
         );
     }

@@ -101,6 +101,6 @@ fn outcome(stage: &Stage, package_run: Option<&PackageRun<'_>>) -> &'static str 
             "nothing else happens until its pod has terminated"
         }
         Some(_) => "if the uninstall finishes first, the package is installed again from the start",
-        None => "the operator has not canceled the uninstall yet",
+        None => "the operator has not processed the cancellation yet",
     }
 }

@@ -141,7 +141,7 @@ fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, n
     let finding = findings.report(
         Subject::node(&node.name, Some(skyhook.name())),
         format!(
-            "the node stays cordoned for {}, which has long been complete on this node: the operator did not release the node",
+            "the node stays cordoned for {}, which completed on this node long ago: the operator did not release the node",
             skyhook.reference()
         ),
     );
@@ -151,7 +151,11 @@ fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, n
         .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
         .evidence(format!("node/{}", node.name), key, "set")
         .evidence(skyhook.reference(), "complete here", "yes");
-    operator_log(finding, cluster, "Check why the operator's reconcile stops");
+    operator_log(
+        finding,
+        cluster,
+        "Check why the operator's reconcile ends early",
+    );
     finding
         .kubectl(Grade::B1, "Uncordon the node", ["uncordon", &node.name])
         .caveat("only if nobody else needs the node cordoned");

@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::node(&p.node.name, Some(skyhook.name())).package(p.name),
                 format!(
                     "deletion of {} skips the node: package {} is not uninstalled yet, but the operator \
-                     works only on nodes in progress, and all of them are already done",
+                     works only on nodes with status in_progress, and those are already done",
                     skyhook.reference(),
                     p.name
                 ),

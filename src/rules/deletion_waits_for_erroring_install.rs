@@ -94,7 +94,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     skyhook,
                     node,
                     pending.name,
-                    "If the operator still skips the node after the repair, set its status to in_progress",
+                    "If the operator still skips the node after the repair, set the node's status to in_progress",
                 )
                 .by_choice();
             }

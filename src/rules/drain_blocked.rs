@@ -352,7 +352,7 @@ fn consequence(what: &str, drain: &Drain<'_>, held: &Held<'_>, drain_state: Drai
             "{what}: the drain for the interrupt of package {package} was blocked and will be retried"
         ),
         DrainState::MayPass => format!(
-            "{what} while some of the pods covered are not healthy, and the interrupt of package \
+            "{what} while some of the covered pods are not healthy, and the interrupt of package \
              {package} waits for the drain"
         ),
     }

@@ -72,7 +72,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             match collapsed {
                 Some(_) => format!("the drain for the interrupt of package {package} evicts the package's own pods"),
                 None => format!(
-                    "the drain for the interrupt of package {package} evicts the package's own pods if admission \
+                    "the drain for the interrupt of package {package} evicts the package's own pods if admission control \
                      keeps only the toleration without a key"
                 ),
             },

@@ -88,7 +88,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         finding.kubectl(
             Grade::B0,
-            "See why it ended, and fix the cause",
+            "See why the pod ended, and fix the cause",
             ["describe", "pod", "-n", package_run.namespace(), pod.name()],
         );
         start_again(cluster, finding, package_run);
@@ -152,7 +152,7 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
             let words = ["describe", "node", package_run.node];
             finding.kubectl(
                 Grade::B0,
-                "See why the node rejects the pods; once the cause is gone, the Job continues by itself",
+                "See why the node rejects the pods; once the cause is gone, the job continues by itself",
                 words,
             );
         }
@@ -238,7 +238,7 @@ fn rejects(stage: &Stage, package: &str) -> String {
 fn close_again(finding: &mut Finding, node: &str, entry: &Entry) {
     finding
         .entry(node, entry)
-        .evidence("events", "BackoffLimitExceeded of the job", "more than one")
+        .evidence("events", "BackoffLimitExceeded for the job", "more than one")
         .kubectl(
             Grade::B0,
             "See why the node rejects the pods; once the cause is gone, the next job continues by itself",
@@ -284,7 +284,7 @@ fn rejection(finding: &mut Finding, pod: &Pod) {
 fn inspect(finding: &mut Finding, package_run: &PackageRun<'_>, kind: &str, name: &str) {
     finding.kubectl(
         Grade::B0,
-        "See why it ended, and fix the cause",
+        format!("See why the {kind} ended, and fix the cause"),
         ["describe", kind, "-n", package_run.namespace(), name],
     );
 }

@@ -194,7 +194,7 @@ fn not_held(cluster: &Cluster, source: Source) -> String {
     let flavor = cluster.flavor();
     match (source, &cluster.only_namespace) {
         (Source::Pods | Source::Workloads, Some(namespace)) => {
-            format!("{source}: the input has pods of namespace {namespace} only")
+            format!("{source}: the input contains only the pods in namespace {namespace}")
         }
         (Source::Skyhooks, _) => format!("the input has no {} objects", flavor.kind()),
         (Source::Legacy, _) => {

@@ -153,7 +153,11 @@ fn not_lifted(
     finding
         .evidence(format!("node/{}", node.name), "taint", spelled)
         .evidence("custom resources", "complete here", some_of(&names));
-    operator_log(finding, cluster, "Check why the operator's reconcile stops");
+    operator_log(
+        finding,
+        cluster,
+        "Check why the operator's reconcile ends early",
+    );
     finding
         .kubectl(
             Grade::B1,

@@ -2,7 +2,7 @@ use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
 
 rule! {
-    /// Two objects of one name, in both APIs, are not a copy of each other.
+    /// Two objects with the same name, one in each API, are not copies of each other.
     ///
     /// # What it means
     ///

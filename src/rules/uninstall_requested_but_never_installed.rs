@@ -4,7 +4,7 @@ use crate::cluster::history::History;
 use crate::cluster::{Cluster, Source};
 
 rule! {
-    /// The uninstall of a package was requested, but it was never installed.
+    /// The uninstall of a package was requested, but the package was never installed.
     ///
     /// # What it means
     ///

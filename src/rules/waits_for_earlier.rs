@@ -6,7 +6,7 @@ use crate::api::{Skyhook, Status};
 use crate::cluster::Cluster;
 
 rule! {
-    /// A custom resource waits on a node for an earlier one.
+    /// A custom resource waits for an earlier one on a node.
     ///
     /// # What it means
     ///

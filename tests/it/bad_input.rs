@@ -82,7 +82,7 @@ fn a_capture_whose_index_is_damaged() {
 }
 
 #[test]
-fn a_folder_without_objects() {
+fn a_directory_without_objects() {
     assert_snapshot!(run("diagnose stuck --from src/view").go().transcript());
 }
 

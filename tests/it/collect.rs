@@ -17,22 +17,22 @@ use crate::support::clusters;
 use crate::support::fake_api::{FakeApi, Served};
 use crate::support::run::{Ran, run};
 
-/// A cluster, and a folder to write to.
+/// A cluster, and a directory to write to.
 struct Scene {
     served: Served,
-    folder: TempDir,
+    directory: TempDir,
 }
 
 impl Scene {
     fn of(fake: &FakeApi) -> Scene {
         Scene {
             served: fake.serve(),
-            folder: tempfile::tempdir().expect("a folder"),
+            directory: tempfile::tempdir().expect("a directory"),
         }
     }
 
     fn archive(&self) -> PathBuf {
-        self.folder.path().join("capture.tar.gz")
+        self.directory.path().join("capture.tar.gz")
     }
 
     /// Asks the server.
@@ -59,7 +59,7 @@ impl Scene {
     }
 }
 
-/// The files of an archive, below its folder.
+/// The files of an archive, below its directory.
 fn unpacked(archive: &Path) -> BTreeMap<String, String> {
     let packed = std::fs::File::open(archive).expect("an archive");
     let mut archive = tar::Archive::new(flate2::read::MultiGzDecoder::new(packed));
@@ -67,7 +67,9 @@ fn unpacked(archive: &Path) -> BTreeMap<String, String> {
     for entry in archive.entries().expect("a tar") {
         let mut entry = entry.expect("an entry");
         let path = entry.path().expect("a path").display().to_string();
-        let name = path.strip_prefix("skyhook-capture/").expect("one folder");
+        let name = path
+            .strip_prefix("skyhook-capture/")
+            .expect("one directory");
         let mut text = String::new();
         entry.read_to_string(&mut text).expect("text");
         files.insert(name.to_owned(), text);
@@ -139,16 +141,16 @@ fn archives_say_what_clusters_say() {
 fn a_file_that_was_taken_out_is_missed() {
     let scene = Scene::of(&clusters::named("nodewright-in-progress").served());
     assert_eq!(scene.collect("").code, Some(0));
-    let folder = scene.folder.path().join("unpacked");
+    let directory = scene.directory.path().join("unpacked");
     for (name, text) in scene.files() {
-        let path = folder.join(name);
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        let path = directory.join(name);
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
         std::fs::write(path, text).expect("a file");
     }
     let words = "diagnose stuck -o json";
-    let unpacked = || run(&format!("{words} --from {}", folder.display())).go();
+    let unpacked = || run(&format!("{words} --from {}", directory.display())).go();
     assert_eq!(unpacked().json(), scene.from(words).json());
-    std::fs::remove_file(folder.join("jobs.batch.json")).expect("it is there");
+    std::fs::remove_file(directory.join("jobs.batch.json")).expect("it is there");
     let report = unpacked().json().to_string();
     assert!(
         report.contains("jobs: jobs.batch.json is missing from the capture"),

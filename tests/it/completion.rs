@@ -172,13 +172,13 @@ fn namespaces_are_those_of_the_cluster_where_it_tells() {
 #[test]
 fn journals_are_offered_newest_first() {
     let dir = tempfile::tempdir().expect("a directory");
-    let folder = dir.path().join("kubectl-skyhook/journal");
-    std::fs::create_dir_all(&folder).expect("a folder");
+    let directory = dir.path().join("kubectl-skyhook/journal");
+    std::fs::create_dir_all(&directory).expect("a directory");
     for id in [
         "20261119-101112.001-reset-gpu",
         "20261120-101112.001-pause-gpu",
     ] {
-        std::fs::write(folder.join(format!("{id}.jsonl")), "").expect("a journal");
+        std::fs::write(directory.join(format!("{id}.jsonl")), "").expect("a journal");
     }
     for (words, expected) in [
         (

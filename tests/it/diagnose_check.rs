@@ -136,7 +136,7 @@ fn what_is_wrong_is_told() {
     has("error a replica leads: lease 3c22c1ae.nvidia.com was last renewed 60m ago");
     has("error the webhook certificates are valid: the certificate of validating expired");
     has(
-        "warning the operator has the same version as its chart: the image has version v0.20.0, the chart v0.19.0",
+        "warning the operator has the same version as its chart: the image version is v0.20.0, but the chart version is v0.19.0",
     );
     assert_eq!(
         (wrong.len(), ran.code, ran.json()["sound"].as_bool()),
@@ -198,7 +198,7 @@ fn what_may_not_be_changed_is_a_warning_with_the_role_that_is_missing() {
         assert_eq!(ran.code, Some(0), "{}", ran.transcript());
         let json = ran.json();
         let mut checks = json["checks"].as_array().expect("checks").iter();
-        let title = "permission to make all changes that commands require";
+        let title = "permission to run the commands that change the cluster";
         let found = checks.find(|c| c["title"] == title).expect("the line");
         format!(
             "{}: {} | {}",

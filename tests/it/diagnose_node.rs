@@ -335,7 +335,7 @@ fn without_the_custom_resources_nothing_is_called_done() {
         ran.stdout,
         "gpu-01: cannot tell which custom resources select it\n\n\
          gpu: unknown\n  it could not be read, so it may still exist\n\n\
-         could not be read: custom resources: the input has none\n"
+         could not be read: custom resources: none in the input\n"
     );
     let fake = clusters::named("complete").served();
     fake.on("LIST pods").reply(403);

@@ -36,7 +36,7 @@ impl Site {
         Site {
             served: fake.serve(),
             fake,
-            state: tempfile::tempdir().expect("a folder"),
+            state: tempfile::tempdir().expect("a directory"),
         }
     }
 
@@ -160,9 +160,9 @@ fn said(ran: &Ran) -> (&str, &str, Option<i32>) {
 
 #[test]
 fn the_program_answers_to_any_name() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     for name in ["skyhook", "skyhook-cli", "kubectl-skyhook"] {
-        let link = folder.path().join(name);
+        let link = directory.path().join(name);
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kubectl-skyhook"), &link).expect("a link");
         let output = std::process::Command::new(&link)
             .args(["version", "--client-only"])

@@ -263,7 +263,7 @@ fn nothing_is_milder_where_the_operator_is_down() {
     expect(&ran, 0);
     assert!(
         ran.stderr
-            .contains("once one is, the operator continues the deletion"),
+            .contains("when a replica is available again, the operator continues the deletion"),
         "{}",
         ran.transcript()
     );

@@ -12,9 +12,9 @@ use crate::support::run::{Ran, Run, run};
 
 /// Every captured cluster, by name.
 fn clusters() -> Vec<PathBuf> {
-    let folder = PathBuf::from("tests/clusters");
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
-        .expect("the folder is there")
+    let directory = PathBuf::from("tests/clusters");
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(directory)
+        .expect("the directory is there")
         .map(|entry| entry.expect("an entry").path())
         .collect();
     paths.sort();

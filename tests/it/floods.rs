@@ -42,7 +42,7 @@ fn file(
     name: &str,
     write: impl FnOnce(&mut std::fs::File),
 ) -> (tempfile::TempDir, std::path::PathBuf) {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join(name);
     write(&mut std::fs::File::create(&path).expect("a file"));
     (dir, path)

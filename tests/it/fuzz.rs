@@ -19,8 +19,8 @@ use crate::support::fuzz::fuzz;
 
 /// The texts that are tried first.
 fn corpus(name: &str) -> Vec<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpora");
-    let text = std::fs::read_to_string(folder.join(name).with_extension("jsonl"));
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpora");
+    let text = std::fs::read_to_string(directory.join(name).with_extension("jsonl"));
     let text = text.expect("a corpus");
     let line = |line: &str| serde_json::from_str(line).expect("a JSON string a line");
     text.lines().map(line).collect()

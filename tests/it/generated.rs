@@ -28,21 +28,21 @@ fn stale(path: &Path, expected: &str) -> Option<String> {
         return None;
     }
     if updating() {
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
         std::fs::write(path, expected).expect("a file that can be written");
         return None;
     }
     Some(path.display().to_string())
 }
 
-/// Compares a folder with the files it should hold, no more and no less.
-fn stale_in(folder: &str, expected: &BTreeMap<String, String>) -> Vec<String> {
-    let folder = root().join(folder);
+/// Compares a directory with the files it should hold, no more and no less.
+fn stale_in(directory: &str, expected: &BTreeMap<String, String>) -> Vec<String> {
+    let directory = root().join(directory);
     let mut wrong: Vec<String> = expected
         .iter()
-        .filter_map(|(name, text)| stale(&folder.join(name), text))
+        .filter_map(|(name, text)| stale(&directory.join(name), text))
         .collect();
-    for path in files(&folder) {
+    for path in files(&directory) {
         let name = path.file_name().expect("a name").to_string_lossy();
         if !expected.contains_key(&*name) {
             if updating() {
@@ -55,8 +55,8 @@ fn stale_in(folder: &str, expected: &BTreeMap<String, String>) -> Vec<String> {
     wrong
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten();
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten();
     entries
         .map(|entry| entry.expect("an entry").path())
         .collect()

@@ -54,7 +54,7 @@ const USES: &[(&str, &[&str])] = &[
     ("lib", &[]),
 ];
 
-/// Files and folders that may name more than their module.
+/// Files and directories that may name more than their module.
 const USES_BESIDES: &[(&str, &str)] = &[
     // The edge that reads from a server says why a server gave nothing.
     ("cluster/live", "connect"),
@@ -77,7 +77,7 @@ const USES_BESIDES: &[(&str, &str)] = &[
     ("commands/undo.rs", "apply"),
 ];
 
-/// What only edges may name, and the files and folders that are edges to it.
+/// What only edges may name, and the files and directories that are edges to it.
 const EDGES: &[(&str, &[&str])] = &[
     (
         "std::fs",
@@ -142,7 +142,7 @@ fn only_the_api_spells_the_groups() {
     }));
 }
 
-/// Files and folders that may name more than their module.
+/// Files and directories that may name more than their module.
 fn beside<'a>(
     source: &'a Source,
     used: &'a str,

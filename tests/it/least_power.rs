@@ -128,8 +128,8 @@ impl Trap {
 #[test]
 fn what_reads_files_opens_no_socket_and_runs_nothing() {
     let (server, proxy) = (Trap::new(), Trap::new());
-    let folder = tempfile::tempdir().expect("a folder");
-    let plugin_ran = folder.path().join("plugin-ran");
+    let directory = tempfile::tempdir().expect("a directory");
+    let plugin_ran = directory.path().join("plugin-ran");
     let mut config = kubeconfig(&server.url(), "trap");
     config["users"][0]["user"]["exec"] = json!({
         "apiVersion": "client.authentication.k8s.io/v1",
@@ -137,7 +137,7 @@ fn what_reads_files_opens_no_socket_and_runs_nothing() {
         "args": [plugin_ran],
         "interactiveMode": "Never",
     });
-    let file = folder.path().join("kubeconfig");
+    let file = directory.path().join("kubeconfig");
     std::fs::write(&file, config.to_string()).expect("a file");
     let trapped = |words: &str| {
         let (host, port) = server.url()[7..]
@@ -146,7 +146,7 @@ fn what_reads_files_opens_no_socket_and_runs_nothing() {
             .expect("a port");
         let mut run = run(words)
             .kubeconfig(&file)
-            .env("XDG_STATE_HOME", folder.path())
+            .env("XDG_STATE_HOME", directory.path())
             .env("KUBERNETES_SERVICE_HOST", host)
             .env("KUBERNETES_SERVICE_PORT", port);
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
@@ -163,7 +163,7 @@ fn what_reads_files_opens_no_socket_and_runs_nothing() {
     std::fs::remove_file(&plugin_ran).expect("it is there");
     let mut config = kubeconfig(&server.url(), "trap");
     config["users"][0]["user"] = json!({});
-    let bare = folder.path().join("bare");
+    let bare = directory.path().join("bare");
     std::fs::write(&bare, config.to_string()).expect("a file");
     let caught = run("status --request-timeout 200ms").kubeconfig(&bare).go();
     assert_eq!(caught.code, Some(1), "{}", caught.transcript());
@@ -173,7 +173,7 @@ fn what_reads_files_opens_no_socket_and_runs_nothing() {
     let reads = READS
         .iter()
         .map(|(_, cluster, words)| (*cluster, (*words).to_owned()));
-    let plan = folder.path().join("plan.json").display().to_string();
+    let plan = directory.path().join("plan.json").display().to_string();
     let writes = COMMANDS.iter().flat_map(|c| {
         let words = c.words.replace("PLAN", &plan);
         [

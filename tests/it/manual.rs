@@ -38,8 +38,8 @@ fn help_lists_the_commands_by_task() {
 }
 
 fn pages() -> Vec<std::path::PathBuf> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("man");
-    let entries = std::fs::read_dir(folder).expect("the pages");
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("man");
+    let entries = std::fs::read_dir(directory).expect("the pages");
     let mut pages: Vec<_> = entries.map(|e| e.expect("an entry").path()).collect();
     pages.sort();
     pages

@@ -148,6 +148,6 @@ fn a_schema_comes_as_json_or_yaml_and_nothing_else() {
 #[test]
 fn help_has_no_backslashes() {
     let ran = run("rbac --help").go();
-    let says = "such as reset or \"node status\", or viewer";
+    let says = "such as reset or \"node status\", or only the role viewer";
     assert!(ran.stdout.contains(says), "{}", ran.transcript());
 }

@@ -93,9 +93,9 @@ status: {{nodePriority: {{node-1: '2026-11-01T10:00:00Z'}}, compartmentStatuses:
 /// An empty list in a file named after its kind says that there are none.
 #[test]
 fn a_file_named_after_policies_or_old_objects_asks_for_them() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let write = |name: &str, text: &str| {
-        std::fs::write(folder.path().join(name), text).expect("a file");
+        std::fs::write(directory.path().join(name), text).expect("a file");
     };
     let held = "---
 apiVersion: nodewright.nvidia.com/v1alpha1
@@ -106,7 +106,7 @@ spec: {deploymentPolicy: slow, packages: {}}
     write("all.yaml", &format!("{}{NODE}{held}", operator("v0.20.0")));
     let words = format!(
         "diagnose stuck -o json --rule SKY212 --rule SKY601 --from {}",
-        folder.path().display()
+        directory.path().display()
     );
     assert_eq!(run(&words).go().json()["verdict"], "incomplete");
     let none = r#"{"apiVersion": "v1", "kind": "List", "items": []}"#;
@@ -156,13 +156,13 @@ metadata: {{name: {name}, namespace: {namespace}}}
     let own = format!("{rest}{}", pod("manager", "skyhook"));
     assert_eq!(
         why_not(&diagnose("--rule SKY401", &own)),
-        "workload pods on nodes to be drained: the input has pods of namespace skyhook only"
+        "workload pods on nodes to be drained: the input contains only the pods in namespace skyhook"
     );
     assert_eq!(diagnose("--rule SKY202", &own)["verdict"], "healthy");
     let others = format!("{rest}{}{}", pod("web", "shop"), pod("db", "shop"));
     assert_eq!(
         why_not(&diagnose("--rule SKY202", &others)),
-        "package pods: the input has pods of namespace shop only"
+        "package pods: the input contains only the pods in namespace shop"
     );
     let all = format!("{own}{}", pod("web", "shop"));
     for rule in ["SKY202", "SKY401"] {
@@ -222,7 +222,7 @@ fn webhooks_that_may_turn_every_change_down() {
                 "{WEBHOOK}{}",
                 slice(true).replace("name: hook", "name: other")
             ),
-            "admission webhooks: the input has no service skyhook/hook, which one of these webhooks uses",
+            "admission webhooks: one of these webhooks uses service skyhook/hook, which is not in the input",
         ),
     ] {
         let report = diagnose(rule, &format!("{base}{also}"));

@@ -14,9 +14,9 @@ use crate::support::model::{Objects, execute, objects, tidy};
 use crate::support::run::Run;
 
 fn cases() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
-    let mut cases: Vec<PathBuf> = std::fs::read_dir(folder)
-        .expect("the folder is there")
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
+    let mut cases: Vec<PathBuf> = std::fs::read_dir(directory)
+        .expect("the directory is there")
         .map(|entry| entry.expect("an entry").path())
         .collect();
     cases.sort();
@@ -73,8 +73,8 @@ fn every_plan_says_does_and_takes_back_what_it_should() {
             "--from".to_owned(),
             case.join("before.yaml").display().to_string(),
         ];
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("plan.json");
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("plan.json");
         let words: Vec<String> = words.chain(from).collect();
         let shown = Run::new(words.clone()).go();
         let said = format!(

@@ -76,13 +76,13 @@ fn verb(words: &[String]) -> &'static str {
 
 #[test]
 fn plans_take_no_more() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
     let mut seen = BTreeSet::new();
-    for case in std::fs::read_dir(folder).expect("the folder is there") {
+    for case in std::fs::read_dir(directory).expect("the directory is there") {
         let case = case.expect("an entry").path();
         let command = std::fs::read_to_string(case.join("command")).expect("a command");
         let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-        let out = tempfile::tempdir().expect("a folder");
+        let out = tempfile::tempdir().expect("a directory");
         let file = out.path().join("plan.json");
         let more = [
             "--from".to_owned(),

@@ -95,7 +95,7 @@ fn operator() -> Option<serde_json::Value> {
 fn verdict_of(kinds: &[&str]) -> String {
     let text = std::fs::read_to_string("tests/clusters/complete/cluster.json").expect("a capture");
     let all: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     for kind in kinds {
         let name = kind.split('.').next().expect("a name").to_owned();
         let of_it = |item: &&serde_json::Value| {
@@ -111,12 +111,12 @@ fn verdict_of(kinds: &[&str]) -> String {
             .chain(operator().into_iter().filter(|_| name == "deployments"))
             .collect();
         let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
-        let file = folder.path().join(format!("{kind}.json"));
+        let file = directory.path().join(format!("{kind}.json"));
         std::fs::write(file, list.to_string()).expect("a write");
     }
     let ran = run(&format!(
         "diagnose stuck -o json --from {}",
-        folder.path().display()
+        directory.path().display()
     ))
     .go();
     ran.json()["verdict"]

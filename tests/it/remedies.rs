@@ -21,9 +21,9 @@ const OLD: World = World(ApiFlavor::Skyhook);
 fn captures() -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = ["tests/rules", "tests/clusters"]
         .iter()
-        .flat_map(|folder| {
-            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-            std::fs::read_dir(folder).expect("the folder is there")
+        .flat_map(|directory| {
+            let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory);
+            std::fs::read_dir(directory).expect("the directory is there")
         })
         .map(|entry| entry.expect("an entry").path())
         .collect();

@@ -29,9 +29,9 @@ fn rule_name(path: &Path) -> String {
 }
 
 fn fixtures() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
-        .expect("the folder is there")
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
+        .expect("the directory is there")
         .map(|entry| entry.expect("an entry").path())
         .collect();
     files.sort();

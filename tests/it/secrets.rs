@@ -64,9 +64,9 @@ fn run(stage: &Stage, words: &[String]) -> Ran {
         .go()
 }
 
-/// The files below a folder, with what is in them.
-fn files(folder: &Path) -> Vec<(String, String)> {
-    let entries = std::fs::read_dir(folder).expect("a folder");
+/// The files below a directory, with what is in them.
+fn files(directory: &Path) -> Vec<(String, String)> {
+    let entries = std::fs::read_dir(directory).expect("a directory");
     let paths = entries.map(|entry| entry.expect("an entry").path());
     paths
         .flat_map(|path| {

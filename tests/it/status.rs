@@ -190,7 +190,7 @@ fn an_operator_without_a_version_is_not_called_absent() {
             .go();
         assert!(
             ran.stdout
-                .contains("neither the image nor the labels of its Deployment name one"),
+                .contains("neither the image nor the labels of its Deployment contain a version"),
             "{}",
             ran.transcript()
         );

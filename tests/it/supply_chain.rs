@@ -213,9 +213,9 @@ fn the_rust_version_is_the_one_that_is_built_and_no_part_asks_for_more() {
 
 #[test]
 fn workflows_name_actions_by_hash() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/workflows");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/workflows");
     let mut seen = 0;
-    for file in std::fs::read_dir(folder).expect("workflows") {
+    for file in std::fs::read_dir(directory).expect("workflows") {
         let text = std::fs::read_to_string(file.expect("an entry").path()).expect("text");
         for line in text.lines().filter_map(|line| line.split_once("uses: ")) {
             let (action, tag) = line.1.split_once(" # v").unwrap_or((line.1, ""));

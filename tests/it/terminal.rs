@@ -225,9 +225,9 @@ fn lists_are_sorted_as_asked() {
 
 #[test]
 fn templates_may_stand_in_files() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let file = |name: &str, text: &str| {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         std::fs::write(&path, text).expect("a file");
         path.display().to_string()
     };
@@ -346,8 +346,8 @@ fn tokens_of_plugins_are_not_said() {
         .serving(kubectl_skyhook::api::ApiFlavor::Skyhook)
         .require_token(TOKEN);
     let served = fake.serve();
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("config");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("config");
     let credential = format!(
         "{{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{{\"token\":\"{TOKEN}\"}}}}"
     );

@@ -306,12 +306,12 @@ fn an_operator_that_is_up_is_held_until_they_are_back() {
     let at = |said: &str| plan.stdout.find(said).unwrap_or_else(|| panic!("{said}"));
     let pause = ApiFlavor::Skyhook.key("pause");
     assert!(
-        at("create") < at("the operator has seen"),
+        at("create") < at("the operator has set the status of"),
         "{}",
         plan.stdout
     );
     assert!(
-        at("the operator has seen") < at("configUpdates"),
+        at("the operator has set the status of") < at("configUpdates"),
         "{}",
         plan.stdout
     );

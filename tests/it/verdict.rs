@@ -16,8 +16,8 @@ use crate::support::world::World;
 const MOST: usize = 2;
 
 fn fixtures() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules");
-    let files = std::fs::read_dir(folder).expect("the folder is there");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules");
+    let files = std::fs::read_dir(directory).expect("the directory is there");
     let mut files: Vec<PathBuf> = files.map(|f| f.expect("an entry").path()).collect();
     files.sort();
     files
@@ -282,8 +282,8 @@ fn what_waits_for_somebody_is_in_the_headline() {
 #[test]
 fn an_ignored_node_is_not_handed_back_to_the_drain_that_blocked_it() {
     let stage = Stage::operated("drain-blocked");
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters/drain-blocked");
-    stage.fake.load_file(&folder.join("extra.json"));
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters/drain-blocked");
+    stage.fake.load_file(&directory.join("extra.json"));
     let drain = stage.run("diagnose stuck --rule SKY401 -o json").json();
     let node = drain["findings"][0]["subject"]["node"]
         .as_str()

@@ -333,7 +333,7 @@ fn an_uninstall_that_nobody_asks_for_is_not_waited_for() {
         said(&wait(&fake, "gpu --for=uninstalled=driver")),
         (
             "",
-            "error: no uninstall of driver is requested, but the package is on 1 node\n\
+            "error: no uninstall of driver was requested, but the package is still on 1 node\n\
              hint: kubectl skyhook uninstall gpu driver\n",
             Some(1)
         )

@@ -5,8 +5,8 @@ use kubectl_skyhook::rules::{self, Finding, Scope};
 
 /// The findings of a rule in these objects.
 fn found(code: &str, objects: &str) -> Vec<Finding> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("cluster.yaml");
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("cluster.yaml");
     std::fs::write(&file, objects).expect("it can be written");
     let cluster = dump::load(&[file], None).expect("objects that load");
     let report = rules::diagnose(&cluster, &Scope::default());

@@ -46,13 +46,21 @@ impl Journal {
         plan: &Plan,
         circumstances: Circumstances,
     ) -> anyhow::Result<Journal> {
-        let hint = "set XDG_STATE_HOME to a writable folder, or pass --no-journal to continue without undo";
-        let folder = &store.folder;
-        make_folder(folder)
-            .with_context(|| format!("cannot write the journal to {}; {hint}", folder.display()))?;
+        let hint = "set XDG_STATE_HOME to a writable directory, or pass --no-journal to continue without undo";
+        let directory = &store.directory;
+        make_directory(directory).with_context(|| {
+            format!(
+                "cannot write the journal to {}; {hint}",
+                directory.display()
+            )
+        })?;
         store.trusted()?;
-        let (id, path, file) = create(store, plan, circumstances.at)
-            .with_context(|| format!("cannot write the journal to {}; {hint}", folder.display()))?;
+        let (id, path, file) = create(store, plan, circumstances.at).with_context(|| {
+            format!(
+                "cannot write the journal to {}; {hint}",
+                directory.display()
+            )
+        })?;
         let mut journal = Journal {
             id: id.clone(),
             path,
@@ -72,8 +80,8 @@ impl Journal {
         };
         journal.write(&Entry::Begun(Box::new(begun)), true);
         // The file's name has to be on the disk as well.
-        if let Ok(folder) = File::open(folder) {
-            let _ = folder.sync_all();
+        if let Ok(directory) = File::open(directory) {
+            let _ = directory.sync_all();
         }
         match journal.trouble.take() {
             Some(why) => {
@@ -161,12 +169,12 @@ impl Journal {
     }
 }
 
-fn make_folder(folder: &Path) -> std::io::Result<()> {
+fn make_directory(directory: &Path) -> std::io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
+    builder.create(directory)
 }
 
 /// A new file, named by time and command. To the millisecond, or two commands of a script that fall into
@@ -211,9 +219,9 @@ mod tests {
     /// The disk is full for one write, and what fitted on it stays there.
     #[test]
     fn what_follows_a_torn_line_begins_a_line_of_its_own() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         let store = Store {
-            folder: folder.path().join("journal"),
+            directory: directory.path().join("journal"),
         };
         let mut journal =
             Journal::begin(&store, &Plan::default(), Circumstances::default()).expect("a journal");

@@ -6,10 +6,10 @@ use anyhow::Context;
 
 use super::record::{Begun, Record, Undone};
 
-/// The folder that journals are in.
+/// The directory that journals are in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
-    pub folder: PathBuf,
+    pub directory: PathBuf,
 }
 
 const SUFFIX: &str = "jsonl";
@@ -25,22 +25,22 @@ impl Store {
         let state = absolute("XDG_STATE_HOME")
             .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
             .or_else(|| absolute("LOCALAPPDATA"))
-            .context("no folder for the journal: neither XDG_STATE_HOME nor HOME is set")?;
+            .context("no directory for the journal: neither XDG_STATE_HOME nor HOME is set")?;
         Ok(Store {
-            folder: state.join("kubectl-skyhook").join("journal"),
+            directory: state.join("kubectl-skyhook").join("journal"),
         })
     }
 
     pub fn path(&self, id: &str) -> PathBuf {
-        self.folder.join(format!("{id}.{SUFFIX}"))
+        self.directory.join(format!("{id}.{SUFFIX}"))
     }
 
     /// The journals, newest first. What is no file is none: a pipe would be waited for for ever.
     pub fn ids(&self) -> anyhow::Result<Vec<String>> {
-        let entries = match std::fs::read_dir(&self.folder) {
+        let entries = match std::fs::read_dir(&self.directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error).context(self.folder.display().to_string()),
+            Err(error) => return Err(error).context(self.directory.display().to_string()),
         };
         let mut ids = Vec::new();
         for entry in entries {
@@ -56,10 +56,10 @@ impl Store {
         Ok(ids)
     }
 
-    /// Refuses a folder in which others could put a journal that we did not write, as ssh does with its keys.
+    /// Refuses a directory in which others could put a journal that we did not write, as ssh does with its keys.
     pub fn trusted(&self) -> anyhow::Result<()> {
-        match std::fs::metadata(&self.folder) {
-            Ok(metadata) => own(&self.folder, &metadata),
+        match std::fs::metadata(&self.directory) {
+            Ok(metadata) => own(&self.directory, &metadata),
             Err(_) => Ok(()),
         }
     }
@@ -75,7 +75,7 @@ impl Store {
             [one] => self.parse(&self.path(one)),
             [] => anyhow::bail!(
                 "no journal {id:?} in {}; see: kubectl skyhook journal list",
-                self.folder.display()
+                self.directory.display()
             ),
             many => anyhow::bail!("{id:?} matches {} journals; use a longer id", many.len()),
         }
@@ -112,7 +112,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The folder cannot be read, or others may write to it.
+    /// The directory cannot be read, or others may write to it.
     pub fn newest_undo_of(&self, id: &str) -> anyhow::Result<Option<Record>> {
         let (records, _) = self.all()?;
         let of = |record: &Record| record.begun.undoes.as_deref() == Some(id);
@@ -148,17 +148,17 @@ impl Store {
                 }
             }
         }
-        let folder = self.folder.display();
+        let directory = self.directory.display();
         let unreadable = if complaints.is_empty() {
             String::new()
         } else {
             format!("; {}", complaints.join("; "))
         };
         if self.ids()?.is_empty() {
-            anyhow::bail!("nothing to undo: no journal in {folder}")
+            anyhow::bail!("nothing to undo: no journal in {directory}")
         } else {
             anyhow::bail!(
-                "nothing to undo: every command recorded in {folder} was already undone or changed nothing{unreadable}; see: kubectl skyhook journal list"
+                "nothing to undo: every command recorded in {directory} was already undone or changed nothing{unreadable}; see: kubectl skyhook journal list"
             )
         }
     }

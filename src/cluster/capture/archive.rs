@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use super::index::{self, Index};
 use super::recording::{Packed, Reel};
 
-/// The folder that everything is in.
-pub const FOLDER: &str = "skyhook-capture";
+/// The directory that everything is in.
+pub const DIRECTORY: &str = "skyhook-capture";
 /// What files of a tar are filled up to.
 const BLOCK: u64 = 512;
 
@@ -65,7 +65,7 @@ impl Tar<'_> {
     fn file(&mut self, name: &str, parts: &[&Packed]) -> Result<()> {
         let size = parts.iter().map(|part| part.unpacked).sum();
         let mut header = tar::Header::new_ustar();
-        header.set_path(format!("{FOLDER}/{name}"))?;
+        header.set_path(format!("{DIRECTORY}/{name}"))?;
         header.set_size(size);
         header.set_mode(0o600);
         header.set_mtime(u64::try_from(self.at.as_second()).unwrap_or_default());

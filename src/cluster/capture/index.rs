@@ -10,7 +10,7 @@ pub const API_VERSION: &str = "kubectl-skyhook/v1";
 pub const KIND: &str = "Capture";
 /// Its file.
 pub const FILE: &str = "index.json";
-/// The folder of the logs, below which each has one of its namespace and one of its pod; and how a log's file ends.
+/// The directory of the logs, below which each has one of its namespace and one of its pod; and how a log's file ends.
 pub const LOGS: &str = "logs";
 pub const LOG: &str = ".log";
 

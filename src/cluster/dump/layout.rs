@@ -22,7 +22,7 @@ const DUMPED: [&str; 7] = [
     "pods",
 ];
 
-/// Folders of a must-gather with files that are no objects.
+/// Directories of a must-gather with files that are no objects.
 const OF_OTHERS: [&str; 6] = [
     "etcd_info",
     "insights-data",
@@ -46,9 +46,9 @@ pub fn log_of_capture(path: &Path) -> Option<String> {
 #[derive(Debug, Default)]
 pub struct Namespaces {
     held: BTreeSet<String>,
-    /// Folders that may be namespaces, with the folder that they are in.
+    /// Directories that may be namespaces, with the directory that they are in.
     perhaps: Vec<(PathBuf, String)>,
-    /// Folders with a list of nodes.
+    /// Directories with a list of nodes.
     roots: HashSet<PathBuf>,
     /// All that the cluster has, where that is told.
     all: BTreeSet<String>,
@@ -59,7 +59,7 @@ impl Namespaces {
     pub fn admits(&mut self, path: &Path) -> bool {
         let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
         let at = |name: &str| parts.iter().position(|part| *part == name);
-        if OF_OTHERS.iter().any(|folder| at(folder).is_some()) {
+        if OF_OTHERS.iter().any(|directory| at(directory).is_some()) {
             return false;
         }
         if let Some(at) = at("cluster-scoped-resources") {
@@ -83,13 +83,13 @@ impl Namespaces {
             }
             return read;
         }
-        let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        let directory = path.parent().map(Path::to_owned).unwrap_or_default();
         match parts.as_slice() {
             [.., file] if stem(file) == "nodes" => {
-                self.roots.insert(folder);
+                self.roots.insert(directory);
             }
             [.., namespace, file] if DUMPED.contains(&stem(file)) => {
-                let root = folder.parent().map(Path::to_owned).unwrap_or_default();
+                let root = directory.parent().map(Path::to_owned).unwrap_or_default();
                 self.perhaps.push((root, (*namespace).to_owned()));
             }
             _ => {}

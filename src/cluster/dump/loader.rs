@@ -152,7 +152,7 @@ impl ManifestLoader {
             }
         };
         if kind.is_empty() {
-            return Err(DumpError::not_an_object(path, "an item without kind"));
+            return Err(DumpError::not_an_object(path, "an item without a kind"));
         }
         if kind.ends_with("List") && body.summary.has_items {
             let list = body.decode();

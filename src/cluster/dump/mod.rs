@@ -41,9 +41,9 @@ pub enum DumpError {
     NotAnObject { path: String, what: String },
     #[error("{path}: cannot read the index of the capture: {why}")]
     Index { path: String, why: String },
-    #[error("{path}: contains no .json, .yaml or .yml file")]
+    #[error("{path} contains no .json, .yaml or .yml file")]
     NoFiles { path: String },
-    #[error("{path}: contains no nodes and no Skyhook or NodeWright objects; nothing to check")]
+    #[error("{path} contains no nodes and no Skyhook or NodeWright objects; nothing to check")]
     NothingKnown { path: String },
 }
 

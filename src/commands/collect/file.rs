@@ -24,7 +24,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// A file is there already, or the folder is not.
+    /// A file is there already, or the directory is not.
     pub fn of(path: PathBuf, force: bool) -> Result<Target> {
         if path == Path::new("-") {
             return Ok(Target::Stdout);
@@ -34,7 +34,7 @@ impl Target {
         let shown = path.display();
         if there.as_ref().is_some_and(std::fs::Metadata::is_dir) {
             return Err(Error::failed(format!(
-                "{shown} is a folder; specify a file in it"
+                "{shown} is a directory; specify a file in it"
             )));
         }
         if there.is_some() && !stream && !force {
@@ -43,10 +43,10 @@ impl Target {
                     .hint("use --force to overwrite it, or -o FILE to write to another file"),
             );
         }
-        if !folder(&path).is_dir() {
-            let folder = folder(&path).display();
+        if !directory(&path).is_dir() {
+            let directory = directory(&path).display();
             return Err(Error::failed(format!(
-                "cannot write {shown}: folder {folder} does not exist"
+                "cannot write {shown}: directory {directory} does not exist"
             )));
         }
         Ok(Target::File(File {
@@ -74,7 +74,7 @@ impl File {
         // It is for nobody else to read from its first byte on.
         let draft = Builder::new()
             .prefix(".skyhook-")
-            .tempfile_in(folder(&self.path))
+            .tempfile_in(directory(&self.path))
             .map_err(failed)?;
         let mut out = BufWriter::new(draft.as_file());
         let size = fill(&mut out).map_err(failed)?;
@@ -91,9 +91,9 @@ impl File {
     }
 }
 
-fn folder(path: &Path) -> &Path {
+fn directory(path: &Path) -> &Path {
     match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
+        Some(directory) if directory != Path::new("") => directory,
         _ => Path::new("."),
     }
 }

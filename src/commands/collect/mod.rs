@@ -20,13 +20,13 @@ use crate::view::OutputFormat;
 /// As good as for ever.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Collect everything that a diagnosis reads into one file
+/// Collect into one file everything that a diagnosis reads
 ///
 /// The file is for someone without access to the cluster: with --from, `diagnose stuck`, `status`, `package status` and
 /// `leftovers` report the same as they would for the cluster. It is a .tar.gz of nodes, custom resources and their
 /// policies, the operator's Deployment, pods, Jobs, events, disruption budgets, webhooks and their backends, the
-/// CustomResourceDefinitions, the logs of failing and running containers and of the operator, and the versions
-/// of all.
+/// CustomResourceDefinitions, the logs of failing and running containers and of the operator, and all
+/// versions.
 ///
 /// What the server refuses or fails to return is noted in index.json, and the rest is collected: commands that read the
 /// file say what was not checked. Values of environment variables, data of ConfigMaps and what looks like a credential
@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long)]
     force: bool,
 
-    /// Maximum file size; the least important data is left out and reported
+    /// Maximum file size; beyond it, the least important data is left out, and this is reported
     ///
     /// Events are left out first, then config maps, budgets and webhooks, then pods; custom resources last.
     #[arg(long, value_name = "SIZE", default_value = "100Mi", value_parser = size)]
@@ -62,7 +62,7 @@ pub struct Args {
     #[arg(long, value_name = "NODES")]
     sample_nodes: Option<usize>,
 
-    /// Number of last lines to keep of each log; the operator's log keeps ten times as many
+    /// Number of lines to keep from the end of each log; for the operator's log, ten times as many
     #[arg(long, value_name = "LINES", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     tail: u64,
 

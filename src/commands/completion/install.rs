@@ -15,9 +15,10 @@ const EXTENSION: &str = if cfg!(unix) { "" } else { ".cmd" };
 
 /// Enable shell completion through kubectl
 ///
-/// Installs kubectl_complete-skyhook, which kubectl calls, next to the plugin: a link to it, or on Windows a batch
-/// file. The shell is not changed: completion works wherever kubectl completion works, from kubectl 1.26 on. Run it
-/// once; the link survives upgrades of the plugin. A file of another program is never overwritten.
+/// Installs kubectl_complete-skyhook, which kubectl calls, next to the plugin: a link to the plugin, or on Windows a
+/// batch file. The shell configuration is not changed: completion works wherever kubectl completion works, from kubectl
+/// 1.26 on. Run it once; the link survives upgrades of the plugin. A file that belongs to another program is never
+/// overwritten.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook completion install
@@ -37,7 +38,7 @@ pub struct Install {
 
 /// Remove what `completion install` installed
 ///
-/// Removes the files that kubectl calls, and kubectl-nodewright if it points to this plugin. Files of other programs
+/// Removes the files that kubectl calls, and kubectl-nodewright if it points to this plugin. Other programs' files
 /// are left alone. A package manager that removes the plugin does not remove these files, so run this command first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

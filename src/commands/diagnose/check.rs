@@ -19,14 +19,15 @@ use crate::rules::{Blocks, Rule, Scope};
 
 /// Check the installation of the operator itself
 ///
-/// Goes from the outside to the inside: the API server, the definitions of the kinds, the operator and who leads, what
-/// you may read and change, the admission webhooks and their certificates, versions that do not go together, settings and sizes
-/// that stop the operator. Each line that is not good has a hint. What could not be looked at is said.
+/// Checks, in this order: the API server, the CustomResourceDefinitions, the operator and its leader, what you may read
+/// and change, the admission webhooks and their certificates, incompatible versions, and settings and sizes that stop
+/// the operator. Each check that is not ok has a hint. What could not be checked is reported.
 ///
-/// What you may change it asks the server in access reviews, which change nothing; that something may not be changed is a
+/// Your permissions to make changes are checked with access reviews, which change nothing; a missing permission is a
 /// warning.
 ///
-/// Exits with 2 if something is wrong, and else with 1 if the cluster withheld something. Warnings do not count.
+/// Exits with 2 if something is wrong, otherwise with 1 if something could not be read from the cluster. Warnings do
+/// not count.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook diagnose check

@@ -17,11 +17,12 @@ use crate::rules::{self, Scope, reason};
 
 /// Explain why a node is not complete
 ///
-/// Goes through the custom resources that select the node, in the order in which they run, and says of each and of its
-/// packages where it stands: done, at work, failing, or what it waits for. Where nothing is wrong it says so, with the
-/// place of the node in the queue. What to do next comes last.
+/// Goes through the custom resources that select the node, in the order in which they run, and shows for each and for
+/// its packages whether they are done, running or failing, or what they wait for. If nothing is wrong, it says so, with
+/// the node's place in the queue. What to do next comes last.
 ///
-/// Exits with 2 if an error keeps the node from being done, and else with 1 if the cluster withheld something.
+/// Exits with 2 if an error keeps the node from completing, otherwise with 1 if something could not be read from the
+/// cluster.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook diagnose node gpu-0001
@@ -70,7 +71,7 @@ fn withheld(cluster: &Cluster) -> Vec<String> {
     let why = |source: Source| match cluster.source(source) {
         Read::Unreadable(why) => Some(format!("{source}: {why}")),
         Read::NotRequested if source == Source::Skyhooks => {
-            Some(format!("{source}: the input has none"))
+            Some(format!("{source}: none in the input"))
         }
         Read::Ok(_) | Read::NotRequested => None,
     };

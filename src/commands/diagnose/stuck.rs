@@ -11,14 +11,15 @@ use crate::rules::{self, Report, Scope, Severity};
 
 /// Find what is stuck, why, and how to fix it
 ///
-/// Runs every rule over the cluster: the verdict first, then each finding with its evidence and the remedies, least
-/// disruptive first. What could not be read is listed; the verdict then says that some checks could not run.
+/// Runs every rule against the cluster and prints the verdict first, then each finding with its evidence and remedies,
+/// least disruptive first. What could not be read is listed; the verdict then says that some checks could not run.
 ///
-/// For a package that fails or hangs it shows how the container ended and its last log lines, with secrets masked. Logs
-/// that do not arrive within a second are left out. With --from, only a capture of `collect` holds logs.
+/// For a package that fails or hangs, it shows how the container ended and its last log lines, with secrets masked.
+/// Logs that do not arrive within a second are left out. With --from, logs are available only from a file written by
+/// `collect`.
 ///
-/// Exits with 2 if there is a finding at or above --fail-on, and else with 1 if the cluster withheld something that
-/// a rule needs.
+/// Exits with 2 if there is a finding at or above --fail-on, otherwise with 1 if the cluster did not return something
+/// that a rule needs.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   # What is stuck, and how to fix it

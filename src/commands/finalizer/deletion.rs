@@ -174,8 +174,8 @@ impl<'a> Deletion<'a> {
             argv.push("--force".to_owned());
         }
         let caveat = if self.cluster.operator_absent() {
-            "uninstall.sh does not run on any node; if you plan to install the operator again, do that instead: \
-                 it then finishes the deletion"
+            "uninstall.sh does not run on any node; if you plan to install the operator again, install it instead: \
+                 the operator then finishes the deletion"
         } else {
             "uninstall.sh does not run on any node"
         };

@@ -9,7 +9,7 @@ pub mod strip;
 use crate::commands::shared::command::group;
 
 group! {
-    /// Inspect a deletion that does not end, or force it
+    /// Inspect a deletion that does not finish, or force it
     Command {
         Status(status::Args),
         Strip(strip::Args),

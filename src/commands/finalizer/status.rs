@@ -10,9 +10,9 @@ use crate::error::{Exit, Result};
 
 /// Show whether a deletion is progressing, and what it waits for
 ///
-/// Shows whether it is progressing, slow or blocked, the packages that have to be uninstalled first and where, what
-/// the rules find, and every remedy, least disruptive first, with the one to use now. The result is based on running
-/// work and on findings, never on age alone.
+/// Shows whether the deletion is progressing, slow or blocked, which packages have to be uninstalled first and where,
+/// what the rules find, and every remedy, least disruptive first, with the one to use now. The result is based on
+/// running work and on findings, never on age alone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook finalizer status gpu-tune

@@ -28,10 +28,10 @@ mod strip_cleanup;
 /// and the node conditions. A node with no other cordon is uncordoned, and its runtime-required taint is removed where
 /// no other custom resource still needs it.
 ///
-/// This is the last resort: uninstall.sh does not run on any node, and package changes on the hosts stay. Refuses
-/// while a less disruptive remedy exists or the deletion is progressing, and names the command to use instead, unless
-/// no operator is installed. Also refuses if an unreachable webhook would reject the change, and names the command that
-/// unblocks it.
+/// This is the last resort: uninstall.sh does not run on any node, and changes made by packages stay on the hosts.
+/// Refuses while a less disruptive remedy exists or the deletion is progressing, and names the command to use instead,
+/// unless no operator is installed. Also refuses if an unreachable webhook would reject the change, and names the
+/// command that unblocks it.
 ///
 /// If other finalizers exist, the custom resource stays and the operator would rerun its packages: this is refused as
 /// well, and with --force the custom resource is paused first.
@@ -57,7 +57,7 @@ pub struct Args {
 
     /// Also remove the record of what is installed
     ///
-    /// Without this flag, a node state that contains packages is kept, as the operator would: it records files that may
+    /// Without this flag, a node state that contains packages is kept, as the operator does: it records files that may
     /// still be on the host.
     #[arg(long)]
     purge_state: bool,
@@ -180,7 +180,7 @@ fn refuse(
             "no deployment of the operator was found; if the operator is installed again, it finishes the deletion and runs \
              uninstall.sh"
         } else {
-            "no replica of the operator is available; once one is, the operator continues the deletion"
+            "no replica of the operator is available; when a replica is available again, the operator continues the deletion"
         });
     }
     let Some(objection) = deletion.objection() else {
@@ -268,7 +268,7 @@ fn steps(cluster: &Cluster, nodes: &[&Node], args: &Args) -> Vec<Step> {
         let target = Target::node(&one.name, one.uid.as_deref());
         let keys = node::clean(cluster, one, &owners, args.purge_state);
         if !keys.is_empty() {
-            let why = "the operator would have cleaned this up";
+            let why = "cleanup that the operator would have done";
             steps.push(Step::new(target.clone(), Change::Metadata(keys), why));
         }
         if let Some(conditions) = node::without_conditions(one, &owners) {
@@ -278,7 +278,7 @@ fn steps(cluster: &Cluster, nodes: &[&Node], args: &Args) -> Vec<Step> {
         if strip_cleanup::needs_no_taint(cluster, one, &args.name)
             && let Some(taint) = node::without_taint(cluster, one)
         {
-            let why = "no other custom resource needs it";
+            let why = "no other custom resource needs the taint";
             steps.push(Step::new(target, taint, why));
         }
     }

@@ -248,7 +248,7 @@ impl Choosing<'_> {
                 &format!("its remedy must be applied by hand: {command}"),
             ),
             Some(Err(why)) => {
-                let says = format!("{command} is refused: {why}");
+                let says = format!("{command} would be refused: {why}");
                 self.leave(finding, &alike.subject, &says);
             }
             Some(Ok(plan)) => self.weigh(finding, remedy, alike, argv, plan),
@@ -308,7 +308,7 @@ impl Choosing<'_> {
         let grade = plan.grade();
         if grade > self.limits.up_to {
             let says = format!(
-                "its remedy is {grade}, {}; --up-to {grade} includes it: {command}",
+                "its remedy is {grade} ({}); --up-to {grade} includes it: {command}",
                 plan.consequences.at_worst(grade)
             );
             return self.leave(finding, subject, &says);
@@ -390,7 +390,8 @@ fn pointer(finding: &Finding) -> String {
     )
 }
 
-/// The least disruptive remedy that changes something and is no choice; else the least disruptive that changes something.
+/// The least disruptive remedy that changes something and is no choice; else the least disruptive that changes
+/// something.
 fn first(finding: &Finding) -> Option<&Remedy> {
     let changing = || finding.remedies.iter().filter(|r| r.grade > Grade::B0);
     changing().find(|r| !r.choice).or_else(|| changing().next())

@@ -18,10 +18,10 @@ use crate::view::{plural, text};
 
 /// Apply the remedies of all findings as one plan
 ///
-/// Runs the rules as `diagnose stuck` does and takes, for each cause, the least disruptive remedy that changes something and
-/// needs no decision, up to grade --up-to. They form one plan, with preview, confirmation, journal and undo as for any
-/// other command.
-/// Findings that follow from a cause are not fixed separately: run `diagnose stuck` again afterwards.
+/// Runs the rules as `diagnose stuck` does and takes, for each cause, the least disruptive remedy that changes
+/// something and needs no decision, up to grade --up-to. These remedies form one plan, with preview, confirmation,
+/// journal and undo as for any other command. Findings that follow from a cause are not fixed separately: run `diagnose
+/// stuck` again afterwards.
 ///
 /// Findings that are not fixed are listed with the reason: those that only a person can repair, such as an image, a
 /// script or a PodDisruptionBudget; those whose remedy needs a decision, such as pausing, resuming, ignoring a node,
@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, value_name = "GRADE", value_enum, default_value_t = UpTo::B1, ignore_case = true)]
     up_to: UpTo,
 
-    /// Do not pause the custom resource, even where the operator could write to the same nodes
+    /// Do not pause the custom resource, even if the operator could write to the same nodes
     #[arg(long)]
     no_pause: bool,
 
@@ -159,7 +159,8 @@ impl Args {
 ///
 /// # Errors
 ///
-/// Two remedies that contradict each other; or the input has no custom resources, and what is left of them may be wanted.
+/// Two remedies that contradict each other; or the input has no custom resources, and what is left of them may be
+/// wanted.
 fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> {
     if cluster.skyhooks.absence() == Certainty::Presumed {
         return Err(Error::failed(format!(

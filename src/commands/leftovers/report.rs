@@ -163,8 +163,8 @@ impl Leftover<'_> {
 }
 
 impl Leftovers<'_> {
-    /// The runtime-required taints and their notes that nobody looks after. No command of ours takes them away: nodes may
-    /// be closed on purpose.
+    /// The runtime-required taints and their notes that nobody looks after. No command of ours takes them away: nodes
+    /// may be closed on purpose.
     fn closed(&self) -> Text {
         let mut text = Text::new();
         if !self.all {
@@ -183,7 +183,7 @@ impl Leftovers<'_> {
             let set = NodeSet::of(noted.iter().copied());
             let key = self.cluster.flavor().key("autoTaint_");
             text.paragraph(text::dim(format!(
-                "The annotation {key}… stays on {}: a node with it does not count as new, so it is not tainted.",
+                "The annotation {key}… stays on {}: a node with this annotation does not count as new and is not tainted.",
                 set.limited(SHOWN)
             )));
         }
@@ -252,7 +252,7 @@ impl View for Leftovers<'_> {
         text.blank();
         if recorded {
             text.paragraph(text::dim(
-                "A record shows that package files may still be on the host; it is kept unless \
+                "A record shows that package files may still be on the host; the record is kept unless \
                  --purge-state is given.",
             ));
         }

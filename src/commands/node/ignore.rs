@@ -14,7 +14,7 @@ use crate::view::{NodeSet, plural};
 
 /// Make the operator ignore nodes
 ///
-/// Concerns every custom resource. Nothing new is started on the nodes; running stages run to completion.
+/// Applies to every custom resource. Nothing new is started on the nodes; running stages run to completion.
 ///
 /// With an operator before v0.20, an ignored node that is part of a batch keeps its place in it, and no other node is
 /// started until all nodes of the batch are complete.
@@ -34,7 +34,7 @@ pub struct Ignore {
 
 /// Make the operator work on ignored nodes again
 ///
-/// Also removes the label of the older API, which the operator might adopt again, and values that
+/// Also removes the label of the older API, which the operator might adopt again, and label values that
 /// have no effect.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -232,7 +232,7 @@ fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
         };
         let of = skyhook.reference();
         plan.consequences.warn(format!(
-            "{set} {are} in the current batch of {of} and {keep}, so no other node is chosen; --leave-batch removes \
+            "{set} {are} in the current batch of {of} and {keep}, so no other node joins the batch; --leave-batch removes \
              {out}"
         ));
     }

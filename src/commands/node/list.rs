@@ -15,7 +15,7 @@ use crate::view::{Table, View, cells, count, plural};
 
 /// List the nodes of a custom resource
 ///
-/// Lists all nodes that it selects, started or not, and all that still have its annotations or labels.
+/// Lists all nodes that the custom resource selects, started or not, and all that still have its annotations or labels.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node list --skyhook gpu-tune

@@ -16,7 +16,7 @@ use crate::view::plural;
 /// Restore node states that cannot be read
 ///
 /// The operator copies the state of each node into the status of the custom resource. Where the annotation of a node
-/// is not valid, it is replaced by that copy, which dates from the operator's last pass over it. Annotations that can
+/// is not valid, it is replaced by that copy, which dates from the operator's last pass. Annotations that can
 /// be read are not changed. If there is no copy, `reset` is the only option.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

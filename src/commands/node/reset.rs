@@ -28,7 +28,7 @@ pub struct Args {
     #[command(flatten)]
     of: OfSkyhook,
 
-    /// Do not pause the custom resource, even where the operator could write to the same nodes
+    /// Do not pause the custom resource, even if the operator could write to the same nodes
     #[arg(long)]
     no_pause: bool,
 

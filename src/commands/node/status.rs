@@ -195,7 +195,7 @@ fn cordon(row: &NodeRow) -> String {
         (cordoned, "") => yes(cordoned).to_owned(),
         (true, holders) => format!("for {holders}"),
         // The marks are there, and somebody has uncordoned it.
-        (false, holders) => format!("no, marked for {holders}"),
+        (false, holders) => format!("no, but still marked for {holders}"),
     }
 }
 

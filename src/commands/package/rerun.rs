@@ -16,7 +16,8 @@ use crate::view::{NodeSet, plural};
 
 /// Rerun a package
 ///
-/// Without --stage, the package's entry is removed and it runs from apply on. Packages that depend on it stay complete.
+/// Without --stage, the package's entry is removed and the package runs again, starting with apply. Packages that
+/// depend on it stay complete.
 ///
 /// Stages other than apply, upgrade and config are refused, because the operator does not restart correctly from
 /// them: it would interrupt the node before draining it, or run apply instead.
@@ -43,7 +44,7 @@ pub struct Args {
     #[arg(long, value_name = "apply|upgrade|config")]
     stage: Option<String>,
 
-    /// Do not pause the custom resource, even where the operator could write to the same nodes
+    /// Do not pause the custom resource, even if the operator could write to the same nodes
     #[arg(long)]
     no_pause: bool,
 
@@ -197,7 +198,7 @@ fn refuse_uninstalls(
         return Ok(());
     } else if leaves {
         format!(
-            "{package} is to be uninstalled: a rerun removes its entry from the node state, so the operator would treat it as uninstalled and not run it again"
+            "{package} is to be uninstalled: a rerun would remove its entry from the node state, so the operator would treat it as uninstalled and not run it again"
         )
     } else if skyhook.deleting() {
         let why = format!(
@@ -262,7 +263,7 @@ fn warn_of_running(
     }
     if !running.is_empty() && stage.is_some() {
         plan.consequences.warn(format!(
-            "this stage is already running and will not restart: {}; delete the pod for a fresh start",
+            "this stage is already running and will not restart: {}; delete the pod to restart the stage",
             running.join(", ")
         ));
     }

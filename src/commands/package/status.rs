@@ -17,8 +17,8 @@ use crate::view::{Table, View, cells, count, plural};
 /// Show the state of packages on each node
 ///
 /// Lists what the operator has recorded on the nodes, and the packages of the spec that have not started there. A
-/// package is complete once it has reached its last stage, not before. Without a PACKAGE all are listed. States
-/// that cannot be read are listed too.
+/// package is complete once it has reached its last stage, not before. Without a PACKAGE, all packages are listed.
+/// States that cannot be read are listed too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook package status --skyhook gpu-tune

@@ -27,7 +27,7 @@ use crate::error::{Exit, Result};
   kubectl skyhook rbac --for \"diagnose stuck\" --for reset
   kubectl skyhook rbac --for viewer -o json")]
 pub struct Args {
-    /// Only for this command, such as reset or "node status", or viewer, or operator; may be repeated
+    /// Only for this command, such as reset or "node status", or only the role viewer or operator; may be repeated
     #[arg(long = "for", value_name = "COMMAND", value_parser = PossibleValuesParser::new(choices()),
         hide_possible_values = true)]
     commands: Vec<String>,

@@ -14,13 +14,13 @@ const SHOWN: usize = 6;
 
 /// Puts a plan between a pause and its end.
 ///
-/// A pause makes the operator forget that a Job has failed permanently: it would call those nodes waiting, and never retry. Where
-/// there are such nodes beside those of the plan, it goes ahead without a pause.
+/// A pause makes the operator forget that a Job has failed permanently: it would call those nodes waiting, and never
+/// retry. Where there are such nodes beside those of the plan, it goes ahead without a pause.
 ///
 /// # Errors
 ///
-/// Another command that may be at work holds it; or a pause would hide such failures, and without one what is at work on
-/// the nodes of the plan would write its entries again.
+/// Another command that may be at work holds it; or a pause would hide such failures, and without one what is at work
+/// on the nodes of the plan would write its entries again.
 pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Plan> {
     refuse(cluster, skyhook)?;
     let others = pause_guard::failed_elsewhere(cluster, skyhook, &plan.stages);
@@ -55,7 +55,7 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
         .hint("use --no-pause to proceed without a pause"));
     }
     plan.consequences.warn(format!(
-        "the custom resource is not paused while changes are applied: {given_up}; if the operator writes to the nodes at the same time, rerun this command"
+        "the custom resource is not paused while changes are applied, because {given_up}; if the operator writes to the nodes at the same time, rerun this command"
     ));
     Ok(plan)
 }
@@ -83,7 +83,7 @@ pub fn refuse(cluster: &Cluster, skyhook: &Skyhook) -> Result<()> {
             cluster,
             skyhook,
             &hold,
-            "wait until that command ends; if it ended without resuming the custom resource:",
+            "wait until that command ends; if it has ended without resuming the custom resource:",
             "",
         )),
         _ => Ok(()),

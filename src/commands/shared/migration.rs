@@ -26,7 +26,7 @@ pub fn refuse_unmigrated(cluster: &Cluster, name: &str) -> Result<()> {
     }
     let flavor = cluster.flavor();
     Err(refused(format!(
-        "{name} exists only as {} and has not been migrated to {} yet, so the operator does not act on it; nothing was \
+        "{name} exists only as a {} object and has not been migrated to {} yet, so the operator does not act on it; nothing was \
          changed",
         flavor.other().kind(),
         flavor.kind()
@@ -75,7 +75,7 @@ pub fn warn_of_hold(cluster: &Cluster, effects: &mut Consequences) {
     let rolling: Vec<&str> = cluster.holding().map(Skyhook::name).collect();
     if !rolling.is_empty() {
         effects.warn(format!(
-            "the operator does nothing while Skyhook objects of the older API roll out: {}; see `kubectl \
+            "the operator does nothing while Skyhook objects of the older API are still rolling out: {}; see `kubectl \
              skyhook explain SKY601`",
             rolling.join(", ")
         ));

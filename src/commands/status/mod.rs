@@ -14,9 +14,9 @@ use crate::rules::{self, Scope};
 
 /// Show the progress of each custom resource, on one page
 ///
-/// For each: the operator's status, its nodes by status, its packages by stage, the batches of its rollout, and
-/// whether `diagnose stuck` has findings about it. The operator's version and the API that it acts on are shown
-/// at the top. With -o wide, the nodes that are not complete are listed.
+/// Shows for each: the status set by the operator, its nodes by status, its packages by stage, the batches of its
+/// rollout, and whether `diagnose stuck` has findings about it. The operator's version and the API that it acts on are
+/// shown at the top. With -o wide, the nodes that are not complete are listed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook status

@@ -180,9 +180,11 @@ impl View for StatusReport<'_> {
         text.line(document.operator.line());
         if document.legacy > 0 {
             text.paragraph(text::dim(format!(
-                "This operator ignores {} of {}.",
-                plural(document.legacy, "object"),
-                self.cluster.flavor().other().resource()
+                "This operator ignores {}.",
+                plural(
+                    document.legacy,
+                    &format!("{} object", self.cluster.flavor().other().resource())
+                )
             )));
         }
         for item in &document.items {

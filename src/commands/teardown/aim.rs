@@ -25,7 +25,7 @@ impl Planned {
             return "the object cannot be read; still waiting".to_owned();
         };
         let Some(skyhook) = found.skyhook else {
-            return "its finalizers are not removed yet".to_owned();
+            return "its finalizers have not been removed yet".to_owned();
         };
         let mut pending = Vec::new();
         if self.item.flavor == cluster.flavor() {

@@ -165,8 +165,9 @@ pub fn left(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
     let made: Vec<String> = made.map(|target| target.to_string()).collect();
     if !made.is_empty() {
         let message = format!(
-            "{} recreated, for example by a GitOps controller",
-            some(&made)
+            "{} {} recreated, possibly by a GitOps controller",
+            some(&made),
+            if made.len() == 1 { "was" } else { "were" }
         );
         let again = "kubectl skyhook teardown".to_owned();
         left.push(Blocker::unruled(message, again));

@@ -23,9 +23,9 @@ use crate::view::{list, plural};
 /// Delete all custom resources in order, before the operator is uninstalled
 ///
 /// First shows what would hang and why, what the deletions trigger on nodes, and what they leave on hosts; --dry-run
-/// stops here, with exit code 2 if something would hang. Then it deletes in order, later priorities first and deployment
-/// policies last, and waits until everything is gone: then the operator can be uninstalled without `helm uninstall`
-/// hanging.
+/// stops here, with exit code 2 if something would hang. Then it deletes custom resources in reverse order of priority
+/// and deployment policies last, and waits until everything is gone: then the operator can be uninstalled without `helm
+/// uninstall` hanging.
 ///
 /// Exits with 2 when every remaining deletion is blocked, and prints the cause and a command for each. Run it again to
 /// continue. A deletion is requested once the objects before it are gone, so Ctrl-C leaves the later ones unchanged; a
@@ -154,7 +154,7 @@ impl Teardown {
             let may_hang = if self.items.is_empty() {
                 ""
             } else {
-                "; more deletions than listed may hang"
+                "; more deletions may hang than are listed"
             };
             effects.warn(format!("{why}{may_hang}"));
         }

@@ -199,8 +199,7 @@ impl<'a> Recreation<'a> {
             return;
         }
         let status = |field: Field| {
-            let why =
-                "otherwise packages whose configuration has changed run their interrupts again";
+            let why = "otherwise packages whose configuration has changed would run their interrupts again";
             PlanStage::of(vec![Step::new(
                 target.clone(),
                 Change::Status(vec![field]),

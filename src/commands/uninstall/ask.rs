@@ -46,16 +46,17 @@ pub struct What {
     #[arg(long, conflicts_with_all = ["enable", "wait", "remove"])]
     cancel: bool,
 
-    /// Declare that the package can be uninstalled, where the spec does not say so yet
+    /// Declare that the package can be uninstalled, if the spec does not say so yet
     ///
-    /// The package must have uninstall.sh and uninstall_check.sh. From then on it can be removed from the spec, or with
-    /// the custom resource, only after it is uninstalled.
+    /// The package must have uninstall.sh and uninstall_check.sh. From then on, the package can be removed from the
+    /// spec, or with the custom resource, only after it is uninstalled.
     #[arg(long)]
     enable: bool,
 
     /// Wait until the package is gone from all nodes, and show its progress
     ///
-    /// Exits with 2, and prints the reason, as soon as the rules find that the uninstall is blocked until someone intervenes.
+    /// Exits with 2, and prints the reason, as soon as the rules find that the uninstall is blocked until someone
+    /// intervenes.
     #[arg(long)]
     wait: bool,
 
@@ -201,7 +202,8 @@ pub fn all_needs() -> Vec<Source> {
 
 /// The plan for these packages, one after the other.
 ///
-/// A server that is only asked refuses to take out of the spec what is on a node still: for a rehearsal that is left out.
+/// A server that is only asked refuses to take out of the spec what is on a node still: for a rehearsal that is left
+/// out.
 fn plan(
     cluster: &Cluster,
     skyhook: &Skyhook,

@@ -79,7 +79,7 @@ impl ImpactNotes<'_> {
         }
         if let Some((_, entry)) = first(&survey.other) {
             effects.warn(format!(
-                "on {}, {name} is at version {}: it is upgraded to {version} before it is uninstalled, or stranded \
+                "on {}, {name} is at version {}: it is upgraded to {version} before it is uninstalled, or is stranded \
                  (SKY104)",
                 nodes(survey.other.iter().map(|(n, _)| *n)),
                 entry.version

@@ -211,7 +211,7 @@ fn uninstalled(
             ),
             (Some(_), Some(package)) if !asked(package) && !under_way => ConditionState::Never(
                 format!(
-                    "no uninstall of {package} is requested, but the package is on {}",
+                    "no uninstall of {package} was requested, but the package is still on {}",
                     plural(left, "node")
                 ),
                 Some(format!("kubectl skyhook uninstall {name} {package}")),

@@ -22,9 +22,9 @@ use crate::view::duration_text;
 
 /// Wait for a condition on custom resources
 ///
-/// Waits until all of them meet the condition; with --for=erroring, until one does. Exits with 2, and prints the
-/// reason, as soon as the rules find, twice in a row, that someone has to act, and with 5 on timeout. It
-/// tolerates failures that are retried, node reboots and a temporarily unavailable API server.
+/// Waits until all of the custom resources meet the condition; with --for=erroring, until one does. Exits with 2, and
+/// prints the reason, as soon as the rules find, twice in a row, that someone has to intervene, and with 5 on timeout.
+/// It tolerates failures that are retried, node reboots and a temporarily unavailable API server.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # After changing the spec

@@ -324,7 +324,7 @@ pub fn bypassed_uninstalls(
     } else {
         format!(
             "{names} {count} as uninstalled until {they} {have} run again: {they} can be removed or \
-             downgraded without {their} uninstall having run"
+             downgraded without running {their} uninstall"
         )
     });
     true

@@ -145,7 +145,7 @@ fn kubeconfig(n: usize, (clusters, contexts, current): &Contents) -> Value {
 
 /// Of a list of files, the server and the namespace are those that kubectl finds.
 pub fn lists_of_kubeconfigs(_: &Cluster) {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let connection = Cli::parse_from(["kubectl-skyhook"]).connection;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -166,7 +166,7 @@ pub fn lists_of_kubeconfigs(_: &Cluster) {
                 .iter()
                 .enumerate()
                 .map(|(n, contents)| {
-                    let path = folder.path().join(n.to_string());
+                    let path = directory.path().join(n.to_string());
                     let text = kubeconfig(n, contents).to_string();
                     std::fs::write(&path, text).expect("a file can be written");
                     path
@@ -175,7 +175,7 @@ pub fn lists_of_kubeconfigs(_: &Cluster) {
             let list = std::env::join_paths(paths).expect("a list");
             let environment = Environment {
                 kubeconfig: Some(list.clone()),
-                home: Some(folder.path().to_owned()),
+                home: Some(directory.path().to_owned()),
                 ..Environment::default()
             };
             let ours = runtime.block_on(connect_from(&environment, &connection, "status"));

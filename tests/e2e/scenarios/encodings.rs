@@ -52,8 +52,8 @@ pub fn of_a_refusal(cluster: &Cluster) {
 }
 
 fn recorded(name: &str, suffix: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/protobuf");
-    folder.join(format!("{name}.{suffix}"))
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/protobuf");
+    directory.join(format!("{name}.{suffix}"))
 }
 
 /// Without what differs each time: what the server makes up, and what its controllers add when they come to it.

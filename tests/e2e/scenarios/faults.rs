@@ -45,7 +45,7 @@ impl Real {
         Real {
             proxy: cluster.proxy().standing_in(),
             cluster,
-            state: tempfile::tempdir().expect("a folder"),
+            state: tempfile::tempdir().expect("a directory"),
             held: "",
             made: BTreeMap::new(),
         }
@@ -72,8 +72,8 @@ impl Real {
 
     /// The objects of a capture that commands change. There are no kubelets, and so no pods but those that have ended.
     fn load(&mut self, name: &str) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
-        let text = std::fs::read(folder.join(name).join("cluster.json")).expect("a capture");
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
+        let text = std::fs::read(directory.join(name).join("cluster.json")).expect("a capture");
         let all: Value = serde_json::from_slice(&text).expect("a capture is JSON");
         for object in all["items"].as_array().expect("a list") {
             let collection = match object["kind"].as_str() {
@@ -157,7 +157,7 @@ impl Real {
 
 impl Ground for Real {
     fn as_new(&mut self, cluster: &'static str) {
-        self.state = tempfile::tempdir().expect("a folder");
+        self.state = tempfile::tempdir().expect("a directory");
         if self.held != cluster {
             self.clear();
             self.load(cluster);
@@ -231,7 +231,7 @@ struct Operated<'a> {
 
 impl Ground for Operated<'_> {
     fn as_new(&mut self, _: &'static str) {
-        self.state = tempfile::tempdir().expect("a folder");
+        self.state = tempfile::tempdir().expect("a directory");
     }
 
     fn proxy(&self) -> &Proxy {
@@ -255,7 +255,7 @@ impl<'a> Operated<'a> {
         Operated {
             gpu: held_up(cluster),
             proxy: cluster.proxy(),
-            state: tempfile::tempdir().expect("a folder"),
+            state: tempfile::tempdir().expect("a directory"),
             cluster,
         }
     }

@@ -206,7 +206,7 @@ pub fn pause_left_behind(cluster: &Cluster) {
     let gpu = held_up(cluster);
     cluster.stop_operator();
     let child = Child::default();
-    let state = tempfile::tempdir().expect("a folder");
+    let state = tempfile::tempdir().expect("a directory");
     let reset = run("reset gpu --confirm")
         .kubeconfig(&cluster.kubeconfig("admin"))
         .env("XDG_STATE_HOME", state.path())

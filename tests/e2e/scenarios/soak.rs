@@ -205,7 +205,7 @@ pub fn soak(cluster: &Cluster) {
         .handing_out(Arc::new(move |query| lines.clone().lines(query)));
     let kubeconfig = proxy.kubeconfig();
     let dir = kubeconfig.with_file_name("said");
-    std::fs::create_dir(&dir).expect("a folder");
+    std::fs::create_dir(&dir).expect("a directory");
     let start = |words| Waits::start(&kubeconfig, &dir, words);
     let mut all = vec![start("teardown --timeout 0 --confirm")];
     gpu.until(that("uninstalling everywhere", |view| {

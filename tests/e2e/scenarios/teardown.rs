@@ -166,8 +166,8 @@ pub fn beside_each_other(cluster: &Cluster) {
             .kubeconfig(&cluster.kubeconfig("admin"))
             .env("XDG_STATE_HOME", state)
     };
-    let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
-    let [one, other] = folders.each_ref().map(|f| f.path());
+    let directories = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+    let [one, other] = directories.each_ref().map(|f| f.path());
     let (first, second) = std::thread::scope(|scope| {
         let first = begin("--confirm", one).child(&child);
         let first = scope.spawn(|| first.go());

@@ -123,7 +123,7 @@ async fn what_does_not_come_about_stops_what_comes_after_it_alone() {
         None
     });
     let (outcome, _) = execute(&server, &plan, &options()).await;
-    let waiting = "the operator has seen nodewright/b".to_owned();
+    let waiting = "the operator has set the status of nodewright/b".to_owned();
     assert_eq!(outcome.ended, StopReason::TimedOut { waiting });
     assert_eq!(applied(&outcome), [true, true, true, false, true]);
 }

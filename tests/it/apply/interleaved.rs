@@ -376,8 +376,8 @@ fn wrong(change: &Became) -> Option<&'static str> {
 }
 
 fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let state = folder.path().to_string_lossy().into_owned();
+    let directory = tempfile::tempdir().expect("a directory");
+    let state = directory.path().to_string_lossy().into_owned();
     let store = Store::of(|name| (name == "XDG_STATE_HOME").then(|| state.clone()));
     let store = store.expect("a place");
     let (fake, history) = served(schedule);

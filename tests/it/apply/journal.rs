@@ -36,8 +36,8 @@ fn begin_at(time: &str, store: &Store, plan: &Plan) -> Journal {
     .expect("a journal")
 }
 
-fn store(folder: &tempfile::TempDir) -> Store {
-    let state = folder.path().to_string_lossy().into_owned();
+fn store(directory: &tempfile::TempDir) -> Store {
+    let state = directory.path().to_string_lossy().into_owned();
     Store::of(|name| (name == "XDG_STATE_HOME").then(|| state.clone())).expect("a place")
 }
 
@@ -53,8 +53,8 @@ fn tidy(server: &Server) -> BTreeMap<String, Value> {
 
 #[tokio::test(start_paused = true)]
 async fn undo_gives_back_what_was_there() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = store(&folder);
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store(&directory);
     let names = names(5);
     let server = server_of(&names);
     let before = tidy(&server);
@@ -83,8 +83,8 @@ async fn undo_gives_back_what_was_there() {
 
 #[tokio::test(start_paused = true)]
 async fn undo_leaves_alone_what_the_operator_did_since() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = store(&folder);
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store(&directory);
     let names = names(3);
     let server = server_of(&names);
     let plan = plan_of(&names);
@@ -132,8 +132,8 @@ async fn undo_leaves_alone_what_the_operator_did_since() {
 #[tokio::test(start_paused = true)]
 async fn undo_gives_back_what_a_lost_answer_did() {
     for lost in [1, usize::MAX] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = store(&folder);
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = store(&directory);
         let names = names(1);
         let server = server_of(&names).on_request(move |store, call| {
             if call.method == Method::PATCH && call.nth < lost {
@@ -177,8 +177,8 @@ async fn undo_gives_back_what_a_lost_answer_did() {
 async fn a_stop_at_any_moment_leaves_both_ways_open() {
     let names = names(6);
     for moment in 0..8 {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = store(&folder);
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = store(&directory);
         let (stopper, stop) = Stopper::new();
         let server = server_of(&names).on_request(move |store, _| {
             if store.calls.len() == moment {
@@ -225,8 +225,8 @@ async fn a_stop_at_any_moment_leaves_both_ways_open() {
 /// The process is killed with requests in flight: the journal has no end, and a half line.
 #[tokio::test]
 async fn a_crash_with_requests_in_flight_can_be_taken_back() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = store(&folder);
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store(&directory);
     let names = names(4);
     let server = server_of(&names).on_request(|_, call| {
         // The second node is written to, but nobody hears of it.
@@ -275,8 +275,8 @@ async fn a_crash_with_requests_in_flight_can_be_taken_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_replanned_step_is_taken_back_as_it_was_sent() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = store(&folder);
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store(&directory);
     let names = names(1);
     let moved = two(("apply", "erroring"), ("interrupt", "in_progress"));
     let text = moved.clone();
@@ -306,8 +306,8 @@ async fn a_replanned_step_is_taken_back_as_it_was_sent() {
 
 #[test]
 fn journals_are_for_the_user_alone_and_each_has_its_name() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = store(&folder);
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store(&directory);
     let plan = plan_of(&names(1));
     let ids: Vec<String> = (0..3).map(|_| begin(&store, &plan).id).collect();
     assert_eq!(
@@ -329,7 +329,7 @@ fn journals_are_for_the_user_alone_and_each_has_its_name() {
                 & 0o777
         };
         assert_eq!(mode(&store.path(&ids[0])), 0o600);
-        assert_eq!(mode(&store.folder), 0o700);
+        assert_eq!(mode(&store.directory), 0o700);
     }
     assert_eq!(
         store.read("2026").expect_err("three fit").to_string(),
@@ -340,8 +340,8 @@ fn journals_are_for_the_user_alone_and_each_has_its_name() {
 /// Scripts run several commands within a second.
 #[test]
 fn the_newest_is_the_newest_also_within_a_second() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = store(&folder);
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store(&directory);
     for (time, verb) in [("12:00:00.004", "resume"), ("12:00:00.03", "disable")] {
         let plan = Plan {
             title: format!("{verb} gpu"),
@@ -355,11 +355,11 @@ fn the_newest_is_the_newest_also_within_a_second() {
 
 #[test]
 fn without_a_place_for_the_journal_nothing_begins() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("file");
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file");
     std::fs::write(&file, "").expect("a file");
     let store = Store {
-        folder: file.join("journal"),
+        directory: file.join("journal"),
     };
     let error = Journal::begin(&store, &plan_of(&names(1)), Circumstances::default());
     let error = error.expect_err("there is no place").to_string();

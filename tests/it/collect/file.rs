@@ -23,7 +23,7 @@ fn it_is_for_the_users_eyes_and_its_path_is_printed() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
-    let files = std::fs::read_dir(scene.folder.path()).expect("a folder");
+    let files = std::fs::read_dir(scene.directory.path()).expect("a directory");
     assert_eq!(files.count(), 1, "nothing else is left");
     assert!(
         collected
@@ -71,9 +71,9 @@ fn what_makes_no_sense_is_refused() {
         (
             "collect -o /nonexistent/a.tar.gz",
             1,
-            "folder /nonexistent does not exist",
+            "directory /nonexistent does not exist",
         ),
-        ("collect -o /tmp", 1, "/tmp is a folder"),
+        ("collect -o /tmp", 1, "/tmp is a directory"),
         ("-o json collect", 64, "specifies a file"),
         (
             "collect --from tests/clusters/complete -o /tmp/never.tar.gz",
@@ -94,7 +94,7 @@ fn an_archive_that_is_cut_off_is_no_archive() {
     assert_eq!(scene.collect("").code, Some(0));
     let whole = std::fs::read(scene.archive()).expect("bytes");
     for part in [whole.len() / 4, whole.len() / 2, whole.len() * 3 / 4] {
-        let path = scene.folder.path().join("part.tar.gz");
+        let path = scene.directory.path().join("part.tar.gz");
         std::fs::write(&path, &whole[..part]).expect("a file");
         let ran = run(&format!("diagnose stuck --from {}", path.display())).go();
         assert_ne!(ran.code, Some(0), "{part}: {}", ran.transcript());

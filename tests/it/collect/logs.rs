@@ -200,16 +200,16 @@ fn a_log_that_is_not_there_is_said() {
     });
     let scene = Scene::of(&fake);
     assert_eq!(scene.collect("").code, Some(0));
-    let folder = scene.folder.path().join("unpacked");
+    let directory = scene.directory.path().join("unpacked");
     let mut log = None;
     for (name, text) in scene.files() {
-        let path = folder.join(&name);
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        let path = directory.join(&name);
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
         std::fs::write(&path, text).expect("a file");
         log = log.or(name.ends_with(".log").then_some((name, path)));
     }
     let unpacked = || {
-        let words = format!("diagnose stuck --from {}", folder.display());
+        let words = format!("diagnose stuck --from {}", directory.display());
         crate::support::run::run(&words).go().stdout
     };
     assert!(unpacked().contains("| broken"), "{}", unpacked());

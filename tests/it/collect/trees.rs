@@ -12,7 +12,7 @@ const NEW: ApiFlavor = ApiFlavor::NodeWright;
 
 fn write(root: &Path, path: &str, text: &str) {
     let path = root.join(path);
-    std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    std::fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
     std::fs::write(path, text).expect("a file");
 }
 
@@ -77,9 +77,13 @@ fn must_gather(root: &Path, objects: &[Value], namespaces: &[&str]) {
         }
         for pod in of(objects, "Pod", namespace) {
             let name = pod["metadata"]["name"].as_str().expect("a name");
-            let folder = format!("namespaces/{namespace}/pods/{name}");
-            write(root, &format!("{folder}/{name}.yaml"), &pod.to_string());
-            write(root, &format!("{folder}/c/c/logs/current.log"), "a log\n");
+            let directory = format!("namespaces/{namespace}/pods/{name}");
+            write(root, &format!("{directory}/{name}.yaml"), &pod.to_string());
+            write(
+                root,
+                &format!("{directory}/c/c/logs/current.log"),
+                "a log\n",
+            );
         }
         write(
             root,
@@ -116,15 +120,15 @@ fn diagnose(path: &Path) -> Value {
 fn must_gather_is_read() {
     let cluster = "nodewright-apply-erroring";
     let objects = objects(cluster);
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let ours = NEW.default_namespace();
-    must_gather(folder.path(), &objects, &["default", ours]);
-    let report = diagnose(folder.path());
+    must_gather(directory.path(), &objects, &["default", ours]);
+    let report = diagnose(directory.path());
     let whole = diagnose(Path::new(&clusters::named(cluster).path()));
     assert_eq!(codes(&report), codes(&whole), "{report:#}");
     let unchecked = report["notChecked"].to_string();
     assert!(
-        unchecked.contains(&format!("pods of namespace default, {ours} only")),
+        unchecked.contains(&format!("only the pods in namespace default, {ours}")),
         "{unchecked}"
     );
 }
@@ -133,13 +137,13 @@ fn must_gather_is_read() {
 #[test]
 fn must_gather_of_other_namespaces_proves_nothing() {
     let objects = objects("nodewright-apply-erroring");
-    let folder = tempfile::tempdir().expect("a folder");
-    must_gather(folder.path(), &objects, &["default", "kube-system"]);
-    let report = diagnose(folder.path());
+    let directory = tempfile::tempdir().expect("a directory");
+    must_gather(directory.path(), &objects, &["default", "kube-system"]);
+    let report = diagnose(directory.path());
     assert_ne!(report["verdict"], "healthy");
     let unchecked = report["notChecked"].to_string();
     assert!(
-        unchecked.contains("pods of namespace default, kube-system only"),
+        unchecked.contains("only the pods in namespace default, kube-system"),
         "{unchecked}"
     );
     assert_eq!(report["counts"]["pods"], 0);
@@ -149,8 +153,8 @@ fn must_gather_of_other_namespaces_proves_nothing() {
 #[test]
 fn a_dump_of_cluster_info_is_read() {
     let objects = objects("apply-erroring");
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path();
+    let directory = tempfile::tempdir().expect("a directory");
+    let root = directory.path();
     write(root, "nodes.json", &list("Node", &of(&objects, "Node", "")));
     for namespace in ["default", "kube-system"] {
         for (file, kind) in [
@@ -175,7 +179,7 @@ fn a_dump_of_cluster_info_is_read() {
         "{unchecked}"
     );
     assert!(
-        unchecked.contains("pods of namespace default, kube-system only"),
+        unchecked.contains("only the pods in namespace default, kube-system"),
         "{unchecked}"
     );
     // Of all namespaces, it says what pods there are.

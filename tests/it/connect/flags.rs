@@ -101,7 +101,7 @@ async fn flags_that_exclude_or_lack_each_other_are_refused() {
         ),
         (
             &["--as-group=admins"],
-            "impersonating a group, uid or extra also requires a user; pass --as USER",
+            "impersonating a group, uid or extra field also requires a user; pass --as USER",
         ),
         (
             &["--certificate-authority=/none/ca"],

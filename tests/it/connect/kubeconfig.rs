@@ -69,7 +69,7 @@ async fn a_kubeconfig_that_is_not_there_is_said_to_be_missing() {
     // Not even in a pod does a wrong KUBECONFIG lead to another cluster.
     listed.in_cluster = Some(("10.0.0.1".into(), "443".into()));
     let expected = format!(
-        "KUBECONFIG lists no existing file: {a}, {b}; correct it, or pass --kubeconfig FILE"
+        "no file listed in KUBECONFIG exists: {a}, {b}; correct KUBECONFIG, or pass --kubeconfig FILE"
     );
     assert_eq!(refused(&listed, &[]).await, expected);
 }
@@ -113,11 +113,11 @@ async fn what_the_kubeconfig_does_not_hold_is_told_with_near_names() {
         ),
         (
             ["--context", "dev"],
-            r#"no context "dev" in the kubeconfig; it has: production"#,
+            r#"no context "dev" in the kubeconfig; available: production"#,
         ),
         (
             ["--cluster", "dev"],
-            r#"no cluster "dev" in the kubeconfig; it has: production"#,
+            r#"no cluster "dev" in the kubeconfig; available: production"#,
         ),
         (
             ["--user", "productio"],
@@ -128,7 +128,7 @@ async fn what_the_kubeconfig_does_not_hold_is_told_with_near_names() {
     }
     config["current-context"] = "".into();
     file(home.path(), "config", &config.to_string());
-    let message = "the kubeconfig sets no current context; pass --context, one of: production";
+    let message = "the kubeconfig sets no current context; pass --context NAME, one of: production";
     assert_eq!(refused(&here, &[]).await, message);
 }
 

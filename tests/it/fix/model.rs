@@ -40,10 +40,10 @@ fn found(capture: &Path) -> BTreeSet<String> {
 
 /// What is wrong with what is done to a cluster, and whether anything is done.
 fn tried(capture: &Path) -> Result<bool, String> {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let (file, after) = (
-        folder.path().join("plan.json"),
-        folder.path().join("after.yaml"),
+        directory.path().join("plan.json"),
+        directory.path().join("after.yaml"),
     );
     let words = [
         "fix",

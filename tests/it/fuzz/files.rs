@@ -49,16 +49,16 @@ fn looked_at(path: &Path) {
 
 /// A file that is written over and over.
 struct Scratch {
-    _folder: tempfile::TempDir,
+    _directory: tempfile::TempDir,
     path: PathBuf,
 }
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let folder = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         Scratch {
-            path: folder.path().join(name),
-            _folder: folder,
+            path: directory.path().join(name),
+            _directory: directory,
         }
     }
 
@@ -170,8 +170,8 @@ fn archives() {
 
 /// A plan of each kind: for nodes and pods, with a pause, and with a whole object in it.
 fn plans() -> Vec<Plan> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("plan.json");
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("plan.json");
     let commands = [
         "reset gpu-tune --from tests/clusters/apply-erroring",
         "package rerun driver --skyhook gpu-tune --node node-2 --from tests/clusters/apply-erroring",
@@ -211,7 +211,7 @@ fn asked(plan: &Plan, objects: &[Value]) {
 
 #[test]
 fn plan_files() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let plans = plans();
     let values: Vec<Value> = plans
         .iter()
@@ -244,7 +244,7 @@ fn plan_files() {
                     // Nested as deeply as JSON is read: such a plan is not written.
                     Err(SavedError::Syntax(why)) if why.to_string().contains("recursion limit") => {
                         let saved = SavedPlan::of(&plan, None);
-                        let file = folder.path().join("deep.json");
+                        let file = directory.path().join("deep.json");
                         prop_assert!(file::write(&saved, &file).is_err());
                         prop_assert!(!file.exists());
                     }
@@ -369,20 +369,20 @@ fn lists_of_kubeconfigs() {
         .build()
         .expect("a runtime");
     let connection = Cli::parse_from(["kubectl-skyhook"]).connection;
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let connected = |texts: &[Vec<u8>]| {
         let paths: Vec<PathBuf> = texts
             .iter()
             .enumerate()
             .map(|(n, text)| {
-                let path = folder.path().join(format!("{n}"));
+                let path = directory.path().join(format!("{n}"));
                 std::fs::write(&path, text).expect("a file");
                 path
             })
             .collect();
         let environment = Environment {
             kubeconfig: Some(std::env::join_paths(paths).expect("a list")),
-            home: Some(folder.path().to_owned()),
+            home: Some(directory.path().to_owned()),
             ..Environment::default()
         };
         runtime.block_on(connect_from(&environment, &connection, "status"))

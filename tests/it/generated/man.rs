@@ -122,8 +122,8 @@ fn page(command: Command) -> String {
     text.push_str(&tasks);
     if !top {
         text.push_str(&paragraph(&format!(
-            "The options of {NAME}(1) that say where to read from, how to print and which cluster to talk to are \
-             taken here, too."
+            "The options of {NAME}(1) for input, output and the connection to the cluster \
+             are also accepted."
         )));
     }
     if let Some(examples) = examples {
@@ -182,28 +182,28 @@ fn files() -> String {
     let files = [
         (
             "~/.kube/config",
-            "Which cluster to talk to, and as whom. KUBECONFIG and --kubeconfig name other files.",
+            "Which cluster to connect to, and as which user. KUBECONFIG and --kubeconfig specify other files.",
         ),
         (
             "~/.local/state/kubectl-skyhook/journal/ID.jsonl",
-            "What one command changed, line by line, with the values before: written before the first change, readable \
-             by its owner alone. `kubectl skyhook journal` shows it and `kubectl skyhook undo` takes it back. In \
-             XDG_STATE_HOME, where that is set; in LOCALAPPDATA on Windows.",
+            "The changes of one command, one per line, with the previous values; written before the first change, readable \
+             by its owner only. `kubectl skyhook journal` shows them and `kubectl skyhook undo` reverts them. In \
+             XDG_STATE_HOME if that is set; in LOCALAPPDATA on Windows.",
         ),
         (
             "kubectl_complete-skyhook",
-            "Next to the plugin: what kubectl asks for completion. `kubectl skyhook completion install` puts it there, \
-             and `kubectl skyhook completion uninstall` takes it away.",
+            "Next to the plugin: the program that kubectl calls for completion. `kubectl skyhook completion install` installs it, \
+             and `kubectl skyhook completion uninstall` removes it.",
         ),
         (
             "FILE of --plan-out",
-            "A plan, as JSON, that `kubectl skyhook apply-plan` carries out. It holds values of the objects that are to \
+            "A plan, as JSON, that `kubectl skyhook apply-plan` applies. It contains values of the objects to \
              change.",
         ),
         (
             "PATH of --from",
             "Objects as kubectl prints them with -o json or -o yaml: a file, a directory of files, or a .tar.gz of one. \
-             It is read only.",
+             It is never written to.",
         ),
     ];
     let files = files.map(|(name, meaning)| item(name, "", meaning));
@@ -243,15 +243,18 @@ fn environment() -> String {
             "KUBECONFIG",
             "list of kubeconfig files, instead of ~/.kube/config",
         ),
-        ("HTTPS_PROXY, HTTP_PROXY, NO_PROXY", "the way to the server"),
+        (
+            "HTTPS_PROXY, HTTP_PROXY, NO_PROXY",
+            "proxy settings for the connection to the server",
+        ),
         (
             "XDG_STATE_HOME",
             "where journals are kept, instead of ~/.local/state",
         ),
-        ("NO_COLOR", "no colours, whatever it is set to"),
+        ("NO_COLOR", "turns off color, whatever its value"),
         (
             "CLICOLOR_FORCE, FORCE_COLOR",
-            "colours also where the output is no terminal",
+            "turn on color even if the output is not a terminal",
         ),
     ];
     let variables = variables.map(|(name, meaning)| item(name, "", meaning));

@@ -40,8 +40,8 @@ pub fn sources() -> impl Iterator<Item = Source> {
     sources.into_iter()
 }
 
-fn walk(folder: &Path, paths: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("a folder") {
+fn walk(directory: &Path, paths: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
             walk(&path, paths);
@@ -68,7 +68,7 @@ impl Source {
         self.path.split(['/', '.']).next().unwrap_or_default()
     }
 
-    /// Whether it is that file, or stands in that folder or beside it under its name.
+    /// Whether it is that file, or stands in that directory or beside it under its name.
     pub fn is_in(&self, place: &str) -> bool {
         let rest = self.path.strip_prefix(place);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '.']))

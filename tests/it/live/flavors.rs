@@ -64,13 +64,13 @@ async fn one_api_rules_alone() {
 #[tokio::test]
 async fn with_both_the_operators_version_decides() {
     let old = both(Some("ghcr.io/nvidia/skyhook/operator:v0.17.1"));
-    let because = "both APIs are served, and the operator is v0.17.1".to_owned();
+    let because = "both APIs are served, and the operator version is v0.17.1".to_owned();
     let (skyhook, nodewright) = ("skyhook/old".to_owned(), "nodewright/new".to_owned());
     let expected = (because, vec![skyhook.clone()], vec![nodewright.clone()]);
     assert_eq!(verdict(&old).await, expected);
 
     let new = both(Some("ghcr.io/nvidia/nodewright/operator:v0.20.0"));
-    let because = "both APIs are served, and the operator is v0.20.0".to_owned();
+    let because = "both APIs are served, and the operator version is v0.20.0".to_owned();
     assert_eq!(
         verdict(&new).await,
         (because, vec![nodewright], vec![skyhook])
@@ -96,7 +96,7 @@ async fn without_a_version_what_was_left_on_the_objects_decides() {
 async fn without_any_sign_the_newer_rules_and_says_so() {
     let (because, ..) = verdict(&both(None)).await;
     let expected = "both APIs are served, the operator's version is unknown, and nothing indicates \
-                    that it was rolled back; --api overrides this";
+                    that the operator was rolled back; use --api to override";
     assert_eq!(because, expected);
 }
 

@@ -132,7 +132,7 @@ fn where_all_pods_are_gone_the_operators_tail_is_shown() {
         (
             "the last words\n",
             "node-1 apply:\n\
-             node-1 apply (job/apply-1): its pods are gone; this is the end of the log that the operator kept; the job has \
+             node-1 apply (job/apply-1): its pods are gone; these are the last lines of the log, kept by the operator; the job has \
              failed: BackoffLimitExceeded: no more attempts\n",
             Some(0)
         )

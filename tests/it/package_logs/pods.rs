@@ -106,7 +106,7 @@ fn a_package_that_nobody_has_begun() {
         said(&logs(&fake, "driver")),
         (
             "",
-            "No pod of driver was found, and no node has started it: it has not run yet, or ran long ago.\n\
+            "No pod of driver was found, and no node has a record of the package: it has not run yet, or ran long ago.\n\
              The agent's own logs stay on the nodes, in /var/log/skyhook/gpu.\n",
             Some(0)
         )

@@ -105,10 +105,10 @@ fn found(capture: &Path, code: &str) -> BTreeSet<String> {
 
 /// What is wrong about a remedy, if anything.
 fn tried(case: &Case) -> Result<(), String> {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let (file, after) = (
-        folder.path().join("plan.json"),
-        folder.path().join("after.yaml"),
+        directory.path().join("plan.json"),
+        directory.path().join("after.yaml"),
     );
     let own = || case.remedy.argv[2..].iter().cloned();
     let rest = [

@@ -75,7 +75,7 @@ pub trait Ground {
     /// Puts the captured cluster there, and leaves no journal.
     fn as_new(&mut self, cluster: &'static str);
     fn proxy(&self) -> &Proxy;
-    /// A folder for journals.
+    /// A directory for journals.
     fn state(&self) -> &Path;
     fn objects(&self) -> Vec<Value>;
 }

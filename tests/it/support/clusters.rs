@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::fake_api::FakeApi;
 use kubectl_skyhook::api::ApiFlavor;
 
-/// One captured cluster: a folder with `about.txt`, `cluster.json`, `extra.json` and, where there were no webhooks, a list
+/// One captured cluster: a directory with `about.txt`, `cluster.json`, `extra.json` and, where there were no webhooks, a list
 /// of none.
 pub struct Captured {
     pub name: String,
@@ -15,8 +15,8 @@ pub struct Captured {
 
 /// All of them, by name.
 pub fn all() -> Vec<Captured> {
-    let mut names: Vec<String> = std::fs::read_dir(folder())
-        .expect("the folder is there")
+    let mut names: Vec<String> = std::fs::read_dir(directory())
+        .expect("the directory is there")
         .map(|entry| {
             entry
                 .expect("an entry")
@@ -49,7 +49,7 @@ pub fn on_screen() -> [Captured; 10] {
 }
 
 pub fn named(name: &str) -> Captured {
-    let about = std::fs::read_to_string(folder().join(name).join("about.txt"))
+    let about = std::fs::read_to_string(directory().join(name).join("about.txt"))
         .unwrap_or_else(|_| panic!("{name} has an about.txt"));
     let expect = about
         .lines()
@@ -62,7 +62,7 @@ pub fn named(name: &str) -> Captured {
 }
 
 impl Captured {
-    /// The folder, from the root of the repository.
+    /// The directory, from the root of the repository.
     pub fn path(&self) -> String {
         format!("tests/clusters/{}", self.name)
     }
@@ -76,12 +76,12 @@ impl Captured {
         };
         let fake = FakeApi::new().serving(flavor);
         for file in ["cluster.json", "extra.json"] {
-            fake.load_file(&folder().join(&self.name).join(file));
+            fake.load_file(&directory().join(&self.name).join(file));
         }
         fake
     }
 }
 
-fn folder() -> PathBuf {
+fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/clusters")
 }

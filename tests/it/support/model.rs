@@ -33,13 +33,13 @@ pub fn objects(text: &str) -> Objects {
     all.map(|o| (path(&o), o)).collect()
 }
 
-/// The objects of a capture: a file, or a folder of files.
+/// The objects of a capture: a file, or a directory of files.
 pub fn captured(path: &Path) -> Objects {
     if path.is_file() {
         return objects(&std::fs::read_to_string(path).expect("a file"));
     }
     let files = std::fs::read_dir(path)
-        .expect("a folder")
+        .expect("a directory")
         .map(|e| e.expect("an entry").path());
     let files = files.filter(|f| f.extension().is_some_and(|e| e != "txt"));
     files.flat_map(|file| captured(&file)).collect()

@@ -36,9 +36,9 @@ pub fn operator(replicas: u8) -> Value {
 
 /// A server that holds the captured cluster of that name.
 pub fn captured(cluster: &str) -> FakeApi {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
     let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
-    fake.load_file(&folder.join(cluster).join("cluster.json"));
+    fake.load_file(&directory.join(cluster).join("cluster.json"));
     fake
 }
 
@@ -60,7 +60,7 @@ impl Stage {
         Stage {
             served: fake.serve(),
             fake,
-            state: tempfile::tempdir().expect("a folder"),
+            state: tempfile::tempdir().expect("a directory"),
         }
     }
 

@@ -23,7 +23,7 @@ fn what_somebody_makes_again_is_said() {
     let ran = teardown(&Stage::over(fake), "--confirm");
     assert_eq!(ran.code, Some(2), "{}", ran.transcript());
     assert!(
-        ran.stdout.contains("left: skyhook/kept recreated"),
+        ran.stdout.contains("left: skyhook/kept was recreated"),
         "{}",
         ran.transcript()
     );

@@ -312,10 +312,11 @@ impl Made {
 
 /// The objects of the capture, with the custom resource named anew.
 fn objects(plant: &Plant, skyhook: &str) -> Vec<Value> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
     let mut objects = Vec::new();
     for file in ["cluster.json", "extra.json"] {
-        let text = std::fs::read_to_string(folder.join(plant.capture).join(file)).expect("a file");
+        let text =
+            std::fs::read_to_string(directory.join(plant.capture).join(file)).expect("a file");
         let text = match plant.skyhook {
             "gpu-tune" => text.replace("gpu-tune", skyhook),
             _ => text,

@@ -16,7 +16,7 @@ fn it_leaves_the_spec_once_it_is_gone_and_comes_back_with_undo() {
     let fake = installed(OLD);
     fake.on("WATCH nodes").nth(1).after(gone(OLD));
     let served = fake.serve();
-    let state = TempDir::new().expect("a folder");
+    let state = TempDir::new().expect("a directory");
     let go = |words: &str| -> Ran {
         run(words)
             .kubeconfig(&served.kubeconfig())

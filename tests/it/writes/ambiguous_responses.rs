@@ -326,6 +326,6 @@ fn is_rehearsed(request: &Logged, dry: &str) -> bool {
 
 /// The journals that are on the disk.
 fn journals(stage: &Stage) -> usize {
-    let folder = stage.state.path().join("kubectl-skyhook/journal");
-    std::fs::read_dir(folder).map_or(0, Iterator::count)
+    let directory = stage.state.path().join("kubectl-skyhook/journal");
+    std::fs::read_dir(directory).map_or(0, Iterator::count)
 }

@@ -193,7 +193,7 @@ fn a_journal_or_plan_with_what_is_no_name_is_not_read() {
         expect(&stage.run(&wanted), 0);
         expect(&stage.run(RERUN), 0);
         let journals = stage.state.path().join("kubectl-skyhook/journal");
-        let journal = std::fs::read_dir(journals).expect("a folder").next();
+        let journal = std::fs::read_dir(journals).expect("a directory").next();
         let journal = journal.expect("a journal").expect("a file").path();
         let before = stage.writes().len();
         for file in [&plan, &journal] {

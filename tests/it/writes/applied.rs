@@ -12,9 +12,9 @@ use crate::support::run::Ran;
 
 /// A cluster of the plans, whose custom resource somebody applies.
 fn stage(plan: &str) -> Stage {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
     let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
-    fake.load_file(&folder.join(plan).join("before.yaml"));
+    fake.load_file(&directory.join(plan).join("before.yaml"));
     Stage::over(fake)
 }
 
@@ -38,7 +38,7 @@ fn warns(ran: &Ran, warning: &str) {
     );
 }
 
-const EDIT: &str = "skyhook/gpu is applied by the Argo CD application gpu-platform, so the edit may not last: its next sync reverts this; make the change in its source (Git or chart values)";
+const EDIT: &str = "skyhook/gpu is applied by the Argo CD application gpu-platform, so the edit may not last: the next sync reverts the edit; make the change in the source (Git or chart values)";
 
 #[test]
 fn an_undo_says_who_reverts_the_edit() {
@@ -79,8 +79,8 @@ fn deleted() -> Stage {
     stage
 }
 
-const MADE: &str = "skyhook/gpu-tune is applied by the Argo CD application gpu-platform, so the object may be removed: its next sync \
-                    may delete the object again; first add the object to its source (Git or chart values)";
+const MADE: &str = "skyhook/gpu-tune is applied by the Argo CD application gpu-platform, so the object may be removed: the next sync \
+                    may delete the object again; first add the object to the source (Git or chart values)";
 
 #[test]
 fn what_is_brought_back_may_be_deleted_again() {

@@ -7,7 +7,7 @@ use super::{Stage, expect};
 use crate::support::run::Ran;
 
 impl Stage {
-    /// A program that says how it was called, and shows what is in the folders.
+    /// A program that says how it was called, and shows what is in the directories.
     fn differ(&self, ends: i32) -> PathBuf {
         let file = self.state.path().join("differ");
         let script = format!(
@@ -17,7 +17,7 @@ echo \"$(basename $live | cut -c1-5) $(basename $merged | cut -c1-7) [$*]\"
 echo \"files: $(ls $live $merged | grep -v : | sort -u | tr '\\n' ' ')$(ls $live | wc -l) $(ls $merged | wc -l)\"
 cd $live && grep -H . * | sed 's/^/- /'
 cd $merged && grep -H . * | sed 's/^/+ /'
-echo $live > {}/folders
+echo $live > {}/directories
 exit {ends}
 ",
             self.state.path().display()
@@ -35,7 +35,7 @@ exit {ends}
 }
 
 #[test]
-fn it_gets_a_folder_before_and_one_after_with_a_file_for_each_object() {
+fn it_gets_a_directory_before_and_one_after_with_a_file_for_each_object() {
     let stage = Stage::of("complete");
     let differ = stage.differ(1);
     let program = format!("{} -U5 --color=always $(rm) a;b", differ.display());
@@ -53,8 +53,12 @@ files:  skyhook.nvidia.com.v1alpha1.Skyhook..gpu-tune 1 1
         "{}",
         ran.transcript()
     );
-    let folder = std::fs::read_to_string(stage.state.path().join("folders")).expect("it ran");
-    assert!(!PathBuf::from(folder.trim()).exists(), "the folders go");
+    let directory =
+        std::fs::read_to_string(stage.state.path().join("directories")).expect("it ran");
+    assert!(
+        !PathBuf::from(directory.trim()).exists(),
+        "the directories go"
+    );
 }
 
 #[test]

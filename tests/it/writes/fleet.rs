@@ -56,7 +56,7 @@ fn a_thousand_nodes_and_a_server_in_a_bad_mood() {
         }
     }
     let served = fake.serve();
-    let state = tempfile::tempdir().expect("a folder");
+    let state = tempfile::tempdir().expect("a directory");
     let reset = || -> Ran {
         run("reset gpu --confirm -o json --request-timeout 1s")
             .kubeconfig(&served.kubeconfig())

@@ -25,8 +25,8 @@ fn wide() -> Stage {
 
 /// The only journal.
 fn journal(stage: &Stage) -> (PathBuf, String) {
-    let folder = stage.state.path().join("kubectl-skyhook/journal");
-    let mut files = std::fs::read_dir(folder).expect("a folder");
+    let directory = stage.state.path().join("kubectl-skyhook/journal");
+    let mut files = std::fs::read_dir(directory).expect("a directory");
     let path = files.next().expect("a journal").expect("an entry").path();
     let text = std::fs::read_to_string(&path).expect("text");
     (path, text)

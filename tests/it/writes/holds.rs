@@ -119,7 +119,7 @@ fn a_pause_that_another_program_has_written_stays() {
         });
     });
     expect(&ran, 0);
-    let said = "skyhook/gpu-tune stays paused: kubectl-annotate also set the pause";
+    let said = "skyhook/gpu-tune stays paused: kubectl-annotate also paused the custom resource";
     assert!(ran.stderr.contains(said), "{}", ran.transcript());
     assert_eq!(stage.reset_and_paused(), (true, json!("true"), Value::Null));
     assert_eq!(stage.annotation(REASON), Value::Null);
@@ -268,7 +268,7 @@ fn an_end_of_the_pause_that_fails_is_the_last_word_and_the_same_command_makes_it
         tries.reply(reply);
         let ran = stage.with_operator(|| stage.run(RESET));
         expect(&ran, 4);
-        let says = "warning: skyhook/gpu-tune is still paused by this command; to resume it: \
+        let says = "warning: this command left skyhook/gpu-tune paused; to resume it: \
                     kubectl skyhook resume gpu-tune\n";
         assert!(ran.stderr.ends_with(says), "{}", ran.transcript());
         assert_eq!(stage.noted("pause"), json!("true"));

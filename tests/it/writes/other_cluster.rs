@@ -24,8 +24,8 @@ fn run_with(journals: &Stage, on: &Stage, words: &str) -> Ran {
 
 /// Changes the first line of the one journal.
 fn rewrite(stage: &Stage, change: impl Fn(&mut Value)) {
-    let folder = stage.state.path().join("kubectl-skyhook/journal");
-    let mut files = std::fs::read_dir(folder).expect("journals");
+    let directory = stage.state.path().join("kubectl-skyhook/journal");
+    let mut files = std::fs::read_dir(directory).expect("journals");
     let path = files.next().expect("a journal").expect("an entry").path();
     let text = std::fs::read_to_string(&path).expect("text");
     let (first, rest) = text.split_once('\n').expect("lines");

@@ -9,9 +9,9 @@ use crate::support::fake_api::FakeApi;
 
 #[test]
 fn the_job_that_has_given_up_is_deleted_and_nothing_else() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
     let fake = FakeApi::new().serving(ApiFlavor::NodeWright);
-    fake.load_file(&folder.join("modelled-job-given-up/cluster.json"));
+    fake.load_file(&directory.join("modelled-job-given-up/cluster.json"));
     let stage = Stage::over(fake);
     let before = stage.fake.objects().len();
     let ran = stage.run("package retry driver --skyhook gpu --all-nodes --confirm");

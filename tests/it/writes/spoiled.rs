@@ -35,7 +35,7 @@ impl InMemory {
         InMemory {
             proxy: Proxy::before(move || served.client()).standing_in(),
             fake,
-            state: tempfile::tempdir().expect("a folder"),
+            state: tempfile::tempdir().expect("a directory"),
         }
     }
 }

@@ -61,7 +61,7 @@ fn undo_takes_back_the_newest_that_is_still_in_force_and_says_which() {
     assert_eq!(in_force(), (Value::Null, json!("true")));
     let undone = stage.run("undo --confirm");
     expect(&undone, 0);
-    let says = format!("Most recent command not yet undone: disable gpu-tune ({b})\n");
+    let says = format!("Most recent command not yet undone: disable gpu-tune (journal {b})\n");
     assert!(undone.stderr.starts_with(&says), "{}", undone.transcript());
     assert_eq!(in_force(), (Value::Null, Value::Null));
     let nothing = stage.run("undo --confirm");

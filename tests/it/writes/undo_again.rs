@@ -78,7 +78,7 @@ fn an_undo_that_came_too_late_leaves_the_command_in_force_and_says_so() {
     for said in [
         "reset gpu-tune on 1 node",
         "an undo of this command was attempted ",
-        "could be undone (2",
+        "could be undone (journal 2",
     ] {
         assert!(
             again.stderr.contains(said),

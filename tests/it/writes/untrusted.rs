@@ -1,4 +1,4 @@
-//! A folder of journals with something else in it, or that others may write to.
+//! A directory of journals with something else in it, or that others may write to.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Stage, expect};
 
-fn folder(stage: &Stage) -> PathBuf {
+fn directory(stage: &Stage) -> PathBuf {
     stage.state.path().join("kubectl-skyhook/journal")
 }
 
@@ -16,8 +16,8 @@ fn folder(stage: &Stage) -> PathBuf {
 fn what_is_no_journal_blocks_nothing() {
     let stage = Stage::of("complete");
     expect(&stage.run("pause gpu-tune --confirm"), 0);
-    let folder = folder(&stage);
-    let pipe = folder.join("9999-pipe.jsonl");
+    let directory = directory(&stage);
+    let pipe = directory.join("9999-pipe.jsonl");
     assert!(
         Command::new("mkfifo")
             .arg(&pipe)
@@ -25,11 +25,15 @@ fn what_is_no_journal_blocks_nothing() {
             .expect("mkfifo")
             .success()
     );
-    std::os::unix::fs::symlink("/dev/zero", folder.join("9998-endless.jsonl")).expect("a link");
-    std::fs::create_dir(folder.join("9997-folder.jsonl")).expect("a folder");
-    std::fs::write(folder.join("9996-foreign.jsonl"), "{\"not\": \"ours\"}\n").expect("a file");
-    std::fs::write(folder.join("9995-bytes.jsonl"), [0xff, 0xfe, b'\n']).expect("a file");
-    std::fs::write(folder.join("9994-empty.jsonl"), "").expect("a file");
+    std::os::unix::fs::symlink("/dev/zero", directory.join("9998-endless.jsonl")).expect("a link");
+    std::fs::create_dir(directory.join("9997-directory.jsonl")).expect("a directory");
+    std::fs::write(
+        directory.join("9996-foreign.jsonl"),
+        "{\"not\": \"ours\"}\n",
+    )
+    .expect("a file");
+    std::fs::write(directory.join("9995-bytes.jsonl"), [0xff, 0xfe, b'\n']).expect("a file");
+    std::fs::write(directory.join("9994-empty.jsonl"), "").expect("a file");
 
     let list = stage.run("journal list -o json");
     expect(&list, 0);
@@ -44,19 +48,19 @@ fn what_is_no_journal_blocks_nothing() {
             let said = format!("{name}.jsonl is not a journal");
             assert!(ran.stderr.contains(&said), "{said}: {}", ran.transcript());
         }
-        for name in ["9999-pipe", "9998-endless", "9997-folder"] {
+        for name in ["9999-pipe", "9998-endless", "9997-directory"] {
             assert!(!ran.stderr.contains(name), "{}", ran.transcript());
         }
     }
 }
 
 #[test]
-fn a_folder_that_others_may_write_to_is_not_relied_on() {
+fn a_directory_that_others_may_write_to_is_not_relied_on() {
     let stage = Stage::of("complete");
     expect(&stage.run("pause gpu-tune --confirm"), 0);
-    let folder = folder(&stage);
+    let directory = directory(&stage);
     let mode = |mode| {
-        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode))
+        std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(mode))
             .expect("it is ours")
     };
     mode(0o777);

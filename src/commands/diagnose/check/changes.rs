@@ -49,7 +49,7 @@ pub fn changes(
 ) -> Check {
     let (about, title) = (
         "rights",
-        "permission to make all changes that commands require",
+        "permission to run the commands that change the cluster",
     );
     let check = |outcome, says: String| Check::new(about, title, outcome, says);
     let Some(answers) = answers else {

@@ -170,7 +170,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
             about,
             title,
             CheckResult::Warning,
-            format!("lease {name} was never renewed"),
+            format!("lease {name} has never been renewed"),
         );
     };
     let holder = lease.holder();
@@ -182,7 +182,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
             CheckResult::NotChecked,
             format!("lease {name} has a renewal time in the future: the clocks differ"),
         )
-        .hint("synchronize the clock of this machine or of the operator's node");
+        .hint("synchronize the clocks of this machine and the operator's node");
     }
     if since_renewed > lease.patience() {
         return Check::new(
@@ -281,7 +281,7 @@ fn settings(cluster: &Cluster, findings: &[Finding]) -> Check {
             cluster,
             about,
             title,
-            "no such finding on custom resources or their nodes",
+            "no findings of this kind on custom resources or their nodes",
         )
     })
 }

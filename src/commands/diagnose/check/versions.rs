@@ -88,12 +88,12 @@ pub fn image_and_chart(cluster: &Cluster) -> Check {
             continue;
         };
         if image != chart {
-            let says = format!("the image has version {image}, the chart {chart}");
+            let says = format!("the image version is {image}, but the chart version is {chart}");
             return Check::new(about, title, CheckResult::Warning, says)
                 .hint("upgrade the chart, not only the image: the CRDs and permissions come from the chart");
         }
         let agent = deployment.env("AGENT_IMAGE");
-        let agent = agent.map_or(String::new(), |image| format!(", the agent is {image}"));
+        let agent = agent.map_or(String::new(), |image| format!(", agent image {image}"));
         seen.push(format!("both have version {image}{agent}"));
     }
     if seen.is_empty() {
@@ -165,7 +165,7 @@ pub fn uninstall(cluster: &Cluster, installation: &Installation) -> Check {
                 "{main} has no field packages.*.uninstall, so the API server drops uninstall requests"
             );
             Check::new(about, title, CheckResult::Warning, says)
-                .hint("apply the CRDs of the operator's version")
+                .hint("apply the CRDs that match the operator's version")
         }
         Some(_) => Check::new(
             about,

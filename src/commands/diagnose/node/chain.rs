@@ -215,7 +215,7 @@ impl<'a> Inspection<'_, 'a> {
         let spelled: Vec<String> = taints.iter().map(|t| t.spelled()).collect();
         let spelled = list(&spelled);
         if taints.iter().any(|t| !t.of_lifecycle()) {
-            let says = format!("it does not tolerate the taint {spelled} of the node");
+            let says = format!("it does not tolerate the taint {spelled} on the node");
             return (LinkState::Stuck, says);
         }
         // Of a taint that comes and goes with the node, the rule tells whether it keeps the custom resource.
@@ -223,7 +223,7 @@ impl<'a> Inspection<'_, 'a> {
             return (self.standing(finding), self.told(finding));
         }
         if !taints.is_empty() && self.running(skyhook).is_none() {
-            let says = format!("it waits for the node to lose the taint {spelled}");
+            let says = format!("it waits for the taint {spelled} to be removed from the node");
             return (LinkState::Waiting, says);
         }
         if skyhook.deleting() {
@@ -240,7 +240,7 @@ impl<'a> Inspection<'_, 'a> {
         if !here.is_empty() {
             let here = list(&here);
             let says =
-                format!("it is being deleted, and {here} must still be uninstalled on this node");
+                format!("it is being deleted, and {here} must still be uninstalled from this node");
             return (LinkState::Working, says);
         }
         let standing = self.worst(skyhook.name()).max(LinkState::Waiting);
@@ -290,7 +290,7 @@ impl<'a> Inspection<'_, 'a> {
                 None => String::new(),
             };
             let now = match turn.working {
-                0 => "; the operator chooses the next nodes at its next pass".to_owned(),
+                0 => "; the operator chooses the next nodes in its next reconcile".to_owned(),
                 1 => "; one node is in progress now".to_owned(),
                 n => format!("; {} are in progress now", plural(n, "node")),
             };
@@ -300,7 +300,8 @@ impl<'a> Inspection<'_, 'a> {
             );
         }
         if self.cluster.is_taken_up(skyhook, self.node) {
-            let says = "the operator has started on the node, and continues at its next pass";
+            let says =
+                "the operator has started work on the node and continues in its next reconcile";
             return (
                 LinkState::Working,
                 self.unless_something_is_wrong(says.to_owned()),
@@ -308,7 +309,7 @@ impl<'a> Inspection<'_, 'a> {
         }
         (
             LinkState::Waiting,
-            "the operator has not started on the node".to_owned(),
+            "the operator has not started work on the node".to_owned(),
         )
     }
 
@@ -372,7 +373,7 @@ impl<'a> Inspection<'_, 'a> {
         match finding.subject.node.as_deref() {
             Some(node) if node != self.node.name && finding.blocks_reconcile() => {
                 format!(
-                    "every pass of the operator stops at {node}: {}",
+                    "every reconcile of the operator stops at {node}: {}",
                     finding.message
                 )
             }

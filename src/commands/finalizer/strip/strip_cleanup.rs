@@ -88,7 +88,7 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
         let packages = packages.into_iter().collect::<Vec<_>>().join(", ");
         let on = folded(recorded.iter().map(|(n, _)| *n));
         effects.cannot_be_undone.push(format!(
-            "uninstall.sh does not run: changes made by {packages} stay on the hosts of {on}, with \
+            "uninstall.sh does not run: changes made by {packages} stay on the hosts of {on}, along with \
              /var/lib/skyhook/{name} and /var/log/skyhook/{name}; no API can remove them"
         ));
         effects.skips_uninstall = true;
@@ -98,7 +98,7 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
         } else {
             format!(
                 "the record of what is installed stays on {on}: files may still be on the hosts; \
-                 --purge-state removes it"
+                 --purge-state removes the record"
             )
         });
     }
@@ -131,7 +131,7 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
     // Their pods are collected with the custom resource, and no sooner.
     effects.warn(match others.next() {
         None => {
-            format!("package pods are running on {on}: they are killed in the middle of their work on the hosts")
+            format!("package pods are running on {on}: they are killed while they modify the hosts")
         }
         Some(_) => format!(
             "package pods are running on {on}: they may continue until {} is gone, and are then killed",

@@ -23,10 +23,10 @@ use crate::error::{Exit, Result};
 
 /// Print the logs of a package
 ///
-/// Finds the pods of the package, whether the operator runs them itself or through Jobs, at every stage, interrupts
-/// and uninstalls included. For each stage on each node, it shows the most useful log: the running attempt, else
-/// the latest failed attempt, else the first failed attempt, else the tail kept by the operator. For a container that
-/// waits for a restart, the log of its last run is shown.
+/// Finds the pods of the package, whether the operator runs them itself or through Jobs, at every stage, interrupts and
+/// uninstalls included. For each stage on each node, it shows the most useful log: the running attempt, else the latest
+/// failed attempt, else the first failed attempt, else the tail kept by the operator. For a container that is waiting
+/// to restart, the log of its last run is shown.
 ///
 /// Lines of several pods are sorted by time and prefixed with node and container. With -f, new attempts and
 /// new nodes are included, and the command ends when all runs have finished.
@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(short, long)]
     follow: bool,
 
-    /// Number of last lines to show of each container; -1 for all
+    /// Number of lines to show from the end of each container's log; -1 for all
     #[arg(
         long,
         value_name = "LINES",

@@ -35,7 +35,7 @@ pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
     let mut note = Text::new();
     if begun.is_empty() {
         note.paragraph(format!(
-            "No pod of {what} was found, and no node has started it: it has not run yet, or ran long ago."
+            "No pod of {what} was found, and no node has a record of the package: it has not run yet, or ran long ago."
         ));
     } else if let Some(entry) = erroring {
         note.paragraph(format!(
@@ -90,7 +90,8 @@ pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: boo
         None if choice.last_logs.is_some() => {
             says.insert(
                 0,
-                "its pods are gone; this is the end of the log that the operator kept".to_owned(),
+                "its pods are gone; these are the last lines of the log, kept by the operator"
+                    .to_owned(),
             );
         }
         None if says.is_empty() && !unread => {

@@ -17,7 +17,7 @@ pub fn step(cluster: &Cluster, skyhook: &Skyhook, change: Change) -> Step {
     Step::new(
         target(cluster, skyhook),
         change,
-        "the operator acts on this change",
+        "the operator applies this setting",
     )
 }
 
