@@ -12,7 +12,7 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// The operator was upgraded to v0.18 or later while a rollout was under way or failing.
+    /// The operator was upgraded to v0.18 or later while a rollout was in progress or failing.
     ///
     /// # How to confirm
     ///

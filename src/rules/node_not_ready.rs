@@ -25,7 +25,7 @@ rule! {
     ///
     /// The node's condition `Ready` has not been `True` for ten minutes or more, and the custom
     /// resource has begun there and is not complete. Large machines may take longer than that for a
-    /// reboot, so while one is under way this is a warning for an hour. A node that has just become not ready, without a
+    /// reboot, so while one is in progress this is a warning for an hour. A node that has just become not ready, without a
     /// reboot that an interrupt asked for, is a warning at once.
     ///
     /// # How to fix

@@ -129,7 +129,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         "--replicas=1",
                     ],
                 )
-                .caveat("rollouts that were under way continue immediately");
+                .caveat("rollouts that were in progress continue immediately");
         } else {
             finding.kubectl(
                 Grade::B0,

@@ -270,7 +270,7 @@ impl Scope {
         !(self.skyhooks.is_empty() && self.nodes.is_empty() && self.rules.is_empty())
     }
 
-    /// The sources that the rules in scope need.
+    /// The sources that the rules in scope look at.
     pub fn needs(&self) -> Vec<Source> {
         let rules: &[&'static Rule] = if self.rules.is_empty() {
             ALL

@@ -95,7 +95,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let rest = [deployment.name(), "--replicas=1"];
             finding
                 .kubectl(Grade::B2, "Start the operator", scale.iter().chain(&rest))
-                .caveat("rollouts that were under way continue immediately");
+                .caveat("rollouts that were in progress continue immediately");
         }
         if absent && configuration.is_operators() {
             finding

@@ -124,7 +124,7 @@ fn what_was_never_there_is_named_with_its_version() {
     let rows = ran
         .stdout
         .lines()
-        .filter(|l| l.contains("2.1.0 never there"));
+        .filter(|l| l.contains("2.1.0 never installed"));
     assert_eq!(rows.count(), 3, "{}", ran.transcript());
 }
 
@@ -246,10 +246,10 @@ fn an_uninstall_that_does_not_move_is_blocked() {
             let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
             (text("uninstall"), text("reason"))
         };
-    let under_way = ("under-way".to_owned(), String::new());
-    assert_eq!(uninstall("uninstall", false, false, true), under_way);
+    let in_progress = ("in-progress".to_owned(), String::new());
+    assert_eq!(uninstall("uninstall", false, false, true), in_progress);
     // The pause reaches what is at work a moment later.
-    assert_eq!(uninstall("uninstall", true, false, true), under_way);
+    assert_eq!(uninstall("uninstall", true, false, true), in_progress);
     let blocked = |why: &str| ("blocked".to_owned(), why.to_owned());
     assert_eq!(
         uninstall("uninstall", true, true, true),
@@ -259,6 +259,26 @@ fn an_uninstall_that_does_not_move_is_blocked() {
         uninstall("uninstall-interrupt", false, false, false),
         blocked(
             "SKY102: uninstall of package driver waits for an interrupt that the spec no longer has"
+        )
+    );
+}
+
+/// Nothing is recorded of an uninstall whose drain is refused.
+#[test]
+fn an_uninstall_that_cannot_start_is_blocked() {
+    let from = "--now 2026-11-20T10:00:00Z --from tests/rules/drain_blocked.yaml";
+    let json = run(&format!("uninstall status old -o json {from}"))
+        .go()
+        .json();
+    let row = &json["items"][0];
+    assert_eq!(
+        (&row["uninstall"], &row["reason"]),
+        (
+            &json!("blocked"),
+            &json!(
+                "SKY401: PodDisruptionBudget apps/single allows no evictions, so the node cannot be drained for the \
+                 interrupt of package driver"
+            )
         )
     );
 }

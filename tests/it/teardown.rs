@@ -289,7 +289,7 @@ fn one_of_it_is_undeleted() {
     assert!(stage.fake.get("skyhooks", "", "late").is_none());
 }
 
-/// What is on its way cannot be made again, and what was not begun need not be.
+/// What is on its way cannot be made again, and what was not started need not be.
 #[test]
 fn what_is_still_being_deleted_is_not_undone() {
     let fake = two();
@@ -385,8 +385,8 @@ fn what_cannot_go_on_keeps_what_it_builds_on() {
         stands,
         [
             (Some("skyhook/late"), Some("stalled")),
-            (Some("skyhook/base"), Some("not-begun")),
-            (Some("deploymentpolicy/careful"), Some("not-begun")),
+            (Some("skyhook/base"), Some("not-started")),
+            (Some("deploymentpolicy/careful"), Some("not-started")),
         ]
     );
     assert_eq!(items[0]["blockers"][0]["code"], json!("SKY110"));

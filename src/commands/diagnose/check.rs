@@ -10,7 +10,7 @@ use self::changes::{changes, every_change};
 use self::checks::checks;
 use self::report::CheckReport;
 use crate::args::duration::duration;
-use crate::cluster::{Cluster, Source};
+use crate::cluster::Cluster;
 use crate::commands;
 use crate::commands::shared::command::command;
 use crate::ctx::{Ctx, interrupt};
@@ -49,7 +49,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 command! {
     "diagnose check": Args => run,
-    needs: needs(),
+    needs: Scope::default().needs(),
     gets: &[("apiextensions.k8s.io", "customresourcedefinitions")],
     lists: &[("coordination.k8s.io", "leases")],
     prints: { "Check": report::Document },
@@ -61,11 +61,6 @@ fn rules() -> Vec<&'static Rule> {
     let stops = |rule: &Rule| rule.blocks.contains(&Blocks::Reconcile);
     all.filter(|rule| rule.code.starts_with("SKY5") || stops(rule))
         .collect()
-}
-
-/// All that other commands look at: whether it may be read is a part of the answer.
-fn needs() -> Vec<Source> {
-    Scope::default().needs()
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -106,7 +101,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 async fn look(ctx: &mut Ctx) -> Result<CheckReport> {
-    let cluster: Cluster = ctx.load(&needs()).await?;
+    let cluster: Cluster = ctx.load(&Scope::default().needs()).await?;
     let installation = ctx.installation(&cluster).await;
     let answers = ctx.may_change(&every_change(&cluster)).await;
     let changes = changes(&cluster, &commands::all(), answers.as_ref());

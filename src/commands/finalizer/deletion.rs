@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::api::{Skyhook, State};
 use crate::cluster::deletion::Pending;
-use crate::cluster::{Certainty, Cluster, Source};
+use crate::cluster::{Certainty, Cluster};
 use crate::rules::blockers::{blockers, delays};
 use crate::rules::{self, Finding, Goal, Grade, Remedy, Scope, Severity};
 use crate::view::plural;
@@ -13,15 +13,6 @@ use crate::view::plural;
 /// The one that fires where no cause is known: it has nothing milder to offer.
 const WITHOUT_CAUSE: &str = "SKY113";
 const STRIP: &str = "finalizer strip";
-
-/// All that the rules look at, to say what blocks it.
-pub fn needs() -> Vec<Source> {
-    let mut needs = Scope::default().needs();
-    needs.extend([Source::Legacy, Source::Operator]);
-    needs.sort_unstable();
-    needs.dedup();
-    needs
-}
 
 /// How a deletion stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]

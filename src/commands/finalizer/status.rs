@@ -1,4 +1,4 @@
-use super::deletion::{Deletion, needs};
+use super::deletion::Deletion;
 use super::report::FinalizerStatus;
 use crate::args::named;
 use crate::cluster::{Cluster, Source};
@@ -7,6 +7,7 @@ use crate::commands::shared::scope;
 use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
+use crate::rules::Scope;
 
 /// Show whether a deletion is progressing, and what it waits for
 ///
@@ -25,12 +26,12 @@ pub struct Args {
 
 command! {
     "finalizer status": Args => run,
-    needs: needs(),
+    needs: Scope::default().needs(),
     prints: { "FinalizerStatus": super::document::Document },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let needs = needs();
+    let needs = Scope::default().needs();
     let cluster = ctx.load(&needs).await?;
     let view = view(&cluster, args)?;
     scope::say_what_is_missing(ctx, &cluster, &needs);

@@ -1,4 +1,4 @@
-use super::deletion::{Deletion, needs};
+use super::deletion::Deletion;
 use crate::api::Skyhook;
 use crate::apply::journal::Store;
 use crate::args::named;
@@ -18,6 +18,7 @@ use crate::plan::{
     Change, Consequences, Edit, Kind, Metadata, Plan, PlanStage, Step, Target, WaitCondition,
     WaitFor,
 };
+use crate::rules::Scope;
 
 mod strip_cleanup;
 
@@ -71,12 +72,14 @@ const AT_MOST: u64 = 30;
 
 command! {
     "finalizer strip": Args => run,
-    needs: needs(),
+    needs: Scope::default().needs(),
     writes: &[Write::Nodes, Write::NodeConditions, Write::Skyhooks],
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&needs(), &Source::DECIDING).await?;
+    let cluster = ctx
+        .load_to_change(&Scope::default().needs(), &Source::DECIDING)
+        .await?;
     let before = match cluster.skyhook(&args.name) {
         None => before(ctx, &cluster, &args.name).await?,
         Some(_) => None,

@@ -91,7 +91,7 @@ impl From<UpTo> for Grade {
 
 command! {
     "fix": Args => run,
-    needs: needs(),
+    needs: Scope::default().needs(),
     writes: &[
         Write::Nodes,
         Write::Skyhooks,
@@ -101,14 +101,11 @@ command! {
     ],
 }
 
-/// What the rules look at: the commands that it stands for look at no more.
-fn needs() -> Vec<Source> {
-    Scope::default().needs()
-}
-
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let limits = args.limits()?;
-    let cluster = ctx.load_to_change(&needs(), &Source::OF_WORK).await?;
+    let cluster = ctx
+        .load_to_change(&Scope::default().needs(), &Source::OF_WORK)
+        .await?;
     scope::known(&cluster, &limits.scope)?;
     let report = rules::diagnose(&cluster, &limits.scope);
     let plan = plan(&cluster, &report, &limits)?;

@@ -87,7 +87,7 @@ struct PackageStatus {
 }
 
 impl PackageStatus {
-    /// `2 packages on 3 nodes: 4 complete, 1 erroring, 1 not begun`
+    /// `2 packages on 3 nodes: 4 complete, 1 erroring, 1 not started`
     fn summary(&self) -> String {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for row in &self.rows {

@@ -101,9 +101,9 @@ impl PackageRow {
 pub fn words(phase: Phase) -> &'static str {
     match phase {
         Phase::Malformed => "malformed",
-        Phase::NotStarted => "not begun",
+        Phase::NotStarted => "not started",
         Phase::Absent => "absent",
-        Phase::Running | Phase::Uninstalling => "under way",
+        Phase::Running | Phase::Uninstalling => "in progress",
         Phase::Failing | Phase::UninstallFailing => "erroring",
         Phase::Complete => "complete",
         Phase::Uninstalled => "finished, still recorded",

@@ -82,7 +82,7 @@ pub struct Package {
 pub struct StageCount {
     /// Empty where nothing is recorded.
     pub stage: String,
-    /// `not begun` or `absent` where nothing is recorded.
+    /// `not started` or `absent` where nothing is recorded.
     pub state: String,
     pub nodes: usize,
     /// When the oldest running one was started, if that was read.

@@ -32,12 +32,12 @@ pub struct Args {
 
 command! {
     "status": Args => run,
-    needs: needs(),
+    needs: Scope::default().needs(),
     prints: { "Status": report::Document },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let needs = needs();
+    let needs = Scope::default().needs();
     let cluster = ctx.load(&needs).await?;
     let mut page = view(&cluster, args)?;
     page.sort(&args.sorting)?;
@@ -47,20 +47,6 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     scope::say_what_is_missing(ctx, &cluster, &needs);
     ctx.show(&page)?;
     Ok(Exit::Done)
-}
-
-/// All that the rules look at, as the page says what they would say.
-pub fn needs() -> Vec<Source> {
-    let mut needs = Scope::default().needs();
-    needs.extend([
-        Source::Skyhooks,
-        Source::Legacy,
-        Source::Nodes,
-        Source::Operator,
-    ]);
-    needs.sort_unstable();
-    needs.dedup();
-    needs
 }
 
 fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<StatusReport<'a>> {

@@ -87,7 +87,7 @@ impl ctx::Aim for Teardown {
         let mut news: Vec<Line> = Vec::new();
         for planned in self.awaited() {
             let target = &planned.item.target;
-            if planned.standing == RemovalState::NotBegun {
+            if planned.standing == RemovalState::NotStarted {
                 // What was foreseen is to be found anew.
                 planned.blockers.clear();
                 let requested = format!("requested the deletion of {target}");

@@ -51,14 +51,16 @@ pub struct Args {
 
 command! {
     "teardown": Args => run,
-    needs: needs(),
+    needs: Scope::default().needs(),
     watches: &WATCHED,
     writes: &[Write::DeleteSkyhooks, Write::DeletePolicies],
     prints: { "Teardown": Teardown },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_or_leftovers(&needs(), &Source::DECIDING).await?;
+    let cluster = ctx
+        .load_or_leftovers(&Scope::default().needs(), &Source::DECIDING)
+        .await?;
     let mut teardown = Teardown::of(&cluster, args.tolerate);
     let plan = teardown.plan(&cluster, args.timeout);
     let foreseen = teardown.foreseen(&cluster);
@@ -76,23 +78,6 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         Exit::Done if only_foreseen => Ok(foreseen),
         exit => Ok(exit),
     }
-}
-
-/// All that the rules look at, and what is to go.
-pub fn needs() -> Vec<Source> {
-    let mut needs = Scope::default().needs();
-    needs.extend([
-        Source::Skyhooks,
-        Source::Legacy,
-        Source::Policies,
-        Source::Nodes,
-        Source::Pods,
-        Source::Jobs,
-        Source::Operator,
-    ]);
-    needs.sort_unstable();
-    needs.dedup();
-    needs
 }
 
 impl Teardown {

@@ -52,7 +52,7 @@ impl Teardown {
         let mut more = 0;
         for planned in &self.items {
             let (label, standing) = match planned.standing {
-                RemovalState::NotBegun | RemovalState::Gone => continue,
+                RemovalState::NotStarted | RemovalState::Gone => continue,
                 _ if table.len() == most => {
                     more += 1;
                     continue;

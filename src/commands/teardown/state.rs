@@ -62,7 +62,7 @@ pub struct Planned {
 #[serde(rename_all = "kebab-case")]
 pub enum RemovalState {
     /// Its deletion was not requested, or is not known to be.
-    NotBegun,
+    NotStarted,
     /// It is on its way.
     Going,
     /// It cannot go on by itself.
@@ -83,7 +83,7 @@ impl Teardown {
                 was_deleting: found.is_some_and(|f| f.metadata.deleting()),
                 sets_off: ours.map_or_else(SetsOff::default, |s| SetsOff::of(cluster, s)),
                 blockers,
-                standing: RemovalState::NotBegun,
+                standing: RemovalState::NotStarted,
                 so_far: String::new(),
                 awaited: false,
                 item,

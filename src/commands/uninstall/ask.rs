@@ -185,19 +185,10 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
 
 fn needs(request: &UninstallRequest<'_>) -> Vec<Source> {
     if request.waits() {
-        all_needs()
+        Scope::default().needs()
     } else {
         NEEDS.to_vec()
     }
-}
-
-/// What is read to wait: all that rules look at.
-pub fn all_needs() -> Vec<Source> {
-    let mut needs = NEEDS.to_vec();
-    needs.extend(Scope::default().needs());
-    needs.sort_unstable();
-    needs.dedup();
-    needs
 }
 
 /// The plan for these packages, one after the other.

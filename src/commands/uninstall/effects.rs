@@ -36,7 +36,7 @@ impl ImpactNotes<'_> {
         }
         if !survey.begun.is_empty() {
             effects.notes.push(format!(
-                "the uninstall of {name} is under way on {}",
+                "the uninstall of {name} is in progress on {}",
                 nodes(survey.begun.iter().map(|(n, _)| *n))
             ));
         }

@@ -12,6 +12,7 @@ use crate::cluster::live::WATCHED;
 use crate::commands::shared::command::{CommandInfo, Run, Write, command};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
+use crate::rules::Scope;
 
 /// Uninstall a package from all nodes
 ///
@@ -52,7 +53,7 @@ pub enum Command {
 
 command! {
     "uninstall": ask::What => ask::run,
-    needs: ask::all_needs(),
+    needs: Scope::default().needs(),
     watches: &WATCHED,
     writes: &[Write::Skyhooks],
 }

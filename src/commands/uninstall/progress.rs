@@ -202,7 +202,7 @@ impl ctx::PlannedAim for Progress {
             parts.push("the uninstall continues in the cluster unless it is blocked".to_owned());
         }
         if !later.is_empty() {
-            parts.push(format!("{} not begun", names(&later)));
+            parts.push(format!("{} not started", names(&later)));
         }
         Some(parts.join("; "))
     }

@@ -18,7 +18,7 @@ use crate::commands::shared::scope;
 use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::rules::{Finding, Report};
+use crate::rules::{Finding, Report, Scope};
 use crate::view::age;
 
 /// Show the progress of an uninstall on each node
@@ -40,28 +40,20 @@ pub struct Args {
     sorting: Sorting,
 }
 
-pub const NEEDS: [Source; 6] = [
-    Source::Skyhooks,
-    Source::Nodes,
-    Source::Pods,
-    Source::Jobs,
-    Source::Events,
-    Source::Operator,
-];
-
 command! {
     "uninstall status": Args => run,
-    needs: NEEDS,
+    needs: Scope::default().needs(),
     prints: { "UninstallStatus": table::Document<'static> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load(&NEEDS).await?;
+    let needs = Scope::default().needs();
+    let cluster = ctx.load(&needs).await?;
     let status = view(&cluster, args)?;
     if status.rows.is_empty() {
         ctx.note("No uninstall is requested or in progress.");
     }
-    scope::say_what_is_missing(ctx, &cluster, &NEEDS);
+    scope::say_what_is_missing(ctx, &cluster, &needs);
     ctx.show(&status)?;
     Ok(Exit::Done)
 }
@@ -135,17 +127,17 @@ fn names<'a>(cluster: &'a Cluster, only: Option<&'a str>) -> Vec<&'a str> {
 pub(super) enum Uninstall {
     /// There, and nobody asks for its uninstall.
     Installed,
-    /// There, and its uninstall has not begun.
-    NotBegun,
-    UnderWay,
-    /// Begun, and it does not continue until someone intervenes.
+    /// There, and its uninstall has not started.
+    NotStarted,
+    InProgress,
+    /// It does not begin or continue until someone intervenes; the reason says why.
     Blocked,
     /// Uninstalled, and recorded still: the custom resource is gone.
     Finished,
     Failing,
     /// Uninstalled.
-    Gone,
-    NeverThere,
+    Uninstalled,
+    NeverInstalled,
     /// Not there; whether it ever was cannot be told.
     Absent,
     /// The node's state cannot be read.
@@ -244,27 +236,31 @@ impl<'a> Of<'a> {
     }
 
     fn present(&self, placement: &Placement<'a>, entry: &Entry) -> UninstallRow {
-        let blocked = self.blocked(placement);
-        let uninstall = match placement.phase {
+        let mut uninstall = match placement.phase {
             Phase::UninstallFailing => Uninstall::Failing,
             Phase::Uninstalled => Uninstall::Finished,
-            Phase::Uninstalling if blocked.is_some() => Uninstall::Blocked,
-            Phase::Uninstalling => Uninstall::UnderWay,
+            Phase::Uninstalling => Uninstall::InProgress,
             _ if self.asked_by().is_empty() => Uninstall::Installed,
-            _ => Uninstall::NotBegun,
+            _ => Uninstall::NotStarted,
         };
+        let blocked = match uninstall {
+            Uninstall::InProgress | Uninstall::NotStarted => self.blocked(placement),
+            _ => None,
+        };
+        if blocked.is_some() {
+            uninstall = Uninstall::Blocked;
+        }
         let cancelled = (self.package_runs.uninstall_of(placement))
             .filter(|_| uninstall == Uninstall::Installed);
         let reason = match (cancelled, uninstall) {
-            (None, Uninstall::NotBegun) if !placement.selected => {
+            (None, Uninstall::NotStarted) if !placement.selected => {
                 "the node is no longer selected".to_owned()
             }
             (Some(e), _) => format!("canceled, but {} is still running", e.reference()),
-            (None, Uninstall::NotBegun) if placement.phase == Phase::Failing => {
+            (None, Uninstall::NotStarted) if placement.phase == Phase::Failing => {
                 format!("stage {} fails", entry.stage)
             }
-            (None, Uninstall::Blocked) => blocked.unwrap_or_default(),
-            _ => String::new(),
+            _ => blocked.unwrap_or_default(),
         };
         let since = self.package_runs.since(placement);
         UninstallRow {
@@ -289,7 +285,10 @@ impl<'a> Of<'a> {
             .on(self.name, &node.name)
             .find(|e| e.package == self.package && e.stage.is_uninstall() && e.finished());
         let (uninstall, reason) = match ran {
-            Some(ran) => (Uninstall::Gone, format!("{} is done", ran.reference())),
+            Some(ran) => (
+                Uninstall::Uninstalled,
+                format!("{} is done", ran.reference()),
+            ),
             None => past.on(&node.name),
         };
         self.row(node, uninstall, reason)
@@ -331,7 +330,7 @@ impl<'a> Of<'a> {
             .iter()
             .filter(|kind| match uninstall {
                 Uninstall::Failing => true,
-                Uninstall::Gone | Uninstall::Absent | Uninstall::NeverThere => {
+                Uninstall::Uninstalled | Uninstall::Absent | Uninstall::NeverInstalled => {
                     **kind == "DeletionBlocked"
                 }
                 _ => **kind != "UninstallFailed",
@@ -357,9 +356,9 @@ impl Past {
         let history = skyhook.map(|s| cluster.history(s, package));
         let mut by_node = HashMap::new();
         let elsewhere = match history {
-            Some(History::Never(why)) => (Uninstall::NeverThere, why),
+            Some(History::Never(why)) => (Uninstall::NeverInstalled, why),
             Some(History::OnlyOther(traces)) => (
-                Uninstall::NeverThere,
+                Uninstall::NeverInstalled,
                 format!("only version {} was ever installed", traces[0].version),
             ),
             Some(History::Present(traces)) => {
@@ -374,7 +373,7 @@ impl Past {
                 }
                 // The operator uninstalls on all nodes, so the trace of one will do for the others.
                 match traces.iter().find(|t| t.uninstalled) {
-                    Some(trace) => (Uninstall::Gone, says(trace)),
+                    Some(trace) => (Uninstall::Uninstalled, says(trace)),
                     None => (
                         Uninstall::Absent,
                         format!("it was once installed on a node ({})", traces[0].object),
@@ -389,7 +388,7 @@ impl Past {
 
     fn on(&self, node: &str) -> (Uninstall, String) {
         match self.by_node.get(node) {
-            Some(says) => (Uninstall::Gone, says.clone()),
+            Some(says) => (Uninstall::Uninstalled, says.clone()),
             None => self.elsewhere.clone(),
         }
     }

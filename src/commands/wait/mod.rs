@@ -60,13 +60,13 @@ pub struct Args {
 
 command! {
     "wait": Args => run,
-    needs: needs(),
+    needs: Scope::default().needs(),
     watches: &WATCHED,
     prints: { "Waited": waited::Document, "Diagnosis": crate::commands::shared::diagnosis::Document },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let needs = needs();
+    let needs = Scope::default().needs();
     if !ctx.global().reading.from.is_empty() {
         return Err(
             Error::usage("wait requires a cluster; --from is not supported")
@@ -122,15 +122,6 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             Ok(Exit::Interrupted)
         }
     }
-}
-
-/// All that the rules look at, to see that it cannot go on.
-pub fn needs() -> Vec<Source> {
-    let mut needs = Scope::default().needs();
-    needs.extend([Source::Skyhooks, Source::Nodes, Source::Operator]);
-    needs.sort_unstable();
-    needs.dedup();
-    needs
 }
 
 impl Args {

@@ -177,7 +177,7 @@ pub fn package_added_to_a_finished_chain(cluster: &Cluster) {
     );
     gpu.until(complete());
     gpu.edit(json!({"packages": {"late": {"version": "1.0.0", "image": "ghcr.io/nvidia/skyhook-packages/late"}}}));
-    let never = that("late is not begun", |view| {
+    let never = that("late is not started", |view| {
         view.entries("late|1.0.0").is_empty() && view.pods.is_empty()
     });
     gpu.until(that("it is no longer complete", |view| {

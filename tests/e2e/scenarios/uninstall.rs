@@ -262,7 +262,7 @@ pub fn all_packages(cluster: &Cluster) {
     tells(&stuck.stderr, "tuning, then driver, then base");
     tells(&stuck.stdout, "SKY112");
     tells(&stuck.stdout, "tuning 1.2.0 is gone from all nodes");
-    tells(&stuck.stdout, "base 1.0.0 not begun");
+    tells(&stuck.stdout, "base 1.0.0 not started");
     let left = packages(&gpu);
     assert!(
         left["tuning"].is_null() && left["base"].is_object(),

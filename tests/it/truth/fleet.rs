@@ -22,7 +22,7 @@ pub struct Plant {
     /// So many nodes on which all is well have it, too.
     pub also: usize,
     pub exit_code: i64,
-    /// So many more nodes are not begun: the failing ones hold the batch.
+    /// So many more nodes are not started: the failing ones hold the batch.
     pub held: usize,
 }
 

@@ -142,7 +142,7 @@ fn a_deadlock_over_the_taint_stands_above_what_waits_for_it() {
     }
 }
 
-/// The first of five packages fails, and the other four are not begun; three custom resources wait in a row.
+/// The first of five packages fails, and the other four are not started; three custom resources wait in a row.
 #[test]
 fn the_head_of_a_chain_stands_above_all_behind_it() {
     for (seed, of) in BOTH.into_iter().enumerate() {

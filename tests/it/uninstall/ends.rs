@@ -87,7 +87,7 @@ fn time_runs_out() {
         ran.stdout,
         "uninstall driver of gpu, and wait: 1 changed\n\
          timed out waiting until driver 1.0.0 is gone from all nodes\n\
-         driver 1.0.0: 0 of 2 nodes done: not begun on node-[1-2]; the uninstall continues in the cluster unless it \
+         driver 1.0.0: 0 of 2 nodes done: not started on node-[1-2]; the uninstall continues in the cluster unless it \
          is blocked\n"
     );
 }

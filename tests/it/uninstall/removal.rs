@@ -180,7 +180,7 @@ fn the_first_that_cannot_go_on_ends_it_and_the_rest_is_not_begun() {
     assert_eq!(ran.code, Some(2), "{}", ran.transcript());
     assert!(ran.stdout.contains("error SKY112"), "{}", ran.stdout);
     assert!(
-        ran.stdout.trim_end().ends_with("base 1.0.0 not begun"),
+        ran.stdout.trim_end().ends_with("base 1.0.0 not started"),
         "{}",
         ran.stdout
     );

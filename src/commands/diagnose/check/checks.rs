@@ -1,8 +1,8 @@
 //! What is looked at, in its order. Pure.
 
 use super::outcome::{Check, CheckResult};
+use super::rules;
 use super::versions::{certificates, image_and_chart, operator_and_api, uninstall};
-use super::{needs, rules};
 use crate::cluster::installation::{Definition, Installation};
 use crate::cluster::{Cluster, Deployment, Read, Source};
 use crate::rules::{Blocks, Finding, Scope, diagnose};
@@ -219,7 +219,7 @@ fn rights(cluster: &Cluster) -> Check {
     );
     let mut refused = Vec::new();
     let mut failed = Vec::new();
-    for source in needs() {
+    for source in Scope::default().needs() {
         match cluster.source(source) {
             Read::Unreadable(why) if why.is_forbidden() => refused.push(source.to_string()),
             Read::Unreadable(why) => failed.push(format!("{source}: {why}")),

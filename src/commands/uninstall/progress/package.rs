@@ -25,7 +25,7 @@ pub(super) struct Package {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Point {
     /// Not begun, and at which stage and state the package is.
-    NotBegun(String),
+    NotStarted(String),
     /// At a stage of the uninstall, and what is to be said of it.
     At(String),
     Unreadable,
@@ -37,8 +37,8 @@ pub(super) enum Point {
 impl Point {
     pub(super) fn words(&self) -> String {
         match self {
-            Point::NotBegun(at) if at.is_empty() => "not begun".to_owned(),
-            Point::NotBegun(at) => format!("not begun ({at})"),
+            Point::NotStarted(at) if at.is_empty() => "not started".to_owned(),
+            Point::NotStarted(at) => format!("not started ({at})"),
             Point::At(stage) => stage.clone(),
             Point::Unreadable => "node state cannot be read".to_owned(),
             Point::Ending(what) => format!("gone, but {what} has not ended"),
@@ -128,10 +128,10 @@ impl Package {
             (true, State::InProgress) => Point::At(format!("{stage}{failed}")),
             (true, _) => Point::At(format!("{at}{failed}")),
             _ if placement.version != self.version => {
-                Point::NotBegun(format!("version {}, {at}", placement.version))
+                Point::NotStarted(format!("version {}, {at}", placement.version))
             }
-            (_, State::Complete) => Point::NotBegun(String::new()),
-            _ => Point::NotBegun(at),
+            (_, State::Complete) => Point::NotStarted(String::new()),
+            _ => Point::NotStarted(at),
         }
     }
 

@@ -1,16 +1,14 @@
-//! Why an uninstall that has begun does not continue.
+//! Why an uninstall does not continue, or does not begin.
 
 use super::Of;
-use crate::cluster::{Phase, Placement};
+use crate::cluster::Placement;
 use crate::rules::{self, Finding, Goal, Scope};
 
 impl<'a> Of<'a> {
     /// Why it does not until somebody acts. What is at work on the node is stopped by what is wrong there, and by nothing
     /// else.
     pub fn blocked(&self, placement: &Placement<'a>) -> Option<String> {
-        let skyhook = self
-            .skyhook
-            .filter(|_| placement.phase == Phase::Uninstalling)?;
+        let skyhook = self.skyhook?;
         let at_work = self.package_runs.since(placement).is_some();
         let rests = [
             (skyhook.paused(), "paused"),

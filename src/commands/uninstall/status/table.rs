@@ -12,8 +12,8 @@ impl UninstallRow {
     /// How far it has got. What was never there is this version: another one may have been.
     fn progress(&self) -> Line {
         match (self.uninstall, self.version.as_str()) {
-            (Uninstall::NeverThere, version) if !version.is_empty() => {
-                text::warning(format!("{version} never there")).into()
+            (Uninstall::NeverInstalled, version) if !version.is_empty() => {
+                text::warning(format!("{version} never installed")).into()
             }
             (uninstall, _) => uninstall.line(),
         }
@@ -23,7 +23,7 @@ impl UninstallRow {
     fn condition(&self) -> &str {
         let first = self.conditions.first().map_or("", String::as_str);
         let kind = first.split('=').next().unwrap_or_default();
-        let begun = matches!(self.uninstall, Uninstall::UnderWay | Uninstall::Blocked);
+        let begun = matches!(self.uninstall, Uninstall::InProgress | Uninstall::Blocked);
         let known = begun && kind == "UninstallInProgress";
         if known { "" } else { kind }
     }
@@ -33,13 +33,13 @@ impl Uninstall {
     fn line(self) -> Line {
         match self {
             Uninstall::Installed => text::plain("installed"),
-            Uninstall::NotBegun => text::plain("not begun"),
-            Uninstall::UnderWay => text::plain("under way"),
+            Uninstall::NotStarted => text::plain("not started"),
+            Uninstall::InProgress => text::plain("in progress"),
             Uninstall::Blocked => text::warning("blocked"),
             Uninstall::Finished => text::warning("finished, still recorded"),
             Uninstall::Failing => text::error("failing"),
-            Uninstall::Gone => text::good("gone"),
-            Uninstall::NeverThere => text::warning("never there"),
+            Uninstall::Uninstalled => text::good("uninstalled"),
+            Uninstall::NeverInstalled => text::warning("never installed"),
             Uninstall::Absent => text::plain("absent"),
             Uninstall::Malformed => text::error("malformed"),
         }
