@@ -140,11 +140,18 @@ impl<'a> PackageRun<'a> {
 
     /// How often the container of an interrupt was restarted when the operator (v0.20 and later) ended its Job for it.
     pub fn restart_limit_exceeded(&self, flavor: ApiFlavor) -> Option<i64> {
+        self.annotated_number(flavor, "restart-limit-exceeded")
+    }
+
+    /// After so many restarts of its container the operator ends the Job of an interrupt: since v0.20.0, and not where it
+    /// reboots.
+    pub fn restart_allowance(&self, flavor: ApiFlavor) -> Option<i64> {
+        self.annotated_number(flavor, "restart-allowance")
+    }
+
+    fn annotated_number(&self, flavor: ApiFlavor, name: &str) -> Option<i64> {
         let annotations = &self.job?.metadata.annotations;
-        annotations
-            .get(&flavor.key("restart-limit-exceeded"))?
-            .parse()
-            .ok()
+        annotations.get(&flavor.key(name))?.parse().ok()
     }
 
     /// How many attempts have failed: pods, and runs of a container that was started again in its pod.

@@ -49,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())),
                     format!(
-                        "deletion of {} is blocked: the node state cannot be read",
+                        "deletion of {} is blocked: the node state cannot be read, which stops the operator",
                         skyhook.reference()
                     ),
                 );

@@ -97,13 +97,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             correct_agent_image(cluster, finding, package_run);
             continue;
         }
-        finding
-            .kubectl(
-                Grade::B2,
-                "Correct the image or the version",
-                ["edit", &cluster.flavor().resource(), &package_run.skyhook],
+        let (title, caveat) = if package_run.stage.is_uninstall() {
+            // A changed version counts as never installed, and the uninstall would end without having run.
+            (
+                "Correct the image, and do not change the version",
+                "the operator then replaces the pod on every node; with another version, the uninstall would not run",
             )
-            .caveat("the operator then replaces the pod on every node");
+        } else {
+            (
+                "Correct the image or the version",
+                "the operator then replaces the pod on every node",
+            )
+        };
+        let edit = ["edit", &cluster.flavor().resource(), &package_run.skyhook];
+        finding.kubectl(Grade::B2, title, edit).caveat(caveat);
     }
 }
 

@@ -85,7 +85,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "Enable it",
                     ["enable", skyhook.name()],
                 )
-                .caveat("all of its work continues, including package interrupts");
+                .caveat("all of its work continues");
         } else {
             if rests && written.is_none() {
                 // Nothing says when it was resumed.
@@ -97,11 +97,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .remedy(Grade::B2, "Pause it again", ["pause", skyhook.name()])
                 .caveat("its running jobs are stopped, and rerun after it is resumed")
                 .remedy(
-                    Grade::B3,
+                    grade_of_going_on(cluster, skyhook, None),
                     "Then resume the custom resource",
                     ["resume", skyhook.name()],
                 )
-                .caveat("its work continues, including package interrupts")
+                .caveat("all of its work continues")
                 // By itself it changes nothing: it follows the pause.
                 .by_choice();
         }

@@ -97,6 +97,7 @@ macro_rules! rule {
     };
 }
 
+mod attempts;
 mod drain_remedies;
 mod evidence;
 mod going_on;

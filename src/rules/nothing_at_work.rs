@@ -20,12 +20,14 @@ rule! {
     ///
     /// The operator's pass ends early, or it cannot make pods: a quota or an admission policy of its
     /// namespace rejects them, the name and version of a package are not valid in a label, or it runs
-    /// into conflicts again and again. Only its log shows the cause.
+    /// into conflicts again and again. Only its log shows the cause. A custom resource without a status was
+    /// never processed completely: the operator adds its finalizer and sets the status when it first sees the object.
     ///
     /// # How to confirm
     ///
     /// The newest time on the custom resource, its nodes, Jobs, pods and events is more than half an
-    /// hour old; after two hours this is an error.
+    /// hour old; after two hours this is an error. A custom resource that was never processed is reported after ten
+    /// minutes, and is an error after half an hour.
     ///
     /// # How to fix
     ///
@@ -39,6 +41,8 @@ rule! {
 }
 
 const QUIET: SignedDuration = SignedDuration::from_mins(30);
+/// The operator looks around every ten minutes: until then it may not have seen a new object.
+const UNSEEN: SignedDuration = SignedDuration::from_mins(10);
 /// The operator looks around every ten minutes: after so long it will not any more.
 const HOPELESS: SignedDuration = SignedDuration::from_hours(2);
 
@@ -62,7 +66,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         let quiet = cluster.taken_at.duration_since(last);
-        if quiet < QUIET {
+        let untouched = is_untouched(skyhook);
+        if quiet < if untouched { UNSEEN } else { QUIET } {
             continue;
         }
         let others = others.get_or_insert_with(|| findings.of_all_others(cluster));
@@ -90,7 +95,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             n => format!("{n} nodes"),
         };
         let reference = skyhook.reference();
-        let message = if complete {
+        let message = if untouched && skyhook.has_finalizer() {
+            format!("the operator has not set a status on {reference} yet")
+        } else if untouched {
+            format!(
+                "the operator has not processed {reference} yet: it has neither the operator's finalizer nor a status"
+            )
+        } else if complete {
             format!(
                 "{reference} has status complete but unfinished packages on {nodes}, and no pod or job is running"
             )
@@ -106,9 +117,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(skyhook.reference(), "latest activity", last.to_string());
         // On a node that was left out nothing runs, seen or unseen.
         let unseen = cluster.certainty_of_no_package_run() == Certainty::Presumed && !complete;
-        let unnoticed = may_be_unnoticed(skyhook);
-        if quiet < HOPELESS || unseen || unnoticed {
-            let sure = quiet >= HOPELESS || !unseen;
+        let hopeless = quiet >= if untouched { QUIET } else { HOPELESS };
+        let unsure = !untouched && (unseen || may_be_unnoticed(skyhook));
+        if !hopeless || unsure {
+            let sure = hopeless || untouched || !unseen;
             finding
                 .severity(if sure {
                     Severity::Warning
@@ -120,6 +132,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         no_package_run(finding, cluster, "package pods and jobs");
         operator_log(finding, cluster, "Check the operator's log for the cause");
     }
+}
+
+/// Whether no pass of the operator has come to its end: it sets a status even on one that is paused.
+fn is_untouched(skyhook: &Skyhook) -> bool {
+    skyhook.status.status.is_none() && skyhook.status.conditions.is_empty()
 }
 
 /// Whether something may have been changed a moment ago that the operator has not looked at, where nobody notes when it

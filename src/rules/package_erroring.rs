@@ -1,5 +1,4 @@
-use jiff::SignedDuration;
-
+use super::attempts::with_attempts;
 use super::evidence::{
     failing_since, forget, newest_package_run, no_longer_selected, not_before_it_goes_on,
     package_run_trouble, read_logs, restarted_by_its_own_reboot,
@@ -8,6 +7,7 @@ use super::retry::{rerun, retry_given_up};
 use super::tried_again::{fails_on, made_meanwhile, operator_retries, tries_again};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, State};
+use crate::cluster::pod::ContainerTrouble;
 use crate::cluster::{Cluster, Job, PackageRun};
 
 rule! {
@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
                     match tries {
                         Some(why) if !meanwhile => format!("{}: {why}", alike(entry)),
-                        _ => message(cluster, entry, package_run, retries),
+                        _ => with_attempts(alike(entry), cluster, entry, package_run, retries),
                     },
                 );
                 finding.alike(alike(entry));
@@ -79,6 +79,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     &entry.name,
                     &entry.stage,
                 );
+                if cluster.operator_before(0, 20)
+                    && package_run.is_some_and(interrupt_out_of_memory)
+                {
+                    finding.caveat(
+                        "the package does not set the memory limit of an interrupt: operators before v0.19.1 \
+                         set 64Mi, and later ones 256Mi; upgrade the operator",
+                    );
+                }
                 if uninstall_requested(skyhook, entry) {
                     finding
                         .caveat("once the installation completes, the requested uninstall starts");
@@ -111,6 +119,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
         }
     }
+}
+
+fn interrupt_out_of_memory(package_run: &PackageRun<'_>) -> bool {
+    let killed = |(_, trouble): (_, ContainerTrouble<'_>)| trouble.reason == "OOMKilled";
+    package_run.interrupt && package_run.trouble().is_some_and(killed)
 }
 
 /// Whether the package itself is to be uninstalled; a deletion has its own finding.
@@ -167,61 +180,4 @@ fn fails(skyhook: &Skyhook, entry: &Entry) -> bool {
 /// Whatever the number of attempts, and whether there will be one more.
 fn alike(entry: &Entry) -> String {
     format!("package {} fails at stage {}", entry.name, entry.stage)
-}
-
-fn message(
-    cluster: &Cluster,
-    entry: &Entry,
-    package_run: Option<&PackageRun<'_>>,
-    retries: bool,
-) -> String {
-    let what = alike(entry);
-    let Some((package_run, job)) = package_run.and_then(|e| e.job.map(|job| (e, job))) else {
-        return if retries {
-            format!("{what}; the operator is still retrying")
-        } else {
-            what
-        };
-    };
-    let timeout = || {
-        let seconds = job.timeout().map(SignedDuration::from_secs);
-        seconds.map_or_else(String::new, |s| format!(" of {s:#}"))
-    };
-    let over = package_run.timed_out().is_some()
-        || job.failed().is_some_and(|c| c.reason == "DeadlineExceeded");
-    let what = if over {
-        format!("{what}: it runs longer than its timeout{}", timeout())
-    } else {
-        what
-    };
-    let failed = package_run.failed_attempts(cluster.flavor(), entry);
-    let attempts = match failed {
-        1 => "1 failed attempt".to_owned(),
-        n => format!("{n} failed attempts"),
-    };
-    let and = if over { ", and" } else { ":" };
-    match job.failed() {
-        Some(_) if failed == 0 => format!("{what}{and} its job has failed permanently"),
-        Some(_)
-            if package_run
-                .restart_limit_exceeded(cluster.flavor())
-                .is_some() =>
-        {
-            format!("{what}{and} {attempts}, and the operator ended its job at the restart limit")
-        }
-        Some(_) => format!("{what}{and} its job has failed permanently ({attempts})"),
-        None if !retries => what,
-        None if job.status.succeeded > 0 => {
-            format!(
-                "{what}{and} its job has since succeeded, but the operator has not recorded it yet"
-            )
-        }
-        None if job.restarts_in_place() => {
-            format!(
-                "{what}{and} its container is restarted until the deadline{}; {attempts} so far",
-                timeout()
-            )
-        }
-        None => format!("{what}{and} its job is retrying, {attempts} so far"),
-    }
 }

@@ -1,3 +1,4 @@
+use super::attempts::with_attempts;
 use super::evidence::{
     failing_package_run, failing_since, forget, newest_package_run, no_longer_selected,
     not_before_it_goes_on, read_logs,
@@ -56,22 +57,23 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 } else {
                     ""
                 };
-                let message = format!(
-                    "uninstall of package {} fails at stage {}{consequence}",
-                    entry.name, entry.stage
-                );
-                let finding = findings.report(
-                    Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
-                    message.as_str(),
-                );
-                // Whether there will be one more attempt makes no other trouble of it.
-                finding.alike(message);
                 let package_run =
                     newest_package_run(&package_runs, skyhook.name(), &node.name, entry);
                 let retries = operator_retries(cluster, package_run, on);
-                if tries_again(cluster, package_run).is_some()
-                    || retries && !fails_on(cluster, entry, package_run)
-                {
+                let what = format!(
+                    "uninstall of package {} fails at stage {}",
+                    entry.name, entry.stage
+                );
+                let tried = with_attempts(what.clone(), cluster, entry, package_run, retries);
+                let finding = findings.report(
+                    Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
+                    format!("{tried}{consequence}"),
+                );
+                // Whether there will be one more attempt makes no other trouble of it.
+                finding.alike(format!("{what}{consequence}"));
+                let passes = tries_again(cluster, package_run).is_some()
+                    || retries && !fails_on(cluster, entry, package_run);
+                if passes {
                     finding.severity(Severity::Warning);
                 }
                 finding.failing_since(failing_since(cluster, skyhook, node));
@@ -88,6 +90,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     &entry.stage,
                 );
                 retry_given_up(finding, package_run, skyhook, &node.name, entry);
+                if passes {
+                    continue;
+                }
                 forget(finding, Grade::B4, skyhook.name(), &node.name, entry).caveat(
                     "the package then counts as uninstalled, though its files stay on the host",
                 );

@@ -220,3 +220,61 @@ fn remedies_parse() {
     assert_eq!(wrong, BTreeSet::new());
     assert!(ours > 0, "no rule advises any command of ours");
 }
+
+/// Another version would count as never installed: the uninstall would be over without having run.
+#[test]
+fn the_version_of_an_uninstall_is_not_changed() {
+    let all = advised("image_not_pulled.uninstall", "SKY202");
+    let [(_, remedies)] = all.as_slice() else {
+        panic!("{all:#?}");
+    };
+    let correct = remedies.last().expect("a remedy");
+    assert!(
+        correct.starts_with("Correct the image, and do not change the version: "),
+        "{correct}"
+    );
+}
+
+/// Of each the end of the message, and the titles of the commands that change something.
+#[test]
+fn a_failing_stage_tells_whether_it_is_tried_again() {
+    let told = |fixture: &str, code: &str| {
+        let all = advised(fixture, code).into_iter();
+        let all = all.map(|(message, remedies)| {
+            let end = message.split_once(": ").map_or("", |(_, end)| end);
+            let first = remedies.first().expect("a remedy");
+            let caveat = first.split_once(": ").map_or("", |(_, caveat)| caveat);
+            (end.to_owned(), caveat.to_owned(), remedies.len())
+        });
+        all.collect::<Vec<_>>()
+    };
+    let plain = |end: &str, remedies| (end.to_owned(), String::new(), remedies);
+    let memory = "the package does not set the memory limit of an interrupt: operators before v0.19.1 set 64Mi, and \
+                  later ones 256Mi; upgrade the operator";
+    assert_eq!(
+        told("package_erroring.interrupts", "SKY201"),
+        [
+            (
+                "its container is restarted until the deadline of 1h; 9 failed attempts so far"
+                    .to_owned(),
+                memory.to_owned(),
+                1
+            ),
+            plain(
+                "its container is restarted without a limit; 9 failed attempts so far",
+                1
+            ),
+            plain(
+                "its container is restarted at most 3 times; 1 failed attempt so far",
+                1
+            ),
+        ]
+    );
+    assert_eq!(
+        told("uninstall_failing.jobs", "SKY112"),
+        [
+            plain("its job has failed permanently (4 failed attempts)", 3),
+            plain("its job is retrying, 1 failed attempt so far", 1),
+        ]
+    );
+}

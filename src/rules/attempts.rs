@@ -1,0 +1,66 @@
+//! How the attempts of a failing stage stand, as the end of a message.
+
+use jiff::SignedDuration;
+
+use crate::api::Entry;
+use crate::cluster::{Cluster, PackageRun};
+
+/// `package driver fails at stage apply: its job is retrying, 1 failed attempt so far`
+pub fn with_attempts(
+    what: String,
+    cluster: &Cluster,
+    entry: &Entry,
+    package_run: Option<&PackageRun<'_>>,
+    retries: bool,
+) -> String {
+    let Some((package_run, job)) = package_run.and_then(|e| e.job.map(|job| (e, job))) else {
+        return if retries {
+            format!("{what}; the operator is still retrying")
+        } else {
+            what
+        };
+    };
+    let timeout = || {
+        let seconds = job.timeout().map(SignedDuration::from_secs);
+        seconds.map_or_else(String::new, |s| format!(" of {s:#}"))
+    };
+    let over = package_run.timed_out().is_some()
+        || job.failed().is_some_and(|c| c.reason == "DeadlineExceeded");
+    let what = if over {
+        format!("{what}: it runs longer than its timeout{}", timeout())
+    } else {
+        what
+    };
+    let failed = package_run.failed_attempts(cluster.flavor(), entry);
+    let attempts = match failed {
+        1 => "1 failed attempt".to_owned(),
+        n => format!("{n} failed attempts"),
+    };
+    let and = if over { ", and" } else { ":" };
+    match job.failed() {
+        Some(_) if failed == 0 => format!("{what}{and} its job has failed permanently"),
+        Some(_)
+            if package_run
+                .restart_limit_exceeded(cluster.flavor())
+                .is_some() =>
+        {
+            format!("{what}{and} {attempts}, and the operator ended its job at the restart limit")
+        }
+        Some(_) => format!("{what}{and} its job has failed permanently ({attempts})"),
+        None if !retries => what,
+        None if job.status.succeeded > 0 => {
+            format!(
+                "{what}{and} its job has since succeeded, but the operator has not recorded it yet"
+            )
+        }
+        None if job.restarts_in_place() => {
+            let until = match package_run.restart_allowance(cluster.flavor()) {
+                Some(limit) => format!("at most {limit} times"),
+                None if job.timeout().is_some() => format!("until the deadline{}", timeout()),
+                None => "without a limit".to_owned(),
+            };
+            format!("{what}{and} its container is restarted {until}; {attempts} so far")
+        }
+        None => format!("{what}{and} its job is retrying, {attempts} so far"),
+    }
+}
