@@ -107,12 +107,13 @@ pub const STOP_NEEDS: [Source; 4] = [
     Source::Pods,
 ];
 /// What begins then begins on nodes.
-pub const START_NEEDS: [Source; 5] = [
+pub const START_NEEDS: [Source; 6] = [
     Source::Skyhooks,
     Source::Legacy,
     Source::Nodes,
     Source::Operator,
     Source::Pods,
+    Source::Jobs,
 ];
 
 command! {

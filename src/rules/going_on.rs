@@ -24,13 +24,15 @@ pub fn go_on<'f>(
     verb: &str,
 ) -> &'f mut Finding {
     let effects = comes_of_going_on(cluster, skyhook, None);
-    let runs = if interrupts(effects.as_ref()) {
-        Some("its packages run, including their interrupts")
-    } else {
-        let nothing = effects.is_some_and(|e| e.grade.is_none());
-        (!nothing).then_some("its packages run")
+    let runs = match &effects {
+        effects if interrupts(effects.as_ref()) => {
+            Some("its packages run, including their interrupts".to_owned())
+        }
+        // What does not run although it is left.
+        Some(effects) if effects.grade.is_none() => effects.warnings.first().cloned(),
+        _ => Some("its packages run".to_owned()),
     };
-    command(finding, cluster, skyhook, title, verb, runs)
+    command(finding, cluster, skyhook, title, verb, runs.as_deref())
 }
 
 /// Adds the command with which the operator goes on with a deletion.
@@ -105,6 +107,6 @@ fn comes_of_going_on(
     let mut effects = Consequences::default();
     effects::begins(cluster, skyhook, &nodes, true, &mut effects);
     let changed = skyhook.status.observed_generation < skyhook.metadata.generation;
-    let unknown = effects.grade.is_none() && changed;
+    let unknown = effects.grade.is_none() && changed && effects.warnings.is_empty();
     (!unknown).then_some(effects)
 }

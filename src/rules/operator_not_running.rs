@@ -112,6 +112,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             "available",
             format!("0 of {}", deployment.replicas()),
         );
+        finding.effect_of(&["SKY503"]);
         if cluster.operator_coming_up_since().is_some() {
             finding.severity(Severity::Warning);
         }

@@ -1,5 +1,8 @@
-use super::{Findings, Grade, Severity, Subject};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Stage, State};
+use crate::cluster::event::Event;
 use crate::cluster::{Cluster, Node, NodeRecord};
 
 rule! {
@@ -14,27 +17,30 @@ rule! {
     ///
     /// With `autoTaintNewNodes` the operator taints a node only if it carries none of the operator's
     /// annotations: a node that was reset, or that has annotations from earlier use, does not count as new.
-    /// Without `autoTaintNewNodes`, the node pool has to set the taint, and did not.
+    /// Without `autoTaintNewNodes`, the node pool has to set the taint, and did not. Or an admission policy rejects
+    /// the taint: then the operator does not count the node as joined, and installs nothing on it.
     ///
     /// # How to confirm
     ///
     /// The custom resource is not complete on the node, none of its packages ever was, and the node does
-    /// not have the taint.
+    /// not have the taint. If the taint was rejected, an event `AutoTaint` of the node says why.
     ///
     /// # How to fix
     ///
     /// Taint the node by hand; the operator removes the taint once the packages are complete. Clean up
-    /// what is left from before.
+    /// what is left from before. If an admission policy rejects the taint, change the policy.
     ///
     /// # Since
     ///
     /// All operators. It is a warning with `autoTaintNewNodes`, and info if the node pool has to
-    /// set the taint.
-    SKY411 "runtime-required-not-in-force" Warning needs Skyhooks Nodes, also Operator
+    /// set the taint. It is an error if the operator has not set the taint for half an hour.
+    SKY411 "runtime-required-not-in-force" Warning needs Skyhooks Nodes, also Operator Events
 }
 
 /// The value of the taint, whatever its key is configured to be.
 const VALUE: &str = "runtime-required";
+/// The operator looks around every ten minutes: after so long it does not set the taint any more.
+const OVERDUE: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let all = cluster.skyhooks.items().iter();
@@ -52,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let known = marks(cluster, node);
             // The operator is about to taint a node that it has not seen yet.
-            if known.is_empty() && !cluster.is_stale(node.created) {
+            if known.is_empty() && !cluster.is_stale(due_since(skyhook, node)) {
                 continue;
             }
             report(cluster, findings, skyhook, node, &known);
@@ -65,6 +71,19 @@ fn was_complete(on: &NodeRecord) -> bool {
     let last = |stage: &Stage| matches!(stage, Stage::Config | Stage::PostInterrupt);
     let mut entries = on.entries().iter();
     entries.any(|e| e.state == State::Complete && last(&e.stage))
+}
+
+/// Since when the node should have the taint.
+fn due_since(skyhook: &Skyhook, node: &Node) -> Option<Timestamp> {
+    node.created.max(skyhook.metadata.creation_timestamp)
+}
+
+/// The newest event that says why the operator could not set the taint.
+fn rejection<'a>(cluster: &'a Cluster, node: &Node) -> Option<&'a Event> {
+    let events = cluster.events.items().iter();
+    let events =
+        events.filter(|e| e.kind == "Node" && e.name == *node.name && e.reason == "AutoTaint");
+    events.filter(|e| e.warning).max_by_key(|e| e.last)
 }
 
 /// The keys that keep the node from counting as new.
@@ -87,21 +106,36 @@ fn report(
     known: &[String],
 ) {
     let auto = skyhook.spec.auto_taint_new_nodes;
-    let finding = findings.report(
-        Subject::node(&node.name, Some(skyhook.name())),
+    let due = due_since(skyhook, node);
+    let late = |at: Timestamp| cluster.taken_at.duration_since(at) >= OVERDUE;
+    let left_out = auto && known.is_empty() && skyhook.runs() && due.is_some_and(late);
+    let message = if left_out {
         format!(
-            "workloads do not wait for {}: the node does not have the runtime-required taint{}",
-            skyhook.reference(),
-            match (auto, known.is_empty()) {
-                (true, false) => ", because it does not count as a new node",
-                (true, true) => ", and the operator has not set it",
-                (false, _) => "",
-            }
-        ),
-    );
+            "the operator could not set the runtime-required taint on the node, so it installs nothing of {} there, and \
+             workloads do not wait",
+            skyhook.reference()
+        )
+    } else {
+        let why = match (auto, known.is_empty()) {
+            (true, false) => ", because it does not count as a new node",
+            (true, true) => ", and the operator has not set it",
+            (false, _) => "",
+        };
+        format!(
+            "workloads do not wait for {}: the node does not have the runtime-required taint{why}",
+            skyhook.reference()
+        )
+    };
+    let finding = findings.report(Subject::node(&node.name, Some(skyhook.name())), message);
     // Which taint it is, the operator's environment says.
     if !auto || cluster.operators.items().is_empty() {
         finding.severity(Severity::Info);
+    } else if left_out {
+        finding
+            .severity(Severity::Error)
+            .since(due)
+            .blocks_only(&[Blocks::Install])
+            .effect_of(&["SKY206", "SKY217", "SKY501", "SKY601"]);
     }
     let (key, effect) = cluster
         .runtime_required_taints()
@@ -120,6 +154,20 @@ fn report(
             "packages done here",
             format!("{done} of {all}"),
         );
+    let rejection = rejection(cluster, node).filter(|_| auto);
+    if let Some(event) = rejection {
+        finding
+            .evidence(
+                format!("node/{}", node.name),
+                "event AutoTaint",
+                &event.message,
+            )
+            .kubectl(
+                Grade::B0,
+                "See why the taint was rejected, and change the admission policy",
+                ["describe", "node", &node.name],
+            );
+    }
     if auto && !known.is_empty() {
         finding.evidence(
             format!("node/{}", node.name),

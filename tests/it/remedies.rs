@@ -278,3 +278,22 @@ fn a_failing_stage_tells_whether_it_is_tried_again() {
         ]
     );
 }
+
+/// A pause makes an erroring node a waiting one, and what its Job has given up stays so.
+#[test]
+fn a_resume_does_not_promise_what_has_failed_permanently() {
+    let stays = "driver has failed permanently on node-1 and does not continue there until you run `kubectl skyhook \
+                 package retry driver --skyhook gpu --node node-1`";
+    let all = advised("paused.parked", "SKY308");
+    let [(_, remedies)] = all.as_slice() else {
+        panic!("{all:#?}");
+    };
+    assert_eq!(remedies, &[format!("Resume it: {stays}")]);
+    let preview = run("resume gpu --dry-run --from tests/rules/paused.parked.yaml").go();
+    assert!(
+        preview.stdout.starts_with("resume gpu  (B1")
+            && preview.stdout.ends_with(&format!("- warning: {stays}\n")),
+        "{}",
+        preview.transcript()
+    );
+}

@@ -55,6 +55,14 @@ struct IgnoreArgs {
 }
 
 pub const NEEDS: [Source; 3] = [Source::Nodes, Source::Skyhooks, Source::Operator];
+/// What has failed permanently on a node does not begin there.
+pub const UNIGNORE_NEEDS: [Source; 5] = [
+    Source::Nodes,
+    Source::Skyhooks,
+    Source::Operator,
+    Source::Pods,
+    Source::Jobs,
+];
 
 command! {
     "node ignore": Ignore => ignore,
@@ -64,7 +72,7 @@ command! {
 
 command! {
     "node unignore": Unignore => unignore,
-    needs: NEEDS,
+    needs: UNIGNORE_NEEDS,
     writes: &[Write::Nodes],
 }
 
@@ -93,9 +101,13 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, does: Does) -> Result<Exit> {
     } else {
         &Source::DECIDING
     };
+    let needs: &[Source] = match does {
+        Does::Ignore { .. } => &NEEDS,
+        Does::Unignore => &UNIGNORE_NEEDS,
+    };
     let cluster = ctx
         .only(selection::only(&args.nodes, None, None))
-        .load_to_change(&NEEDS, required)
+        .load_to_change(needs, required)
         .await?;
     let nodes = selection::nodes(&cluster, &args.nodes)?;
     let plan = plan(&cluster, &nodes, does);

@@ -192,12 +192,19 @@ pub fn begins(
     plain: bool,
     effects: &mut Consequences,
 ) {
+    let package_runs = cluster.package_runs();
     let mut work: BTreeMap<(Begins, &str), usize> = BTreeMap::new();
+    let mut parked: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let (mut concerned, mut gpus) = (0, 0);
     for node in nodes {
         let mut kinds = BTreeSet::new();
         let mut any = false;
+        let given_up = cluster.parked(&package_runs, skyhook, node);
         for (name, package) in skyhook.packages() {
+            if given_up.iter().any(|(entry, _)| entry.name == name) {
+                parked.entry(name).or_default().push(&node.name);
+                continue;
+            }
             let placement = cluster.placement(skyhook, name, node);
             if !placement.selected || placement.malformed.is_some() {
                 continue;
@@ -225,6 +232,22 @@ pub fn begins(
             format!("{name} of {}", skyhook.name())
         };
         effects.notes.push(begins.note(&what, nodes));
+    }
+    for (package, nodes) in parked {
+        let name = skyhook.name();
+        let (first, each) = (
+            nodes[0],
+            if nodes.len() == 1 {
+                ""
+            } else {
+                "; repeat for each node"
+            },
+        );
+        effects.warn(format!(
+            "{package} has failed permanently on {} and does not continue there until you run `kubectl skyhook package \
+             retry {package} --skyhook {name} --node {first}`{each}",
+            NodeSet::of(nodes.iter().copied()).limited(6)
+        ));
     }
 }
 

@@ -68,7 +68,7 @@ impl Check {
     /// Of files, and of what nobody could know where to look for.
     pub fn not_asked(about: &str, title: &str, cluster: &Cluster) -> Check {
         let says = if cluster.from_files {
-            "the objects needed for this check are not in the input"
+            "the objects needed for this check were not read from the input"
         } else {
             "the objects needed for this check were not read"
         };
