@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Cluster, PackageRun, Pod};
+use crate::api::Stage;
 
 /// What a stage may take where nothing says more.
 const USUAL: SignedDuration = SignedDuration::from_hours(1);
@@ -63,6 +64,10 @@ impl Cluster {
         package_run: &PackageRun<'_>,
         all: &[PackageRun<'_>],
     ) -> Option<Overtime> {
+        // A pod without the annotation runs no stage: it only carries the label.
+        if package_run.stage == Stage::from("") {
+            return None;
+        }
         let since = package_run.running_since()?;
         let runs = self.taken_at.duration_since(since);
         if runs < LEAST {
@@ -98,11 +103,15 @@ fn usual(package_run: &PackageRun<'_>, all: &[PackageRun<'_>]) -> (SignedDuratio
     }
 }
 
+/// The init containers do the work. What runs after them only keeps the pod until the operator has noted its end.
 fn running_since(pod: &Pod) -> Option<Timestamp> {
     let status = &pod.status;
-    let inits = status.init_container_statuses.iter();
-    let all = inits.chain(&status.container_statuses);
-    let running = all.filter_map(|c| c.state.running.as_ref());
+    let works = if status.init_container_statuses.is_empty() {
+        &status.container_statuses
+    } else {
+        &status.init_container_statuses
+    };
+    let running = works.iter().filter_map(|c| c.state.running.as_ref());
     let started = running.filter_map(|r| r.started_at).min();
     // Where nothing is said of its containers, its own start has to do.
     let nothing_said =

@@ -39,11 +39,26 @@ impl Cluster {
 
     /// Key and effect of the taint that the operator is configured with.
     pub fn configured_taint(&self) -> Option<(String, String)> {
-        let mut operators = self.operators.items().iter();
-        let text = operators.find_map(|d| d.env("RUNTIME_REQUIRED_TAINT"))?;
-        let (key_and_value, effect) = text.rsplit_once(':').unwrap_or((text, ""));
+        let (key_and_value, effect) = self.taint_setting()?;
         let key = key_and_value.split('=').next().unwrap_or_default();
         Some((key.to_owned(), effect.to_owned()))
+    }
+
+    /// The value of the runtime-required taint: package pods tolerate no other.
+    pub fn runtime_required_value(&self) -> &str {
+        let configured = self.taint_setting().map(|(key_and_value, _)| key_and_value);
+        match configured.map(|text| text.split_once('=')) {
+            Some(Some((_, value))) => value,
+            Some(None) => "",
+            None => "runtime-required",
+        }
+    }
+
+    /// What stands before and after the colon of `KEY=VALUE:EFFECT`.
+    fn taint_setting(&self) -> Option<(&str, &str)> {
+        let mut operators = self.operators.items().iter();
+        let text = operators.find_map(|d| d.env("RUNTIME_REQUIRED_TAINT"))?;
+        Some(text.rsplit_once(':').unwrap_or((text, "")))
     }
 
     /// The custom resources that keep the taint on the node: those with `runtimeRequired` that

@@ -27,7 +27,7 @@ pub fn with_attempts(
     let over = package_run.timed_out().is_some()
         || job.failed().is_some_and(|c| c.reason == "DeadlineExceeded");
     let what = if over {
-        format!("{what}: it runs longer than its timeout{}", timeout())
+        format!("{what}: the stage exceeded its timeout{}", timeout())
     } else {
         what
     };
@@ -44,19 +44,21 @@ pub fn with_attempts(
                 .restart_limit_exceeded(cluster.flavor())
                 .is_some() =>
         {
-            format!("{what}{and} {attempts}, and the operator ended its job at the restart limit")
+            format!("{what}{and} {attempts}, and the operator ended the job at the restart limit")
         }
         Some(_) => format!("{what}{and} its job has failed permanently ({attempts})"),
         None if !retries => what,
         None if job.status.succeeded > 0 => {
             format!(
-                "{what}{and} its job has since succeeded, but the operator has not recorded it yet"
+                "{what}{and} its job has since succeeded, but the operator has not recorded the result yet"
             )
         }
         None if job.restarts_in_place() => {
             let until = match package_run.restart_allowance(cluster.flavor()) {
                 Some(limit) => format!("at most {limit} times"),
-                None if job.timeout().is_some() => format!("until the deadline{}", timeout()),
+                None if job.timeout().is_some() => {
+                    format!("until its timeout{} expires", timeout())
+                }
                 None => "without a limit".to_owned(),
             };
             format!("{what}{and} its container is restarted {until}; {attempts} so far")

@@ -1,5 +1,5 @@
 use super::{Findings, Grade, Subject};
-use crate::api::{Executor, Stage};
+use crate::api::{Executor, Stage, State};
 use crate::cluster::{Cluster, PackageRun};
 
 rule! {
@@ -50,7 +50,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 // A version that has left the spec has its own way out.
                 let entry = on
                     .and_then(|on| on.entry(&package.entry_key(name)))
-                    .filter(|e| e.stage.is_uninstall());
+                    // Nothing is uninstalled where the stage is skipped, which a downgrade does.
+                    .filter(|e| e.stage.is_uninstall() && e.state != State::Skipped);
                 let package_run = here.iter().copied().find(|e| {
                     let same = e.package == name && e.version == package.version;
                     same && e.stage.is_uninstall() && !e.finished()
@@ -61,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(name),
                     format!(
-                        "uninstall of package {name} was canceled but is still in progress: {}",
+                        "the uninstall of package {name} was canceled but is still in progress: {}",
                         outcome(stage, package_run)
                     ),
                 );

@@ -211,15 +211,19 @@ impl<'f> Places<'f> {
         explained_by.into_iter().collect()
     }
 
-    /// Those of the rules that a finding names: what ends the operator's pass, and what is about the same package.
+    /// Those of the rules that a finding names: what ends the operator's pass, and what is about the same package, on its
+    /// node or on all.
     fn named(&self, findings: &'f [Finding], finding: &'f Finding) -> Vec<usize> {
         let own = &finding.subject;
         let place = (
             own.skyhook.as_deref().unwrap_or_default(),
             own.node.as_deref().unwrap_or_default(),
         );
+        let everywhere = self.of_skyhook.get(place.0).into_iter().flatten();
         let here = self.on_node.get(&place).into_iter().flatten();
-        let here = here.filter(|n| findings[**n].subject.package == own.package);
+        let here = here
+            .chain(everywhere)
+            .filter(|n| findings[**n].subject.package == own.package);
         let named = |n: &&usize| finding.effect_of.contains(&findings[**n].rule.code);
         here.chain(&self.stopping_all)
             .filter(named)

@@ -101,7 +101,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 skyhook.reference()
             ),
         );
-        finding.waits_for(skyhook.name());
+        // With nothing left to uninstall, no package that fails is in the way.
         if pending.is_empty() {
             finding.since(skyhook.metadata.deletion_timestamp).evidence(
                 skyhook.reference(),
@@ -109,6 +109,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "set",
             );
         } else {
+            finding.waits_for(skyhook.name());
             pending_deletion(cluster, finding, skyhook);
         }
         finding.evidence(skyhook.reference(), "metadata.finalizers", finalizers);
@@ -199,7 +200,7 @@ fn held_by_others(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook)
             "Remove the finalizer if its owner no longer exists",
             ["edit", &resource, name],
         )
-        .caveat("any cleanup that the finalizer waits for is then skipped");
+        .caveat("any cleanup tied to the finalizer is then skipped");
 }
 
 /// The operator takes up a deletion within seconds; this bears a restart of it.
@@ -233,9 +234,7 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
             skyhook.reference()
         ),
     );
-    finding
-        .severity(Severity::Warning)
-        .waits_for(skyhook.name());
+    finding.severity(Severity::Warning);
     // One that runs may be between two attempts, and one that comes up takes it up then.
     let available = |d: &Deployment| d.available_replicas() > 0;
     let runs = cluster.operators.items().iter().any(available);
@@ -248,6 +247,7 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
         "set",
     );
     if !cluster.pending_uninstalls(skyhook).is_empty() {
+        finding.waits_for(skyhook.name());
         pending_deletion(cluster, finding, skyhook);
     }
     let label = "control-plane=controller-manager";

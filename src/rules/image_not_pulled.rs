@@ -87,6 +87,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             "See the error from the registry",
             ["describe", "pod", "-n", package_run.namespace(), pod.name()],
         );
+        finding.effect_of(&["SKY213"]);
         if has_run {
             finding.caveat(
                 "the stage completes once the image can be pulled; a reset would run the stage and its interrupt again",

@@ -66,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let again = if tried {
-            " after the last one failed"
+            " after its last pod failed"
         } else {
             ""
         };
@@ -107,7 +107,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         finding.kubectl(
             Grade::B0,
-            "See why pod creation fails, and fix the cause; the controller retries by itself",
+            "See why pod creation fails, and fix the cause; the job controller retries automatically",
             [
                 "describe",
                 "job",

@@ -82,7 +82,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(skyhook.reference(), "disabled", "yes")
                 .remedy(
                     grade_of_going_on(cluster, skyhook, None),
-                    "Enable it",
+                    "Enable the custom resource",
                     ["enable", skyhook.name()],
                 )
                 .caveat("all of its work continues");
@@ -94,8 +94,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // It is not reached while the operator's pass ends before.
             finding
                 .effect_of(&["SKY206", "SKY217", "SKY501", "SKY601"])
-                .remedy(Grade::B2, "Pause it again", ["pause", skyhook.name()])
-                .caveat("its running jobs are stopped, and rerun after it is resumed")
+                .remedy(
+                    Grade::B2,
+                    "Pause the custom resource again",
+                    ["pause", skyhook.name()],
+                )
+                .caveat("its running jobs are stopped until it is resumed, and then rerun")
                 .remedy(
                     grade_of_going_on(cluster, skyhook, None),
                     "Then resume the custom resource",

@@ -111,7 +111,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     );
             } else {
                 finding
-                    .remedy(grade, "Clean it up", ["leftovers", "--clean"])
+                    .remedy(grade, "Remove the leftovers", ["leftovers", "--clean"])
                     .caveat(
                         "package records are kept, because the package files are still on the host",
                     );

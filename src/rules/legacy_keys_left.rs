@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     name,
                 )
                 .remedy(Grade::B0, "List all leftovers", ["leftovers"])
-                .remedy(Grade::B1, "Clean it up", ["leftovers", "--clean"])
+                .remedy(Grade::B1, "Remove the leftovers", ["leftovers", "--clean"])
                 .caveat("after a rollback the old operator would not know what is installed");
         }
     }

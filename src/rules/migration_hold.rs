@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .kubectl(
                 Grade::B0,
-                "See which operator runs; after a rollback, the old operator would finish the rollout",
+                "See which operator is running; after a rollback, the old operator would finish the rollout",
                 [
                     "get",
                     "deployments",
@@ -86,7 +86,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                             "Remove the third-party finalizer if its owner no longer exists",
                             ["edit", &resource, old.name()],
                         )
-                        .caveat("any cleanup that the finalizer waits for is then skipped");
+                        .caveat("any cleanup tied to the finalizer is then skipped");
                 }
             }
             (Some(new), _) => {

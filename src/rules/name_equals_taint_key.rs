@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if keys.contains(&skyhook.name()) {
                     "its name is the key of the runtime-required taint"
                 } else {
-                    "the key of that record ends with its name"
+                    "the key of that record ends with the custom resource's name"
                 }
             ),
         );
@@ -78,7 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .kubectl(
                 Grade::B1,
-                "Before deleting it, turn off auto-tainting",
+                "Before deleting the custom resource, turn off auto-tainting",
                 ["edit", &flavor.resource(), skyhook.name()],
             )
             .caveat("new nodes are then no longer tainted");

@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "the name is {length} characters long, but the limit is {LONGEST} because it is part of the \
+                    "the name is {length} characters long, but the limit is {LONGEST} because the name is part of the \
                      annotation keys on nodes: progress cannot be recorded"
                 ),
             )
@@ -64,6 +64,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Then delete the custom resource",
                 ["delete", &resource, skyhook.name()],
             )
-            .caveat("packages that declare an uninstall are uninstalled");
+            .caveat("packages with uninstall enabled are uninstalled");
     }
 }

@@ -103,7 +103,7 @@ fn no_nodes_at_all(cluster: &Cluster, findings: &mut Findings) {
         );
         finding.evidence("nodes", "in the cluster", "0").kubectl(
             Grade::B0,
-            "See whether nodes join; the operator then continues",
+            "Check whether a node has joined; the operator then continues",
             ["get", "nodes"],
         );
         if held {

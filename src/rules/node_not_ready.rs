@@ -119,7 +119,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             if skyhook.deleting() {
                 finding
-                    .evidence(&object, "waits for the uninstall of", some_of(&waited_for))
+                    .evidence(&object, "packages still to be uninstalled", some_of(&waited_for))
                     .remedy(
                         Grade::B4,
                         "Reset the node if it will not come back",

@@ -38,6 +38,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     // Older ones read the node state wherever it stands.
     let reads_selected_only =
         cluster.operator_since(0, 16) || cluster.flavor() == ApiFlavor::NodeWright;
+    // The operator leaves out what is paused. But before v0.16.0 it reads all node states at the start of each pass.
+    let pause_helps = !cluster.operator_before(0, 16);
     for skyhook in cluster.skyhooks.items() {
         let blocks_deletion =
             skyhook.deleting() && skyhook.packages().any(|(_, p)| p.uninstall().enabled);
@@ -47,25 +49,25 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             }
             let left = !selected && reads_selected_only;
+            let passed_over = skyhook.paused() && pause_helps;
             for malformed in on.state.iter().flat_map(|s| s.malformed()) {
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())),
-                    if left {
-format!(
-                            "the node state of {} cannot be read; the custom resource no longer selects the node, so nothing is blocked",
-                            skyhook.reference()
-                        )
-} else {
-format!(
-                            "the node state of {} cannot be read, which stops the operator",
-                            skyhook.reference()
-                        )
-},
+                    format!(
+                        "the node state of {} cannot be read{}",
+                        skyhook.reference(),
+                        if left {
+                            "; the custom resource no longer selects the node, so nothing is blocked"
+                        } else if passed_over {
+                            "; the custom resource is paused, so the operator continues with the others"
+                        } else {
+                            ", which stops the operator"
+                        }
+                    ),
                 );
-                // The operator leaves out what is paused.
                 if left {
                     finding.severity(Severity::Warning).blocks_only(&[]);
-                } else if skyhook.paused() {
+                } else if passed_over {
                     finding.blocks_only(&[Blocks::Install, Blocks::Uninstall]);
                 }
                 finding.evidence(
@@ -83,7 +85,7 @@ format!(
                 repair_node_state(finding, skyhook, node, on);
                 let mut others = cluster.skyhooks.items().iter();
                 let others = others.any(|s| s.runs() && s.name() != skyhook.name());
-                if !skyhook.paused() && !left && others {
+                if pause_helps && !skyhook.paused() && !left && others {
                     finding
                         .remedy(
                             Grade::B1,

@@ -4,7 +4,7 @@ use super::evidence::{no_package_run, operator_log};
 use super::last_sign::last_sign;
 use super::{Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Certainty, Cluster};
+use crate::cluster::{Certainty, Cluster, Node, PackageRuns};
 
 rule! {
     /// A custom resource has work left, but nothing is running and no other rule explains why.
@@ -59,7 +59,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let open = cluster.open_nodes(skyhook);
-        if open.is_empty() {
+        // What the operator counts as failed has its own finding, with or without a cause.
+        let failed = |node: &&Node| {
+            let on = cluster.on_node(node, skyhook.name());
+            on.is_some_and(|on| on.operator_status() == Status::Erroring)
+        };
+        if open.is_empty() || open.iter().any(failed) {
             continue;
         }
         let Some(last) = last_sign(cluster, &package_runs, skyhook, &open) else {
@@ -103,7 +108,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
         } else if complete {
             format!(
-                "{reference} has status complete but unfinished packages on {nodes}, and no pod or job is running"
+                "{reference} has status complete, but packages are unfinished on {nodes} and no pod or job is running"
             )
         } else {
             format!("{reference} has unfinished packages on {nodes}, and no pod or job is running")
@@ -129,9 +134,30 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 })
                 .passes();
         }
+        for (other, node) in in_the_way(skyhook, &package_runs, &names) {
+            finding.waits_for_node(&other, node);
+        }
         no_package_run(finding, cluster, "package pods and jobs");
         operator_log(finding, cluster, "Check the operator's log for the cause");
     }
+}
+
+/// The custom resources with pods on these nodes, with the node: an interrupt waits until all of them are gone, and the
+/// older operator's even where they have ended (operator `HasRunningPackages`).
+fn in_the_way<'a>(
+    skyhook: &Skyhook,
+    package_runs: &PackageRuns<'a>,
+    nodes: &[&str],
+) -> Vec<(String, &'a str)> {
+    let mut packages = skyhook.packages();
+    if !packages.any(|(name, package)| skyhook.pending_interrupt(name, package).is_some()) {
+        return Vec::new();
+    }
+    let others = package_runs.all().iter();
+    others
+        .filter(|e| (e.alive() || e.bare()) && nodes.contains(&e.node))
+        .map(|e| (e.skyhook.clone(), e.node))
+        .collect()
 }
 
 /// Whether no pass of the operator has come to its end: it sets a status even on one that is paused.

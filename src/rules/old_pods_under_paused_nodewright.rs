@@ -55,13 +55,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{} of the old operator still {}: if {} is {}, the new operator starts jobs for the same nodes",
+                    "{} of the old operator {} still running: if {} is {}, the new operator starts jobs for the same nodes",
                     if paths.len() == 1 {
                         "1 pod".to_owned()
                     } else {
                         format!("{} pods", paths.len())
                     },
-                    if paths.len() == 1 { "runs" } else { "run" },
+                    if paths.len() == 1 { "is" } else { "are" },
                     skyhook.reference(),
                     if skyhook.paused() {
                         "resumed"
@@ -73,7 +73,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence("pods", format!("with {selector}"), some_of(&paths))
             .evidence(
                 skyhook.reference(),
-                "at rest",
+                "state",
                 if skyhook.paused() {
                     "paused"
                 } else {

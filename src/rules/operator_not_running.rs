@@ -51,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .severity(Severity::Warning)
             .lasts()
-            .evidence("deployments", "that run the operator", "none")
+            .evidence("deployments", "running the operator", "none")
             .kubectl(
                 Grade::B0,
                 "List controller deployments; install the operator if it is missing",
@@ -85,7 +85,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     delete.into_iter().chain(names.iter().copied()),
                 )
                 .caveat(format!(
-                    "then run `kubectl skyhook finalizer strip {first}` for each of them, and `kubectl skyhook leftovers`; \
+                    "then strip each finalizer, as in `kubectl skyhook finalizer strip {first}`, and run `kubectl skyhook leftovers`; \
                      uninstall.sh does not run on any node"
                 ));
         }

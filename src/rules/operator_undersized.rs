@@ -75,12 +75,12 @@ fn report(
         .evidence("nodes", "in the cluster", nodes.to_string())
         .evidence(
             "custom resources",
-            "packages in the largest one",
+            "largest number of packages",
             packages.to_string(),
         )
         .kubectl(
             Grade::B0,
-            "Check whether it was OOM-killed, then raise the limit in the chart's values",
+            "Check whether the operator was OOM-killed, then raise the limit in the chart's values",
             ["describe", "pods", "-n", operator.namespace(), "-l", "control-plane=controller-manager"],
         );
 }

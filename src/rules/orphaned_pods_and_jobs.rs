@@ -80,12 +80,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .kubectl(
                 Grade::B0,
-                "See what it is doing",
+                "See what the pod or job is doing",
                 ["describe", kind, "-n", package_run.namespace(), name],
             )
             .kubectl(
                 Grade::B2,
-                "Delete it if it is not wanted",
+                "Delete the pod or job if it is not needed",
                 ["delete", kind, "-n", package_run.namespace(), name],
             )
             .caveat("the script is killed, which may leave its work on the host unfinished");

@@ -51,16 +51,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     subject,
                     match skyhook {
                         None if presumed => format!(
-                            "uninstall of package {} is recorded as finished for {name}, which is not in the input: if {name} no longer exists, recreating it would first install the package",
+                            "the uninstall of package {} is recorded as finished for {name}, which is not in the input: if {name} no longer exists, recreating it would install the package once before the uninstall",
                             entry.name
                         ),
                         None => format!(
-                            "uninstall of package {} is recorded as finished, but {name} is gone: \
-                             recreating it would first install the package",
+                            "the uninstall of package {} is recorded as finished, but {name} is gone: \
+                             recreating it would install the package once before the uninstall",
                             entry.name
                         ),
                         Some(_) => format!(
-                            "uninstall of package {} is still recorded as finished from a previous {name}: the \
+                            "the uninstall of package {} is still recorded as finished from a previous {name}: the \
                              package is installed once before it is uninstalled",
                             entry.name
                         ),

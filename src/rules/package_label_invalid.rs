@@ -63,7 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence("pod", "label package", label)
                 .kubectl(
                     Grade::B2,
-                    "Use a version that gives a valid label, and tag the image with it",
+                    "Use a version that gives a valid label, and tag the image with that version",
                     ["edit", &cluster.flavor().resource(), skyhook.name()],
                 )
                 .caveat("the package is then installed on every selected node");

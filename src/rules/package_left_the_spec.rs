@@ -67,11 +67,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
                 finding.kubectl(
                     Grade::B2,
-                    "Add it back to the spec, then uninstall it",
+                    "Add the package back to the spec, then uninstall it",
                     ["edit", &cluster.flavor().resource(), skyhook.name()],
                 );
                 forget(finding, Grade::B1, skyhook.name(), &node.name, entry).caveat(
-                    "this only removes the record; use it only if the host was cleaned or re-imaged",
+                    "this only removes the record; do this only if the host was cleaned or re-imaged",
                 );
             }
         }

@@ -38,7 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         let how = match standing {
-            HolderState::Ended => "that command has ended",
+            HolderState::Ended => "the command that set the pause has ended",
             HolderState::Old => "the pause is more than an hour old",
             HolderState::AtWork | HolderState::Unknown => continue,
         };

@@ -38,7 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         findings
             .report(
                 Subject::node(&node.name, None),
-                "the node stays cordoned after its runtime was installed, until someone releases the cordon",
+                "the node stays cordoned after its runtime is installed, until someone releases the cordon",
             )
             .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
             .evidence(

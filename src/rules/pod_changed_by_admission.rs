@@ -61,7 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if change.ends_pass {
                 format!(
                     "the pod for stage {stage} of package {package} got an extra container at admission, and \
-                     every reconcile of the operator fails while the pod exists"
+                     every reconcile by the operator fails while the pod exists"
                 )
             } else {
                 format!(
@@ -88,7 +88,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .kubectl(
                 Grade::B2,
-                "Or set the same values in the spec",
+                "Or put the values that admission sets into the spec",
                 ["edit", &cluster.flavor().resource(), skyhook.name()],
             )
             .caveat("its packages then run on the nodes, including their interrupts");

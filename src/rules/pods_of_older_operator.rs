@@ -80,7 +80,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding
                 .kubectl(
                     Grade::B0,
-                    "See what it is doing, and wait until it ends",
+                    "See what the pod is doing, and wait until it ends",
                     ["describe", "pod", "-n", namespace, pod.name()],
                 )
                 .kubectl(

@@ -276,11 +276,7 @@ impl Reason {
 
     /// What a log that was asked for holds.
     pub fn heard(&mut self, piece: &ContainerLog, lines: &[String]) {
-        let run = if piece.previous {
-            ", the run before"
-        } else {
-            ""
-        };
+        let run = if piece.previous { ", previous run" } else { "" };
         let from = format!("{} in pod/{}{run}", piece.container, piece.pod);
         self.log = LogTail::of(from, lines.iter().map(String::as_str)).or(self.log.take());
     }

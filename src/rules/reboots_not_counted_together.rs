@@ -57,11 +57,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(
                 earlier.reference(),
                 "spec.sequencing",
-                "node: the later one does not wait for all nodes of the earlier one",
+                "node: the later custom resource does not wait for all nodes of this one",
             )
             .kubectl(
                 Grade::B1,
-                "Set sequencing: all on the earlier one, so that the later one waits",
+                "Set sequencing: all on the earlier custom resource, so that the later one waits",
                 ["edit", &cluster.flavor().resource(), earlier.name()],
             )
             .caveat("every later custom resource then waits until the earlier one is complete on all nodes");

@@ -90,7 +90,7 @@ pub enum Undo {
     No,
 }
 
-const UNCHANGED: &str = "the objects that it changes have not been modified since they were read; each write checks this";
+const UNCHANGED: &str = "the objects that the command changes have not been modified since they were read; each write checks this";
 const REPAIRED: &str = "the cause of the failure is fixed";
 
 /// One of our own commands that change something.

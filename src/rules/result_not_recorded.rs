@@ -50,7 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::node(package_run.node, Some(name)).package(&package_run.package),
             format!(
-                "stage {} of package {} has succeeded, but the operator has not recorded it",
+                "stage {} of package {} has succeeded, but the operator has not recorded the result",
                 package_run.stage, package_run.package
             ),
         );

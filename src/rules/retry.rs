@@ -40,7 +40,7 @@ pub fn take_up<'f>(
 ) -> &'f mut Finding {
     let grade = grade_of_stage(skyhook, package);
     retry(finding, grade, title, skyhook.name(), node, package)
-        .caveat("once other nodes have finished the uninstall, the operator works only on nodes in progress")
+        .caveat("once other nodes have finished the uninstall, the operator works only on nodes with status in_progress")
 }
 
 /// Adds the command that runs a stage again which was given up, without touching what is recorded.

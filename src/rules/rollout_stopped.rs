@@ -82,8 +82,8 @@ fn report(
     let finding = findings.report(
         Subject::skyhook(skyhook),
         format!(
-            "the rollout of {} has stopped{place}: too many nodes failed, and the remaining nodes with \
-             work left are no longer chosen",
+            "the rollout of {} has stopped{place}: too many nodes failed, and the unfinished nodes \
+             are no longer chosen for a batch",
             skyhook.reference()
         ),
     );
@@ -95,7 +95,7 @@ fn report(
             skyhook.reference(),
             format!("compartment {compartment}"),
             format!(
-                "shouldStop; failed batches in a row: {}; nodes complete: {} of {}",
+                "shouldStop: true; failed batches in a row: {}; nodes complete: {} of {}",
                 batch.consecutive_failures, status.completed, status.matched
             ),
         );
@@ -128,5 +128,5 @@ fn report(
             reset.into_iter().chain(["--compartment", compartment]),
         )
     }
-    .caveat("a node that is still erroring is counted again and stops the rollout again");
+    .caveat("a node that is still erroring is counted as failed again and stops the rollout again");
 }

@@ -76,7 +76,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
                 .kubectl(
                     Grade::B2,
-                    "Set runtimeRequired on the earlier one, or order it after the other",
+                    "Set runtimeRequired on the earlier custom resource, or order it after the other",
                     ["edit", &cluster.flavor().resource(), first.name()],
                 )
                 .caveat("with runtimeRequired, the packages of the earlier custom resource run on tainted nodes, and so do their interrupts");

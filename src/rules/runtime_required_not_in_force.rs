@@ -37,12 +37,12 @@ rule! {
     SKY411 "runtime-required-not-in-force" Warning needs Skyhooks Nodes, also Operator Events
 }
 
-/// The value of the taint, whatever its key is configured to be.
-const VALUE: &str = "runtime-required";
 /// The operator looks around every ten minutes: after so long it does not set the taint any more.
 const OVERDUE: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
+    // The value of the taint, whatever its key is configured to be.
+    let value = cluster.runtime_required_value();
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|s| s.spec.runtime_required && !s.deleting()) {
         for node in cluster.selected(skyhook) {
@@ -50,7 +50,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // An ignored node was left out on purpose.
             if node.ignored(cluster.flavor())
                 || cluster.runtime_required_taint(node).is_some()
-                || node.taints.iter().any(|t| t.value == VALUE)
+                || node
+                    .taints
+                    .iter()
+                    .any(|t| !value.is_empty() && t.value == value)
                 || cluster.is_complete_on(skyhook, node)
                 || on.is_some_and(|on| on.is_malformed() || was_complete(on))
             {
@@ -175,10 +178,25 @@ fn report(
             known.join(", "),
         );
     }
-    let taint = format!("{key}={VALUE}:{effect}");
+    let value = match cluster.runtime_required_value() {
+        "" => String::new(),
+        value => format!("={value}"),
+    };
+    let (grade, caveat) = if effect == "NoExecute" {
+        (
+            Grade::B3,
+            "pods that do not tolerate the taint are evicted; new ones wait until the packages are complete",
+        )
+    } else {
+        (
+            Grade::B1,
+            "pods already running there stay; new ones wait until the packages are complete",
+        )
+    };
+    let taint = format!("{key}{value}:{effect}");
     finding
-        .kubectl(Grade::B1, "Taint it", ["taint", "node", &node.name, &taint])
-        .caveat("pods already running there stay; new ones wait until the packages are complete");
+        .kubectl(grade, "Taint it", ["taint", "node", &node.name, &taint])
+        .caveat(caveat);
     if auto {
         finding.remedy(Grade::B0, "List the leftovers", ["leftovers"]);
     }

@@ -73,7 +73,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(format!("node/{}", node.name), "taint", &spelled)
                 .evidence(
                     cluster.flavor().resource(),
-                    "with runtimeRequired that select it",
+                    "with runtimeRequired that select the node",
                     "none",
                 )
                 .remedy(
@@ -116,7 +116,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .severity(Severity::Warning)
             .lasts()
             .evidence(format!("node/{}", node.name), "taint", &spelled)
-            .evidence("custom resources", "keep it", some_of(&references));
+            .evidence(
+                "custom resources",
+                "that keep the taint",
+                some_of(&references),
+            );
         if holder.paused() {
             go_on(finding, cluster, holder, "Resume it", "resume");
         } else if holder.disabled() {

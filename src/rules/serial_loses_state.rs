@@ -85,6 +85,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     r#"{"spec":{"serial":false}}"#,
                 ],
             )
-            .caveat("its work starts on the nodes, including package interrupts");
+            .caveat("its packages then run on the nodes, including their interrupts");
     }
 }

@@ -94,12 +94,12 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
             },
             if once_failed {
 format!(
-                    "deployment policy {name} lacks {lacking}: after the first failed batch the operator stops for every custom resource"
+                    "deployment policy {name} lacks {lacking}: after the first failed batch, the operator stops working on all custom resources"
                 )
 } else {
 format!(
-                    "deployment policy {name} lacks {lacking}: the operator stops for every custom resource as soon \
-                     as it counts a batch with this policy"
+                    "deployment policy {name} lacks {lacking}: the operator stops working on all custom resources as soon \
+                     as it calculates a batch with this policy"
                 )
 },
         );

@@ -1,6 +1,6 @@
 use super::evidence::read_logs;
 use super::{Findings, Grade, Severity, Subject};
-use crate::cluster::{Cluster, Source};
+use crate::cluster::{Certainty, Cluster, Source};
 
 rule! {
     /// A stage runs much longer than it should.
@@ -36,7 +36,12 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = cluster.package_runs();
-    for package_run in package_runs.all().iter().filter(|e| e.alive()) {
+    // What is left of a custom resource that is gone is not started again.
+    let gone = |name: &str| {
+        cluster.skyhook(name).is_none() && cluster.skyhooks.absence() == Certainty::Proven
+    };
+    let alive = package_runs.all().iter().filter(|e| e.alive());
+    for package_run in alive.filter(|e| !gone(&e.skyhook)) {
         let Some(overtime) = cluster.overtime(package_run, package_runs.all()) else {
             continue;
         };

@@ -66,8 +66,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::node(&node.name, Some(skyhook.name())),
                 format!(
-                    "the node counts as failed for {} although its interrupt succeeded, which keeps the \
-                     rollout stopped",
+                    "the node counts as failed for {} although its interrupt succeeded, so the \
+                     rollout stays stopped",
                     skyhook.reference()
                 ),
             );

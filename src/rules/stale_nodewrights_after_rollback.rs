@@ -47,7 +47,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "{} is left over from a newer operator that is no longer running: {}",
                 stale.reference(),
                 if at_work.is_empty() {
-                    "changes to it have no effect"
+                    "changes to the custom resource have no effect"
                 } else {
                     "its jobs are still running, and the older operator starts pods alongside them"
                 }
@@ -75,7 +75,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .kubectl(
                 Grade::B0,
-                "Compare it with the Skyhook of the same name",
+                "Compare the NodeWright with the Skyhook of the same name",
                 ["get", &resource, stale.name(), "-o", "yaml"],
             );
     }

@@ -190,7 +190,7 @@ impl Standstill {
         } else if status == Status::Blocked {
             Some(Trouble::new("is blocked", severity).lasting(lasts))
         } else if cluster.compartment_stopped(root, node) {
-            Some(Trouble::new("has stopped its rollout", Severity::Error))
+            Some(Trouble::new("has a stopped rollout", Severity::Error))
         } else if let Some(cause) = cause {
             let why = format!(
                 "makes no progress there ({} {})",

@@ -68,7 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .kubectl(
                 Grade::B0,
-                "Inspect it, and plan how to split it",
+                "Inspect the custom resource, and plan how to split it",
                 [
                     "get",
                     &cluster.flavor().resource(),

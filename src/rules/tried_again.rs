@@ -15,7 +15,7 @@ pub fn tries_again(
 ) -> Option<&'static str> {
     let package_run = package_run?;
     if package_run.job_unseen {
-        return made_meanwhile(cluster, package_run).then_some("it is being retried");
+        return made_meanwhile(cluster, package_run).then_some("the stage is being retried");
     }
     let pod = young_pod(cluster, package_run)?;
     if succeeded(pod) {
@@ -25,8 +25,8 @@ pub fn tries_again(
         return None;
     }
     match failures(pod) {
-        Failures::None => Some("it is being retried"),
-        Failures::One => Some("it is being retried after its first failure"),
+        Failures::None => Some("the stage is being retried"),
+        Failures::One => Some("the stage is being retried after its first failure"),
         Failures::More => None,
     }
 }

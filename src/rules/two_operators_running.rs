@@ -60,7 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     finding.kubectl(
         Grade::B0,
-        "See which Helm release each belongs to; then scale one of them to zero",
+        "See which Helm release each operator belongs to; then scale one operator to zero",
         [
             "get",
             "deployments",
@@ -75,6 +75,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// `v0.17.0 in namespace skyhook`
 fn named(operator: &Deployment) -> String {
     let version = operator.operator_version();
-    let version = version.map_or_else(|| "one".to_owned(), |v| v.to_string());
+    let version = version.map_or_else(|| "unknown version".to_owned(), |v| v.to_string());
     format!("{version} in namespace {}", operator.namespace())
 }

@@ -53,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     continue;
                 }
                 let consequence = if skyhook.deleting() && skyhook.has_finalizer() {
-                    ", and the deletion waits for it"
+                    ", and the deletion waits for the uninstall"
                 } else {
                     ""
                 };
@@ -61,7 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     newest_package_run(&package_runs, skyhook.name(), &node.name, entry);
                 let retries = operator_retries(cluster, package_run, on);
                 let what = format!(
-                    "uninstall of package {} fails at stage {}",
+                    "the uninstall of package {} fails at stage {}",
                     entry.name, entry.stage
                 );
                 let tried = with_attempts(what.clone(), cluster, entry, package_run, retries);

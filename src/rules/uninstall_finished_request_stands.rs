@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook).package(name),
             format!(
-                "package {name} is uninstalled, but the uninstall request is still in the spec: nothing installs the package until the request is removed"
+                "package {name} is uninstalled, but the uninstall request is still in the spec: the package is not installed again until the request is removed"
             ),
         );
         finding
@@ -64,12 +64,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .kubectl(
                 Grade::B1,
-                "If the package is not wanted, remove it from the spec",
+                "If the package is not needed, remove it from the spec",
                 ["edit", &cluster.flavor().resource(), skyhook.name()],
             )
             .remedy(
                 Grade::B2,
-                "If the package is wanted, cancel the request",
+                "If the package is needed, cancel the request",
                 ["uninstall", skyhook.name(), name, "--cancel"],
             )
             .caveat("the package is then installed on every selected node");

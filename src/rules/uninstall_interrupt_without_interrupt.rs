@@ -61,7 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
                     format!(
-                        "uninstall of package {} waits for an interrupt that the spec no longer has",
+                        "the uninstall of package {} waits for an interrupt that is no longer in the spec",
                         entry.name
                     ),
                 );

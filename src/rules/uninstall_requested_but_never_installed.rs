@@ -71,7 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(skyhook.reference(), "history", why)
             .remedy(
                 Grade::B2,
-                "If the package is wanted, cancel the request",
+                "If the package is needed, cancel the request",
                 ["uninstall", skyhook.name(), name, "--cancel"],
             )
             .caveat("the package is then installed on every selected node");

@@ -120,7 +120,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .kubectl(
                 Grade::B1,
-                "Set its failurePolicy to Ignore",
+                "Set failurePolicy to Ignore",
                 ["patch", resource, name, "--type=json", "-p", &patch],
             )
             .caveat("until it is set back to Fail, changes are not validated");

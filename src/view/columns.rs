@@ -19,7 +19,7 @@ impl Columns {
                 Some((heading, path)) if !heading.is_empty() && !path.is_empty() => (heading, path),
                 _ => {
                     let what = format!(
-                        "a column must be HEADING:PATH, such as NAME:.metadata.name, not {column:?}"
+                        "{column:?} is not a valid column; expected HEADING:PATH, such as NAME:.metadata.name"
                     );
                     return Err(FormatError(what));
                 }
@@ -162,7 +162,7 @@ mod tests {
             assert_eq!(
                 error(spec),
                 format!(
-                    "a column must be HEADING:PATH, such as NAME:.metadata.name, not {column:?}"
+                    "{column:?} is not a valid column; expected HEADING:PATH, such as NAME:.metadata.name"
                 )
             );
         }

@@ -198,3 +198,127 @@ fn what_stops_all_stands_before_what_fails_on_nodes() {
         [&["SKY109"], &failing[..]].concat()
     );
 }
+
+/// The code of each cause, with the codes of what follows from it.
+fn explained(items: Value) -> Vec<(String, Vec<String>)> {
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    let words = "diagnose stuck -o json --now 2026-11-20T12:00:00Z --from -";
+    let document = run(words).stdin(list.to_string()).go().json();
+    let code = |at: &Value| {
+        let at = usize::try_from(at.as_u64().expect("a number")).expect("a place");
+        document["findings"][at]["code"]
+            .as_str()
+            .expect("a code")
+            .to_owned()
+    };
+    let causes = document["causes"].as_array().expect("causes").iter();
+    causes
+        .map(|cause| {
+            let explains = cause["explains"].as_array().expect("effects").iter();
+            let own = cause["code"].as_str().expect("a code").to_owned();
+            (own, explains.map(code).collect())
+        })
+        .collect()
+}
+
+fn pod_of(name: &str, stage: &str, node: &str, container: Value) -> Value {
+    let note =
+        json!({"name": name, "version": "1.0.0", "skyhook": name, "stage": stage, "image": "i"});
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": format!("{name}-{stage}-{node}"), "namespace": "skyhook",
+            "creationTimestamp": "2026-11-20T08:00:00Z",
+            "labels": {
+                format!("{PREFIX}/name"): name,
+                format!("{PREFIX}/package"): format!("{name}-1.0.0"),
+            },
+            "annotations": {format!("{PREFIX}/package"): note.to_string()},
+        },
+        "spec": {"nodeName": node},
+        "status": {"phase": "Pending", "initContainerStatuses": [container]},
+    })
+}
+
+/// A truncated reference is why the image cannot be pulled.
+#[test]
+fn a_truncated_image_reference_explains_the_failed_pull() {
+    let mut skyhook = skyhook("driver", 10, json!({}));
+    skyhook["spec"]["packages"]["driver"]["image"] = json!("registry.example:5000/driver");
+    let waiting = json!({"name": "driver-init", "image": "registry.example:1.0.0", "state": {"waiting": {"reason": "ImagePullBackOff"}}});
+    let entry = json!({"driver|1.0.0": {"name": "driver", "version": "1.0.0", "image": "registry.example:5000/driver", "stage": "apply", "state": "in_progress"}});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "annotations": {
+        format!("{PREFIX}/nodeState_driver"): entry.to_string(), format!("{PREFIX}/status_driver"): "in_progress",
+    }}});
+    let found = explained(json!([
+        skyhook,
+        node,
+        pod_of("driver", "apply", "n1", waiting)
+    ]));
+    assert_eq!(found, [("SKY213".to_owned(), vec!["SKY202".to_owned()])]);
+}
+
+/// With nothing left to uninstall the operator removes its finalizer, whatever fails.
+#[test]
+fn a_failing_installation_does_not_explain_a_deletion_without_uninstalls() {
+    let mut skyhook = skyhook("driver", 10, json!({}));
+    skyhook["metadata"]["deletionTimestamp"] = json!("2026-11-20T10:00:00Z");
+    skyhook["metadata"]["finalizers"] = json!([format!("{PREFIX}/skyhook")]);
+    let entry = json!({"driver|1.0.0": {"name": "driver", "version": "1.0.0", "image": "i", "stage": "apply", "state": "erroring", "restarts": 9}});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "annotations": {
+        format!("{PREFIX}/nodeState_driver"): entry.to_string(), format!("{PREFIX}/status_driver"): "erroring",
+    }}});
+    let crash = json!({"name": "driver-apply", "restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+    let found = explained(json!([
+        skyhook,
+        node,
+        pod_of("driver", "apply", "n1", crash)
+    ]));
+    assert_eq!(
+        found,
+        [
+            ("SKY113".to_owned(), Vec::new()),
+            ("SKY201".to_owned(), Vec::new())
+        ]
+    );
+}
+
+/// An interrupt of `driver` waits until no package pod is left on the node; the one of `other` hangs.
+#[test]
+fn a_pod_of_another_custom_resource_explains_an_interrupt_that_does_not_start() {
+    let mut driver = skyhook("driver", 10, json!({}));
+    driver["metadata"]["creationTimestamp"] = json!("2026-11-20T06:00:00Z");
+    driver["metadata"]["managedFields"] =
+        json!([{"manager": "kubectl", "operation": "Update", "time": "2026-11-20T06:00:00Z"}]);
+    driver["metadata"]["generation"] = json!(1);
+    driver["spec"]["packages"]["driver"]["interrupt"] = json!({"type": "reboot"});
+    driver["status"] = json!({"status": "in_progress", "observedGeneration": 1});
+    let other = skyhook("other", 90, json!({}));
+    let entry = |name: &str, stage: &str, state: &str| {
+        json!({format!("{name}|1.0.0"): {"name": name, "version": "1.0.0", "image": "i", "stage": stage, "state": state}})
+            .to_string()
+    };
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": "n1", "creationTimestamp": "2026-11-20T05:00:00Z", "annotations": {
+            format!("{PREFIX}/nodeState_driver"): entry("driver", "config", "complete"),
+            format!("{PREFIX}/status_driver"): "in_progress",
+            format!("{PREFIX}/cordon_driver"): "true",
+            format!("{PREFIX}/nodeState_other"): entry("other", "apply", "in_progress"),
+            format!("{PREFIX}/status_other"): "in_progress",
+        }},
+        "spec": {"unschedulable": true},
+        "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-20T05:00:00Z"}]},
+    });
+    let running =
+        json!({"name": "other-apply", "state": {"running": {"startedAt": "2026-11-20T08:00:00Z"}}});
+    let found = explained(json!([
+        driver,
+        other,
+        node,
+        pod_of("other", "apply", "n1", running)
+    ]));
+    let first = found.first().expect("a cause");
+    assert_eq!(first.0, "SKY219", "{found:?}");
+    assert!(first.1.contains(&"SKY222".to_owned()), "{found:?}");
+}

@@ -478,3 +478,27 @@ fn an_operator_that_comes_up_is_waited_for() {
         assert!(reason.contains("no replica of the operator"), "{reason}");
     }
 }
+
+/// Whether anything is left to uninstall, only node states tell.
+#[test]
+fn without_nodes_a_deletion_is_not_called_progressing() {
+    let skyhook = json!({
+        "apiVersion": "skyhook.nvidia.com/v1alpha1", "kind": "Skyhook",
+        "metadata": {
+            "name": "gpu", "deletionTimestamp": "2026-11-20T09:00:00Z",
+            "finalizers": ["skyhook.nvidia.com/skyhook"],
+        },
+        "spec": {"packages": {"driver": {"version": "1.0.0", "image": "i", "uninstall": {"enabled": true}}}},
+    });
+    let status = run("finalizer status gpu -o json --now 2026-11-20T09:10:00Z --from -")
+        .stdin(skyhook.to_string())
+        .go()
+        .json();
+    assert_eq!(
+        (&status["standing"], &status["reason"]),
+        (
+            &json!("unknown"),
+            &json!("nodes could not be read, so it is not known what is left to uninstall")
+        )
+    );
+}

@@ -49,7 +49,7 @@ fn a_named_node_is_read_alone() {
             [6, 7],
         ),
         ("node ignore node-1 --dry-run", [5, 5]),
-        ("node unignore node-1 --dry-run", [5, 5]),
+        ("node unignore node-1 --dry-run", [6, 7]),
         (
             "node leave-batch node-1 --skyhook gpu-tune --dry-run",
             [5, 5],

@@ -255,7 +255,7 @@ fn a_failing_stage_tells_whether_it_is_tried_again() {
         told("package_erroring.interrupts", "SKY201"),
         [
             (
-                "its container is restarted until the deadline of 1h; 9 failed attempts so far"
+                "its container is restarted until its timeout of 1h expires; 9 failed attempts so far"
                     .to_owned(),
                 memory.to_owned(),
                 1
@@ -295,5 +295,47 @@ fn a_resume_does_not_promise_what_has_failed_permanently() {
             && preview.stdout.ends_with(&format!("- warning: {stays}\n")),
         "{}",
         preview.transcript()
+    );
+}
+
+/// Package pods tolerate the taint with the configured value alone, and its effect may evict.
+#[test]
+fn the_taint_that_is_offered_is_the_configured_one() {
+    let document = run(
+        "diagnose stuck --rule SKY411 -o json --from tests/rules/runtime_required_not_in_force.value.yaml",
+    )
+    .go()
+    .json();
+    let remedy = &document["findings"][0]["remedies"][0];
+    assert_eq!(
+        (&remedy["argv"][4], &remedy["grade"]),
+        (&json!("acme.io=not-prepared:NoExecute"), &json!("B3"))
+    );
+}
+
+/// A pause frees the others only of operators that read node states one custom resource at a time.
+#[test]
+fn a_pause_is_offered_where_it_frees_the_others() {
+    let told = |fixture: &str| -> Vec<_> {
+        let all = advised(fixture, "SKY206").into_iter();
+        all.map(|(message, remedies)| {
+            let pauses = remedies.iter().any(|r| r.starts_with("Pause"));
+            let (_, end) = message
+                .split_once(" cannot be read")
+                .expect("what is wrong");
+            (end.to_owned(), pauses)
+        })
+        .collect()
+    };
+    let stops = ", which stops the operator".to_owned();
+    let passed_over =
+        "; the custom resource is paused, so the operator continues with the others".to_owned();
+    assert_eq!(
+        told("node_state_malformed.paused"),
+        [(stops.clone(), true), (passed_over, false)]
+    );
+    assert_eq!(
+        told("node_state_malformed.older"),
+        [(stops.clone(), false), (stops, false)]
     );
 }

@@ -258,7 +258,7 @@ fn an_uninstall_that_does_not_move_is_blocked() {
     assert_eq!(
         uninstall("uninstall-interrupt", false, false, false),
         blocked(
-            "SKY102: uninstall of package driver waits for an interrupt that the spec no longer has"
+            "SKY102: the uninstall of package driver waits for an interrupt that is no longer in the spec"
         )
     );
 }

@@ -243,7 +243,7 @@ impl ManifestLoader {
         if !self.seen.insert(identity) {
             return;
         }
-        let newest = body.summary.newest;
+        let newest = body.summary.newest();
         // Other objects may tell of the future: a certificate says when it is to be renewed.
         if self.sort_in(api_version, kind, Some(LoadedObject { path, kind, body })) {
             self.newest = self.newest.max(newest);

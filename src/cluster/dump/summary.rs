@@ -20,10 +20,9 @@ pub struct Summary {
     pub of_a_package: bool,
     /// Carries a label by which the operator finds its ConfigMaps.
     pub of_config_maps: bool,
-    /// The newest time at which something happened, as the object itself says.
-    ///
-    /// Captures carry no clock of their own, and ages must not depend on when they are looked at.
-    pub newest: Option<Timestamp>,
+    /// The newest of its times but the deletion's.
+    newest: Option<Timestamp>,
+    deletion: Option<Timestamp>,
     pub has_items: bool,
 }
 
@@ -36,6 +35,17 @@ impl<'de> Deserialize<'de> for Summary {
 }
 
 impl Summary {
+    /// The newest time at which something happened, as the object itself says.
+    ///
+    /// Captures carry no clock of their own, and ages must not depend on when they are looked at. The deletion timestamp
+    /// of a pod lies in the future, by its grace period; that of other objects is the time of the request.
+    pub fn newest(&self) -> Option<Timestamp> {
+        let asked = self
+            .deletion
+            .filter(|_| self.kind.as_deref() != Some("Pod"));
+        self.newest.max(asked)
+    }
+
     /// Notes a label.
     pub fn has(&mut self, label: &Label) {
         self.of_a_package |= *label == Label::Package;
@@ -57,6 +67,7 @@ pub enum At {
     Times,
     /// Under a key that says when something happened.
     Time,
+    Deletion,
     Else,
 }
 
@@ -72,6 +83,7 @@ impl Values<'_> {
             At::Name => text.clone_into(&mut summary.name),
             At::Namespace => text.clone_into(&mut summary.namespace),
             At::Time | At::Times => summary.newest = summary.newest.max(text.parse().ok()),
+            At::Deletion => summary.deletion = text.parse().ok(),
             _ => {}
         }
     }
@@ -200,6 +212,7 @@ impl Key {
             (At::Metadata, "managedFields") => KeyTarget::Nothing,
             // A node's images are the other half, and there are no times among them.
             (_, "annotations" | "labels" | "spec" | "images") => KeyTarget::Nothing,
+            (At::Metadata, "deletionTimestamp") => KeyTarget::Value(At::Deletion),
             (At::Times, _) => KeyTarget::Value(At::Times),
             (_, "nodePriority") => KeyTarget::Value(At::Times),
             (_, key) if tells_time(key) => KeyTarget::Value(At::Time),
@@ -222,12 +235,11 @@ fn label(key: &str) -> Label {
     }
 }
 
-/// Whether a field says when something happened; a deletion timestamp lies in the future.
+/// Whether a field says when something happened.
 fn tells_time(key: &str) -> bool {
     ["Timestamp", "Time", "At"]
         .iter()
         .any(|end| key.ends_with(end))
-        && key != "deletionTimestamp"
 }
 
 #[cfg(test)]
@@ -264,13 +276,15 @@ mod tests {
             of_a_package: true,
             of_config_maps: true,
             newest: "2026-03-01T00:00:00Z".parse().ok(),
+            deletion: "2027-01-01T00:00:00Z".parse().ok(),
             has_items: false,
         };
         assert_eq!(Summary::deserialize(&object).expect("an object"), expected);
         let text = object.to_string();
-        assert_eq!(
-            serde_json::from_str::<Summary>(&text).expect("an object"),
-            expected
-        );
+        let mut read = serde_json::from_str::<Summary>(&text).expect("an object");
+        assert_eq!(read, expected);
+        assert_eq!(read.newest(), expected.newest);
+        read.kind = Some("Skyhook".to_owned());
+        assert_eq!(read.newest(), expected.deletion);
     }
 }

@@ -113,6 +113,9 @@ impl<'a> Deletion<'a> {
             (DeletionState::Unknown, reason.to_owned())
         } else if let Some(delay) = delays.first() {
             (DeletionState::Slow, with_node(delay))
+        } else if cluster.nodes.ok().is_none() {
+            let reason = "nodes could not be read, so it is not known what is left to uninstall";
+            (DeletionState::Unknown, reason.to_owned())
         } else if self.pending.is_empty() {
             let reason = "nothing is left to uninstall; the operator removes its finalizer next";
             (DeletionState::Progressing, reason.to_owned())

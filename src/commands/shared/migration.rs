@@ -108,9 +108,9 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
         return Ok(());
     }
     Err(refused(format!(
-        "{} of the older operator still {} for {name}: {}; after `{verb}`, a second pod would modify the same host",
+        "{} of the older operator {} still running for {name}: {}; after `{verb}`, a second pod would modify the same host",
         plural(alive.len(), "pod"),
-        if alive.len() == 1 { "runs" } else { "run" },
+        if alive.len() == 1 { "is" } else { "are" },
         alive.join(", "),
     ))
     .hint("wait until these pods end, or delete them; use --force to proceed anyway"))

@@ -148,7 +148,7 @@ fn errors_point_at_the_place() {
         ),
         (
             "{.a[?(@.b[*]==\"c\")]}",
-            "a compared path must not match more than one value at character 7, after {.a[?(",
+            "a path in a comparison must not match more than one value at character 7, after {.a[?(",
         ),
         (
             "{.a}, {.b} and {.c} and {.d} and {.e",

@@ -147,8 +147,9 @@ fn two_executors_on_one_host_are_refused_unless_it_is_forced() {
     let ran = held.run("resume gpu");
     expect(&ran, 3);
     assert!(
-        ran.stderr
-            .contains("pods of the older operator still run for gpu: pod/gpu-driver-2-0-1-"),
+        ran.stderr.contains(
+            "pods of the older operator are still running for gpu: pod/gpu-driver-2-0-1-"
+        ),
         "{}",
         ran.transcript()
     );

@@ -95,7 +95,7 @@ fn operand(scanner: &mut Scanner<'_>, depth: usize) -> Result<Operand, PathError
     match scanner.peek() {
         Some('@' | '$' | '.' | '[') => {
             let segments = path(scanner, ParseContext::Filter(depth))?.segments();
-            let segments = segments.ok_or_else(|| start.error("text within a path"))?;
+            let segments = segments.ok_or_else(|| start.error("unexpected text within a path"))?;
             Ok(Operand::Path(segments))
         }
         Some('"' | '\'') => Ok(Operand::Literal(Literal::String(scanner.quoted()?))),
@@ -135,8 +135,9 @@ fn compare(
         Operand::Literal(literal) => Ok(Comparable::Literal(literal)),
         Operand::Path(segments) => {
             let single = segments.iter().map(single).collect::<Option<Vec<_>>>();
-            let single = single
-                .ok_or_else(|| at.error("a compared path must not match more than one value"))?;
+            let single = single.ok_or_else(|| {
+                at.error("a path in a comparison must not match more than one value")
+            })?;
             all.push(exists(segments));
             Ok(Comparable::SingularQuery(SingularQuery::Current(single)))
         }
