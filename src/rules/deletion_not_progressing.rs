@@ -61,7 +61,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             not_taken_up(cluster, findings, skyhook);
         }
     }
-    if cluster.certainty_of_no_package_run() == Certainty::Unknown {
+    // What is left to uninstall, only node states tell.
+    if cluster.certainty_of_no_package_run() == Certainty::Unknown || cluster.nodes.ok().is_none() {
         return;
     }
     let old = |s: &&Skyhook| s.has_finalizer() && cluster.is_stale(s.metadata.deletion_timestamp);
