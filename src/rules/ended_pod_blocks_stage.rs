@@ -4,7 +4,7 @@ use super::evidence::{operator_log, package_run_trouble};
 use super::retry::{grade_of_stage, retry};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Executor, Stage, State};
-use crate::cluster::{Cluster, PackageRun, PackageRuns, Pod};
+use crate::cluster::{Cluster, Job, PackageRun, PackageRuns, Pod};
 
 rule! {
     /// A pod that has ended blocks its stage.
@@ -27,8 +27,9 @@ rule! {
     /// # How to confirm
     ///
     /// A package's pod in phase `Failed` or `Succeeded`, not being deleted, and an entry that is not
-    /// complete. With Jobs: the newest pod has failed for a reason and has no container statuses, or
-    /// the Job's condition `Failed` is old and the entry is neither complete nor erroring.
+    /// complete. With Jobs: the newest pod has failed for a reason and has no container statuses (if the
+    /// Job has just failed: all of its pods), or the Job's condition `Failed` is old and the entry is
+    /// neither complete nor erroring.
     ///
     /// # How to fix
     ///
@@ -118,7 +119,10 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
             let again = package_runs
                 .on(&package_run.skyhook, package_run.node)
                 .any(|e| e.package == package_run.package && e.alive());
-            if entry.state != State::Erroring && cluster.is_stale(at) && !again {
+            if entry.state == State::Erroring || again {
+                continue;
+            }
+            if cluster.is_stale(at) {
                 let finding = report(cluster, findings, package_run, given_up(package_run));
                 finding.since(at).entry(package_run.node, entry);
                 package_run_trouble(finding, package_run);
@@ -132,31 +136,59 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
                     "Check the operator's log to see why the failure is not recorded",
                 );
                 start_again(cluster, finding, package_run);
+            } else if never_ran(package_run, job) {
+                rejects_pods(
+                    cluster,
+                    findings,
+                    package_run,
+                    entry,
+                    "the next job continues",
+                );
             }
-        } else if let Some(pod) = rejected(package_run) {
-            let message = format!(
-                "the kubelet rejects the pods for stage {} of package {} ({})",
-                package_run.stage, package_run.package, pod.status.reason
-            );
-            let finding = report(cluster, findings, package_run, message);
-            // A single one may be bad luck: the Job tries again.
-            let again = package_run.pods.iter().filter(|p| is_rejected(p)).count() > 1;
-            if !again && !cluster.is_stale(pod.metadata.creation_timestamp) {
-                finding.severity(Severity::Warning);
-            }
-            finding
-                .since(package_run.created())
-                .entry(package_run.node, entry);
-            rejection(finding, pod);
-            inspect(finding, package_run, "pod", pod.name());
-            let words = ["describe", "node", package_run.node];
-            finding.kubectl(
-                Grade::B0,
-                "See why the node rejects the pods; once the cause is gone, the job continues by itself",
-                words,
-            );
+        } else {
+            rejects_pods(cluster, findings, package_run, entry, "the job continues");
         }
     }
+}
+
+/// Whether the kubelet rejected each attempt of a Job: the operator does not record such a failure, but makes the Job
+/// again.
+fn never_ran(package_run: &PackageRun<'_>, job: &Job) -> bool {
+    let count = i64::try_from(package_run.pods.len()).unwrap_or(i64::MAX);
+    count >= job.status.failed && package_run.pods.iter().all(|p| is_rejected(p))
+}
+
+/// Reports a stage whose newest attempt was rejected.
+fn rejects_pods(
+    cluster: &Cluster,
+    findings: &mut Findings,
+    package_run: &PackageRun<'_>,
+    entry: &Entry,
+    next: &str,
+) {
+    let Some(pod) = rejected(package_run) else {
+        return;
+    };
+    let message = format!(
+        "the kubelet rejects the pods for stage {} of package {} ({})",
+        package_run.stage, package_run.package, pod.status.reason
+    );
+    let finding = report(cluster, findings, package_run, message);
+    // A single one may be bad luck: the Job tries again.
+    let again = package_run.pods.iter().filter(|p| is_rejected(p)).count() > 1;
+    if !again && !cluster.is_stale(pod.metadata.creation_timestamp) {
+        finding.severity(Severity::Warning);
+    }
+    finding
+        .since(package_run.created())
+        .entry(package_run.node, entry);
+    rejection(finding, pod);
+    inspect(finding, package_run, "pod", pod.name());
+    finding.kubectl(
+        Grade::B0,
+        format!("See why the node rejects the pods; once the cause is gone, {next} by itself"),
+        ["describe", "node", package_run.node],
+    );
 }
 
 /// How often Jobs of one name have given up lately, where that was more than once.
