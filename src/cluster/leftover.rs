@@ -25,11 +25,12 @@ pub enum LeftoverObject<'a> {
 
 const GONE: &str = "it is gone";
 const PRESUMED: &str = "it is not in the input";
+const NOT_ADOPTED: &str = "the operator does not adopt them, as the node is not selected";
 
 impl Leftover<'_> {
-    /// Whether its owner is gone, rather than it being a copy of what a living owner has.
-    pub fn is_gone(&self) -> bool {
-        matches!(self.why, GONE | PRESUMED)
+    /// Whether the operator in charge has the same under its own keys.
+    pub fn is_copy(&self) -> bool {
+        !matches!(self.why, GONE | PRESUMED | NOT_ADOPTED)
     }
 }
 
@@ -156,7 +157,7 @@ impl Cluster {
 
     /// Why the operator will not remove the keys of the older API, where that is certain.
     ///
-    /// It prunes them a day after the migration, and only on nodes that are still selected then.
+    /// It adopts them, and removes them a day later, only on nodes that are selected at that time.
     pub fn old_keys_left(
         &self,
         node: &Node,
@@ -170,14 +171,17 @@ impl Cluster {
         if flavor != ApiFlavor::Skyhook {
             return None;
         }
-        let stamp = self.flavor().key("legacy-migrated-at");
-        let migrating = skyhook.metadata.annotations.contains_key(&stamp);
-        let mine = node.keys(self.flavor()).of(name);
-        let adopted = mine.is_some_and(|on| on.version.is_some());
-        if !skyhook.spec.node_selectors.matches(&node.labels) {
-            adopted.then_some("the node is no longer selected")
-        } else {
-            (adopted && !migrating).then_some("its migration is complete")
+        let selected = skyhook.spec.node_selectors.matches(&node.labels);
+        match (self.is_adopted(node, name), selected) {
+            (true, false) => Some("the node is no longer selected"),
+            (false, true) => None,
+            (false, false) => self.has_migrated(skyhook).then_some(NOT_ADOPTED),
+            (true, true) => match self.migrated_at(skyhook) {
+                None => Some("its migration is complete"),
+                Some(at) => self
+                    .cleanup_is_overdue(at)
+                    .then_some("the operator should have removed them by now"),
+            },
         }
     }
 }

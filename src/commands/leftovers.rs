@@ -213,7 +213,7 @@ fn on_node(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) ->
 /// Says what becomes of the records of packages.
 fn recorded(left: &[Leftover<'_>], purge: bool, effects: &mut Consequences) {
     let recorded = left.iter().filter_map(|l| match l.place {
-        LeftoverObject::Node(node, on) if node::is_recorded(on) && l.is_gone() => {
+        LeftoverObject::Node(node, on) if node::is_recorded(on) && !l.is_copy() => {
             Some(node.name.as_str())
         }
         _ => None,

@@ -7,27 +7,30 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The new operator copied the old keys of the node and removes them a day later, but only on
-    /// nodes that are still selected then. The remaining keys have no effect, unless the old operator is
-    /// brought back.
+    /// The new operator copies the old keys of the nodes that are selected, and removes them a day later (or
+    /// after `LEGACY_CLEANUP_DELAY`) on the nodes that are selected then. Keys that it has copied have no
+    /// effect, unless the old operator is brought back. Keys that it has not copied count again once the
+    /// node is selected: its packages are then not installed again.
     ///
     /// # What causes it
     ///
-    /// The node left the selection, or the custom resource was deleted, before the old keys were
-    /// removed.
+    /// The node left the selection before the migration or before the old keys were removed, the custom
+    /// resource was deleted, or the removal failed.
     ///
     /// # How to confirm
     ///
-    /// Keys with the old prefix for a custom resource whose migration is complete.
+    /// Keys with the old prefix for a custom resource whose migration is complete, or whose annotation
+    /// `legacy-migrated-at` is older than the delay.
     ///
     /// # How to fix
     ///
-    /// Clean them up once no rollback is planned.
+    /// Clean them up once no rollback is planned. A package record that was not copied is kept, unless
+    /// `--purge-state` is given.
     ///
     /// # Since
     ///
     /// Operators v0.18.0 and later.
-    SKY606 "legacy-keys-left" Info needs Skyhooks Nodes, also Legacy
+    SKY606 "legacy-keys-left" Info needs Skyhooks Nodes, also Legacy Operator
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -43,19 +46,38 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let Some(why) = cluster.old_keys_left(node, name, old) else {
                 continue;
             };
-            findings
-                .report(
-                    Subject::node(&node.name, Some(name)),
-                    format!("the node still has annotations or labels of the old operator for {name}: {why}"),
-                )
-                .evidence(
-                    format!("node/{}", node.name),
-                    format!("keys of {}", old.group()),
-                    name,
-                )
-                .remedy(Grade::B0, "List all leftovers", ["leftovers"])
+            let finding = findings.report(
+                Subject::node(&node.name, Some(name)),
+                format!(
+                    "the node still has annotations or labels of the old operator for {name}: {why}"
+                ),
+            );
+            let object = format!("node/{}", node.name);
+            let keys = format!("keys of {}", old.group());
+            finding.evidence(object, keys, name);
+            if let Some(at) = cluster.skyhook(name).and_then(|s| cluster.migrated_at(s)) {
+                let owner = format!("{}/{name}", cluster.flavor().name());
+                finding.evidence(owner, "legacy-migrated-at", at);
+            }
+            finding.remedy(Grade::B0, "List all leftovers", ["leftovers"]);
+            let copied = cluster.skyhook(name).is_some() && cluster.is_adopted(node, name);
+            if on.is_marker() && !copied {
+                finding
+                    .remedy(
+                        Grade::B4,
+                        "Remove the record once the files are gone from the host",
+                        ["leftovers", "--clean", "--purge-state"],
+                    )
+                    .caveat("this is the only record of which packages are on the host");
+                continue;
+            }
+            finding
                 .remedy(Grade::B1, "Remove the leftovers", ["leftovers", "--clean"])
-                .caveat("after a rollback the old operator would not know what is installed");
+                .caveat(if copied {
+                    "after a rollback the old operator would not know what is installed"
+                } else {
+                    "package records are kept, because the package files are still on the host"
+                });
         }
     }
 }

@@ -241,3 +241,16 @@ fn a_record_is_left_alone_without_being_asked() {
     assert!(ran.stderr.contains("nothing to do"), "{}", ran.transcript());
     assert_eq!(stage.writes(), [""; 0]);
 }
+
+/// On a node that the newer operator has not adopted the old record is the only one; where it has, it is a copy.
+#[test]
+fn a_record_of_which_there_is_no_copy_stays() {
+    let command = "leftovers overdue --clean --dry-run --from tests/rules/legacy_keys_left.yaml";
+    let state = key("nodeState_overdue");
+    let kept = run(command).go();
+    expect(&kept, 0);
+    assert!(!kept.stdout.contains(&state), "{}", kept.transcript());
+    let purged = run(&format!("{command} --purge-state")).go();
+    expect(&purged, 0);
+    assert!(purged.stdout.contains(&state), "{}", purged.transcript());
+}

@@ -10,7 +10,12 @@ use crate::api::ApiFlavor;
 use crate::redact::placeholder::{Placeholders, names_a_secret};
 
 /// Settings of the operator that rules go by.
-const SETTINGS: [&str; 3] = ["RUNTIME_REQUIRED_TAINT", "AGENT_LOG_ROOT", "SKYHOOK_DIR"];
+const SETTINGS: [&str; 4] = [
+    "RUNTIME_REQUIRED_TAINT",
+    "LEGACY_CLEANUP_DELAY",
+    "AGENT_LOG_ROOT",
+    "SKYHOOK_DIR",
+];
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// How many values are remembered, to be taken out of logs.
 const REMEMBERED: usize = 2_000;

@@ -248,6 +248,7 @@ impl View for Leftovers<'_> {
         let recorded = self
             .left
             .iter()
+            .filter(|l| !l.is_copy())
             .any(|l| matches!(l.place, LeftoverObject::Node(_, on) if node::is_recorded(on)));
         text.blank();
         if recorded {

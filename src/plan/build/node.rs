@@ -62,8 +62,9 @@ fn take_off(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], taken: Removal
     let mut holds = false;
     for (flavor, name) in owners {
         if let Some(on) = node.keys(*flavor).of(name) {
-            // Older keys beside a living owner are a copy: it looks after its own, and its own cordon.
-            let copy = !owners.contains(&(active_api, name)) && cluster.skyhook(name).is_some();
+            // Older keys that a living owner has adopted are a copy: it looks after its own, and its own cordon.
+            let adopted = cluster.skyhook(name).is_some() && cluster.is_adopted(node, name);
+            let copy = adopted && !owners.contains(&(active_api, name));
             let records = taken.records || copy;
             change = take_keys(change, *flavor, name, on, Removal { records, ..taken });
             holds |= on.cordon && !copy;
