@@ -97,6 +97,24 @@ impl Cluster {
         })
     }
 
+    /// A taint on a node that is named as a runtime-required one, but under a key that the operator does not know: it never
+    /// removes it. None where it is not known which key that is.
+    pub fn foreign_runtime_required_taint<'a>(&self, node: &'a Node) -> Option<&'a Taint> {
+        if node.taints.is_empty() || self.operators.items().is_empty() {
+            return None;
+        }
+        let known = self.runtime_required_taints();
+        let closes = |t: &Taint| t.effect == "NoSchedule" || t.effect == "NoExecute";
+        let named = |t: &Taint| {
+            let name = t.key.rsplit('/').next().unwrap_or_default();
+            [name, t.value.as_str()].contains(&"runtime-required")
+        };
+        node.taints
+            .iter()
+            .filter(|t| closes(t) && named(t))
+            .find(|t| known.iter().all(|(key, _)| t.key != *key))
+    }
+
     /// The taints that keep the operator from choosing a node, whatever their effect.
     ///
     /// The runtime-required taint is tolerated only by custom resources that ask for it.

@@ -14,10 +14,14 @@ rule! {
     /// complete there. Either none selects it, or those that do are paused, disabled or being
     /// deleted, or the operator's pass ends before it reaches the taint, so the node stays unusable.
     ///
+    /// A taint that is named `runtime-required` under a key that the operator does not know is only a
+    /// warning: the operator never removes it, but something else may.
+    ///
     /// # What causes it
     ///
     /// The node pool taints its nodes and no selector matches them, or the custom resource was
-    /// deleted, which never removes the taint.
+    /// deleted, which never removes the taint. Or the node pool uses another key than the operator
+    /// (`RUNTIME_REQUIRED_TAINT`).
     ///
     /// # How to confirm
     ///
@@ -26,7 +30,8 @@ rule! {
     /// # How to fix
     ///
     /// Let a custom resource with `runtimeRequired` select the node, or resume the one that does. If
-    /// nothing has to be installed there, remove the taint.
+    /// nothing has to be installed there, remove the taint. Taint new nodes with the key that the operator
+    /// is configured with.
     ///
     /// # Since
     ///
@@ -42,14 +47,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     for node in cluster.nodes.items() {
-        let Some(taint) = cluster.runtime_required_taint(node) else {
-            continue;
-        };
         let keepers = cluster
             .skyhooks
             .items()
             .iter()
             .filter(|s| s.spec.runtime_required && s.spec.node_selectors.matches(&node.labels));
+        let Some(taint) = cluster.runtime_required_taint(node) else {
+            if let Some(taint) = cluster.foreign_runtime_required_taint(node) {
+                let all: Vec<&Skyhook> = keepers.collect();
+                not_recognised(cluster, findings, node, &taint.spelled(), &all);
+            }
+            continue;
+        };
         let spelled = taint.spelled();
         if keepers.clone().next().is_none() {
             // A new node may not have all of its labels yet; one with keys of ours has been through that.
@@ -166,6 +175,46 @@ fn not_lifted(
         .kubectl(
             Grade::B1,
             "Remove the taint, as nothing is left to install",
+            ["taint", "node", &node.name, &format!("{spelled}-")],
+        )
+        .caveat("workloads are scheduled on the node immediately");
+}
+
+/// Everything is complete, and the operator does not know the taint that is meant to be lifted then.
+fn not_recognised(
+    cluster: &Cluster,
+    findings: &mut Findings,
+    node: &Node,
+    spelled: &str,
+    selecting: &[&Skyhook],
+) {
+    // Before that, the taint may well be what its owner wants.
+    let complete =
+        |s: &&Skyhook| cluster.is_complete_on(s, node) && complete_for_long(cluster, s, node);
+    if selecting.is_empty() || !selecting.iter().all(complete) {
+        return;
+    }
+    let known = cluster.runtime_required_taints();
+    let keys: Vec<&str> = known.iter().map(|(key, _)| key.as_str()).collect();
+    let names: Vec<&str> = selecting.iter().map(|s| s.name()).collect();
+    let finding = findings.report(
+        Subject::node(&node.name, None),
+        format!(
+            "the node keeps the taint {spelled} although every custom resource with runtimeRequired is complete here: the \
+             operator does not remove taints with this key"
+        ),
+    );
+    // Something else may have set it, and may remove it.
+    finding
+        .severity(Severity::Warning)
+        .lasts()
+        .evidence(format!("node/{}", node.name), "taint", spelled)
+        .evidence("operator", "runtime-required taint keys", keys.join(", "))
+        .evidence("custom resources", "complete here", some_of(&names));
+    finding
+        .kubectl(
+            Grade::B1,
+            "Remove the taint if nothing else is to remove it",
             ["taint", "node", &node.name, &format!("{spelled}-")],
         )
         .caveat("workloads are scheduled on the node immediately");
