@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Cluster, Node};
-use crate::api::Skyhook;
+use crate::api::{Skyhook, Status};
 
 /// The batch of one compartment of a custom resource.
 #[derive(Debug)]
@@ -42,6 +42,21 @@ impl<'a> Batch<'a> {
         self.unfinished().filter(|n| self.skyhook.chose(n))
     }
 
+    /// The nodes of the batch on which the operator does not continue, though nothing else keeps it from that: before v0.20
+    /// it works only on the nodes in progress, as long as there are any (`GetNodesForNextBatch`, upstream issue 587). How
+    /// v0.20 does it is not known.
+    pub fn passed_over(&self, cluster: &Cluster) -> Vec<&'a Node> {
+        let in_progress = |node: &&'a Node| {
+            let on = cluster.on_node(node, self.skyhook.name());
+            on.is_some_and(|on| on.operator_status() == Status::InProgress)
+        };
+        if !cluster.operator_before(0, 20) || !self.unfinished().any(|n| in_progress(&n)) {
+            return Vec::new();
+        }
+        let chosen = self.open.iter().copied().filter(|n| self.skyhook.chose(n));
+        chosen.filter(|n| !in_progress(n)).collect()
+    }
+
     /// How many nodes the operator chooses at once, where it says so.
     pub fn places(&self) -> Option<i64> {
         let statuses = &self.skyhook.status.compartment_statuses;
@@ -57,6 +72,13 @@ impl<'a> Batch<'a> {
 }
 
 impl Cluster {
+    /// Whether the operator does not continue on a node of a batch as long as others of it are in progress.
+    pub fn is_passed_over(&self, skyhook: &Skyhook, node: &Node) -> bool {
+        let batches = self.batches(skyhook);
+        let mut passed_over = batches.iter().flat_map(|batch| batch.passed_over(self));
+        passed_over.any(|n| n.name == node.name)
+    }
+
     /// The batches of a custom resource, in compartments whose rollout has not stopped.
     pub fn batches<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<Batch<'a>> {
         let mut batches: BTreeMap<&str, Batch<'a>> = BTreeMap::new();

@@ -14,7 +14,9 @@ rule! {
     /// The operator finishes the nodes of a batch before it forms the next. A node of the batch that
     /// fails, is stuck in progress, is ignored or is blocked by a taint never finishes, so no other
     /// node of the compartment is started, regardless of the budget. Nodes that join later wait as
-    /// well. A deletion works on all nodes at once, without batches.
+    /// well. Before v0.20, a node in progress also keeps the operator from continuing on other nodes of the
+    /// batch that are between two stages, for example after their interrupt: they stay cordoned (upstream
+    /// issue 587). A deletion works on all nodes at once, without batches.
     ///
     /// # What causes it
     ///
@@ -54,21 +56,44 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             findings.depends_on(Source::Policies);
         }
         for batch in cluster.batches(skyhook) {
-            let waiting = batch.waiting();
-            if waiting.is_empty() {
+            let mut held = Held {
+                waiting: batch.waiting(),
+                passed_over: Vec::new(),
+            };
+            let passed_over = batch.passed_over(cluster);
+            if held.waiting.is_empty() && passed_over.is_empty() {
                 continue;
             }
             let troubles = findings.troubles(cluster);
-            if !stands_still(cluster, &troubles, &package_runs, skyhook, &batch) {
+            let still = stands_still(
+                cluster,
+                &troubles,
+                &package_runs,
+                skyhook,
+                &batch,
+                &passed_over,
+            );
+            if !still {
                 continue;
             }
+            let stuck = |n: &Node| stuck_in_batch(cluster, &troubles, skyhook, n);
+            let fine = passed_over.iter().filter(|n| stuck(n).is_none());
+            held.passed_over = fine.map(|n| n.name.as_str()).collect();
             for node in batch.chosen() {
-                if let Some(trouble) = stuck_in_batch(cluster, &troubles, skyhook, node) {
-                    report(cluster, findings, skyhook, node, &trouble, &waiting);
+                if let Some(trouble) = stuck(node) {
+                    report(cluster, findings, skyhook, node, &trouble, &held);
                 }
             }
         }
     }
+}
+
+/// What makes no progress because of a batch.
+struct Held<'a> {
+    /// The nodes that are not in it.
+    waiting: Vec<&'a str>,
+    /// Those that are, and that are all right by themselves.
+    passed_over: Vec<&'a str>,
 }
 
 fn report(
@@ -77,12 +102,25 @@ fn report(
     skyhook: &Skyhook,
     node: &Node,
     trouble: &Trouble,
-    waiting: &[&str],
+    held: &Held<'_>,
 ) {
+    let on = cluster.on_node(node, skyhook.name());
+    let status = on.map_or(Status::Unknown, |on| on.operator_status());
+    // Others of the batch wait for the nodes in progress only.
+    let passed_over: &[&str] = match status {
+        Status::InProgress => &held.passed_over,
+        _ => &[],
+    };
+    let so = match (held.waiting.is_empty(), passed_over.is_empty()) {
+        (true, true) => return,
+        (true, false) => "work on its other nodes does not continue",
+        (false, true) => "no other node joins it",
+        (false, false) => "no other node joins it, and work on its other nodes does not continue",
+    };
     let finding = findings.report(
         Subject::node(&node.name, Some(skyhook.name())),
         format!(
-            "the node {} and keeps its place in the batch of {}, so no other node joins it",
+            "the node {} and keeps its place in the batch of {}, so {so}",
             trouble.why,
             skyhook.reference()
         ),
@@ -91,12 +129,21 @@ fn report(
     finding
         .severity(trouble.severity)
         .waits_for_node(skyhook.name(), &node.name)
-        .holds_up(waiting)
+        .holds_up(&[&held.waiting, passed_over].concat())
         .failing_since(failing_since(cluster, skyhook, node))
         .since(joined.copied().flatten())
         .evidence(skyhook.reference(), "status.nodePriority", &node.name)
-        .evidence("nodes", "making progress", "none")
-        .evidence("nodes", "waiting", some_of(waiting));
+        .evidence("nodes", "making progress", "none");
+    if !held.waiting.is_empty() {
+        finding.evidence("nodes", "waiting", some_of(&held.waiting));
+    }
+    if !passed_over.is_empty() {
+        finding.evidence(
+            "nodes",
+            "in the batch, but not continued",
+            some_of(passed_over),
+        );
+    }
     let name = node.name.as_str();
     if trouble.on_node {
         finding.remedy(
@@ -105,8 +152,6 @@ fn report(
             ["node", "status", name, "-o", "wide"],
         );
     }
-    let on = cluster.on_node(node, skyhook.name());
-    let status = on.map_or(Status::Unknown, |on| on.operator_status());
     let by_policy = !skyhook.spec.deployment_policy.is_empty();
     // Nodes in progress are chosen before all others, and with a policy the first waiting node is.
     if status != Status::InProgress && !(status == Status::Waiting && by_policy) {

@@ -70,6 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 &package_runs,
                 skyhook,
                 &batch,
+                &[],
             ) {
                 continue;
             }

@@ -83,13 +83,15 @@ pub fn stuck_in_batch(
 }
 
 /// Whether no node of a compartment may still get on: neither one at work, nor one of the batch that is between two
-/// stages. One that waits for an earlier custom resource gets on with that one only.
+/// stages. One that waits for an earlier custom resource gets on with that one only, and one that is passed over with
+/// those in progress.
 pub fn stands_still<'a>(
     cluster: &'a Cluster,
     troubles: &NodeTroubles,
     package_runs: &PackageRuns<'a>,
     skyhook: &'a Skyhook,
     batch: &Batch<'a>,
+    passed_over: &[&Node],
 ) -> bool {
     let moves = |node: &'a Node| {
         let on = cluster.on_node(node, skyhook.name());
@@ -97,7 +99,9 @@ pub fn stands_still<'a>(
             || package_runs
                 .on(skyhook.name(), &node.name)
                 .any(|e| e.alive());
-        let next = batch.contains(node) && cluster.gate_on(skyhook, node).is_none();
+        let next = batch.contains(node)
+            && cluster.gate_on(skyhook, node).is_none()
+            && passed_over.iter().all(|n| n.name != node.name);
         (work || next) && stuck_in_batch(cluster, troubles, skyhook, node).is_none()
     };
     !batch.unfinished().any(moves)

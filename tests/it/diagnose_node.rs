@@ -113,6 +113,19 @@ fn a_node_behind_a_held_batch_is_told_which_node_holds_it() {
     insta::assert_snapshot!(ran.transcript());
 }
 
+/// Before v0.20 the operator does not continue on a node of a batch while another one is in progress, so a stuck one keeps it.
+#[test]
+fn a_node_between_two_stages_is_told_which_node_of_the_batch_it_waits_for() {
+    let ran = run("diagnose node s-between --from tests/rules/batch_held_by_node.yaml").go();
+    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    let says = "s-stuck: the node makes no progress (SKY202 image-not-pulled)";
+    assert!(ran.stdout.contains(says), "{}", ran.transcript());
+    let ran = run("diagnose node u-between --from tests/rules/batch_held_by_node.yaml").go();
+    let says = "the operator continues once no other node of the batch is in progress";
+    assert!(ran.stdout.contains(says), "{}", ran.transcript());
+    assert!(!ran.stdout.contains("stuck"), "{}", ran.transcript());
+}
+
 /// On every node of every capture it agrees with the report, whose errors it cannot be calm about.
 #[test]
 fn an_error_about_the_node_is_never_called_fine() {

@@ -300,12 +300,15 @@ impl<'a> Inspection<'_, 'a> {
             );
         }
         if self.cluster.is_taken_up(skyhook, self.node) {
-            let says =
-                "the operator has started work on the node and continues in its next reconcile";
-            return (
-                LinkState::Working,
-                self.unless_something_is_wrong(says.to_owned()),
-            );
+            let (standing, says) = if self.cluster.is_passed_over(skyhook, self.node) {
+                let says = "the operator continues once no other node of the batch is in progress";
+                (LinkState::Waiting, says)
+            } else {
+                let says =
+                    "the operator has started work on the node and continues in its next reconcile";
+                (LinkState::Working, says)
+            };
+            return (standing, self.unless_something_is_wrong(says.to_owned()));
         }
         (
             LinkState::Waiting,
