@@ -104,10 +104,10 @@ impl<'a> Hold<'a> {
         Hold::among(|key| annotations.get(key).and_then(Value::as_str), pause)
     }
 
-    /// `ann@laptop for: reset gpu-tune on 3 nodes`
+    /// `ann@laptop (reset gpu-tune on 3 nodes)`
     pub fn words(&self) -> String {
-        let by = self.holder.as_ref().map_or("somebody", |h| h.by.as_str());
-        format!("{by} for: {}", self.purpose)
+        let by = self.holder.as_ref().map_or("someone", |h| h.by.as_str());
+        format!("{by} ({})", self.purpose)
     }
 }
 

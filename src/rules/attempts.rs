@@ -50,7 +50,7 @@ pub fn with_attempts(
         None if !retries => what,
         None if job.status.succeeded > 0 => {
             format!(
-                "{what}{and} its job has since succeeded, but the operator has not recorded the result yet"
+                "{what}, but its job has since succeeded; the operator has not recorded the result yet"
             )
         }
         None if job.restarts_in_place() => {

@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     skyhook.reference()
                 ),
                 Some(hold) => format!(
-                    "{} is temporarily paused by a kubectl skyhook command, run by {}",
+                    "{} is temporarily paused by a kubectl skyhook command run by {}",
                     skyhook.reference(),
                     hold.words()
                 ),

@@ -157,10 +157,10 @@ fn stage(args: &Args) -> Result<Option<Stage>> {
     match Stage::from(text) {
         stage @ (Stage::Apply | Stage::Upgrade | Stage::Config) => Ok(Some(stage)),
         Stage::Interrupt => Err(refused(
-            "if the package starts at stage interrupt, the operator interrupts the node before it cordons and drains the node",
+            "a rerun cannot start at stage interrupt: the operator would interrupt the node before cordoning and draining it",
         )),
         Stage::PostInterrupt => Err(refused(
-            "if the package starts at stage post-interrupt, the operator runs apply again",
+            "a rerun cannot start at stage post-interrupt: the operator would run apply again",
         )),
         Stage::Uninstall | Stage::UninstallInterrupt => {
             Err(refused("a rerun cannot run uninstall stages")

@@ -83,7 +83,7 @@ pub fn end_failing(
             n => format!(" and {} more", n - 1),
         };
         plan.consequences.warn(format!(
-            "still running: {first}{more}; wait for these runs to end first, or the operator records their results again and nothing reruns"
+            "still running: {first}{more}; wait until nothing is running, or results recorded afterwards undo this change and nothing reruns"
         ));
     }
     if failing.is_empty() {

@@ -183,7 +183,7 @@ fn a_second_reset_does_not_take_the_pause_of_the_first_for_its_own() {
             expect(&ran, 3);
             for said in [
                 "skyhook/gpu-tune is paused by ",
-                " for: reset gpu-tune on 3 nodes",
+                " (reset gpu-tune on 3 nodes)",
                 "nothing was changed",
                 "kubectl skyhook resume gpu-tune",
             ] {
@@ -420,7 +420,7 @@ fn a_hold_of_another_machine_is_theirs_until_it_is_old() {
         let ran = stage.with_operator(|| stage.run(RESET));
         expect(&ran, if theirs { 3 } else { 0 });
         assert_eq!(
-            ran.stderr.contains("is paused by ann@laptop for: reset"),
+            ran.stderr.contains("is paused by ann@laptop (reset"),
             theirs,
             "{}",
             ran.transcript()

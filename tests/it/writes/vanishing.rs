@@ -22,7 +22,7 @@ fn a_reset_whose_custom_resource_goes_meanwhile_is_done_and_says_so() {
         "{}",
         ran.transcript()
     );
-    let warning = "warning: skyhook/gpu-tune was deleted in the meantime; skipped: the rollout starts again from the first batch\n";
+    let warning = "warning: skyhook/gpu-tune was deleted in the meantime, so its changes were skipped; their purpose: the rollout starts again from the first batch\n";
     assert!(ran.stderr.contains(warning), "{}", ran.transcript());
     for node in ["node-1", "node-2", "node-3"] {
         assert_eq!(stage.keys(node), [""; 0]);
@@ -52,7 +52,7 @@ fn neither_is_its_pause_missed() {
     assert_eq!(ran.json()["counts"], counts);
     assert!(
         ran.stderr.contains(
-            "skipped: the rollout starts again from the first batch; resume the operator\n"
+            "their purpose: the rollout starts again from the first batch; resume the operator\n"
         ),
         "{}",
         ran.transcript()
