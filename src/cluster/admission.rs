@@ -113,7 +113,15 @@ pub struct Unreachable<'a> {
     /// Its place in the configuration.
     pub index: usize,
     pub webhook: &'a Webhook,
+    pub lacks: Lack,
     pub why: String,
+}
+
+/// What a webhook lacks to be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lack {
+    Service,
+    Endpoint,
 }
 
 impl WebhookConfiguration {
@@ -194,12 +202,13 @@ impl Cluster {
                     && skyhook.is_none_or(|s| webhook.object_selector.matches(&s.metadata.labels));
                 if sees
                     && webhook.fails_closed()
-                    && let Some(why) = self.dead_backend(configuration, webhook)
+                    && let Some((lacks, why)) = self.dead_backend(configuration, webhook)
                 {
                     found.push(Unreachable {
                         configuration,
                         index,
                         webhook,
+                        lacks,
                         why,
                     });
                 }
@@ -213,7 +222,7 @@ impl Cluster {
         &self,
         configuration: &WebhookConfiguration,
         webhook: &Webhook,
-    ) -> Option<String> {
+    ) -> Option<(Lack, String)> {
         let reference = webhook.client_config.service.as_ref()?;
         let spelled = format!("service {}/{}", reference.namespace, reference.name);
         let services = self.admission.services.ok();
@@ -222,7 +231,9 @@ impl Cluster {
         match service {
             // Files may just not hold it.
             None if self.may_leave_out() && !self.admission.holds_all_services() => return None,
-            None if services.is_some() => return Some(format!("{spelled} does not exist")),
+            None if services.is_some() => {
+                return Some((Lack::Service, format!("{spelled} does not exist")));
+            }
             _ => {}
         }
         // It has no endpoints, and may answer anyway.
@@ -241,12 +252,12 @@ impl Cluster {
                 let ready = e.conditions.as_ref().and_then(|c| c.ready);
                 !e.addresses.is_empty() && ready != Some(false)
             };
-            return (!endpoints.any(ready)).then(|| format!("{spelled} has no ready endpoint"));
+            let why = format!("{spelled} has no ready endpoint");
+            return (!endpoints.any(ready)).then_some((Lack::Endpoint, why));
         }
         let down = configuration.is_operators() && self.operator_unavailable();
-        down.then(|| {
-            format!("{spelled} points to the operator, and no operator replica is available")
-        })
+        let why = format!("{spelled} points to the operator, and no operator replica is available");
+        down.then_some((Lack::Endpoint, why))
     }
 
     /// Whether all Deployments of the operator say that they are down. That none was found says

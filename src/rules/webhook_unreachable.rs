@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::{Findings, Grade, Severity, Subject};
-use crate::cluster::admission::{Operation, Unreachable};
+use crate::cluster::admission::{Lack, Operation, Unreachable};
 use crate::cluster::{Certainty, Cluster, Source};
 
 rule! {
@@ -51,6 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             configurations.push(one);
         }
     }
+    let operators = cluster.operators.items();
     for first in configurations {
         let configuration = first.configuration;
         let name = &configuration.metadata.name;
@@ -75,6 +76,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 policy.unwrap_or("Fail (by default)"),
             )
             .evidence(&reference, "clientConfig.service", &first.why);
+        // That a Service does not exist is not explained by an operator that does not run.
+        if configuration.is_operators() && first.lacks == Lack::Endpoint && !operators.is_empty() {
+            finding.effect_of(&["SKY501"]);
+        }
         let comes_up = cluster.operator_coming_up_since();
         if comes_up.is_some() && configuration.is_operators() {
             finding.severity(Severity::Warning).since(comes_up);
@@ -87,16 +92,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             continue;
         }
-        let operators = cluster.operators.items();
         let zero = operators.iter().find(|d| d.replicas() == 0);
         let absent = operators.is_empty() && cluster.operators.absence() == Certainty::Proven;
-        if let Some(deployment) = zero.filter(|_| configuration.is_operators()) {
-            let scale = ["scale", "deployment", "-n", deployment.namespace()];
-            let rest = [deployment.name(), "--replicas=1"];
-            finding
-                .kubectl(Grade::B2, "Start the operator", scale.iter().chain(&rest))
-                .caveat("rollouts that were in progress continue immediately");
-        }
         if absent && configuration.is_operators() {
             finding
                 .kubectl(
@@ -124,5 +121,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ["patch", resource, name, "--type=json", "-p", &patch],
             )
             .caveat("until it is set back to Fail, changes are not validated");
+        if let Some(deployment) = zero.filter(|_| configuration.is_operators()) {
+            let scale = ["scale", "deployment", "-n", deployment.namespace()];
+            let rest = [deployment.name(), "--replicas=1"];
+            finding
+                .kubectl(Grade::B2, "Start the operator", scale.iter().chain(&rest))
+                .caveat("rollouts that were in progress continue immediately");
+        }
     }
 }

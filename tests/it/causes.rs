@@ -322,3 +322,26 @@ fn a_pod_of_another_custom_resource_explains_an_interrupt_that_does_not_start() 
     assert_eq!(first.0, "SKY219", "{found:?}");
     assert!(first.1.contains(&"SKY222".to_owned()), "{found:?}");
 }
+
+/// An operator that does not run is one trouble, not one more for each of its webhook configurations.
+#[test]
+fn what_nothing_answers_is_an_effect_of_an_operator_that_does_not_run() {
+    let fixture = "tests/rules/webhook_unreachable.scaled_to_zero.yaml";
+    let ran = run(&format!("diagnose stuck -o json --from {fixture}")).go();
+    let document = ran.json();
+    let causes = document["causes"].as_array().expect("causes");
+    let findings = document["findings"].as_array().expect("findings");
+    let told: Vec<Value> = causes
+        .iter()
+        .map(|cause| {
+            let count = |key: &str| cause[key].as_array().expect("findings").len();
+            json!([cause["code"], count("findings"), count("explains")])
+        })
+        .collect();
+    assert_eq!(told, [json!(["SKY501", 1, 2])]);
+    for finding in findings.iter().filter(|f| f["code"] == "SKY505") {
+        let grades = finding["remedies"].as_array().expect("remedies").iter();
+        let grades: Vec<&str> = grades.filter_map(|r| r["grade"].as_str()).collect();
+        assert_eq!(grades, ["B1", "B2"], "{finding:#}");
+    }
+}
