@@ -1,6 +1,6 @@
 //! Admission webhooks that see changes of custom resources, and whether anything answers them.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use serde::Deserialize;
@@ -106,7 +106,7 @@ pub enum Operation {
     Update,
 }
 
-/// A webhook that turns down every request that it should judge, as nothing answers it.
+/// A webhook that turns down every request that it should judge, as nothing answers it that the server trusts.
 #[derive(Debug)]
 pub struct Unreachable<'a> {
     pub configuration: &'a WebhookConfiguration,
@@ -115,6 +115,8 @@ pub struct Unreachable<'a> {
     pub webhook: &'a Webhook,
     pub lacks: Lack,
     pub why: String,
+    /// Whether it lacks that for good, as far as can be told: of an object without its times it cannot.
+    pub certain: bool,
 }
 
 /// What a webhook lacks to be answered.
@@ -122,7 +124,21 @@ pub struct Unreachable<'a> {
 pub enum Lack {
     Service,
     Endpoint,
+    CaBundle,
 }
+
+impl Lack {
+    /// The field of a webhook that says so.
+    pub fn field(self) -> &'static str {
+        match self {
+            Lack::Service | Lack::Endpoint => "clientConfig.service",
+            Lack::CaBundle => "clientConfig.caBundle",
+        }
+    }
+}
+
+/// An upgrade of the chart empties the CA bundles, and the operator fills them again within this time.
+const FILLED_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 
 impl WebhookConfiguration {
     /// Whether every rule in it is about the operator's own kinds: then it is the operator's.
@@ -146,6 +162,12 @@ impl WebhookConfiguration {
     pub fn services(&self) -> impl Iterator<Item = &ServiceReference> {
         let all = self.webhooks.iter();
         all.filter_map(|w| w.client_config.service.as_ref())
+    }
+
+    /// When it was last written, as far as its metadata tells.
+    fn last_written(&self) -> Option<Timestamp> {
+        let writes = self.metadata.managed_fields.iter().filter_map(|m| m.time);
+        writes.chain(self.metadata.creation_timestamp).max()
     }
 
     /// The plural of its kind, for kubectl.
@@ -186,7 +208,7 @@ impl Cluster {
     /// Webhooks that turn down such a request for a custom resource, or for any, because what should
     /// answer is not there.
     ///
-    /// Only what is proven counts: a Service that is missing or has no ready endpoint. A webhook
+    /// Only what is proven counts: a Service that is missing or has no ready endpoint, a CA bundle that stays empty. A webhook
     /// that looks at nothing but some objects, by conditions that we do not evaluate, is left out.
     pub fn unreachable_webhooks(
         &self,
@@ -202,14 +224,18 @@ impl Cluster {
                     && skyhook.is_none_or(|s| webhook.object_selector.matches(&s.metadata.labels));
                 if sees
                     && webhook.fails_closed()
-                    && let Some((lacks, why)) = self.dead_backend(configuration, webhook)
+                    && let Some((lacks, why)) = self
+                        .dead_backend(configuration, webhook)
+                        .or_else(|| self.no_ca_bundle(configuration, webhook))
                 {
+                    let unknown = configuration.last_written().is_none();
                     found.push(Unreachable {
                         configuration,
                         index,
                         webhook,
                         lacks,
                         why,
+                        certain: lacks != Lack::CaBundle || !unknown,
                     });
                 }
             }
@@ -258,6 +284,24 @@ impl Cluster {
         let down = configuration.is_operators() && self.operator_unavailable();
         let why = format!("{spelled} points to the operator, and no operator replica is available");
         down.then_some((Lack::Endpoint, why))
+    }
+
+    /// That the server trusts nothing behind a webhook of the operator, which signs its certificate itself. Others may have
+    /// a certificate that every server trusts.
+    fn no_ca_bundle(
+        &self,
+        configuration: &WebhookConfiguration,
+        webhook: &Webhook,
+    ) -> Option<(Lack, String)> {
+        let config = &webhook.client_config;
+        let filled = config.service.is_none() || config.bundle().is_some();
+        let written = configuration.last_written();
+        let fresh = written.is_some_and(|at| self.taken_at.duration_since(at) < FILLED_WITHIN);
+        let empty = configuration.is_operators() && !filled && !fresh;
+        empty.then(|| {
+            let why = "the CA bundle is empty, so the API server does not trust the operator";
+            (Lack::CaBundle, why.to_owned())
+        })
     }
 
     /// Whether all Deployments of the operator say that they are down. That none was found says

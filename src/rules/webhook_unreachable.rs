@@ -1,33 +1,36 @@
 use serde_json::json;
 
+use super::evidence::operator_log;
 use super::{Findings, Grade, Severity, Subject};
 use crate::cluster::admission::{Lack, Operation, Unreachable};
 use crate::cluster::{Certainty, Cluster, Source};
 
 rule! {
-    /// A webhook that must allow every change to a custom resource is unreachable.
+    /// A webhook that must allow every change to a custom resource is unreachable or not trusted.
     ///
     /// # What it means
     ///
     /// An admission webhook with `failurePolicy: Fail` validates every change to custom resources, but
-    /// the service behind it is missing or has no ready endpoint. The API server rejects every such
-    /// change: a pause, a new version, and the removal of a finalizer, whoever requests it. Changes
-    /// to nodes and to the status still succeed, so rollouts seem to continue.
+    /// the service behind it is missing or has no ready endpoint, or the CA bundle of an operator's webhook is
+    /// empty. The API server rejects every such change: a pause, a new version, and the removal of a finalizer,
+    /// whoever requests it. Changes to nodes and to the status still succeed, so rollouts seem to continue.
     ///
     /// # What causes it
     ///
     /// The operator serves the webhook itself. It is down, it was scaled to zero, or it was removed
-    /// and its webhook configurations were left behind.
+    /// and its webhook configurations were left behind. Each upgrade of the chart empties the CA bundles; the
+    /// operator fills them again within a minute, unless it cannot read its certificate or write the configurations.
     ///
     /// # How to confirm
     ///
     /// Check the service that the configuration names, and its EndpointSlices. A trial change
-    /// (`--dry-run=server`) fails with "failed calling webhook". While the operator has just started, or was
+    /// (`--dry-run=server`) fails with "failed calling webhook". Check that `clientConfig.caBundle` of each webhook is
+    /// set. While the operator has just started, or was
     /// restarted or upgraded, this is a warning.
     ///
     /// # How to fix
     ///
-    /// Start the operator. If it was removed permanently, delete what it left. To make a change
+    /// Start the operator; if it runs and a CA bundle is empty, restart it. If it was removed permanently, delete what it left. To make a change
     /// while it cannot be started, set `failurePolicy: Ignore` on the webhook, and revert that afterwards.
     ///
     /// # Since
@@ -75,7 +78,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "failurePolicy",
                 policy.unwrap_or("Fail (by default)"),
             )
-            .evidence(&reference, "clientConfig.service", &first.why);
+            .evidence(&reference, first.lacks.field(), &first.why);
+        if !first.certain {
+            finding.severity(Severity::Warning).evidence(
+                &reference,
+                "metadata.creationTimestamp",
+                "absent, so the CA bundle may be empty only for a moment",
+            );
+        }
         // That a Service does not exist is not explained by an operator that does not run.
         if configuration.is_operators() && first.lacks == Lack::Endpoint && !operators.is_empty() {
             finding.effect_of(&["SKY501"]);
@@ -114,6 +124,27 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             })
             .collect();
         let patch = json!(patch).to_string();
+        if first.lacks == Lack::CaBundle {
+            operator_log(
+                finding,
+                cluster,
+                "Check the operator's log for why it does not set the CA bundle",
+            );
+            for deployment in operators {
+                finding.kubectl(
+                    Grade::B1,
+                    "Restart the operator: it sets the CA bundle when it starts",
+                    [
+                        "rollout",
+                        "restart",
+                        "deployment",
+                        "-n",
+                        deployment.namespace(),
+                        deployment.name(),
+                    ],
+                );
+            }
+        }
         finding
             .kubectl(
                 Grade::B1,

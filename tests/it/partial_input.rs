@@ -179,7 +179,7 @@ metadata: {name: skyhook-validating-webhook}
 webhooks:
 - name: validate.example
   failurePolicy: Fail
-  clientConfig: {service: {name: hook, namespace: skyhook}}
+  clientConfig: {caBundle: Y2E=, service: {name: hook, namespace: skyhook}}
   rules: [{apiGroups: [skyhook.nvidia.com], apiVersions: [v1alpha1], operations: [CREATE, UPDATE], resources: [skyhooks]}]
 ";
 

@@ -29,7 +29,7 @@ pub fn refuse_unreachable(
         ));
     }
     let dead = cluster.unreachable_webhooks(operation, skyhook);
-    let Some(first) = dead.first() else {
+    let Some(first) = dead.iter().find(|d| d.certain) else {
         return Ok(());
     };
     let mut error = Error::refused(format!(
