@@ -37,7 +37,7 @@ pub struct Container {
     pub resources: Resources,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct EnvVar {
     pub name: String,

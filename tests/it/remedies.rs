@@ -221,6 +221,35 @@ fn remedies_parse() {
     assert!(ours > 0, "no rule advises any command of ours");
 }
 
+/// The spec has images, variables of the stage and resources, but no list of containers; the pod of a panic is deleted.
+#[test]
+fn what_the_spec_does_not_have_is_not_set_in_it() {
+    let titles = |fixture: &str| {
+        let all = advised(fixture, "SKY215").into_iter();
+        let all = all.map(|(message, remedies)| {
+            let titles: Vec<&str> = remedies
+                .iter()
+                .filter_map(|r| r.split(':').next())
+                .collect();
+            let [exempt, rest @ ..] = titles.as_slice() else {
+                panic!("{message}");
+            };
+            assert!(exempt.starts_with("See which webhooks"), "{exempt}");
+            rest.join("; ")
+        });
+        all.collect::<Vec<String>>()
+    };
+    let spec = "Or set the same values in the spec";
+    let delete = "Then delete the pod, so that the operator continues";
+    // What ends each pass comes first. Behind, mirrored, resources, sidecar.
+    assert_eq!(titles("pod_changed_by_admission"), [delete, spec, spec, ""]);
+    // Interrupt-behind, everywhere, one, value, between, interrupt-variable.
+    assert_eq!(
+        titles("pod_changed_by_admission.environment"),
+        [delete, "", spec, spec, "", ""]
+    );
+}
+
 /// Another version would count as never installed: the uninstall would be over without having run.
 #[test]
 fn the_version_of_an_uninstall_is_not_changed() {
