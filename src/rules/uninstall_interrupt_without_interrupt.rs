@@ -1,16 +1,20 @@
+use serde_json::json;
+
 use super::evidence::{forget, no_package_run};
 use super::{Findings, Grade, Subject};
 use crate::api::{Stage, State};
 use crate::cluster::{Certainty, Cluster};
 
 rule! {
-    /// An uninstall waits for an interrupt that is no longer in the spec.
+    /// An uninstall waits for an interrupt that the spec does not request.
     ///
     /// # What it means
     ///
     /// The uninstall of a package has finished on a node and the node state says
     /// `uninstall-interrupt`, but the package no longer has an interrupt. The operator uses the
-    /// current spec to decide whether to interrupt, finds nothing to do, and never leaves the stage.
+    /// current spec to decide whether to interrupt, finds nothing to do, and never leaves the stage. While
+    /// `status.configUpdates` lists changed keys of the package, only `configInterrupts` that match one of them
+    /// count, and the package's `interrupt` does not.
     ///
     /// # What causes it
     ///
@@ -19,12 +23,14 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The entry is at `uninstall-interrupt` and not `complete`, the package has no `interrupt` in
-    /// the spec, and it has no pod or Job labeled `interrupt=True`.
+    /// The entry is at `uninstall-interrupt` and not `complete`, the package has no pod or Job labeled
+    /// `interrupt=True`, and it has no `interrupt` in the spec; or `status.configUpdates` lists keys of the package and
+    /// none of its `configInterrupts` matches one.
     ///
     /// # How to fix
     ///
-    /// Restore the interrupt in the spec: the operator runs it and then finishes the uninstall. Or reset the
+    /// Restore the interrupt in the spec: the operator runs it and then finishes the uninstall. Where
+    /// `status.configUpdates` is in the way, remove the package from it, or add `configInterrupts` that match. Or reset the
     /// package on the node, if the node needs no interrupt; the uninstall script has already run.
     ///
     /// # Since
@@ -58,22 +64,83 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     continue;
                 }
                 let resource = cluster.flavor().resource();
+                let name = &entry.name;
+                let package = skyhook.package(name);
+                let updates = package.map_or(&[][..], |_| skyhook.config_updates(name));
+                let own = package.is_some_and(|p| p.interrupt.is_some());
                 let finding = findings.report(
-                    Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
-                    format!(
-                        "the uninstall of package {} waits for an interrupt that is no longer in the spec",
-                        entry.name
-                    ),
+                    Subject::node(&node.name, Some(skyhook.name())).package(name),
+                    if updates.is_empty() {
+                        format!(
+"the uninstall of package {name} waits for an interrupt that is no longer in the spec"
+)
+                    } else {
+                        format!(
+                            "the uninstall of package {name} waits for an interrupt, but none is requested for its changed \
+                             configuration"
+                        )
+                    },
                 );
-                finding.entry(&node.name, entry).evidence(
-                    skyhook.reference(),
-                    format!("spec.packages.{}.interrupt", entry.name),
-                    "absent",
-                );
+                finding.entry(&node.name, entry);
+                if !updates.is_empty() {
+                    let reference = skyhook.reference();
+                    finding
+                        .evidence(
+                            &reference,
+                            format!("status.configUpdates.{name}"),
+                            updates.join(", "),
+                        )
+                        .evidence(
+                            &reference,
+                            format!("spec.packages.{name}.configInterrupts"),
+                            "no pattern matches these keys",
+                        );
+                }
+                if !own {
+                    finding.evidence(
+                        skyhook.reference(),
+                        format!("spec.packages.{name}.interrupt"),
+                        "absent",
+                    );
+                }
                 no_package_run(finding, cluster, "interrupt pods and jobs");
-                finding
-                    .kubectl(Grade::B3, "Add the interrupt back to the spec", ["edit", &resource, skyhook.name()])
-                    .caveat("the interrupt runs: services restart or the node reboots, depending on its type");
+                let runs = "the interrupt runs: services restart or the node reboots, depending on its type";
+                if updates.is_empty() {
+                    finding
+                        .kubectl(
+                            Grade::B3,
+                            "Add the interrupt back to the spec",
+                            ["edit", &resource, skyhook.name()],
+                        )
+                        .caveat(runs);
+                } else {
+                    if own {
+                        let patch = json!([{"op": "remove", "path": format!("/status/configUpdates/{name}")}]);
+                        let patch = patch.to_string();
+                        finding
+                            .kubectl(
+                                Grade::B3,
+                                "Remove the package from status.configUpdates, so that its own interrupt counts",
+                                [
+                                    "patch",
+                                    &resource,
+                                    skyhook.name(),
+                                    "--subresource=status",
+                                    "--type=json",
+                                    "-p",
+                                    &patch,
+                                ],
+                            )
+                            .caveat(runs);
+                    }
+                    finding
+                        .kubectl(
+                            Grade::B3,
+                            "Add configInterrupts that match one of these keys to the spec",
+                            ["edit", &resource, skyhook.name()],
+                        )
+                        .caveat(runs);
+                }
                 forget(finding, Grade::B4, skyhook.name(), &node.name, entry)
                     .caveat("the interrupt does not run");
             }

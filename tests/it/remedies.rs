@@ -250,6 +250,36 @@ fn what_the_spec_does_not_have_is_not_set_in_it() {
     );
 }
 
+/// An interrupt that the spec has already is not to be added to it.
+#[test]
+fn what_keeps_an_interrupt_from_running_is_removed() {
+    let titles = |fixture: &str| {
+        let all = advised(fixture, "SKY102").into_iter();
+        let all = all.map(|(_, remedies)| {
+            let titles = remedies.iter().filter_map(|r| r.split(':').next());
+            titles.map(str::to_owned).collect::<Vec<_>>()
+        });
+        all.collect::<Vec<_>>()
+    };
+    let reset = "Reset the package on the node";
+    let matching = "Add configInterrupts that match one of these keys to the spec";
+    assert_eq!(
+        titles("uninstall_interrupt_without_interrupt"),
+        [["Add the interrupt back to the spec", reset]]
+    );
+    assert_eq!(
+        titles("uninstall_interrupt_without_interrupt.config"),
+        [
+            vec![
+                "Remove the package from status.configUpdates, so that its own interrupt counts",
+                matching,
+                reset
+            ],
+            vec![matching, reset],
+        ]
+    );
+}
+
 /// Another version would count as never installed: the uninstall would be over without having run.
 #[test]
 fn the_version_of_an_uninstall_is_not_changed() {

@@ -72,12 +72,13 @@ impl Skyhook {
 
     /// The type of interrupt that the operator would carry out for a package now.
     pub fn pending_interrupt<'a>(&self, name: &str, package: &'a Package) -> Option<&'a str> {
-        let updates = self
-            .status
-            .config_updates
-            .get(name)
-            .map_or(&[][..], Vec::as_slice);
-        package.pending_interrupt(updates)
+        package.pending_interrupt(self.config_updates(name))
+    }
+
+    /// The keys of the package's configuration that were changed in the last round of changes.
+    pub fn config_updates(&self, name: &str) -> &[String] {
+        let updates = self.status.config_updates.get(name);
+        updates.map_or(&[][..], Vec::as_slice)
     }
 
     /// Whether the operator counts a node as done (operator `IsComplete` of the node).
