@@ -1,5 +1,6 @@
+use super::last_sign::last_sign;
 use super::retry::rerun;
-use super::{Findings, Grade, Subject};
+use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::cluster::{Certainty, Cluster, NodeRecord};
 
@@ -28,14 +29,18 @@ rule! {
     ///
     /// # Since
     ///
-    /// Up to v0.16 (upstream issue 270).
-    SKY210 "interrupt-skipped-for-good" Error needs Skyhooks Nodes Pods,
+    /// Up to v0.16 (upstream issue 270). v0.17 continues such a package by itself, so where the version of the operator
+    /// is unknown, this is a warning, and an error only after nothing has happened for ten minutes.
+    SKY210 "interrupt-skipped-for-good" Error needs Skyhooks Nodes Pods, also Operator,
         blocks Install Uninstall
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let absence = cluster.certainty_of_no_package_run();
-    if !cluster.operator_before(0, 17) || absence == Certainty::Unknown {
+    let version_unknown =
+        cluster.active_api.operator_version.is_none() && cluster.operator_before(0, 18);
+    let at_fault = cluster.operator_before(0, 17) || version_unknown;
+    if !at_fault || absence == Certainty::Unknown {
         return;
     }
     let package_runs = cluster.package_runs();
@@ -65,6 +70,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "interrupt pods",
                     "none",
                 );
+                if let Some(why) = cluster.why_no_operator_version() {
+                    // By then v0.17 would have continued it.
+                    let open = cluster.open_nodes(skyhook);
+                    let last = last_sign(cluster, &package_runs, skyhook, &open);
+                    if !cluster.is_stale(last) {
+                        finding.severity(Severity::Warning);
+                    }
+                    finding.evidence(
+                        "operator",
+                        "version",
+                        format!("unknown ({why}); v0.17 continues such a package by itself"),
+                    );
+                }
                 finding
                     .remedy(
                         Grade::B2,
