@@ -239,7 +239,7 @@ fn what_the_spec_does_not_have_is_not_set_in_it() {
         });
         all.collect::<Vec<String>>()
     };
-    let spec = "Or set the same values in the spec";
+    let spec = "Or put the values that admission sets into the spec";
     let delete = "Then delete the pod, so that the operator continues";
     // What ends each pass comes first. Behind, mirrored, resources, sidecar.
     assert_eq!(titles("pod_changed_by_admission"), [delete, spec, spec, ""]);

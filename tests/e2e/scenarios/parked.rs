@@ -213,7 +213,7 @@ pub fn interrupt_over_its_restart_limit(cluster: &Cluster) {
     let finding = report.has("SKY201", &json!({"node": "node-1", "package": "driver"}));
     let says = finding["message"].to_string();
     assert!(
-        says.contains("ended its job at the restart limit"),
+        says.contains("ended the job at the restart limit"),
         "{finding:#}"
     );
     let argv = first_change(finding);

@@ -134,7 +134,8 @@ pub fn undelete_of_what_was_configured_anew(cluster: &Cluster) {
     cluster.start_operator();
     cluster.result(Target::default(), StepResult::Hang);
     let rehearsed = run(cluster, &["undelete", "gpu", "--dry-run=server"]);
-    let beyond = "skyhook/gpu is not created in a dry run, so this step could not be dry-run";
+    let beyond =
+        "skyhook/gpu is not created in a dry run, so the dry run could not check this step";
     assert!(rehearsed.stderr.contains(beyond), "{rehearsed:#?}");
     gpu.until(gone());
     run(cluster, &["undelete", "gpu", "--confirm"]);
