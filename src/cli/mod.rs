@@ -86,7 +86,7 @@ fn run(cli: Cli) -> Exit {
         (Ok(exit), None) => exit,
         (Ok(exit), Some(advice)) => {
             ctx.note(format!(
-                "hint: {advice} prints the permissions that this command requires"
+                "hint: to print the permissions that this command requires, run `{advice}`"
             ));
             exit
         }

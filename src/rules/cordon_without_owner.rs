@@ -103,7 +103,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.severity(Severity::Warning).evidence(
                     format!("node/{}", node.name),
                     key,
-                    "set; also cordoned for this custom resource",
+                    format!("set; the node is also cordoned for {other}"),
                 );
             }
             if keys.runtime_required_cordon {

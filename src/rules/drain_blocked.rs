@@ -279,7 +279,7 @@ fn on_its_word(
             "Find the pods on that node, and fix the problem that condition DrainBlocked reports",
             ["get", "pods", "-A", "-o", "wide"],
         )
-        .caveat("the operator tries again by itself");
+        .caveat("the operator retries automatically");
 }
 
 /// So many of the pods that do not end are evidence.

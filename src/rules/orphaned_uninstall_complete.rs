@@ -51,12 +51,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     subject,
                     match skyhook {
                         None if presumed => format!(
-                            "the uninstall of package {} is recorded as finished for {name}, which is not in the input: if {name} no longer exists, recreating it would install the package once before the uninstall",
+                            "the uninstall of package {} is recorded as finished for {name}, which is not in the input: if {name} no longer exists and is created again, the operator installs the package once before it uninstalls it",
                             entry.name
                         ),
                         None => format!(
                             "the uninstall of package {} is recorded as finished, but {name} is gone: \
-                             recreating it would install the package once before the uninstall",
+                             if {name} is created again, the operator installs the package once before it uninstalls it",
                             entry.name
                         ),
                         Some(_) => format!(

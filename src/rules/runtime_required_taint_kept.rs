@@ -95,7 +95,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "Remove the taint if nothing has to be installed first",
                     ["taint", "node", &node.name, &format!("{spelled}-")],
                 )
-                .caveat("workloads are scheduled on the node immediately");
+                .caveat("workloads can be scheduled on the node immediately");
             continue;
         }
         let complete: Vec<&Skyhook> = keepers.clone().collect();
@@ -177,7 +177,7 @@ fn not_lifted(
             "Remove the taint, as nothing is left to install",
             ["taint", "node", &node.name, &format!("{spelled}-")],
         )
-        .caveat("workloads are scheduled on the node immediately");
+        .caveat("workloads can be scheduled on the node immediately");
 }
 
 /// Everything is complete, and the operator does not know the taint that is meant to be lifted then.
@@ -217,7 +217,7 @@ fn not_recognised(
             "Remove the taint if nothing else is to remove it",
             ["taint", "node", &node.name, &format!("{spelled}-")],
         )
-        .caveat("workloads are scheduled on the node immediately");
+        .caveat("workloads can be scheduled on the node immediately");
 }
 
 fn standing(skyhook: &Skyhook) -> &'static str {
