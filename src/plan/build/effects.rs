@@ -1,5 +1,6 @@
 //! What a change to node states sets off.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{Entry, NodeState, Package, Skyhook, State};
@@ -192,14 +193,20 @@ pub fn begins(
     plain: bool,
     effects: &mut Consequences,
 ) {
-    let package_runs = cluster.package_runs();
+    // Only a node with a failed package has to be looked up among all pods and Jobs.
+    let package_runs = OnceCell::new();
     let mut work: BTreeMap<(Begins, &str), usize> = BTreeMap::new();
     let mut parked: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let (mut concerned, mut gpus) = (0, 0);
     for node in nodes {
         let mut kinds = BTreeSet::new();
         let mut any = false;
-        let given_up = cluster.parked(&package_runs, skyhook, node);
+        let on = cluster.on_node(node, skyhook.name());
+        let failed = on.filter(|on| on.entries().iter().any(|e| e.state == State::Erroring));
+        let given_up = failed.map_or_else(Vec::new, |_| {
+            let package_runs = package_runs.get_or_init(|| cluster.package_runs());
+            cluster.parked(package_runs, skyhook, node)
+        });
         for (name, package) in skyhook.packages() {
             if given_up.iter().any(|(entry, _)| entry.name == name) {
                 parked.entry(name).or_default().push(&node.name);
