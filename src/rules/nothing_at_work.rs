@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use jiff::SignedDuration;
 
 use super::evidence::{no_package_run, operator_log};
@@ -153,9 +155,10 @@ fn in_the_way<'a>(
     if !packages.any(|(name, package)| skyhook.pending_interrupt(name, package).is_some()) {
         return Vec::new();
     }
+    let nodes: HashSet<&str> = nodes.iter().copied().collect();
     let others = package_runs.all().iter();
     others
-        .filter(|e| (e.alive() || e.bare()) && nodes.contains(&e.node))
+        .filter(|e| (e.alive() || e.bare()) && nodes.contains(e.node))
         .map(|e| (e.skyhook.clone(), e.node))
         .collect()
 }
