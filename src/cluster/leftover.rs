@@ -1,6 +1,8 @@
 //! What custom resources that are gone left behind, and what the older API left after the
 //! migration.
 
+use std::collections::HashSet;
+
 use super::{Certainty, Cluster, ConfigMap, Job, Node, NodeRecord, Pod, Source};
 use crate::api::{ApiFlavor, Meta};
 
@@ -65,11 +67,15 @@ impl Cluster {
             }
         }
         let jobs = self.jobs.items();
-        let job = |pod: &Pod| {
+        let uids: HashSet<&str> = jobs
+            .iter()
+            .filter_map(|j| j.metadata.uid.as_deref())
+            .collect();
+        let of_job = |pod: &Pod| {
             let uid = pod.metadata.controller_uid();
-            uid.is_some() && jobs.iter().any(|j| j.metadata.uid.as_deref() == uid)
+            uid.is_some_and(|uid| uids.contains(uid))
         };
-        let pods = self.pods.items().iter().filter(|p| !job(p));
+        let pods = self.pods.items().iter().filter(|p| !of_job(p));
         found.extend(self.unowned(jobs, gone, |j| &j.metadata, LeftoverObject::Job));
         found.extend(self.unowned(pods, gone, |p| &p.metadata, LeftoverObject::Pod));
         // One with an owner is the garbage collector's to delete, seconds later.

@@ -24,13 +24,13 @@ pub fn go_on<'f>(
     verb: &str,
 ) -> &'f mut Finding {
     let effects = comes_of_going_on(cluster, skyhook, None);
-    let runs = match &effects {
-        effects if interrupts(effects.as_ref()) => {
-            Some("its packages run, including their interrupts".to_owned())
-        }
-        // What does not run although it is left.
-        Some(effects) if effects.grade.is_none() => effects.warnings.first().cloned(),
-        _ => Some("its packages run".to_owned()),
+    let runs = if interrupts(effects.as_ref()) {
+        Some("its packages run, including their interrupts".to_owned())
+    } else if let Some(nothing) = effects.filter(|e| e.grade.is_none()) {
+        // Why what is left does not run.
+        nothing.warnings.into_iter().next()
+    } else {
+        Some("its packages run".to_owned())
     };
     command(finding, cluster, skyhook, title, verb, runs.as_deref())
 }
@@ -107,6 +107,7 @@ fn comes_of_going_on(
     let mut effects = Consequences::default();
     effects::begins(cluster, skyhook, &nodes, true, &mut effects);
     let changed = skyhook.status.observed_generation < skyhook.metadata.generation;
+    // A warning names what has failed permanently: that is then why the spec was never complete.
     let unknown = effects.grade.is_none() && changed && effects.warnings.is_empty();
     (!unknown).then_some(effects)
 }

@@ -1,3 +1,4 @@
+use super::retry::delete_pod;
 use super::{Blocks, Findings, Grade, Subject};
 use crate::api::Package;
 use crate::cluster::attempts::containers;
@@ -102,24 +103,11 @@ fn report(
         Fix::Exempt => {}
         Fix::DeletePod => {
             finding.blocks_only(&[Blocks::Install, Blocks::Uninstall, Blocks::Reconcile]);
-            // The operator makes it again under the same name, which kubectl may go on waiting for.
-            let delete = [
-                "delete",
-                "pod",
-                "--wait=false",
-                "-n",
-                package_run.namespace(),
-            ];
-            finding
-                .kubectl(
-                    Grade::B2,
-                    "Then delete the pod, so that the operator continues",
-                    delete.into_iter().chain([pod.name()]),
-                )
-                .caveat(
-                    "its script is killed, which may leave its work on the host unfinished; until the namespace is \
-                     exempt, the next pod gets the container, too",
-                );
+            let title = "Then delete the pod, so that the operator continues";
+            delete_pod(finding, title, package_run, pod).caveat(
+                "the script is killed, which may leave its work on the host unfinished; until the namespace is exempt, \
+                 the next pod gets the container, too",
+            );
         }
         Fix::Spec => {
             finding

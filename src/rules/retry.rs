@@ -3,6 +3,7 @@
 use super::{Finding, Grade};
 use crate::api::{Entry, Skyhook};
 use crate::cluster::package_run::PackageRun;
+use crate::cluster::pod::Pod;
 use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::plan::build::{effects, node_state};
 
@@ -131,4 +132,17 @@ pub fn rerun(
         ));
     }
     true
+}
+
+/// Adds the command that deletes a pod, which the operator then creates again.
+pub fn delete_pod<'f>(
+    finding: &'f mut Finding,
+    title: &str,
+    package_run: &PackageRun<'_>,
+    pod: &Pod,
+) -> &'f mut Finding {
+    // The new pod has the same name, and kubectl may wait until that one is gone as well.
+    let namespace = package_run.namespace();
+    let words = ["delete", "pod", "--wait=false", "-n", namespace, pod.name()];
+    finding.kubectl(Grade::B2, title, words)
 }

@@ -92,16 +92,14 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
                 name: name.clone(),
                 ..Subject::default()
             },
-            if once_failed {
-format!(
-                    "deployment policy {name} lacks {lacking}: after the first failed batch, the operator stops working on all custom resources"
-                )
-} else {
-format!(
-                    "deployment policy {name} lacks {lacking}: the operator stops working on all custom resources as soon \
-                     as it calculates a batch with this policy"
-                )
-},
+            format!(
+                "deployment policy {name} lacks {lacking}: the operator stops working on all custom resources {}",
+                if once_failed {
+                    "after the first failed batch"
+                } else {
+                    "as soon as it calculates a batch with this policy"
+                }
+            ),
         );
         if once_failed {
             finding.severity(Severity::Warning).blocks_only(&[]);

@@ -1,5 +1,6 @@
 use super::evidence::read_logs;
-use super::{Findings, Grade, Severity, Subject};
+use super::retry::delete_pod;
+use super::{Findings, Severity, Subject};
 use crate::cluster::{Certainty, Cluster, Source};
 
 rule! {
@@ -77,20 +78,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             &package_run.stage,
         );
         if let Some(pod) = package_run.pods.first() {
-            // The operator makes it again under the same name, which kubectl may go on waiting for.
-            let delete = [
-                "delete",
-                "pod",
-                "--wait=false",
-                "-n",
-                package_run.namespace(),
-            ];
-            finding
-                .kubectl(
-                    Grade::B2,
-                    "Once the cause is gone, delete the pod, so that the stage starts again",
-                    delete.into_iter().chain([pod.name()]),
-                )
+            let title = "Once the cause is gone, delete the pod, so that the stage starts again";
+            delete_pod(finding, title, package_run, pod)
                 .caveat("the script is killed, which may leave its work on the host unfinished");
         }
     }

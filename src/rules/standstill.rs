@@ -83,8 +83,8 @@ pub fn stuck_in_batch(
 }
 
 /// Whether no node of a compartment may still get on: neither one at work, nor one of the batch that is between two
-/// stages. One that waits for an earlier custom resource gets on with that one only, and one that is passed over with
-/// those in progress.
+/// stages. A node that waits for an earlier custom resource continues after that one only, and a node of
+/// [`Batch::passed_over`] after those in progress.
 pub fn stands_still<'a>(
     cluster: &'a Cluster,
     troubles: &NodeTroubles,

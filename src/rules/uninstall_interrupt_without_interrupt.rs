@@ -72,8 +72,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     Subject::node(&node.name, Some(skyhook.name())).package(name),
                     if updates.is_empty() {
                         format!(
-"the uninstall of package {name} waits for an interrupt that is no longer in the spec"
-)
+                            "the uninstall of package {name} waits for an interrupt that is no longer \
+                             in the spec"
+                        )
                     } else {
                         format!(
                             "the uninstall of package {name} waits for an interrupt, but none is requested for its changed \

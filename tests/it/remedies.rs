@@ -349,12 +349,12 @@ fn a_resume_does_not_promise_what_has_failed_permanently() {
     };
     assert_eq!(remedies, &[format!("Resume it: {stays}")]);
     let preview = run("resume gpu --dry-run --from tests/rules/paused.parked.yaml").go();
-    assert!(
-        preview.stdout.starts_with("resume gpu  (B1")
-            && preview.stdout.ends_with(&format!("- warning: {stays}\n")),
-        "{}",
-        preview.transcript()
+    let said = format!(
+        "resume gpu  (B1: changes objects, runs nothing)\n\n\
+         nodewright/gpu\n  remove annotation nodewright.nvidia.com/pause=true\n\n\
+         - warning: {stays}\n"
     );
+    assert_eq!(preview.stdout, said, "{}", preview.transcript());
 }
 
 /// Package pods tolerate the taint with the configured value alone, and its effect may evict.

@@ -37,8 +37,8 @@ impl<'de> Deserialize<'de> for Summary {
 impl Summary {
     /// The newest time at which something happened, as the object itself says.
     ///
-    /// Captures carry no clock of their own, and ages must not depend on when they are looked at. The deletion timestamp
-    /// of a pod lies in the future, by its grace period; that of other objects is the time of the request.
+    /// Captures do not say when they were taken, and ages must not depend on when they are read. The deletion timestamp of
+    /// a pod lies in the future, by its grace period; that of other objects is the time of the request.
     pub fn newest(&self) -> Option<Timestamp> {
         let asked = self
             .deletion

@@ -88,12 +88,14 @@ fn ignored_nodes(ignored: &[&str], effects: &mut Consequences) {
         return;
     };
     let set = NodeSet::of(ignored.iter().copied()).limited(6);
-    let (them, each) = match ignored.len() {
-        1 => (format!("{set} carries"), ""),
-        _ => (format!("{set} carry"), "; repeat for each node"),
+    let carry = if ignored.len() == 1 {
+        "carries"
+    } else {
+        "carry"
     };
     effects.warn(format!(
-        "{them} the ignore label: nothing runs there until you run `kubectl skyhook node unignore {first}`{each}"
+        "{set} {carry} the ignore label: nothing runs there until you run `kubectl skyhook node unignore {first}`{}",
+        repeated(ignored)
     ));
 }
 
@@ -241,20 +243,26 @@ pub fn begins(
         effects.notes.push(begins.note(&what, nodes));
     }
     for (package, nodes) in parked {
-        let name = skyhook.name();
-        let (first, each) = (
-            nodes[0],
-            if nodes.len() == 1 {
-                ""
-            } else {
-                "; repeat for each node"
-            },
-        );
-        effects.warn(format!(
-            "{package} has failed permanently on {} and does not continue there until you run `kubectl skyhook package \
-             retry {package} --skyhook {name} --node {first}`{each}",
-            NodeSet::of(nodes.iter().copied()).limited(6)
-        ));
+        stays_parked(skyhook, package, &nodes, effects);
+    }
+}
+
+/// Says that a package does not continue on nodes where it has failed permanently.
+fn stays_parked(skyhook: &Skyhook, package: &str, nodes: &[&str], effects: &mut Consequences) {
+    let (name, first) = (skyhook.name(), nodes[0]);
+    effects.warn(format!(
+        "{package} has failed permanently on {} and does not continue there until you run `kubectl skyhook package \
+         retry {package} --skyhook {name} --node {first}`{}",
+        NodeSet::of(nodes.iter().copied()).limited(6),
+        repeated(nodes)
+    ));
+}
+
+/// What follows a command that names the first of these nodes.
+fn repeated(nodes: &[&str]) -> &'static str {
+    match nodes.len() {
+        1 => "",
+        _ => "; repeat for each node",
     }
 }
 
