@@ -4,13 +4,13 @@ use crate::api::{ApiFlavor, Executor, Skyhook, Status};
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::hold::{HOLDER, REASON};
-use crate::cluster::{Cluster, Node, Read, Source, Unread};
+use crate::cluster::{Cluster, Read, Source, Unread};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::selection;
 use crate::commands::shared::{held, migration};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
-use crate::plan::build::effects;
+use crate::plan::build::released;
 use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, PlanStage, Step, Target};
 
 /// Pause a custom resource
@@ -262,15 +262,6 @@ fn plan(
         ));
     }
     if !change.is_empty() {
-        let still_held = match verb {
-            Verb::Resume => skyhook.disabled(),
-            _ => skyhook.paused(),
-        };
-        if !verb.sets() && !still_held {
-            let nodes = cluster.nodes.items().iter();
-            let nodes: Vec<&Node> = nodes.filter(|n| !n.ignored(flavor)).collect();
-            effects::begins(cluster, skyhook, &nodes, true, &mut plan.consequences);
-        }
         let target = Target::skyhook(flavor, name, skyhook.metadata.uid.as_deref());
         let why = if verb.sets() {
             "the operator starts no new work for it"
@@ -282,6 +273,7 @@ fn plan(
             Change::Metadata(change),
             why,
         )])];
+        released::add(cluster, &mut plan);
     }
     if verb.sets() {
         // An emergency does not wait for a migration.

@@ -5,9 +5,10 @@ use crate::apply::look::Looked;
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::selection;
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::applied;
+use crate::plan::build::{applied, released};
 use crate::plan::{Plan, Step};
 use crate::view::{age, count};
 
@@ -34,6 +35,7 @@ pub struct Args {
 
 command! {
     "undo": Args => run,
+    needs: released::NEEDS,
     lists: &[("", "nodes")],
     writes: Write::ALL,
 }
@@ -67,7 +69,18 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let earlier = store.newest_undo_of(&record.begun.id)?;
     let standing = earlier.and_then(|undo| undo.standing_hold());
     let looked = looked.without_needless_pause(standing.or_else(|| record.standing_hold()));
-    let shown = shown(ctx, &record, &looked)?;
+    let mut shown = shown(ctx, &record, &looked)?;
+    if released::is_all_of(&shown) {
+        shown.consequences.grade = None;
+    }
+    if released::concerns(&shown) {
+        let nodes = released::nodes(&shown);
+        let cluster = ctx
+            .only(selection::only(&nodes, None, None))
+            .load_to_change(&released::NEEDS, &[])
+            .await?;
+        released::add(&cluster, &mut shown);
+    }
     let manner = CommandOptions {
         undoes: Some(record.begun.id.clone()),
         shown: Some(shown),

@@ -8,7 +8,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{migration, selection};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
-use crate::plan::build::{batches, effects};
+use crate::plan::build::{batches, released};
 use crate::plan::{Change, Edit, Metadata, Plan, PlanStage, Step, Target};
 use crate::view::{NodeSet, plural};
 
@@ -55,15 +55,6 @@ struct IgnoreArgs {
 }
 
 pub const NEEDS: [Source; 3] = [Source::Nodes, Source::Skyhooks, Source::Operator];
-/// What has failed permanently on a node does not begin there.
-pub const UNIGNORE_NEEDS: [Source; 5] = [
-    Source::Nodes,
-    Source::Skyhooks,
-    Source::Operator,
-    Source::Pods,
-    Source::Jobs,
-];
-
 command! {
     "node ignore": Ignore => ignore,
     needs: NEEDS,
@@ -72,7 +63,7 @@ command! {
 
 command! {
     "node unignore": Unignore => unignore,
-    needs: UNIGNORE_NEEDS,
+    needs: released::NEEDS,
     writes: &[Write::Nodes],
 }
 
@@ -103,7 +94,7 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, does: Does) -> Result<Exit> {
     };
     let needs: &[Source] = match does {
         Does::Ignore { .. } => &NEEDS,
-        Does::Unignore => &UNIGNORE_NEEDS,
+        Does::Unignore => &released::NEEDS,
     };
     let cluster = ctx
         .only(selection::only(&args.nodes, None, None))
@@ -142,22 +133,10 @@ fn plan(cluster: &Cluster, nodes: &[&Node], does: Does) -> Plan {
         plan.consequences
             .warn("this applies to every custom resource");
     }
-    for skyhook in cluster
-        .skyhooks
-        .items()
-        .iter()
-        .filter(|s| !ignore && s.runs())
-    {
-        let freed: Vec<&Node> = nodes
-            .iter()
-            .filter(|n| steps.iter().any(|s| s.target.name == n.name))
-            .copied()
-            .collect();
-        effects::begins(cluster, skyhook, &freed, false, &mut plan.consequences);
-    }
     if !steps.is_empty() {
         plan.stages.push(PlanStage::of(steps));
     }
+    released::add(cluster, &mut plan);
     match does {
         Does::Ignore { leave_batch: true } => leave_batches(cluster, nodes, &mut plan),
         Does::Ignore { leave_batch: false } if !plan.stages.is_empty() => {

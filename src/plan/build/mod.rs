@@ -6,3 +6,4 @@ pub mod effects;
 pub mod node;
 pub mod node_state;
 pub mod pause_guard;
+pub mod released;

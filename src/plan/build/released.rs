@@ -1,0 +1,177 @@
+//! What begins once a plan has taken away what keeps the operator from work.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::effects::{self, Uninstalls};
+use crate::api::{ApiFlavor, Skyhook};
+use crate::cluster::hold::{HOLDER, REASON};
+use crate::cluster::{Cluster, Node, Read, Source};
+use crate::plan::{Change, Edit, Grade, Metadata, Plan, Step};
+
+/// What has to be read to tell. What has failed permanently on a node does not begin there.
+pub const NEEDS: [Source; 5] = [
+    Source::Nodes,
+    Source::Skyhooks,
+    Source::Operator,
+    Source::Pods,
+    Source::Jobs,
+];
+/// Annotations of custom resources that stop all work on them.
+const STOPS: [&str; 2] = ["pause", "disable"];
+/// The label of nodes on which nothing begins.
+const IGNORE: &str = "ignore";
+
+/// Adds what begins where the plan ends a pause, a disablement or that nodes are ignored, or requests an uninstall.
+pub fn add(cluster: &Cluster, plan: &mut Plan) {
+    let mut consequences = std::mem::take(&mut plan.consequences);
+    for source in [Source::Skyhooks, Source::Nodes] {
+        if let Read::Unreadable(why) = cluster.source(source) {
+            consequences.at_least(Grade::B4);
+            consequences.warn(format!(
+                "{source} cannot be read ({why}): the operator may start work, including reboots, that is not shown here"
+            ));
+        }
+    }
+    let edits = Edits::of(plan, cluster.flavor());
+    let ignored = |node: &Node| node.ignored(cluster.flavor());
+    let all = || cluster.nodes.items().iter();
+    let is_freed = |node: &&Node| {
+        let edit = edits.ignores.get(node.name.as_str());
+        ignored(node) && edit.is_some_and(|edit| edit.to.as_deref() != Some("true"))
+    };
+    let freed: Vec<&Node> = all().filter(is_freed).collect();
+    for skyhook in cluster.skyhooks.items() {
+        if edits.runs_after(skyhook) {
+            let nodes = if skyhook.runs() {
+                freed.clone()
+            } else {
+                let open = |node: &&Node| !ignored(node) || is_freed(node);
+                all().filter(open).collect()
+            };
+            let plain = freed.is_empty();
+            effects::begins(cluster, skyhook, &nodes, plain, &mut consequences);
+        }
+        for (_, package) in edits.requested.iter().filter(|r| r.0 == skyhook.name()) {
+            let is_recorded = |node: &&Node| {
+                let placement = cluster.placement(skyhook, package, node);
+                placement.selected && placement.entry.is_some()
+            };
+            let nodes: Vec<&Node> = all().filter(is_recorded).collect();
+            let now = Uninstalls::Now;
+            effects::uninstalls(cluster, skyhook, package, &nodes, now, &mut consequences);
+        }
+    }
+    plan.consequences = consequences;
+}
+
+/// Whether the plan takes anything away, so that something may begin.
+pub fn concerns(plan: &Plan) -> bool {
+    ApiFlavor::ALL.into_iter().any(|flavor| {
+        let edits = Edits::of(plan, flavor);
+        let ends = |edit: &&Edit| edit.to.as_deref() != Some("true");
+        let mut stops = edits.stops.values().flat_map(|m| of_stops(flavor, m));
+        stops.any(|edit| ends(&edit))
+            || edits.ignores.values().any(ends)
+            || !edits.requested.is_empty()
+    })
+}
+
+/// The nodes that are no longer ignored, where nothing else is let go on: they are all that has to be read.
+pub fn nodes(plan: &Plan) -> Vec<String> {
+    let mut nodes = BTreeSet::new();
+    for flavor in ApiFlavor::ALL {
+        let edits = Edits::of(plan, flavor);
+        if !edits.stops.is_empty() || !edits.requested.is_empty() {
+            return Vec::new();
+        }
+        nodes.extend(edits.ignores.keys().map(|name| (*name).to_owned()));
+    }
+    nodes.into_iter().collect()
+}
+
+/// Whether all that the plan does is to pause, disable or ignore, or to end that: what begins then is the whole of its
+/// grade.
+pub fn is_all_of(plan: &Plan) -> bool {
+    let noted = |key: &String| {
+        let words = STOPS.into_iter().chain([IGNORE]);
+        let mut keys = words.flat_map(|word| ApiFlavor::ALL.map(|flavor| flavor.key(word)));
+        let reasons = STOPS.map(|word| REASON.replace("pause", word));
+        key == HOLDER || reasons.contains(key) || keys.any(|k| k == *key)
+    };
+    plan.steps().all(|step| match &step.change {
+        Change::Metadata(metadata) => {
+            let mut keys = metadata.annotations.keys().chain(metadata.labels.keys());
+            metadata.unschedulable.is_none() && keys.all(noted)
+        }
+        _ => false,
+    })
+}
+
+/// The edits of a plan that bear on whether the operator works, by the names of what they edit.
+struct Edits<'p> {
+    stops: BTreeMap<&'p str, &'p Metadata>,
+    ignores: BTreeMap<&'p str, &'p Edit>,
+    /// Custom resources with the packages whose uninstall is requested.
+    requested: BTreeSet<(&'p str, &'p str)>,
+}
+
+impl<'p> Edits<'p> {
+    fn of(plan: &'p Plan, flavor: ApiFlavor) -> Edits<'p> {
+        let mut edits = Edits {
+            stops: BTreeMap::new(),
+            ignores: BTreeMap::new(),
+            requested: BTreeSet::new(),
+        };
+        let ignore = flavor.key(IGNORE);
+        for Step { target, change, .. } in plan.steps() {
+            let name = target.name.as_str();
+            match change {
+                Change::Metadata(metadata) if target.kind == flavor.into() => {
+                    edits.stops.insert(name, metadata);
+                }
+                Change::Metadata(metadata) => {
+                    let edit = metadata.labels.get(&ignore);
+                    edits.ignores.extend(edit.map(|edit| (name, edit)));
+                }
+                Change::Spec(fields) if target.kind == flavor.into() => {
+                    let packages = fields.iter().filter_map(|field| {
+                        let path: Vec<&str> = field.path.iter().map(String::as_str).collect();
+                        match path.as_slice() {
+                            ["spec", "packages", package, "uninstall", "apply"] => {
+                                let requests = field.to.as_ref()?.as_bool()?;
+                                requests.then_some((name, *package))
+                            }
+                            _ => None,
+                        }
+                    });
+                    edits.requested.extend(packages);
+                }
+                _ => {}
+            }
+        }
+        edits
+    }
+
+    /// Whether the operator works on a custom resource once the plan is carried out.
+    fn runs_after(&self, skyhook: &Skyhook) -> bool {
+        let Some(metadata) = self.stops.get(skyhook.name()) else {
+            return skyhook.runs();
+        };
+        let mut after = skyhook.clone();
+        for (key, edit) in &metadata.annotations {
+            let annotations = &mut after.metadata.annotations;
+            match &edit.to {
+                Some(value) => annotations.insert(key.clone(), value.clone()),
+                None => annotations.remove(key),
+            };
+        }
+        after.runs()
+    }
+}
+
+/// The edits of the annotations that stop all work.
+fn of_stops(flavor: ApiFlavor, metadata: &Metadata) -> Vec<&Edit> {
+    let keys = STOPS.map(|word| flavor.key(word));
+    let edits = keys.iter().filter_map(|key| metadata.annotations.get(key));
+    edits.collect()
+}
