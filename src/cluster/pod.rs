@@ -38,10 +38,36 @@ pub struct Container {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub struct EnvVar {
     pub name: String,
     pub value: String,
+    pub value_from: ValueFrom,
+}
+
+/// Where a variable has its value from, as far as the API server completes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ValueFrom {
+    pub field_ref: Option<FieldRef>,
+    pub resource_field_ref: Option<ResourceFieldRef>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct FieldRef {
+    /// The API server sets `v1` where it is left out.
+    pub api_version: String,
+    pub field_path: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ResourceFieldRef {
+    pub container_name: String,
+    pub resource: String,
+    /// The API server sets `0` where it is left out.
+    pub divisor: serde_json::Value,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -100,6 +126,7 @@ pub struct Terminated {
     pub exit_code: i64,
     pub reason: String,
     pub message: String,
+    pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
 }
 
@@ -183,6 +210,29 @@ impl Pod {
             .find_map(|c| c.trouble())
     }
 
+    /// The first container whose last run failed, whatever it does since.
+    pub fn last_failure(&self) -> Option<ContainerTrouble<'_>> {
+        let mut containers = self.status.container_statuses.iter();
+        containers.find_map(|container| {
+            let last = container.last_state.terminated.as_ref();
+            last.filter(|end| end.exit_code != 0)
+                .map(|end| container.failed(end))
+        })
+    }
+
+    /// Whether one of its containers has ended several times, lately after a short run, and has not run for longer since.
+    pub fn crash_loops(&self, now: Timestamp) -> bool {
+        let mut containers = self.status.container_statuses.iter();
+        containers.any(|container| container.crash_loops(now))
+    }
+
+    /// Why no node was found for it.
+    pub fn unschedulable(&self) -> Option<&str> {
+        let mut conditions = self.status.conditions.iter();
+        let scheduled = conditions.find(|c| c.kind == "PodScheduled")?;
+        (scheduled.status == "False").then_some(scheduled.message.as_str())
+    }
+
     /// The container that runs now, with the time it started.
     pub fn running(&self) -> Option<(&str, Option<Timestamp>)> {
         self.status.init_container_statuses.iter().find_map(|c| {
@@ -194,29 +244,35 @@ impl Pod {
     }
 }
 
+/// Ends of a container before it is said to end again and again: a manager may end once or twice while the API server
+/// restarts.
+const REPEATEDLY: i64 = 3;
+/// A run that is shorter is short, in seconds: an operator needs no longer to look at everything once.
+const SHORT_RUN: i64 = 600;
+/// The longest that the kubelet waits before it starts a container again, in seconds.
+const LONGEST_BACK_OFF: i64 = 300;
+
 impl ContainerStatus {
+    fn crash_loops(&self, now: Timestamp) -> bool {
+        let seconds = |from: Option<Timestamp>, to: Option<Timestamp>| {
+            Some(to?.as_second() - from?.as_second())
+        };
+        let ended = self.state.terminated.as_ref();
+        let last = ended.or(self.last_state.terminated.as_ref());
+        let short = |t: &Terminated| {
+            seconds(t.started_at, t.finished_at).is_some_and(|ran| ran < SHORT_RUN)
+        };
+        let running = self.state.running.as_ref();
+        let recovered = running.is_some_and(|r| {
+            seconds(r.started_at, Some(now)).is_none_or(|runs| runs >= LONGEST_BACK_OFF)
+        });
+        self.restart_count >= REPEATEDLY && last.is_some_and(short) && !recovered
+    }
+
     fn trouble(&self) -> Option<ContainerTrouble<'_>> {
         let last = self.last_state.terminated.as_ref();
-        let trouble = |kind, reason, message, exit_code, at| {
-            Some(ContainerTrouble {
-                kind,
-                container: &self.name,
-                image: &self.image,
-                reason,
-                message,
-                exit_code,
-                restarts: self.restart_count,
-                at,
-            })
-        };
         if let Some(end) = self.state.terminated.as_ref().filter(|t| t.exit_code != 0) {
-            return trouble(
-                TroubleKind::Failed,
-                &end.reason,
-                &end.message,
-                Some(end.exit_code),
-                end.finished_at,
-            );
+            return Some(self.failed(end));
         }
         let waiting = self.state.waiting.as_ref()?;
         let kind = match waiting.reason.as_str() {
@@ -233,12 +289,70 @@ impl ContainerStatus {
         let exit_code = last
             .map(|t| t.exit_code)
             .filter(|_| kind == TroubleKind::Failed);
-        trouble(
+        Some(ContainerTrouble {
             kind,
+            container: &self.name,
+            image: &self.image,
             reason,
-            &waiting.message,
+            message: &waiting.message,
             exit_code,
-            last.and_then(|t| t.finished_at),
-        )
+            restarts: self.restart_count,
+            at: last.and_then(|t| t.finished_at),
+        })
+    }
+
+    fn failed<'a>(&'a self, end: &'a Terminated) -> ContainerTrouble<'a> {
+        ContainerTrouble {
+            kind: TroubleKind::Failed,
+            container: &self.name,
+            image: &self.image,
+            reason: &end.reason,
+            message: &end.message,
+            exit_code: Some(end.exit_code),
+            restarts: self.restart_count,
+            at: end.finished_at,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_loops_that_ends_early_and_has_not_run_for_long_since() {
+        let at = |second: i64| Timestamp::from_second(second).ok();
+        for (restarts, last_run, runs_for, loops) in [
+            (3, 599, Some(299), true),
+            (3, 599, None, true),
+            (2, 599, None, false),
+            (3, 600, None, false),
+            (9, 1, Some(300), false),
+        ] {
+            let container = ContainerStatus {
+                restart_count: restarts,
+                state: ContainerState {
+                    running: runs_for.map(|seconds| Running {
+                        started_at: at(10_000 - seconds),
+                    }),
+                    ..ContainerState::default()
+                },
+                last_state: ContainerState {
+                    terminated: Some(Terminated {
+                        started_at: at(0),
+                        finished_at: at(last_run),
+                        ..Terminated::default()
+                    }),
+                    ..ContainerState::default()
+                },
+                ..ContainerStatus::default()
+            };
+            let now = at(10_000).expect("a time");
+            assert_eq!(
+                container.crash_loops(now),
+                loops,
+                "{restarts} {last_run} {runs_for:?}"
+            );
+        }
     }
 }

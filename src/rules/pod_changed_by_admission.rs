@@ -1,8 +1,9 @@
+mod change;
+
+use self::change::{Change, Fix, change};
 use super::retry::delete_pod;
 use super::{Blocks, Findings, Grade, Subject};
-use crate::api::Package;
-use crate::cluster::attempts::containers;
-use crate::cluster::pod::{Container, EnvVar, Pod};
+use crate::cluster::pod::Pod;
 use crate::cluster::{Cluster, PackageRun};
 
 rule! {
@@ -20,7 +21,9 @@ rule! {
     ///
     /// A mutating webhook or admission policy rewrites images to a mirror, adds containers or
     /// variables, or gives default resources to pods in the operator's namespace. A LimitRange does
-    /// no harm: the operator recognizes its annotation.
+    /// no harm where the package has no resources; where it has, one that adds others, such as `ephemeral-storage`, does.
+    /// Or the API server itself sets a default in a variable: `apiVersion` in a `fieldRef`, `divisor` in a
+    /// `resourceFieldRef`.
     ///
     /// # How to confirm
     ///
@@ -32,7 +35,8 @@ rule! {
     /// # How to fix
     ///
     /// Exempt the operator's namespace from whatever changes the pods. If the operator panics, delete the pod
-    /// then. Or set the same values in the spec, where it has such values: the mirrored image, the same resources.
+    /// then. Or set the same values in the spec, where it has such values: the mirrored image, the same resources. Defaults of
+    /// the API server have to be written into the spec: `apiVersion: v1`, `divisor: "0"`.
     ///
     /// # Since
     ///
@@ -78,29 +82,44 @@ fn report(
     let skyhook = package_run.skyhook.as_str();
     let finding = findings.report(
         Subject::node(package_run.node, Some(skyhook)).package(package),
-        if change.fix == Fix::DeletePod {
-            format!(
+        match change.fix {
+            Fix::DeletePod => format!(
                 "the pod for stage {stage} of package {package} got an extra container at admission, and \
                  every reconcile by the operator fails while the pod exists"
-            )
-        } else {
-            format!(
+            ),
+            Fix::Defaults => format!(
+                "the pod for stage {stage} of package {package} is repeatedly replaced: the API server set \
+                 defaults in {} of the pod",
+                change.what
+            ),
+            Fix::Exempt | Fix::Spec => format!(
                 "the pod for stage {stage} of package {package} is repeatedly replaced: admission changed \
                  {} of the pod",
                 change.what
-            )
+            ),
         },
     );
     finding
         .evidence(package_run.reference(), change.field, change.is)
-        .evidence("operator", "asked for", change.asked)
-        .kubectl(
+        .evidence("operator", "asked for", change.asked);
+    if change.fix != Fix::Defaults {
+        finding.kubectl(
             Grade::B0,
-            "See which webhooks change pods, and exempt the operator's namespace from them",
-            ["get", "mutatingwebhookconfigurations"],
+            "See which webhooks and LimitRanges change pods, and exempt the operator's namespace from them",
+            ["get", "mutatingwebhookconfigurations,limitranges", "-n", package_run.namespace()],
         );
+    }
     match change.fix {
         Fix::Exempt => {}
+        Fix::Defaults => {
+            finding
+                .kubectl(
+                    Grade::B2,
+                    "Write these defaults into the spec",
+                    ["edit", &cluster.flavor().resource(), skyhook],
+                )
+                .caveat("its packages then run on the nodes, including their interrupts");
+        }
         Fix::DeletePod => {
             finding.blocks_only(&[Blocks::Install, Blocks::Uninstall, Blocks::Reconcile]);
             let title = "Then delete the pod, so that the operator continues";
@@ -119,179 +138,4 @@ fn report(
                 .caveat("its packages then run on the nodes, including their interrupts");
         }
     }
-}
-
-/// What differs from what the operator asked for.
-struct Change {
-    what: &'static str,
-    field: String,
-    is: String,
-    asked: String,
-    fix: Fix,
-}
-
-/// What helps, besides an exemption of the namespace.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fix {
-    /// Nothing: the spec does not say it.
-    Exempt,
-    /// The spec may ask for the same.
-    Spec,
-    /// The operator panics on the pod.
-    DeletePod,
-}
-
-/// What the operator sees first as it compares one container after the other (its `podMatchesPackage`).
-fn change(
-    package: &Package,
-    generation: i64,
-    package_run: &PackageRun<'_>,
-    pod: &Pod,
-) -> Option<Change> {
-    let own = names(package_run);
-    let containers = &pod.spec.init_containers;
-    let of_generation = is_of_generation(containers.first()?, generation);
-    for (at, (container, own)) in containers.iter().zip(&own).enumerate() {
-        if container.name != *own {
-            return Some(Change {
-                what: "the list of containers",
-                field: format!("spec.initContainers[{at}].name"),
-                is: container.name.clone(),
-                asked: own.clone(),
-                fix: Fix::Exempt,
-            });
-        }
-        // The others have the agent's, which the operator's settings say.
-        let image = package_run.image.as_ref().filter(|_| at == 0);
-        if let Some(image) = image.filter(|i| !package_run.interrupt && container.image != **i) {
-            return Some(Change {
-                what: "the image",
-                field: format!("image of container {own}"),
-                is: container.image.clone(),
-                asked: image.clone(),
-                fix: Fix::Spec,
-            });
-        }
-        if package_run.interrupt {
-            if let Some(change) = environment(&[], container, Fix::Exempt) {
-                return Some(change);
-            }
-            continue;
-        }
-        // The spec may have asked for something else when it was made.
-        if !of_generation {
-            continue;
-        }
-        let (asked, fix) = match at {
-            0 => (Vec::new(), Fix::Exempt),
-            _ => (asked_variables(package), Fix::Spec),
-        };
-        let found = environment(&asked, container, fix);
-        let found = found.or_else(|| resources(package, container, pod));
-        if found.is_some() {
-            return found;
-        }
-    }
-    let more = containers.get(own.len())?;
-    Some(Change {
-        what: "the list of containers",
-        field: format!("spec.initContainers[{}].name", own.len()),
-        is: more.name.clone(),
-        asked: "none".to_owned(),
-        fix: Fix::DeletePod,
-    })
-}
-
-/// The containers that the operator asks for: of a package the one with its files, the stage, and the check of the stage.
-fn names(package_run: &PackageRun<'_>) -> Vec<String> {
-    let (package, interrupt) = (&package_run.package, package_run.interrupt);
-    let files = (!interrupt).then(|| format!("{package}-init"));
-    let stage = containers(package, &package_run.stage, interrupt);
-    files.into_iter().chain(stage).collect()
-}
-
-/// Variables that the operator sets in containers, and does not compare; it compares the last one, which says the generation.
-const OWN_VARIABLES: [&str; 6] = [
-    "SKYHOOK_LOG_DIR",
-    "SKYHOOK_ROOT_DIR",
-    "COPY_RESOLV",
-    "SKYHOOK_RESOURCE_ID",
-    "SKYHOOK_NODE_ORDER",
-    DIRECTORY,
-];
-
-const DIRECTORY: &str = "SKYHOOK_DIR";
-
-fn environment(asked: &[EnvVar], container: &Container, fix: Fix) -> Option<Change> {
-    let foreign = |env: &&EnvVar| !OWN_VARIABLES.contains(&env.name.as_str());
-    let asked: Vec<&EnvVar> = asked.iter().filter(foreign).collect();
-    let given: Vec<&EnvVar> = container.env.iter().filter(foreign).collect();
-    if asked == given {
-        return None;
-    }
-    // Values may be secrets.
-    let names = |all: &[&EnvVar]| {
-        let names: Vec<&str> = all.iter().map(|env| env.name.as_str()).collect();
-        if names.is_empty() {
-            "none".to_owned()
-        } else {
-            names.join(", ")
-        }
-    };
-    let (mut is, asked) = (names(&given), names(&asked));
-    if is == asked {
-        is.push_str(" (other values)");
-    }
-    Some(Change {
-        what: "the environment",
-        field: format!("variables of container {}", container.name),
-        is,
-        asked,
-        fix,
-    })
-}
-
-fn resources(package: &Package, container: &Container, pod: &Pod) -> Option<Change> {
-    let annotations = &pod.metadata.annotations;
-    if package.resources.is_some() || annotations.contains_key("kubernetes.io/limit-ranger") {
-        return None;
-    }
-    let limits = &container.resources.limits;
-    let (of, given) = if container.resources.requests.is_empty() {
-        ("limits", limits)
-    } else {
-        ("requests", &container.resources.requests)
-    };
-    if given.is_empty() {
-        return None;
-    }
-    let given: Vec<String> = given
-        .iter()
-        .map(|(name, quantity)| {
-            let quantity = quantity
-                .as_str()
-                .map_or_else(|| quantity.to_string(), str::to_owned);
-            format!("{name} {quantity}")
-        })
-        .collect();
-    Some(Change {
-        what: "the resources",
-        field: format!("{of} of container {}", container.name),
-        is: given.join(", "),
-        asked: "none".to_owned(),
-        fix: Fix::Spec,
-    })
-}
-
-/// Whether the operator made it from this generation of the spec, as the directory it copies to says.
-fn is_of_generation(container: &Container, generation: i64) -> bool {
-    let suffix = format!("-{generation}");
-    let mut env = container.env.iter();
-    env.any(|env| env.name == DIRECTORY && env.value.ends_with(&suffix))
-}
-
-/// The variables that the spec asks for.
-fn asked_variables(package: &Package) -> Vec<EnvVar> {
-    let env = package.whole.get("env").cloned().unwrap_or_default();
-    serde_json::from_value(env).unwrap_or_default()
 }

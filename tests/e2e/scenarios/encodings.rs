@@ -120,7 +120,12 @@ fn create(api: &Api) {
         "terminationGracePeriodSeconds": 0, "activeDeadlineSeconds": 3600,
         "tolerations": [{"operator": "Exists"},
             {"key": "a", "operator": "Equal", "value": "1", "effect": "NoExecute", "tolerationSeconds": 0}],
-        "initContainers": [{"name": "apply", "image": "example.com/driver:1", "env": [{"name": "A", "value": "1"}, {"name": "B"}],
+        "initContainers": [{"name": "apply", "image": "example.com/driver:1", "env": [
+                {"name": "A", "value": "1"}, {"name": "B"},
+                {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+                {"name": "CPUS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+                {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k", "optional": true}}},
+            ],
             "resources": {"limits": {"cpu": "500m", "memory": "1Gi"}, "requests": {"cpu": "0.25"}}}],
         "containers": [{"name": "pause", "image": "example.com/pause:1"}],
     });

@@ -147,7 +147,24 @@ const CONTAINER: Kind = Kind::Message(&[
     (8, "resources", RESOURCES),
 ]);
 
-const ENV_VAR: Kind = Kind::Message(&[(1, "name", Text), (2, "value", Text)]);
+const ENV_VAR: Kind = Kind::Message(&[
+    (1, "name", Text),
+    (2, "value", Text),
+    (3, "valueFrom", VALUE_FROM),
+]);
+
+const VALUE_FROM: Kind = Kind::Message(&[
+    (1, "fieldRef", FIELD),
+    (2, "resourceFieldRef", RESOURCE_FIELD),
+]);
+
+const FIELD: Kind = Kind::Message(&[(1, "apiVersion", Text), (2, "fieldPath", Text)]);
+
+const RESOURCE_FIELD: Kind = Kind::Message(&[
+    (1, "containerName", Text),
+    (2, "resource", Text),
+    (3, "divisor", Quantity),
+]);
 
 const RESOURCES: Kind = Kind::Message(&[
     (1, "limits", Map(&Quantity)),
@@ -200,6 +217,7 @@ const TERMINATED: Kind = Kind::Message(&[
     (1, "exitCode", Number),
     (3, "reason", Text),
     (4, "message", Text),
+    (5, "startedAt", Time),
     (6, "finishedAt", Time),
 ]);
 

@@ -1,0 +1,254 @@
+//! How a pod differs from what the operator would create.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::api::{Package, quantity};
+use crate::cluster::PackageRun;
+use crate::cluster::attempts::containers;
+use crate::cluster::pod::{Container, EnvVar, Pod, Resources};
+
+/// What differs from what the operator asked for.
+pub struct Change {
+    pub what: &'static str,
+    pub field: String,
+    pub is: String,
+    pub asked: String,
+    pub fix: Fix,
+}
+
+/// What helps, besides an exemption of the namespace.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Fix {
+    /// Nothing: the spec does not say it.
+    Exempt,
+    /// The spec may ask for the same.
+    Spec,
+    /// The spec has to ask for the same: no exemption keeps the API server from its defaults.
+    Defaults,
+    /// The operator panics on the pod.
+    DeletePod,
+}
+
+/// What the operator sees first as it compares one container after the other (its `podMatchesPackage`).
+pub fn change(
+    package: &Package,
+    generation: i64,
+    package_run: &PackageRun<'_>,
+    pod: &Pod,
+) -> Option<Change> {
+    let own = names(package_run);
+    let containers = &pod.spec.init_containers;
+    let of_generation = is_of_generation(containers.first()?, generation);
+    for (at, (container, own)) in containers.iter().zip(&own).enumerate() {
+        if container.name != *own {
+            return Some(Change {
+                what: "the list of containers",
+                field: format!("spec.initContainers[{at}].name"),
+                is: container.name.clone(),
+                asked: own.clone(),
+                fix: Fix::Exempt,
+            });
+        }
+        // The others have the agent's, which the operator's settings say.
+        let image = package_run.image.as_ref().filter(|_| at == 0);
+        if let Some(image) = image.filter(|i| !package_run.interrupt && container.image != **i) {
+            return Some(Change {
+                what: "the image",
+                field: format!("image of container {own}"),
+                is: container.image.clone(),
+                asked: image.clone(),
+                fix: Fix::Spec,
+            });
+        }
+        if package_run.interrupt {
+            if let Some(change) = environment(&[], container, Fix::Exempt) {
+                return Some(change);
+            }
+            continue;
+        }
+        // The spec may have asked for something else when it was made.
+        if !of_generation {
+            continue;
+        }
+        let (asked, fix) = match at {
+            0 => (Vec::new(), Fix::Exempt),
+            _ => (asked_variables(package), Fix::Spec),
+        };
+        let found = environment(&asked, container, fix);
+        let found = found.or_else(|| resources(package, container, pod));
+        if found.is_some() {
+            return found;
+        }
+    }
+    let more = containers.get(own.len())?;
+    Some(Change {
+        what: "the list of containers",
+        field: format!("spec.initContainers[{}].name", own.len()),
+        is: more.name.clone(),
+        asked: "none".to_owned(),
+        fix: Fix::DeletePod,
+    })
+}
+
+/// The containers that the operator asks for: of a package the one with its files, the stage, and the check of the stage.
+fn names(package_run: &PackageRun<'_>) -> Vec<String> {
+    let (package, interrupt) = (&package_run.package, package_run.interrupt);
+    let files = (!interrupt).then(|| format!("{package}-init"));
+    let stage = containers(package, &package_run.stage, interrupt);
+    files.into_iter().chain(stage).collect()
+}
+
+/// Variables that the operator sets in containers, and does not compare; it compares the last one, which says the generation.
+const OWN_VARIABLES: [&str; 6] = [
+    "SKYHOOK_LOG_DIR",
+    "SKYHOOK_ROOT_DIR",
+    "COPY_RESOLV",
+    "SKYHOOK_RESOURCE_ID",
+    "SKYHOOK_NODE_ORDER",
+    DIRECTORY,
+];
+
+const DIRECTORY: &str = "SKYHOOK_DIR";
+
+fn environment(asked: &[EnvVar], container: &Container, fix: Fix) -> Option<Change> {
+    let foreign = |env: &&EnvVar| !OWN_VARIABLES.contains(&env.name.as_str());
+    let asked: Vec<&EnvVar> = asked.iter().filter(foreign).collect();
+    let given: Vec<&EnvVar> = container.env.iter().filter(foreign).collect();
+    if asked == given {
+        return None;
+    }
+    if let Some(defaulted) = defaulted(&asked, &given) {
+        return Some(Change {
+            what: "the environment",
+            field: format!("variables of container {}", container.name),
+            is: format!("{defaulted}, with defaults"),
+            asked: format!("{defaulted}, as in the spec"),
+            fix: Fix::Defaults,
+        });
+    }
+    // Values may be secrets.
+    let names = |all: &[&EnvVar]| {
+        let names: Vec<&str> = all.iter().map(|env| env.name.as_str()).collect();
+        if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        }
+    };
+    let (mut is, asked) = (names(&given), names(&asked));
+    if is == asked {
+        is.push_str(" (other values)");
+    }
+    Some(Change {
+        what: "the environment",
+        field: format!("variables of container {}", container.name),
+        is,
+        asked,
+        fix,
+    })
+}
+
+/// The variables that are as in the spec but for what the API server sets where a reference leaves it out; nothing where
+/// anything else differs.
+fn defaulted(asked: &[&EnvVar], given: &[&EnvVar]) -> Option<String> {
+    let completed = |env: &EnvVar| {
+        let mut env = env.clone();
+        let field = env.value_from.field_ref.as_mut();
+        if let Some(field) = field.filter(|field| field.api_version.is_empty()) {
+            "v1".clone_into(&mut field.api_version);
+        }
+        let resource = env.value_from.resource_field_ref.as_mut();
+        if let Some(resource) = resource.filter(|resource| resource.divisor.is_null()) {
+            resource.divisor = json!("0");
+        }
+        env
+    };
+    let pairs = || asked.iter().zip(given);
+    let alike = asked.len() == given.len() && pairs().all(|(a, g)| completed(a) == **g);
+    let changed = pairs()
+        .filter(|(a, g)| a != g)
+        .map(|(a, _)| a.name.as_str());
+    let changed: Vec<&str> = changed.collect();
+    alike.then(|| changed.join(", "))
+}
+
+/// With resources in the spec the operator compares all of them; without, none may be set but by a LimitRange.
+fn resources(package: &Package, container: &Container, pod: &Pod) -> Option<Change> {
+    let annotations = &pod.metadata.annotations;
+    let asked = match &package.resources {
+        Some(resources) => asked_resources(resources),
+        None if annotations.contains_key("kubernetes.io/limit-ranger") => return None,
+        None => Resources::default(),
+    };
+    let Resources { requests, limits } = &container.resources;
+    let (of, given, asked) = [
+        ("requests", requests, asked.requests),
+        ("limits", limits, asked.limits),
+    ]
+    .into_iter()
+    .find(|(_, given, asked)| !same_quantities(given, asked))?;
+    let of_the_spec = given.keys().all(|name| SETTABLE.contains(&name.as_str()));
+    Some(Change {
+        what: "the resources",
+        field: format!("{of} of container {}", container.name),
+        is: quantities(given),
+        asked: quantities(&asked),
+        fix: if of_the_spec { Fix::Spec } else { Fix::Exempt },
+    })
+}
+
+/// The resources for which a package has fields.
+const SETTABLE: [&str; 2] = ["cpu", "memory"];
+
+/// What the operator puts into each container for the fields of a package; nothing where all of them are zero.
+fn asked_resources(fields: &Value) -> Resources {
+    let of = |suffix: &str| -> BTreeMap<String, Value> {
+        let fields = SETTABLE.iter().map(|name| {
+            let field = fields.get(format!("{name}{suffix}"));
+            ((*name).to_owned(), field.cloned().unwrap_or(json!("0")))
+        });
+        fields.collect()
+    };
+    let (requests, limits) = (of("Request"), of("Limit"));
+    let zero = |quantity: &Value| quantity::parse(quantity) == Some(0.0);
+    if requests.values().chain(limits.values()).all(zero) {
+        return Resources::default();
+    }
+    Resources { requests, limits }
+}
+
+fn same_quantities(one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>) -> bool {
+    let same = |((a, x), (b, y)): ((&String, &Value), (&String, &Value))| {
+        a == b && (x == y || quantity::parse(x).is_some_and(|x| Some(x) == quantity::parse(y)))
+    };
+    one.len() == other.len() && one.iter().zip(other).all(same)
+}
+
+/// `cpu 500m, memory 1Gi`
+fn quantities(all: &BTreeMap<String, Value>) -> String {
+    let word = |quantity: &Value| {
+        let text = quantity.as_str().map(str::to_owned);
+        text.unwrap_or_else(|| quantity.to_string())
+    };
+    let all = all.iter().map(|(name, q)| format!("{name} {}", word(q)));
+    let all: Vec<String> = all.collect();
+    if all.is_empty() {
+        return "none".to_owned();
+    }
+    all.join(", ")
+}
+
+/// Whether the operator made it from this generation of the spec, as the directory it copies to says.
+fn is_of_generation(container: &Container, generation: i64) -> bool {
+    let suffix = format!("-{generation}");
+    let mut env = container.env.iter();
+    env.any(|env| env.name == DIRECTORY && env.value.ends_with(&suffix))
+}
+
+/// The variables that the spec asks for.
+fn asked_variables(package: &Package) -> Vec<EnvVar> {
+    let env = package.whole.get("env").cloned().unwrap_or_default();
+    serde_json::from_value(env).unwrap_or_default()
+}
