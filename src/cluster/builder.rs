@@ -34,10 +34,13 @@ pub struct ClusterBuilder {
     pub workloads: Read<Vec<Pod>>,
     pub jobs: Read<Vec<Job>>,
     pub config_maps: Read<Vec<ConfigMap>>,
+    pub node_metadata: Read<Vec<ConfigMap>>,
     pub events: Read<Vec<Event>>,
     pub disruption_budgets: Read<Vec<DisruptionBudget>>,
     /// Deployments with the manager label, of whatever operator.
     pub deployments: Read<Vec<Deployment>>,
+    /// Pods with the manager label, of whatever operator.
+    pub operator_pods: Read<Vec<Pod>>,
     pub admission: Admission,
 }
 
@@ -62,6 +65,30 @@ impl ClusterBuilder {
         })
     }
 
+    /// Finds the operator's pods among all that the files hold: they are workloads, too.
+    pub fn find_operator_pods(&mut self) {
+        self.operator_pods = match &self.workloads {
+            Read::Ok(pods) => {
+                let managers = pods.iter().filter(|pod| pod.runs_a_manager());
+                Read::Ok(managers.cloned().collect())
+            }
+            Read::Unreadable(why) => Read::Unreadable(why.clone()),
+            Read::NotRequested => Read::NotRequested,
+        };
+    }
+
+    /// Tells the ConfigMaps of nodes from those of packages, among all that the files hold.
+    pub fn find_node_metadata(&mut self) {
+        match &mut self.config_maps {
+            Read::Ok(all) => {
+                let of_nodes = all.extract_if(.., |map| map.is_of_a_node()).collect();
+                self.node_metadata = Read::Ok(of_nodes);
+            }
+            Read::Unreadable(why) => self.node_metadata = Read::Unreadable(why.clone()),
+            Read::NotRequested => {}
+        }
+    }
+
     /// Notes where the files hold pods of one namespace only, which are not all pods.
     ///
     /// A whole cluster has pods of its own beside the operator's. In the operator's namespace these
@@ -84,6 +111,7 @@ impl ClusterBuilder {
             || (operator.is_none() && ApiFlavor::ALL.iter().any(|g| g.default_namespace() == only));
         if !ours && self.pods.was_asked() {
             self.pods = Read::NotRequested;
+            self.operator_pods = Read::NotRequested;
         }
         self.only_namespace = Some(only);
     }
@@ -162,11 +190,13 @@ impl ClusterBuilder {
             workloads: self.workloads,
             jobs: self.jobs,
             config_maps: self.config_maps,
+            node_metadata: self.node_metadata,
             events: self.events,
             disruption_budgets: self.disruption_budgets,
             operators: self
                 .deployments
                 .map(|d| d.into_iter().filter(Deployment::runs_operator).collect()),
+            operator_pods: self.operator_pods,
             admission: self.admission,
             holders: Default::default(),
             named_only: self.named_only,

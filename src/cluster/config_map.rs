@@ -4,7 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use crate::api::{ApiFlavor, Meta};
+use crate::api::{ApiFlavor, Meta, Package, Skyhook};
 
 #[derive(Debug, Clone, Default)]
 pub struct ConfigMap {
@@ -13,17 +13,45 @@ pub struct ConfigMap {
     pub whole: Value,
 }
 
-/// The labels by which the operator finds its ConfigMaps; each names the custom resource.
-pub fn labels(flavor: ApiFlavor) -> [String; 2] {
-    // The newer API kept the old word in the second.
-    ["name", "skyhook-node-meta"].map(|suffix| flavor.key(suffix))
+/// The name of the ConfigMap that the operator makes of the `configMap` of a package.
+pub fn name(skyhook: &Skyhook, package: &str, spec: &Package) -> String {
+    format!("{}-{package}-{}", skyhook.name(), spec.version).to_lowercase()
+}
+
+/// The label by which the operator finds the ConfigMaps of packages; it names the custom resource.
+pub fn package_label(flavor: ApiFlavor) -> String {
+    flavor.key("name")
+}
+
+/// The label by which the operator finds the ConfigMaps of nodes; it names the custom resource.
+pub fn node_label(flavor: ApiFlavor) -> String {
+    // The newer API kept the old word.
+    flavor.key("skyhook-node-meta")
 }
 
 impl ConfigMap {
+    /// Whether it tells packages of a node.
+    pub fn is_of_a_node(&self) -> bool {
+        let labels = &self.metadata.labels;
+        ApiFlavor::ALL
+            .into_iter()
+            .any(|flavor| labels.contains_key(&node_label(flavor)))
+    }
+
+    /// What it holds under a key.
+    pub fn value(&self, key: &str) -> Option<&str> {
+        self.whole["data"].get(key)?.as_str()
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        let data = self.whole["data"].as_object();
+        data.into_iter().flatten().map(|(key, _)| key.as_str())
+    }
+
     /// The API whose operator made it, and the custom resource that it is for.
     pub fn owner(&self) -> Option<(ApiFlavor, &str)> {
         ApiFlavor::ALL.into_iter().find_map(|flavor| {
-            let mut keys = labels(flavor).into_iter();
+            let mut keys = [package_label(flavor), node_label(flavor)].into_iter();
             let name = keys.find_map(|key| self.metadata.labels.get(&key))?;
             Some((flavor, name.as_str()))
         })

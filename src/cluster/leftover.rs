@@ -79,7 +79,8 @@ impl Cluster {
         found.extend(self.unowned(jobs, gone, |j| &j.metadata, LeftoverObject::Job));
         found.extend(self.unowned(pods, gone, |p| &p.metadata, LeftoverObject::Pod));
         // One with an owner is the garbage collector's to delete, seconds later.
-        let unowned = self.config_maps.items().iter();
+        let config_maps = self.config_maps.items().iter();
+        let unowned = config_maps.chain(self.node_metadata.items());
         for map in unowned.filter(|map| map.metadata.owner_references.is_empty()) {
             if let Some((flavor, owner)) = map.owner()
                 && self.is_gone(owner, flavor)

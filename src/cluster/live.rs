@@ -13,6 +13,7 @@ mod list;
 pub mod log;
 mod logs;
 mod names;
+mod operator;
 pub mod origin;
 mod protobuf;
 mod record;
@@ -207,7 +208,7 @@ impl<'a> Needs<'a> {
         let policies = self
             .served
             .map(|served| served && self.wants(Source::Policies));
-        let (a, b, c, d, nodes, pods, jobs, events, budgets, admission, config_maps) = futures::join!(
+        let (a, b, c, d, nodes, pods, jobs, events, budgets, admission, maps, of_nodes, managers) = futures::join!(
             wanted(self.skyhooks[0], from.skyhooks(old)),
             wanted(self.skyhooks[1], from.skyhooks(new)),
             wanted(policies[0], from.policies(old)),
@@ -228,6 +229,14 @@ impl<'a> Needs<'a> {
                 }
             },
             wanted(self.wants(Source::ConfigMaps), from.config_maps(operators)),
+            wanted(
+                self.wants(Source::NodeMetadata),
+                from.node_metadata(operators)
+            ),
+            wanted(
+                self.wants(Source::OperatorPods),
+                from.operator_pods(operators)
+            ),
         );
         for (read, wanted) in builder.skyhooks.iter_mut().zip([a, b]) {
             if wanted.was_asked() {
@@ -241,7 +250,9 @@ impl<'a> Needs<'a> {
         builder.events = events;
         builder.disruption_budgets = budgets;
         builder.admission = admission;
-        builder.config_maps = config_maps;
+        builder.config_maps = maps;
+        builder.node_metadata = of_nodes;
+        builder.operator_pods = managers;
     }
 }
 

@@ -99,12 +99,16 @@ pub struct Cluster {
     pub pods: Read<Vec<Pod>>,
     pub workloads: Read<Vec<Pod>>,
     pub jobs: Read<Vec<Job>>,
-    /// What the operator keeps for its packages.
+    /// The ConfigMaps of packages.
     pub config_maps: Read<Vec<ConfigMap>>,
+    /// What packages are told of nodes.
+    pub node_metadata: Read<Vec<ConfigMap>>,
     pub events: Read<Vec<Event>>,
     pub disruption_budgets: Read<Vec<DisruptionBudget>>,
     /// The Deployments that run the operator; normally one.
     pub operators: Read<Vec<Deployment>>,
+    /// Pods with the manager label, where these Deployments are; see [`Cluster::pods_of`].
+    pub operator_pods: Read<Vec<Pod>>,
     pub admission: Admission,
     /// Runs of this program that hold a custom resource, as far as they are of this machine.
     pub holders: hold::Holders,
@@ -164,8 +168,10 @@ impl Cluster {
             Source::Events => count(&self.events),
             Source::DisruptionBudgets => count(&self.disruption_budgets),
             Source::Operator => count(&self.operators),
+            Source::OperatorPods => count(&self.operator_pods),
             Source::Webhooks => self.admission.read(self.may_leave_out()),
             Source::ConfigMaps => count(&self.config_maps),
+            Source::NodeMetadata => count(&self.node_metadata),
         }
     }
 

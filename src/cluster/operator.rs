@@ -5,11 +5,13 @@ use k8s_openapi::api::apps::v1 as apps;
 use k8s_openapi::api::core::v1::Container;
 use serde::Deserialize;
 
-use super::{Cluster, Read};
+use super::{Cluster, Pod, Read};
 use crate::api::{Version, quantity};
 
 /// The label that the operator's manager carries in every release, and other operators as well.
 pub const MANAGER_LABEL: (&str, &str) = ("control-plane", "controller-manager");
+
+const MIB: f64 = 1_048_576.0;
 
 /// A Deployment that may run the operator.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -77,6 +79,22 @@ impl Deployment {
             .is_some_and(|c| c.status.as_deref() == Some("True"))
     }
 
+    /// Why its pods cannot be created, as the Deployment controller puts it.
+    pub fn replica_failure(&self) -> Option<&str> {
+        let failure = self.condition("ReplicaFailure")?;
+        let is_true = failure.status.as_deref() == Some("True");
+        failure.message.as_deref().filter(|_| is_true)
+    }
+
+    /// Whether a pod is one of its own.
+    pub fn selects(&self, pod: &Pod) -> bool {
+        let labels = self.0.spec.selector.match_labels.iter().flatten();
+        let mut labels = labels.peekable();
+        pod.metadata.namespace.as_deref() == Some(self.namespace())
+            && labels.peek().is_some()
+            && labels.all(|(key, value)| pod.metadata.labels.get(key) == Some(value))
+    }
+
     fn containers(&self) -> &[Container] {
         let pod = self.0.spec.template.spec.as_ref();
         pod.map_or(&[], |pod| &pod.containers)
@@ -117,13 +135,14 @@ impl Deployment {
         Version::parse(self.label("app.kubernetes.io/version")?)
     }
 
-    /// The memory that the manager may use, in bytes, where it is limited.
+    /// The memory that the manager may use, in MiB, where it is limited.
     pub fn memory_limit(&self) -> Option<f64> {
         let mut limits = self.containers().iter().filter_map(|c| {
             let limits = c.resources.as_ref()?.limits.as_ref()?;
             limits.get("memory")
         });
-        limits.find_map(|limit| quantity::parse_text(&limit.0))
+        let bytes = limits.find_map(|limit| quantity::parse_text(&limit.0))?;
+        Some(bytes / MIB)
     }
 
     /// The value of an environment variable of the manager.
@@ -138,7 +157,29 @@ impl Deployment {
     }
 }
 
+impl Pod {
+    /// Whether it runs the manager of an operator, of whichever.
+    pub fn runs_a_manager(&self) -> bool {
+        let (key, value) = MANAGER_LABEL;
+        self.metadata.labels.get(key).is_some_and(|v| v == value)
+    }
+}
+
 impl Cluster {
+    /// The pods of a Deployment of the operator.
+    pub fn pods_of(&self, operator: &Deployment) -> impl Iterator<Item = &Pod> {
+        let pods = self.operator_pods.items().iter();
+        pods.filter(move |pod| operator.selects(pod))
+    }
+
+    /// The pod of the operator that ends again and again, where all its pods do.
+    pub fn crash_looping<'a>(&'a self, operator: &'a Deployment) -> Option<&'a Pod> {
+        let mut pods = self.pods_of(operator).peekable();
+        let first = *pods.peek()?;
+        pods.all(|pod| pod.crash_loops(self.taken_at))
+            .then_some(first)
+    }
+
     /// Why the version of the operator is not known, where it is not.
     pub fn why_no_operator_version(&self) -> Option<String> {
         if self.active_api.operator_version.is_some() {

@@ -56,6 +56,8 @@ sources! {
     DisruptionBudgets "pod disruption budgets" from [("policy", "poddisruptionbudgets")];
     /// The operator's Deployment.
     Operator "operator deployments" from [("apps", "deployments")];
+    /// The pods that run the operator.
+    OperatorPods "operator pods" from [PODS];
     /// Admission webhooks that the operator serves, and what answers them.
     Webhooks "admission webhooks" from [
         (ADMISSION, "validatingwebhookconfigurations"),
@@ -63,8 +65,10 @@ sources! {
         ("", "services"),
         ("discovery.k8s.io", "endpointslices"),
     ];
-    /// ConfigMaps that the operator made for packages and nodes.
-    ConfigMaps "config maps of packages" from [("", "configmaps")];
+    /// ConfigMaps that the operator made of the `configMap` of packages.
+    ConfigMaps "config maps of packages" from [CONFIG_MAPS];
+    /// ConfigMaps that the operator made for packages to read about a node: one for each custom resource on each node.
+    NodeMetadata "config maps of nodes" from [CONFIG_MAPS];
 }
 
 const CUSTOM: [Resource; 2] = {
@@ -73,6 +77,7 @@ const CUSTOM: [Resource; 2] = {
 };
 const NODES: Resource = ("", "nodes");
 const PODS: Resource = ("", "pods");
+const CONFIG_MAPS: Resource = ("", "configmaps");
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
 impl Source {

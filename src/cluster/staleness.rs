@@ -38,7 +38,8 @@ impl Cluster {
     }
 
     /// Since when a Deployment has been coming up: none of its replicas is available, which is so during each restart and
-    /// upgrade. After ten minutes, when the Deployment controller by default gives up on it, too, it does not come up.
+    /// upgrade. After ten minutes, when the Deployment controller by default gives up on it, too, it does not come up, and
+    /// neither does one that ends again and again.
     pub fn coming_up_since(&self, deployment: &Deployment) -> Option<Timestamp> {
         let since = deployment.unavailable_since();
         since.filter(|at| {
@@ -46,6 +47,7 @@ impl Cluster {
                 && deployment.available_replicas() == 0
                 && deployment.progresses()
                 && !self.is_stale(Some(*at))
+                && self.crash_looping(deployment).is_none()
         })
     }
 

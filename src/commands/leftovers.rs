@@ -53,7 +53,7 @@ pub struct Args {
     safety: Safety,
 }
 
-pub const NEEDS: [Source; 7] = [
+pub const NEEDS: [Source; 8] = [
     Source::Skyhooks,
     Source::Legacy,
     Source::Nodes,
@@ -61,9 +61,15 @@ pub const NEEDS: [Source; 7] = [
     Source::Pods,
     Source::Jobs,
     Source::ConfigMaps,
+    Source::NodeMetadata,
 ];
 /// Where leftovers are looked for.
-const PLACES: [Source; 3] = [Source::Pods, Source::Jobs, Source::ConfigMaps];
+const PLACES: [Source; 4] = [
+    Source::Pods,
+    Source::Jobs,
+    Source::ConfigMaps,
+    Source::NodeMetadata,
+];
 /// Runs of node names in a warning.
 const SHOWN: usize = 6;
 

@@ -33,7 +33,7 @@ rule! {
     ///
     /// Operators that clean up in the finalizer (v0.16.0); seen with v0.17.0.
     SKY114 "deletion-passes-over-node" Error needs Skyhooks Nodes Pods, also Policies Operator,
-        blocks Deletion
+        blocks Deletion Uninstall
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

@@ -44,7 +44,7 @@ rule! {
     /// Operators with explicit uninstall (v0.16.0); not fixed as of v0.20.0. While a Job has
     /// attempts left this is a warning.
     SKY101 "deletion-waits-for-erroring-install" Error needs Skyhooks Nodes, also Pods Jobs,
-        blocks Deletion, retried true
+        blocks Deletion Uninstall, retried true
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

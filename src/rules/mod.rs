@@ -114,6 +114,8 @@ mod batch_held_by_node;
 mod batch_of_ignored_nodes;
 mod batch_slots_held;
 mod cancelled_uninstall_still_running;
+mod config_change_pending;
+mod config_map_name_taken;
 mod container_not_created;
 mod cordon_without_owner;
 mod deletion_blocked_by_malformed_state;
@@ -233,6 +235,8 @@ pub static ALL: &[&Rule] = &[
     &nothing_at_work::RULE,
     &package_label_invalid::RULE,
     &result_not_recorded::RULE,
+    &config_change_pending::RULE,
+    &config_map_name_taken::RULE,
     &rollout_stopped::RULE,
     &waits_for_earlier::RULE,
     &deployment_policy_missing::RULE,

@@ -1,4 +1,5 @@
-use super::{Findings, Grade, Severity, Subject};
+use super::evidence::describe;
+use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::{Certainty, Cluster, Deployment};
 
@@ -7,7 +8,7 @@ rule! {
     ///
     /// # What it means
     ///
-    /// No pod of the operator is available. Nothing changes on any node, deletions hang in their
+    /// No pod of the operator is available, or all of them end again and again. Nothing changes on any node, deletions hang in their
     /// finalizer, and if the webhooks are installed, every change to a custom resource is
     /// rejected, including a pause or the removal of a finalizer.
     ///
@@ -19,8 +20,9 @@ rule! {
     /// # How to confirm
     ///
     /// The operator's Deployment has no available replica. For the first ten minutes this is a warning if
-    /// its condition `Progressing` is true: it has just started, or was restarted or upgraded. An operator that becomes ready
-    /// and ends again and again stays a warning: look at the restarts of its pods.
+    /// its condition `Progressing` is true: it has just started, or was restarted or upgraded. An operator whose container
+    /// ended three times or more, the last time after less than ten minutes, and has not run for five minutes since, ends
+    /// again and again, available or not.
     ///
     /// # How to fix
     ///
@@ -30,7 +32,7 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY501 "operator-not-running" Error needs Skyhooks Operator,
+    SKY501 "operator-not-running" Error needs Skyhooks Operator, also OperatorPods,
         blocks Reconcile
 }
 
@@ -93,7 +95,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     // One that no controller has looked at says nothing about itself, but for what is asked for.
     let down = |d: &Deployment| (d.observed() || d.replicas() == 0) && d.available_replicas() == 0;
-    if !operators.iter().all(down) {
+    let loops = |d: &Deployment| cluster.crash_looping(d).is_some();
+    if !operators.iter().all(|d| down(d) || loops(d)) {
         return;
     }
     for deployment in operators {
@@ -103,6 +106,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::deployment(deployment),
             if zero {
                 "the operator is scaled to zero, so the custom resources are not reconciled"
+            } else if loops(deployment) {
+                "the operator restarts again and again, so the custom resources are not reconciled"
             } else {
                 "no replica of the operator is available, so the custom resources are not reconciled"
             },
@@ -110,8 +115,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding.since(deployment.unavailable_since()).evidence(
             deployment.reference(),
             "available",
-            format!("0 of {}", deployment.replicas()),
+            format!(
+                "{} of {}",
+                deployment.available_replicas(),
+                deployment.replicas()
+            ),
         );
+        pods_say(finding, cluster, deployment);
         finding.effect_of(&["SKY503"]);
         if cluster.operator_coming_up_since().is_some() {
             finding.severity(Severity::Warning);
@@ -138,5 +148,31 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ["describe", "deployment,pods", "-n", namespace],
             );
         }
+    }
+}
+
+/// Adds what the pods of the operator wait for or end with, or why there are none.
+fn pods_say(finding: &mut Finding, cluster: &Cluster, operator: &Deployment) {
+    if let Some(failure) = operator.replica_failure() {
+        finding.evidence(operator.reference(), "condition ReplicaFailure", failure);
+    }
+    let mut out_of_memory = false;
+    for pod in cluster.pods_of(operator) {
+        let object = format!("pod/{}", pod.name());
+        if let Some(why) = pod.unschedulable() {
+            finding.evidence(&object, "condition PodScheduled", why);
+        }
+        if let Some(ended) = pod.trouble().or_else(|| pod.last_failure()) {
+            let container = format!("container {}", ended.container);
+            finding.evidence(&object, container, describe(&ended));
+            out_of_memory |= ended.reason == "OOMKilled";
+        }
+    }
+    if out_of_memory && let Some(limit) = operator.memory_limit() {
+        finding.evidence(
+            operator.reference(),
+            "resources.limits.memory",
+            format!("{limit:.0} MiB"),
+        );
     }
 }

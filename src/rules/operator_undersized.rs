@@ -31,7 +31,6 @@ rule! {
     SKY507 "operator-undersized" Warning needs Skyhooks Nodes Operator
 }
 
-const MIB: f64 = 1_048_576.0;
 /// What the chart gives by default, in MiB.
 const DEFAULT: f64 = 512.0;
 
@@ -45,8 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let needed = (nodes as f64 * 0.8 * (packages as f64 * 0.4).max(1.0)).max(DEFAULT);
     for operator in cluster.operators.items() {
-        let limit = operator.memory_limit().map(|bytes| bytes / MIB);
-        if let Some(limit) = limit.filter(|limit| *limit < needed) {
+        if let Some(limit) = operator.memory_limit().filter(|limit| *limit < needed) {
             report(findings, operator, nodes, packages, limit, needed);
         }
     }

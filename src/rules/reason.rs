@@ -1,4 +1,4 @@
-//! Why a package fails or hangs on a node, as the attempt at its stage tells it. Pure.
+//! Why a package fails or hangs on a node, as the attempt at its stage tells it, and why the operator does not run. Pure.
 
 mod events;
 mod log;
@@ -13,7 +13,7 @@ pub use self::log::LogTail;
 use super::Finding;
 use crate::api::State;
 use crate::cluster::attempts::{Choice, ContainerLog, choice};
-use crate::cluster::pod::{ContainerStatus, Terminated};
+use crate::cluster::pod::{ContainerStatus, ContainerTrouble, Terminated};
 use crate::cluster::{Cluster, Event, PackageRun, PackageRuns, Pod, exit};
 use crate::redact;
 
@@ -21,9 +21,11 @@ use crate::redact;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
-    /// What runs the stage: `job/NAME` or `pod/NAME`.
+    /// What runs the stage: `job/NAME` or `pod/NAME`; of the operator its Deployment.
     pub object: String,
-    pub stage: String,
+    /// Absent where it is the operator that does not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
     /// The attempt; absent where its pods are gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
@@ -77,6 +79,9 @@ struct Reasons<'a> {
 impl<'a> Reasons<'a> {
     fn of(&self, finding: &Finding) -> Option<Reason> {
         let subject = &finding.subject;
+        if subject.kind == "Deployment" {
+            return self.of_operator(&subject.name);
+        }
         let (skyhook, package) = (subject.skyhook.as_deref()?, subject.package.as_deref()?);
         let (package_run, failing) = self.attempt(skyhook, package, subject.node.as_deref()?)?;
         let succeeded = package_run
@@ -87,8 +92,25 @@ impl<'a> Reasons<'a> {
             return None;
         }
         let reason = self.told_by(package_run, failing);
-        let tells = reason.state.is_some() || reason.log.is_some() || !reason.events.is_empty();
-        tells.then_some(reason)
+        reason.tells().then_some(reason)
+    }
+
+    /// What the pods of the operator say, where it does not run.
+    fn of_operator(&self, name: &str) -> Option<Reason> {
+        let mut operators = self.cluster.operators.items().iter();
+        let operator = operators.find(|d| d.name() == name)?;
+        let pods: Vec<&Pod> = self.cluster.pods_of(operator).collect();
+        let mut reason = Reason {
+            object: operator.reference(),
+            events: events::of_operator(&self.events, operator, &pods),
+            ..Reason::default()
+        };
+        if let Some(failed) = pods.iter().find_map(|pod| Failed::in_pod(pod)) {
+            reason.failed(&failed);
+        } else if let Some((pod, trouble)) = pods.iter().find_map(|p| Some((*p, p.trouble()?))) {
+            reason.troubled(pod, &trouble);
+        }
+        reason.tells().then_some(reason)
     }
 
     /// The execution at the stage at which a package stands on a node, and whether that fails.
@@ -127,8 +149,8 @@ impl<'a> Reasons<'a> {
         let choice = choice(self.cluster, package_run, false);
         let mut reason = Reason {
             object: package_run.reference(),
-            stage: package_run.stage.to_string(),
-            events: events::of(&self.events, package_run),
+            stage: Some(package_run.stage.to_string()),
+            events: events::of_package_run(&self.events, package_run),
             ..Reason::default()
         };
         let running = package_run
@@ -213,6 +235,10 @@ impl<'a> Failed<'a> {
 }
 
 impl Reason {
+    fn tells(&self) -> bool {
+        self.state.is_some() || self.log.is_some() || !self.events.is_empty()
+    }
+
     fn failed(&mut self, failed: &Failed<'_>) {
         self.pod = Some(failed.pod.name().to_owned());
         self.container = Some(failed.status.name.clone());
@@ -228,11 +254,7 @@ impl Reason {
     fn waits(&mut self, package_run: &PackageRun<'_>) {
         let troubled = package_run.trouble();
         if let Some((pod, trouble)) = troubled {
-            self.pod = Some(pod.name().to_owned());
-            self.container = Some(trouble.container.to_owned());
-            self.state = Some(trouble.reason.to_owned());
-            self.message = said(trouble.message);
-            self.restarts = trouble.restarts;
+            self.troubled(pod, &trouble);
         } else if let Some(pod) = package_run
             .pods
             .iter()
@@ -246,6 +268,14 @@ impl Reason {
             self.state = Some(failed.reason.to_string());
             self.message = said(&failed.message);
         }
+    }
+
+    fn troubled(&mut self, pod: &Pod, trouble: &ContainerTrouble<'_>) {
+        self.pod = Some(pod.name().to_owned());
+        self.container = Some(trouble.container.to_owned());
+        self.state = Some(trouble.reason.to_owned());
+        self.message = said(trouble.message);
+        self.restarts = trouble.restarts;
     }
 
     /// A deadline says more than how the container took its end.

@@ -56,6 +56,7 @@ impl ClusterBuilder {
                 plain("deployments.apps"),
                 &mut self.deployments,
             ),
+            ("operator-pods", plain("pods"), &mut self.operator_pods),
             ("nodes", plain("nodes"), &mut self.nodes),
             ("package-pods", plain("pods"), &mut self.pods),
             (WORKLOADS, plain("pods"), &mut self.workloads),
@@ -73,6 +74,11 @@ impl ClusterBuilder {
                 &mut self.disruption_budgets,
             ),
             ("config-maps", plain("configmaps"), &mut self.config_maps),
+            (
+                "node-metadata",
+                plain("configmaps"),
+                &mut self.node_metadata,
+            ),
             ("events", plain("events"), &mut self.events),
         ]
     }

@@ -132,7 +132,9 @@ impl Namespaces {
             parts.pods = Read::NotRequested;
             parts.jobs = Read::NotRequested;
             parts.config_maps = Read::NotRequested;
+            parts.node_metadata = Read::NotRequested;
             parts.deployments = Read::NotRequested;
+            parts.operator_pods = Read::NotRequested;
             parts.events = Read::NotRequested;
         }
         // What is not in it may be in another namespace.

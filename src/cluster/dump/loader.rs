@@ -14,7 +14,9 @@ use super::layout::Namespaces;
 use crate::api::ApiFlavor;
 use crate::cluster::admission::CONFIGURATIONS;
 use crate::cluster::capture::{Index, index};
-use crate::cluster::{ActiveApi, Cluster, ClusterBuilder, Node, Pod, Read, clock, kept_logs};
+use crate::cluster::{
+    ActiveApi, Cluster, ClusterBuilder, ConfigMap, Node, Pod, Read, clock, kept_logs,
+};
 
 /// Collects objects, each once, and remembers what was asked for.
 #[derive(Debug, Default)]
@@ -177,6 +179,8 @@ impl ManifestLoader {
     pub fn finish(mut self, asked_for: Option<ApiFlavor>) -> Option<Cluster> {
         self.builder.from_files = true;
         self.builder.asked_for = asked_for;
+        self.builder.find_operator_pods();
+        self.builder.find_node_metadata();
         if let Some(index) = self.index {
             return Some(collected::finish(
                 self.builder,
@@ -284,7 +288,11 @@ impl ManifestLoader {
             ("apps", "Deployment") => take(&mut builder.deployments, item),
             ("", "ConfigMap") => match item {
                 Some(item) if !item.body.summary.of_config_maps => return false,
-                item => take(&mut builder.config_maps, item),
+                item => {
+                    // They are asked for as one kind, and told apart once they are decoded.
+                    take::<ConfigMap>(&mut builder.node_metadata, None);
+                    take(&mut builder.config_maps, item);
+                }
             },
             ("", "Namespace") => {
                 let name = item.as_ref().map(|item| item.body.summary.name.as_str());

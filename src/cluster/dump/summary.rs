@@ -228,7 +228,7 @@ fn label(key: &str) -> Label {
     };
     if key == flavor.key("name") {
         Label::Package
-    } else if config_map::labels(flavor).iter().any(|label| label == key) {
+    } else if config_map::node_label(flavor) == key {
         Label::ConfigMap
     } else {
         Label::Other

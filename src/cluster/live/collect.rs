@@ -90,7 +90,7 @@ pub async fn collect(
         (request.asked)(&cluster),
     )
     .await;
-    sources.extend(noted);
+    sources.push(noted);
     let version: Option<Value> = version
         .ok()
         .and_then(|body| serde_json::from_slice(&body).ok());

@@ -236,16 +236,20 @@ impl Follow {
                 Admission::default()
             }
         };
-        let (events, budgets, workloads, config_maps, admission) = futures::join!(
+        let (events, budgets, workloads, config_maps, of_nodes, managers, admission) = futures::join!(
             again(&before.events, reader.events(&operators)),
             again(&before.disruption_budgets, reader.disruption_budgets()),
             again(&before.workloads, reader.workloads(before)),
             again(&before.config_maps, reader.config_maps(&operators)),
+            again(&before.node_metadata, reader.node_metadata(&operators)),
+            again(&before.operator_pods, reader.operator_pods(&operators)),
             admission,
         );
         let cluster = &mut self.cluster;
         cluster.config_maps = config_maps;
+        cluster.node_metadata = of_nodes;
         cluster.admission = admission;
+        cluster.operator_pods = managers;
         cluster.operators = operators;
         cluster.events = events;
         cluster.disruption_budgets = budgets;

@@ -1,19 +1,14 @@
 //! The logs that say why something does not go on: of containers that fail or hang, and of the operator.
 
-use std::collections::BTreeSet;
-
 use bytes::{Buf, BytesMut};
 use futures::StreamExt;
 
-use super::list::List;
 use super::log::{LogError, LogStream, Request};
 use super::record::Recorder;
-use super::request::Failure;
 use super::sources::Reader;
 use crate::cluster::attempts::ContainerLog;
 use crate::cluster::capture::ReadOutcome;
 use crate::cluster::capture::index::{LOG, LOGS, LogEntry, Source};
-use crate::cluster::operator::MANAGER_LABEL;
 use crate::cluster::pod::ContainerStatus;
 use crate::cluster::read::Read;
 use crate::cluster::{Cluster, Pod};
@@ -40,8 +35,7 @@ pub(super) async fn read(
     cluster: &Cluster,
     lines: u64,
     asked: Vec<ContainerLog>,
-) -> (Vec<LogEntry>, Vec<Source>) {
-    let operators = operators(reader, recorder, cluster).await;
+) -> (Vec<LogEntry>, Source) {
     let mut wanted: Vec<Request> = Vec::new();
     for piece in asked {
         let request = Request {
@@ -53,7 +47,7 @@ pub(super) async fn read(
             wanted.push(request);
         }
     }
-    for pod in operators.iter().flatten() {
+    for pod in cluster.operator_pods.items() {
         wanted.extend(of_operator(pod, lines * OPERATORS));
     }
     let mut pods: Vec<&Pod> = cluster.pods.items().iter().filter(|p| tells(p)).collect();
@@ -77,34 +71,7 @@ pub(super) async fn read(
     if beyond > 0 {
         noted.message = Some(format!("the logs of {beyond} more pods were not read"));
     }
-    let operators = match operators {
-        Ok(pods) => Read::Ok(pods.len()),
-        Err(failure) => Read::Unreadable(failure.into()),
-    };
-    (logs, vec![Source::of("operator-pods", &operators), noted])
-}
-
-/// The pods that run the operator.
-async fn operators(
-    reader: &Reader<'_>,
-    recorder: Recorder<'_>,
-    cluster: &Cluster,
-) -> Result<Vec<Pod>, Failure> {
-    let deployments = cluster.operators.items().iter();
-    let mut namespaces: BTreeSet<&str> = deployments.map(|d| d.namespace()).collect();
-    namespaces.extend(reader.namespace);
-    let (key, value) = MANAGER_LABEL;
-    let mut pods = Vec::new();
-    for namespace in namespaces {
-        let list = List::inside("/api/v1", namespace, "pods", "pod");
-        let list = list.labelled(&format!("{key}={value}"));
-        pods.extend(
-            recorder
-                .list::<Pod>(reader.client, &list, &|_| true)
-                .await?,
-        );
-    }
-    Ok(pods)
+    (logs, noted)
 }
 
 /// Whether the logs of a pod say something: it failed, or is at work.

@@ -12,14 +12,12 @@ use super::record::Recorder;
 use super::request::Failure;
 use super::resource_type::ResourceType;
 use crate::api::{ApiFlavor, DeploymentPolicy, Meta, Skyhook};
-use crate::cluster::operator::MANAGER_LABEL;
 use crate::cluster::{
     Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, Node, Pod, Read,
     ResourceVersions, Unread, config_map,
 };
 
 pub(super) const CORE: &str = "/api/v1";
-const APPS: &str = "/apis/apps/v1";
 const BATCH: &str = "/apis/batch/v1";
 const POLICY: &str = "/apis/policy/v1";
 
@@ -171,44 +169,30 @@ impl Reader<'_> {
         lists.iter().flat_map(labelled).collect()
     }
 
-    /// What the operator keeps for packages and nodes, of every API that is served.
+    /// The ConfigMaps of packages, of whatever API.
     pub async fn config_maps(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<ConfigMap>> {
-        let labels: Vec<String> = ApiFlavor::ALL
-            .into_iter()
-            .flat_map(config_map::labels)
-            .collect();
+        let labels = ApiFlavor::ALL.map(config_map::package_label);
+        self.config_maps_labelled(&labels, operators).await
+    }
+
+    /// What packages are told of nodes, of whatever API.
+    pub async fn node_metadata(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<ConfigMap>> {
+        let labels = ApiFlavor::ALL.map(config_map::node_label);
+        self.config_maps_labelled(&labels, operators).await
+    }
+
+    async fn config_maps_labelled(
+        &self,
+        labels: &[String],
+        operators: &Read<Vec<Deployment>>,
+    ) -> Read<Vec<ConfigMap>> {
         let config_maps = ResourceType::new(CORE, "configmaps", "config map");
-        self.of_packages(config_maps, &labels, operators, |c: &ConfigMap| &c.metadata)
+        self.of_packages(config_maps, labels, operators, |c: &ConfigMap| &c.metadata)
             .await
     }
 
     fn package_labels(&self, flavors: &[ApiFlavor]) -> Vec<String> {
         flavors.iter().map(|g| g.key("name")).collect()
-    }
-
-    /// The operator's Deployments. Without leave to read all namespaces those in which the charts
-    /// install, and `--namespace`, are tried; what is not found there may be elsewhere.
-    pub async fn deployments(&self) -> Read<Vec<Deployment>> {
-        let (key, value) = MANAGER_LABEL;
-        let selector = format!("{key}={value}");
-        let list = List::all(APPS, "deployments", "deployment").labelled(&selector);
-        let failure = match self.list(&list).await {
-            Err(failure) if failure.is_forbidden() => failure,
-            done => return read(done),
-        };
-        let likely = ApiFlavor::ALL.map(ApiFlavor::default_namespace);
-        let likely: BTreeSet<&str> = likely.into_iter().chain(self.namespace).collect();
-        let mut found: Vec<Deployment> = Vec::new();
-        for namespace in likely {
-            let list = List::inside(APPS, namespace, "deployments", "deployment");
-            let deployments = self.list(&list.labelled(&selector)).await;
-            found.extend(deployments.unwrap_or_default());
-        }
-        if found.iter().any(Deployment::runs_operator) {
-            Read::Ok(found)
-        } else {
-            Read::Unreadable(failure.into())
-        }
     }
 
     /// Events of cluster-scoped objects, which live in `default`, and of what the operator runs.
@@ -287,7 +271,10 @@ impl Reader<'_> {
     }
 
     /// The namespaces in which an operator is known to run, else the one it is said to run in.
-    fn operator_namespaces(&self, operators: &Read<Vec<Deployment>>) -> BTreeSet<String> {
+    pub(super) fn operator_namespaces(
+        &self,
+        operators: &Read<Vec<Deployment>>,
+    ) -> BTreeSet<String> {
         let known: BTreeSet<String> = operators
             .items()
             .iter()
@@ -361,7 +348,7 @@ pub(super) fn read<T>(result: Result<T, Failure>) -> Read<T> {
     }
 }
 
-fn unreadable<T>(read: &Read<T>) -> Option<&Unread> {
+pub(super) fn unreadable<T>(read: &Read<T>) -> Option<&Unread> {
     match read {
         Read::Unreadable(why) => Some(why),
         Read::Ok(_) | Read::NotRequested => None,

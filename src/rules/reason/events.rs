@@ -1,4 +1,4 @@
-//! Events about an execution, those alike counted together.
+//! Events about an execution or the operator, those alike counted together.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::said;
-use crate::cluster::{Cluster, Event, PackageRun};
+use crate::cluster::{Cluster, Deployment, Event, PackageRun, Pod};
 
 /// Reasons that are told of one execution.
 const MOST: usize = 5;
@@ -48,7 +48,7 @@ pub fn by_object(cluster: &Cluster) -> HashMap<(&str, &str), Vec<&Event>> {
 }
 
 /// What is told of an execution, the latest first.
-pub fn of(
+pub fn of_package_run(
     events: &HashMap<(&str, &str), Vec<&Event>>,
     package_run: &PackageRun<'_>,
 ) -> Vec<Recurring> {
@@ -70,8 +70,27 @@ pub fn of(
         }
         None => keys.extend(pods.map(|name| ("Pod", name))),
     }
+    told(events, &keys, package_run.created())
+}
+
+/// What is told of a Deployment of the operator and its pods, the latest first.
+pub fn of_operator(
+    events: &HashMap<(&str, &str), Vec<&Event>>,
+    operator: &Deployment,
+    pods: &[&Pod],
+) -> Vec<Recurring> {
+    let pods = pods.iter().map(|pod| ("Pod", pod.name()));
+    let keys: Vec<(&str, &str)> = pods.chain([("Deployment", operator.name())]).collect();
+    told(events, &keys, None)
+}
+
+fn told(
+    events: &HashMap<(&str, &str), Vec<&Event>>,
+    keys: &[(&str, &str)],
+    since: Option<Timestamp>,
+) -> Vec<Recurring> {
     // Names come again, and what was said of an earlier bearer is of no use.
-    let current = |event: &&&Event| event.last.is_none() || event.last >= package_run.created();
+    let current = |event: &&&Event| event.last.is_none() || event.last >= since;
     let mut alike: BTreeMap<(&str, &str), Vec<&Event>> = BTreeMap::new();
     for event in keys
         .iter()

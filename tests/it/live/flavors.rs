@@ -54,8 +54,10 @@ async fn one_api_rules_alone() {
             (Source::Events, ok(1)),
             (Source::DisruptionBudgets, ok(1)),
             (Source::Operator, ok(1)),
+            (Source::OperatorPods, ok(0)),
             (Source::Webhooks, ok(0)),
             (Source::ConfigMaps, ok(0)),
+            (Source::NodeMetadata, ok(0)),
         ];
         assert_eq!(sources(&cluster), expected);
     }

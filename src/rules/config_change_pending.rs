@@ -1,0 +1,189 @@
+use super::evidence::some_of;
+use super::retry::rerun;
+use super::{Findings, Grade, Severity, Subject};
+use crate::api::{Package, Skyhook, Stage, State};
+use crate::cluster::{Cluster, ConfigMap, Node, config_map};
+
+rule! {
+    /// A change to the configMap of a package has not reached the nodes yet.
+    ///
+    /// # What it means
+    ///
+    /// The operator copies the `configMap` of a package into a ConfigMap object, which the pods of the package mount.
+    /// After a change it updates this object only when the package is complete on all nodes that the custom resource
+    /// selects, or fails on one of them at stage config, interrupt or post-interrupt. Until then all pods get the
+    /// configuration from before the change.
+    ///
+    /// # What causes it
+    ///
+    /// Nodes are still at work, are ignored, or wait for something else: then this is only a note. It is a warning
+    /// where the package fails at an earlier stage: a correction of the `configMap` does not reach the pods that fail,
+    /// however often they run again.
+    ///
+    /// # How to confirm
+    ///
+    /// The data of the ConfigMap `CUSTOM-RESOURCE-PACKAGE-VERSION` in the operator's namespace differs from
+    /// `spec.packages.PACKAGE.configMap`.
+    ///
+    /// # How to fix
+    ///
+    /// Wait until the nodes are complete. If the package fails because of the old
+    /// configuration, delete the ConfigMap. The operator creates it again from the spec, without any condition; then
+    /// run the package again. Or give the package a new version.
+    ///
+    /// # Since
+    ///
+    /// All operators (`HandleConfigUpdates`). From v0.4.0 on, a failure at stage config lets a change through.
+    SKY225 "config-change-pending" Info needs Skyhooks Nodes, also ConfigMaps
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let live = cluster.skyhooks.items().iter();
+    for skyhook in live.filter(|s| !s.deleting() && !s.paused() && !s.disabled()) {
+        for (name, package) in skyhook.packages() {
+            let Some(config_map) = found(cluster, skyhook, name, package) else {
+                continue;
+            };
+            let changed = changed_keys(package, config_map);
+            if !changed.is_empty()
+                && let Some(held) = Held::of(cluster, skyhook, name, package)
+            {
+                report(
+                    cluster, findings, skyhook, name, config_map, &changed, &held,
+                );
+            }
+        }
+    }
+}
+
+/// The nodes that keep the operator from updating a ConfigMap.
+struct Held<'a> {
+    /// The package is not complete there.
+    incomplete: Vec<&'a Node>,
+    /// Of these, it fails there before it is configured.
+    failing: Vec<&'a Node>,
+}
+
+impl<'a> Held<'a> {
+    /// Nothing where the operator updates it at its next pass, or leaves it alone for an uninstall.
+    fn of(
+        cluster: &'a Cluster,
+        skyhook: &'a Skyhook,
+        name: &str,
+        package: &Package,
+    ) -> Option<Held<'a>> {
+        let mut held = Held {
+            incomplete: Vec::new(),
+            failing: Vec::new(),
+        };
+        for node in cluster.selected(skyhook) {
+            let on = cluster.on_node(node, skyhook.name());
+            let mut entries = on.into_iter().flat_map(|on| on.entries());
+            let entry = entries.find(|e| e.name == name && e.version == package.version);
+            let Some(entry) = entry else {
+                held.incomplete.push(node);
+                continue;
+            };
+            if entry.stage.is_uninstall() {
+                return None;
+            }
+            let configured = matches!(
+                entry.stage,
+                Stage::Config | Stage::Interrupt | Stage::PostInterrupt
+            );
+            if entry.state == State::Erroring && configured {
+                return None;
+            }
+            if !skyhook.is_package_complete(name, entry) {
+                held.incomplete.push(node);
+            }
+            if entry.state == State::Erroring {
+                held.failing.push(node);
+            }
+        }
+        (!held.incomplete.is_empty()).then_some(held)
+    }
+}
+
+fn report(
+    cluster: &Cluster,
+    findings: &mut Findings,
+    skyhook: &Skyhook,
+    name: &str,
+    config_map: &ConfigMap,
+    changed: &[&str],
+    held: &Held<'_>,
+) {
+    let namespace = config_map.metadata.namespace.as_deref().unwrap_or_default();
+    let object = format!("configmap/{namespace}/{}", config_map.metadata.name);
+    let differs = format!(
+        "not as in spec.packages.{name}.configMap: {}",
+        some_of(changed)
+    );
+    if held.failing.is_empty() {
+        let names: Vec<&str> = held.incomplete.iter().map(|n| n.name.as_str()).collect();
+        findings
+            .report(
+                Subject::skyhook(skyhook).package(name),
+                format!(
+                    "the changed configMap of package {name} reaches the nodes only after the package is complete on all of them"
+                ),
+            )
+            .passes()
+            .evidence(object, "data", differs)
+            .evidence(skyhook.reference(), "nodes that are not complete", some_of(&names));
+        return;
+    }
+    for node in &held.failing {
+        let finding = findings.report(
+            Subject::node(&node.name, Some(skyhook.name())).package(name),
+            format!(
+                "the changed configMap of package {name} does not reach the node while the package fails before stage config"
+            ),
+        );
+        finding
+            .severity(Severity::Warning)
+            .evidence(&object, "data", &differs)
+            .kubectl(
+                Grade::B1,
+                "If the package fails because of its configMap, delete the ConfigMap: the operator creates it again from the spec",
+                ["delete", "configmap", "-n", namespace, &config_map.metadata.name],
+            )
+            .caveat("nodes on which the package is complete keep the old configuration until the package runs there again");
+        if rerun(
+            finding,
+            "Then run the package again",
+            cluster,
+            skyhook,
+            node,
+            name,
+        ) {
+            finding.for_all_nodes(["--all-nodes", "--failed-only"]);
+        }
+    }
+}
+
+/// The ConfigMap that the operator made of the `configMap` of a package.
+fn found<'a>(
+    cluster: &'a Cluster,
+    skyhook: &Skyhook,
+    name: &str,
+    package: &Package,
+) -> Option<&'a ConfigMap> {
+    let wanted = config_map::name(skyhook, name, package);
+    let owner = (cluster.flavor(), skyhook.name());
+    let mut all = cluster.config_maps.items().iter();
+    all.find(|map| map.metadata.name == wanted && map.owner() == Some(owner))
+        .filter(|_| !package.config_map.is_empty())
+}
+
+/// The keys whose values are not those of the spec, on either side.
+fn changed_keys<'a>(package: &'a Package, config_map: &'a ConfigMap) -> Vec<&'a str> {
+    let spec = package.config_map.iter();
+    let changed = spec.filter(|(key, value)| config_map.value(key) != Some(value.as_str()));
+    let changed = changed.map(|(key, _)| key.as_str());
+    let removed = config_map
+        .keys()
+        .filter(|key| !package.config_map.contains_key(*key));
+    changed.chain(removed).collect()
+}

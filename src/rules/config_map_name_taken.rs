@@ -1,0 +1,65 @@
+use std::collections::BTreeMap;
+
+use super::{Findings, Grade, Subject};
+use crate::api::Skyhook;
+use crate::cluster::{Cluster, config_map};
+
+rule! {
+    /// Packages of two custom resources need a ConfigMap of the same name.
+    ///
+    /// # What it means
+    ///
+    /// The operator names the ConfigMap of a package CUSTOM-RESOURCE-PACKAGE-VERSION, in lower case. Package `bb-cc` of
+    /// custom resource `aa` and package `cc` of `aa-bb` get the same name at the same version. The operator creates it
+    /// for the first of them. For the second, its pass ends with the error "already exists", so nothing starts for any
+    /// custom resource.
+    ///
+    /// # What causes it
+    ///
+    /// Hyphens in the names of custom resources and packages.
+    ///
+    /// # How to confirm
+    ///
+    /// The label `name` of the ConfigMap names one of the two custom resources, and the operator's log has the error.
+    ///
+    /// # How to fix
+    ///
+    /// Give one of the packages another name or version, or remove its `configMap`.
+    ///
+    /// # Since
+    ///
+    /// All operators (`UpsertConfigmaps`).
+    SKY226 "config-map-name-taken" Error needs Skyhooks,
+        blocks Reconcile
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let mut first: BTreeMap<String, (&Skyhook, &str)> = BTreeMap::new();
+    for skyhook in cluster.skyhooks.items() {
+        let configured = skyhook.packages().filter(|(_, p)| !p.config_map.is_empty());
+        for (package, spec) in configured {
+            let name = config_map::name(skyhook, package, spec);
+            let (other, their_package) = *first.entry(name.clone()).or_insert((skyhook, package));
+            if other.name() == skyhook.name() || skyhook.deleting() || !skyhook.runs() {
+                continue;
+            }
+            findings
+                .report(
+                    Subject::skyhook(skyhook).package(package),
+                    format!(
+                        "package {package} needs a ConfigMap of the same name as package {their_package} of {}, and every \
+                         reconcile by the operator fails",
+                        other.reference()
+                    ),
+                )
+                .evidence(skyhook.reference(), format!("ConfigMap of {package}"), &name)
+                .evidence(other.reference(), format!("ConfigMap of {their_package}"), &name)
+                .kubectl(
+                    Grade::B2,
+                    "Give one of the packages another name or version",
+                    ["edit", &cluster.flavor().resource(), skyhook.name()],
+                )
+                .caveat("the operator then continues for every custom resource");
+        }
+    }
+}
