@@ -146,13 +146,8 @@ impl Ctx {
         let only = self.only.take();
         let reading = &self.global.reading;
         let cluster = if reading.from.is_empty() {
-            let connected = match self.connected.take() {
-                Some(connected) => connected,
-                None => self.connect().await?,
-            };
-            let namespace = connected.namespace.clone();
-            let client = connected.client.clone();
-            self.connected = Some(connected);
+            let connected = self.connected().await?;
+            let (client, namespace) = (connected.client.clone(), connected.namespace.clone());
             let api = self.global.reading.api;
             let namespace = namespace.as_deref();
             let mut loaded =
@@ -202,14 +197,21 @@ impl Ctx {
         if !self.global.reading.from.is_empty() {
             return Ok(None);
         }
-        let connected = self.connect().await?;
-        let names = live::names(&connected.client, plural).await;
-        self.connected = Some(connected);
+        let client = self.writer().await?;
+        let names = live::names(&client, plural).await;
         self.pass_on_warnings();
         match names {
             Ok(names) => Ok(Some(names)),
             Err(why) => Err(Error::failed(format!("cannot read {plural}: {why}"))),
         }
+    }
+
+    /// The connection, which is made once.
+    async fn connected(&mut self) -> Result<&Connected> {
+        if self.connected.is_none() {
+            self.connected = Some(self.connect().await?);
+        }
+        Ok(self.connected.as_ref().expect("it was just made"))
     }
 
     async fn connect(&self) -> Result<Connected> {

@@ -98,6 +98,11 @@ impl Error {
         }
     }
 
+    /// [`Error::refused`], before anything was changed.
+    pub fn unchanged(why: impl fmt::Display) -> Error {
+        Error::refused(format!("{why}; nothing was changed"))
+    }
+
     /// Adds something to type.
     pub fn hint(mut self, hint: impl Into<String>) -> Error {
         self.hints.push(hint.into());

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::args::safety::Safety;
 use crate::commands::shared::command::{Write, command};
-use crate::ctx::{CommandOptions, Ctx};
+use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 
 /// Apply a plan written by --plan-out
@@ -39,14 +39,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let plan = saved.plan;
     let digest = plan.digest();
     if let Some(other) = args.digest.as_ref().filter(|d| **d != digest) {
-        return Err(Error::refused(format!(
-            "{file} contains plan {digest}, not {other}; nothing was changed"
+        return Err(Error::unchanged(format!(
+            "{file} contains plan {digest}, not {other}"
         )));
     }
     if ctx.global().reading.from.is_empty() {
         ctx.same_cluster(&format!("the plan in {file}"), saved.cluster.as_ref())
             .await?;
     }
-    ctx.execute(&plan, &args.safety, CommandOptions::default())
-        .await
+    ctx.execute(&plan, &args.safety).await
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use crate::api::{ApiFlavor, keys};
 use crate::args::named;
 use crate::args::safety::Safety;
-use crate::cluster::{Certainty, Cluster, Node, Source};
+use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command, group};
-use crate::commands::shared::selection;
-use crate::ctx::{CommandOptions, Ctx};
-use crate::error::{Error, Exit, Result};
+use crate::commands::shared::{reset, selection};
+use crate::ctx::Ctx;
+use crate::error::{Exit, Result};
 use crate::plan::build::node;
 use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, PlanStage, Step, Target};
 use crate::view::{NodeSet, plural};
@@ -45,14 +45,6 @@ pub struct Args {
     safety: Safety,
 }
 
-pub const NEEDS: [Source; 6] = [
-    Source::Skyhooks,
-    Source::Legacy,
-    Source::Nodes,
-    Source::Operator,
-    Source::Pods,
-    Source::Jobs,
-];
 /// The mark of a cordon that is kept once the runtime is installed.
 const RUNTIME_REQUIRED: &str = "runtimeRequiredCordon";
 /// Runs of node names in a warning.
@@ -60,14 +52,14 @@ const SHOWN: usize = 6;
 
 command! {
     "cordon release": Args => run,
-    needs: NEEDS,
+    needs: reset::NEEDS,
     writes: &[Write::Nodes],
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx
         .only(selection::only(&args.nodes, None, None))
-        .load_to_change(&NEEDS, &Source::DECIDING)
+        .load_to_change(&reset::NEEDS, &Source::DECIDING)
         .await?;
     let plan = plan(&cluster, args)?;
     if plan.is_empty() {
@@ -76,17 +68,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             ctx.note(held.as_str());
         }
     }
-    ctx.execute(&plan, &args.safety, CommandOptions::default())
-        .await
+    ctx.execute(&plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    if cluster.skyhooks.absence() == Certainty::Presumed {
-        return Err(Error::failed(format!(
-            "the input has no {} objects, so orphaned cordons cannot be determined",
-            cluster.flavor().kind()
-        )));
-    }
+    selection::not_left_out(cluster, ", so orphaned cordons cannot be determined")?;
     let mut steps = Vec::new();
     let mut released: Vec<&Node> = Vec::new();
     let mut held: BTreeMap<String, Vec<&str>> = BTreeMap::new();
@@ -116,8 +102,8 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             held.entry(by).or_default().push(&one.name);
         }
         if !change.is_empty() {
-            let target = Target::node(&one.name, one.uid.as_deref());
             let why = "its custom resource is gone or no longer selects the node";
+            let target = Target::of_node(one);
             steps.push(Step::new(target, Change::Metadata(change), why));
         }
     }

@@ -7,7 +7,7 @@ use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command, group};
 use crate::commands::shared::migration::{self, Force};
 use crate::commands::shared::selection;
-use crate::ctx::{CommandOptions, Ctx};
+use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{batches, node};
 use crate::plan::{Change, Grade, Plan, PlanStage, Step, Target};
@@ -65,8 +65,7 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
-    ctx.execute(&plan, &args.safety, CommandOptions::default())
-        .await
+    ctx.execute(&plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
@@ -106,8 +105,8 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             continue;
         }
         let change = node::status(flavor, name, on, &Status::Waiting);
-        let target = Target::node(&one.name, one.uid.as_deref());
         let why = "otherwise the operator would immediately count the node as failed again";
+        let target = Target::of_node(one);
         steps.push(Step::new(target, Change::Metadata(change), why));
     }
     let title = match compartment {
@@ -145,7 +144,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     };
     let fields = fields.filter(|_| batches::begun(skyhook) || !plan.is_empty());
     if let Some(fields) = fields {
-        let target = Target::skyhook(flavor, name, skyhook.metadata.uid.as_deref());
+        let target = Target::of_skyhook(flavor, skyhook);
         let step = Step::new(
             target,
             Change::Status(fields),

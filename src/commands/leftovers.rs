@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::leftover::{Leftover, LeftoverObject};
-use crate::cluster::{Certainty, Cluster, Node, Read, Source, Unread};
+use crate::cluster::{Cluster, Node, Read, Source, Unread};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::scope;
 use crate::commands::shared::selection;
-use crate::ctx::{CommandOptions, Ctx};
-use crate::error::{Error, Exit, Result};
+use crate::ctx::Ctx;
+use crate::error::{Exit, Result};
 use crate::plan::build::node::{self, Owner};
 use crate::plan::recreate::as_new;
 use crate::plan::{Change, Consequences, Grade, Kind, Plan, PlanStage, Step, Target};
@@ -93,9 +93,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let whole = unread(&cluster).next().is_none();
     if args.clean {
         let plan = plan(&cluster, &left, &args.names, args.purge_state);
-        let exit = ctx
-            .execute(&plan, &args.safety, CommandOptions::default())
-            .await?;
+        let exit = ctx.execute(&plan, &args.safety).await?;
         return Ok(match exit {
             // What could not be looked at may well be left.
             Exit::Done if !whole => Exit::Partly,
@@ -115,11 +113,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 /// What is left of the custom resources asked about.
 fn of<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<Leftover<'a>>> {
-    if args.clean && cluster.skyhooks.absence() == Certainty::Presumed {
-        return Err(Error::failed(format!(
-            "the input has no {} objects, so leftovers cannot be determined",
-            cluster.flavor().kind()
-        )));
+    if args.clean {
+        selection::not_left_out(cluster, ", so leftovers cannot be determined")?;
     }
     let mut left = cluster.leftovers();
     for name in &args.names {
@@ -204,7 +199,7 @@ fn deleted(kind: Kind, meta: &crate::api::Meta, was: Option<Box<serde_json::Valu
 
 /// One node, cleaned of all owners at once.
 fn on_node(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) -> Vec<Step> {
-    let target = Target::node(&node.name, node.uid.as_deref());
+    let target = Target::of_node(node);
     let keys = node::clean(cluster, node, owners, purge);
     let keys = (!keys.is_empty()).then_some(Change::Metadata(keys));
     let changes = keys

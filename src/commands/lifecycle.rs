@@ -6,8 +6,7 @@ use crate::args::safety::Safety;
 use crate::cluster::hold::{HOLDER, REASON};
 use crate::cluster::{Cluster, Read, Source, Unread};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::selection;
-use crate::commands::shared::{held, migration};
+use crate::commands::shared::{held, migration, reset, selection};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
 use crate::plan::build::released;
@@ -106,16 +105,6 @@ pub const STOP_NEEDS: [Source; 4] = [
     Source::Operator,
     Source::Pods,
 ];
-/// What begins then begins on nodes.
-pub const START_NEEDS: [Source; 6] = [
-    Source::Skyhooks,
-    Source::Legacy,
-    Source::Nodes,
-    Source::Operator,
-    Source::Pods,
-    Source::Jobs,
-];
-
 command! {
     "pause": Pause => pause,
     needs: STOP_NEEDS,
@@ -124,7 +113,8 @@ command! {
 
 command! {
     "resume": Resume => resume,
-    needs: START_NEEDS,
+    // What begins then begins on nodes.
+    needs: reset::NEEDS,
     writes: &[Write::Skyhooks],
 }
 
@@ -136,7 +126,8 @@ command! {
 
 command! {
     "enable": Enable => enable,
-    needs: START_NEEDS,
+    // What begins then begins on nodes.
+    needs: reset::NEEDS,
     writes: &[Write::Skyhooks],
 }
 
@@ -159,19 +150,18 @@ async fn enable(ctx: &mut Ctx, args: &Enable) -> Result<Exit> {
 async fn stop(ctx: &mut Ctx, verb: Verb, args: &Stop) -> Result<Exit> {
     let cluster = ctx.load_to_change(&STOP_NEEDS, &[]).await?;
     let plan = plan(&cluster, verb, &args.name, args.reason.as_deref(), false)?;
-    ctx.execute(&plan, &args.safety, CommandOptions::default())
-        .await
+    ctx.execute(&plan, &args.safety).await
 }
 
 async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&START_NEEDS, &Source::DECIDING).await?;
+    let cluster = ctx.load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, verb, &args.name, None, args.force)?;
     // Scripts of old call these without a confirmation and without a terminal, and expect no error.
     let manner = CommandOptions {
         aborts: true,
         ..CommandOptions::default()
     };
-    ctx.execute(&plan, &args.safety, manner).await
+    ctx.execute_with(&plan, &args.safety, manner, None).await
 }
 
 impl Verb {
@@ -262,7 +252,7 @@ fn plan(
         ));
     }
     if !change.is_empty() {
-        let target = Target::skyhook(flavor, name, skyhook.metadata.uid.as_deref());
+        let target = Target::of_skyhook(flavor, skyhook);
         let why = if verb.sets() {
             "the operator starts no new work for it"
         } else {

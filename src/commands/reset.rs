@@ -9,7 +9,7 @@ use crate::commands::shared::migration::Force;
 use crate::commands::shared::scope;
 use crate::commands::shared::selection;
 use crate::commands::shared::{node_filter, reset};
-use crate::ctx::{CommandOptions, Ctx};
+use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::Plan;
 
@@ -96,8 +96,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         let name = package.split(':').next().unwrap_or_default();
         scope::known_package(&cluster, &args.name, name)?;
     }
-    ctx.execute(&plan, &args.safety, CommandOptions::default())
-        .await
+    ctx.execute(&plan, &args.safety).await
 }
 
 /// What `reset` does to a cluster.

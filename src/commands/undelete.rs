@@ -8,10 +8,10 @@ use crate::api::Skyhook;
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::admission::Operation;
-use crate::cluster::{Certainty, Cluster, Source, dump};
+use crate::cluster::{Cluster, Source, dump};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::{admission, held, migration};
-use crate::ctx::{CommandOptions, Ctx};
+use crate::commands::shared::{admission, held, migration, selection};
+use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::applied;
 use crate::plan::{Change, Field, Plan, PlanStage, Step, Target};
@@ -116,24 +116,14 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         }
     };
     applied::warn(&cluster, &mut plan);
-    ctx.execute(&plan, &args.safety, CommandOptions::default())
-        .await
-}
-
-fn refused(why: String) -> Error {
-    Error::refused(format!("{why}; nothing was changed"))
+    ctx.execute(&plan, &args.safety).await
 }
 
 /// The custom resource, unless it is gone.
 fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>> {
     migration::refuse_unmigrated(cluster, &args.name)?;
     let Some(skyhook) = cluster.skyhook(&args.name) else {
-        if cluster.skyhooks.absence() == Certainty::Presumed {
-            return Err(Error::failed(format!(
-                "the input has no {} objects",
-                cluster.flavor().kind()
-            )));
-        }
+        selection::not_left_out(cluster, "")?;
         return Ok(None);
     };
     held::refuse(cluster, skyhook)?;
@@ -186,8 +176,7 @@ fn plan_held(
     };
     let was = saved.and_then(|saved| updates(&saved.object));
     if let (Some(updates), None) = (was, updates(&skyhook.whole)) {
-        let uid = skyhook.metadata.uid.as_deref();
-        let target = Target::skyhook(cluster.flavor(), skyhook.name(), uid);
+        let target = Target::of_skyhook(cluster.flavor(), skyhook);
         let field = Field::new(["status", "configUpdates"], None, Some(updates));
         let change = Change::Status(vec![field.whatever_it_is()]);
         let why =
@@ -207,7 +196,7 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
     let resource = cluster.flavor().resource();
     if !others.is_empty() {
         let name = &args.name;
-        return Err(refused(format!(
+        return Err(Error::unchanged(format!(
             "third-party finalizers block the deletion of {}, which cannot be recreated until it is gone: {}",
             skyhook.reference(),
             others.join(", ")
@@ -220,9 +209,8 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
         )));
     }
     if args.safety.no_journal {
-        return Err(refused(
-            "--no-journal cannot be used: between deletion and recreation, only the journal contains the object"
-                .to_owned(),
+        return Err(Error::unchanged(
+            "--no-journal cannot be used: between deletion and recreation, only the journal contains the object",
         ));
     }
     let mut again = Recreation::of(cluster, &skyhook.whole, args.reason.as_deref())?;

@@ -86,7 +86,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         shown: Some(shown),
         ..CommandOptions::default()
     };
-    ctx.execute(&looked.plan, &args.safety, manner).await
+    ctx.execute_with(&looked.plan, &args.safety, manner, None)
+        .await
 }
 
 /// The most recent command that is not yet undone, and what is to be known of it.
@@ -125,8 +126,8 @@ fn shown(ctx: &mut Ctx, record: &Record, looked: &Looked) -> Result<Plan> {
     let mut shown = looked.changes.clone();
     applied::warn_of(&mut shown, &looked.custom);
     if shown.is_empty() && !left.is_empty() {
-        let error = Error::refused(format!(
-            "{:?} cannot be undone because all of its objects have changed since: {}; nothing was changed",
+        let error = Error::unchanged(format!(
+            "{:?} cannot be undone because all of its objects have changed since: {}",
             record.begun.plan.title,
             some(&left)
         ));

@@ -7,7 +7,7 @@ use crate::args::selection::Selection;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{held, migration, node_filter, reset, selection};
-use crate::ctx::{CommandOptions, Ctx};
+use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{effects, node, pause_guard};
 use crate::plan::{Change, Grade, Plan, PlanStage, Step, Target};
@@ -72,8 +72,7 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
-    ctx.execute(&plan, &args.safety, CommandOptions::default())
-        .await
+    ctx.execute(&plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
@@ -124,9 +123,8 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         if state == State::InProgress {
             reruns.add(node, &args.package);
         }
-        let target = Target::node(&node.name, node.uid.as_deref());
         steps.push(Step::new(
-            target,
+            Target::of_node(node),
             Change::Metadata(change),
             "requested by the user",
         ));
@@ -253,6 +251,5 @@ fn refuse_misleading(stage: &Stage, state: &State) -> Result<()> {
         }
         _ => return Ok(()),
     };
-    Err(Error::refused(format!("{why}; nothing was changed"))
-        .hint("use --force to set this state anyway"))
+    Err(Error::unchanged(why).hint("use --force to set this state anyway"))
 }

@@ -136,16 +136,15 @@ impl Ctx {
 
 impl From<Unconfirmed> for Error {
     fn from(unconfirmed: Unconfirmed) -> Error {
-        let refused = |message: &str| Error::refused(message);
         const HINT: &str = "add --confirm, or preview the change with --dry-run";
         match unconfirmed {
-            Unconfirmed::No => refused("not confirmed; nothing was changed"),
-            Unconfirmed::Unanswered => refused(
-                "not confirmed, and there is no terminal for the prompt; nothing was changed",
-            )
-            .hint(HINT),
-            Unconfirmed::NotEnough(worst) => refused(&format!(
-                "y on standard input is not enough to confirm this change ({worst}); nothing was changed"
+            Unconfirmed::No => Error::unchanged("not confirmed"),
+            Unconfirmed::Unanswered => {
+                Error::unchanged("not confirmed, and there is no terminal for the prompt")
+                    .hint(HINT)
+            }
+            Unconfirmed::NotEnough(worst) => Error::unchanged(format!(
+                "y on standard input is not enough to confirm this change ({worst})"
             ))
             .hint(HINT),
             Unconfirmed::Interrupted => Error {

@@ -18,15 +18,15 @@ impl Ctx {
             let why = "collect requires a cluster; --from is not supported because the files can be shared as is";
             return Err(Error::usage(why));
         }
-        let connected = self.connect().await?;
+        let api = self.global.reading.api;
+        let connected = self.connected().await?;
         let request = CollectRequest {
             see_holders: owner::look,
-            api: self.global.reading.api,
+            api,
             namespace: connected.namespace.clone(),
             ..request
         };
         let collected = live::collect(&connected.client, &request, now()).await;
-        self.connected = Some(connected);
         self.pass_on_warnings();
         let collected = collected?;
         let index = &collected.index;

@@ -34,18 +34,13 @@ pub struct CommandOptions {
 
 impl Ctx {
     /// Shows a plan, asks, and carries it out. What came of it is shown, and is the exit code.
-    pub async fn execute(
-        &mut self,
-        plan: &Plan,
-        safety: &Safety,
-        command_options: CommandOptions,
-    ) -> Result<Exit> {
-        self.execute_and_wait(plan, safety, command_options, None)
+    pub async fn execute(&mut self, plan: &Plan, safety: &Safety) -> Result<Exit> {
+        self.execute_with(plan, safety, CommandOptions::default(), None)
             .await
     }
 
-    /// [`Ctx::execute`], and what its stages wait for is shown from watches.
-    pub async fn execute_and_wait(
+    /// [`Ctx::execute`] for a command with something peculiar to it; what stages wait for is shown from watches.
+    pub async fn execute_with(
         &mut self,
         plan: &Plan,
         safety: &Safety,
@@ -289,8 +284,8 @@ impl Ctx {
         waiting: Option<&mut PlanWait<'_>>,
         interrupt: impl Future<Output = ()>,
     ) -> Result<PlanOutcome> {
-        let client = self.writer().await?;
-        let namespace = self.connected.as_ref().and_then(|c| c.namespace.clone());
+        let connected = self.connected().await?;
+        let (client, namespace) = (connected.client.clone(), connected.namespace.clone());
         let (stopper, stop) = Stopper::new();
         // An attendant draws by itself.
         let mut progress = Progress::of(plan, self.screen.err.terminal && waiting.is_none());
@@ -334,11 +329,7 @@ impl Ctx {
 
     /// The client, for the writer and for nobody else.
     pub(super) async fn writer(&mut self) -> Result<kube::Client> {
-        if self.connected.is_none() {
-            self.connected = Some(self.connect().await?);
-        }
-        let connected = self.connected.as_ref().expect("it was just made");
-        Ok(connected.client.clone())
+        Ok(self.connected().await?.client.clone())
     }
 }
 

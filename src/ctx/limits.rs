@@ -37,8 +37,8 @@ pub fn within(plan: &Plan, safety: &Safety) -> Result<()> {
         nodes if nodes == touched => format!("touch {}", plural(nodes, "node")),
         nodes => format!("start work on {}", plural(nodes, "node")),
     };
-    Err(Error::refused(format!(
-        "the plan would {does}, but --max-nodes allows {}; nothing was changed",
+    Err(Error::unchanged(format!(
+        "the plan would {does}, but --max-nodes allows {}",
         count(most)
     )))
 }

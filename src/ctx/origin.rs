@@ -59,17 +59,14 @@ impl Ctx {
         if let Some(here) = &self.here {
             return Ok(here.clone());
         }
-        let client = self.writer().await?;
-        let server = self.connected.as_ref().map(|c| c.server.clone());
+        let connected = self.connected().await?;
+        let (client, server) = (connected.client.clone(), connected.server.clone());
         let (uid, unread) = match origin::uid(&client).await {
             Ok(uid) => (Some(uid), None),
             Err(why) => (None, Some(why)),
         };
         let here = Here {
-            origin: ClusterIdentity {
-                server: server.unwrap_or_default(),
-                uid,
-            },
+            origin: ClusterIdentity { server, uid },
             unread,
         };
         self.here = Some(here.clone());
@@ -96,8 +93,8 @@ impl Ctx {
         let sameness = then.sameness(&here.origin);
         if sameness == Sameness::Other {
             let uid = |origin: &ClusterIdentity| origin.uid.clone().unwrap_or_default();
-            let error = Error::refused(format!(
-                "{what} is from another cluster: namespace {} has the uid {} there (at {}), but {} here (at {}); nothing was changed",
+            let error = Error::unchanged(format!(
+                "{what} is from another cluster: namespace {} has the uid {} there (at {}), but {} here (at {})",
                 origin::NAMESPACE,
                 uid(then),
                 then.server,

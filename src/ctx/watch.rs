@@ -91,8 +91,8 @@ impl Watch {
 impl Ctx {
     /// Watches what was loaded from the cluster.
     pub async fn watch(&mut self, cluster: Cluster) -> Result<Watch> {
-        let client = self.writer().await?;
-        let namespace = self.connected.as_ref().and_then(|c| c.namespace.clone());
-        Ok(Watch::begin(&client, cluster, namespace.as_deref()))
+        let connected = self.connected().await?;
+        let namespace = connected.namespace.as_deref();
+        Ok(Watch::begin(&connected.client, cluster, namespace))
     }
 }

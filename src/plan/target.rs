@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
-use crate::api::ApiFlavor;
+use crate::api::{ApiFlavor, Meta, Skyhook};
+use crate::cluster::Node;
 
 /// One object.
 #[derive(
@@ -56,6 +57,26 @@ impl Target {
             namespace: None,
             name: name.to_owned(),
             uid: uid.map(str::to_owned),
+        }
+    }
+
+    /// The node that was read.
+    pub fn of_node(node: &Node) -> Target {
+        Target::node(&node.name, node.uid.as_deref())
+    }
+
+    /// The custom resource that was read.
+    pub fn of_skyhook(flavor: ApiFlavor, skyhook: &Skyhook) -> Target {
+        Target::skyhook(flavor, skyhook.name(), skyhook.metadata.uid.as_deref())
+    }
+
+    /// The object in a namespace that was read.
+    pub fn of(kind: Kind, metadata: &Meta) -> Target {
+        Target {
+            kind,
+            namespace: metadata.namespace.clone(),
+            name: metadata.name.clone(),
+            uid: metadata.uid.clone(),
         }
     }
 

@@ -24,9 +24,7 @@ impl Columns {
                     return Err(FormatError(what));
                 }
             };
-            let path = Path::parse(path)
-                .map_err(|error| FormatError(format!("column {heading}: {error}")))?;
-            Ok((heading.to_owned(), path))
+            headed(heading.to_owned(), path)
         });
         let columns = columns.collect::<Result<_, _>>()?;
         Ok(Columns { columns })
@@ -51,12 +49,9 @@ impl Columns {
                     .to_owned(),
             ));
         }
-        let columns = headings.into_iter().zip(&paths).map(|(heading, path)| {
-            let path = Path::parse(path)
-                .map_err(|error| FormatError(format!("column {heading}: {error}")))?;
-            Ok((heading, path))
-        });
-        let columns = columns.collect::<Result<_, FormatError>>()?;
+        let columns = headings.into_iter().zip(&paths);
+        let columns = columns.map(|(heading, path)| headed(heading, path));
+        let columns = columns.collect::<Result<_, _>>()?;
         Ok(Columns { columns })
     }
 
@@ -73,6 +68,12 @@ impl Columns {
         }
         Ok(table)
     }
+}
+
+fn headed(heading: String, path: &str) -> Result<(String, Path), FormatError> {
+    let path =
+        Path::parse(path).map_err(|error| FormatError(format!("column {heading}: {error}")))?;
+    Ok((heading, path))
 }
 
 /// The items of a list, which `node list` calls nodes; anything else is an item of its own.

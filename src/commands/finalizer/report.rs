@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::deletion::{Deletion, DeletionState};
 use super::document::Document;
 use crate::cluster::Cluster;
+use crate::commands::shared::rule::severity;
 use crate::commands::shared::shell_words::shell_words;
-use crate::rules::{Finding, Remedy, Severity};
+use crate::rules::{Finding, Remedy};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, Table, View, age, cells};
 
@@ -101,12 +102,7 @@ impl FinalizerStatus<'_> {
             match same {
                 Some((_, _, nodes)) => nodes.extend(node),
                 None => {
-                    let label = match finding.severity {
-                        Severity::Error => Label::Error,
-                        Severity::Warning => Label::Warning,
-                        Severity::Info => Label::Info,
-                    };
-                    let start = label.on(finding.severity) + " " + text::name(finding.rule.code);
+                    let start = severity(finding.severity) + " " + text::name(finding.rule.code);
                     said.push((start, finding, node.into_iter().collect()));
                 }
             }

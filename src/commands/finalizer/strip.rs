@@ -5,13 +5,13 @@ use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::admission::Operation;
 use crate::cluster::hold::{REASON, STRIPPED};
-use crate::cluster::{Certainty, Cluster, Node, Source};
+use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::admission;
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::migration;
 use crate::commands::shared::selection;
 use crate::commands::shared::shell_words::shell_words;
-use crate::ctx::{CommandOptions, Ctx};
+use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{applied, node};
 use crate::plan::{
@@ -91,8 +91,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ));
     }
     let plan = plan(&cluster, args, before.is_some())?;
-    ctx.execute(&plan, &args.safety, CommandOptions::default())
-        .await
+    ctx.execute(&plan, &args.safety).await
 }
 
 /// The journal of an earlier strip of it on this cluster.
@@ -117,11 +116,8 @@ async fn before(ctx: &mut Ctx, cluster: &Cluster, name: &str) -> Result<Option<S
 fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
     migration::refuse_unmigrated(cluster, &args.name)?;
     let skyhook = cluster.skyhook(&args.name);
-    if skyhook.is_none() && cluster.skyhooks.absence() == Certainty::Presumed {
-        return Err(Error::failed(format!(
-            "the input has no {} objects",
-            cluster.flavor().kind()
-        )));
+    if skyhook.is_none() {
+        selection::not_left_out(cluster, "")?;
     }
     let mut effects = Consequences::default();
     if let Some(skyhook) = skyhook {
@@ -161,10 +157,9 @@ fn refuse(
     args: &Args,
     effects: &mut Consequences,
 ) -> Result<()> {
-    let refused = |why: String| Error::refused(format!("{why}; nothing was changed"));
     if !skyhook.deleting() {
         let resource = cluster.flavor().resource();
-        return Err(refused(format!(
+        return Err(Error::unchanged(format!(
             "{} is not being deleted, and the operator would put the finalizer back",
             skyhook.reference()
         ))
@@ -194,7 +189,7 @@ fn refuse(
         effects.warn(format!("{} (`{command}`)", objection.why));
         return Ok(());
     }
-    Err(refused(objection.why)
+    Err(Error::unchanged(objection.why)
         .hint(command)
         .hint(format!("kubectl skyhook finalizer status {}", args.name))
         .hint(
@@ -223,7 +218,7 @@ fn hold_off(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) ->
         let from = annotations.get(key).map(String::as_str);
         change = change.annotation(key, Edit::new(from, Some(to)));
     }
-    let target = Target::skyhook(flavor, skyhook.name(), skyhook.metadata.uid.as_deref());
+    let target = Target::of_skyhook(flavor, skyhook);
     effects.warn(format!(
         "this command pauses {} and leaves it paused, so that the operator does not run its packages again; until the custom \
          resource is gone, the operator may still write its status to nodes",
@@ -244,8 +239,7 @@ fn release(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
     let entry = flavor.finalizer();
     let mut all = skyhook.metadata.finalizers.iter();
     let index = all.position(|f| *f == entry)?;
-    let uid = skyhook.metadata.uid.as_deref();
-    let target = Target::skyhook(flavor, skyhook.name(), uid);
+    let target = Target::of_skyhook(flavor, skyhook);
     let change = Change::Finalizer {
         entry: entry.clone(),
         index,
@@ -268,7 +262,7 @@ fn steps(cluster: &Cluster, nodes: &[&Node], args: &Args) -> Vec<Step> {
     let mut steps = Vec::new();
     let owners = node::owned(cluster, &args.name);
     for one in nodes {
-        let target = Target::node(&one.name, one.uid.as_deref());
+        let target = Target::of_node(one);
         let keys = node::clean(cluster, one, &owners, args.purge_state);
         if !keys.is_empty() {
             let why = "cleanup that the operator would have done";

@@ -159,8 +159,8 @@ fn refuse_contradictions(parts: &[Part]) -> Result<()> {
 
 fn contradiction(one: &Part, other: &Part, place: &str) -> Error {
     let says = |part: &Part| format!("{} ({})", part.rule.code, part.subject);
-    let error = Error::refused(format!(
-        "the remedies for {} and {} conflict: both change {place}; nothing was changed",
+    let error = Error::unchanged(format!(
+        "the remedies for {} and {} conflict: both change {place}",
         says(one),
         says(other)
     ));

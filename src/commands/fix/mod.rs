@@ -3,15 +3,17 @@
 mod choose;
 mod merge;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
 use self::choose::{Chosen, FixLimits, Part, choose};
 use crate::args::named;
 use crate::args::safety::Safety;
-use crate::cluster::{Certainty, Cluster, Source};
+use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::rule::find_rule;
-use crate::commands::shared::scope;
-use crate::ctx::{CommandOptions, Ctx};
-use crate::error::{Error, Exit, Result};
+use crate::commands::shared::{scope, selection};
+use crate::ctx::Ctx;
+use crate::error::{Exit, Result};
 use crate::plan::{Grade, Plan};
 use crate::rules::{self, Report, Scope};
 use crate::view::{plural, text};
@@ -54,8 +56,8 @@ pub struct Args {
 
     /// The highest grade to apply: B1 changes objects and runs nothing, B2 runs packages again, B3 restarts services
     /// and evicts pods, B4 reboots nodes or permanently removes a record
-    #[arg(long, value_name = "GRADE", value_enum, default_value_t = UpTo::B1, ignore_case = true)]
-    up_to: UpTo,
+    #[arg(long, value_name = "GRADE", value_parser = grades(), default_value = "B1", ignore_case = true)]
+    up_to: Grade,
 
     /// Do not pause the custom resource, even if the operator could write to the same nodes
     #[arg(long)]
@@ -65,28 +67,10 @@ pub struct Args {
     safety: Safety,
 }
 
-/// The highest grade to apply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum UpTo {
-    #[value(name = "B1")]
-    B1,
-    #[value(name = "B2")]
-    B2,
-    #[value(name = "B3")]
-    B3,
-    #[value(name = "B4")]
-    B4,
-}
-
-impl From<UpTo> for Grade {
-    fn from(up_to: UpTo) -> Grade {
-        match up_to {
-            UpTo::B1 => Grade::B1,
-            UpTo::B2 => Grade::B2,
-            UpTo::B3 => Grade::B3,
-            UpTo::B4 => Grade::B4,
-        }
-    }
+/// The grades of what changes something.
+fn grades() -> impl TypedValueParser<Value = Grade> {
+    let names = Grade::ALL[1..].iter().map(Grade::to_string);
+    PossibleValuesParser::new(names).map(|name| Grade::named(&name).expect("it is one of them"))
 }
 
 command! {
@@ -116,9 +100,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             ctx.note(text::prose(line));
         }
     }
-    let exit = ctx
-        .execute(&plan, &args.safety, CommandOptions::default())
-        .await?;
+    let exit = ctx.execute(&plan, &args.safety).await?;
     let errors = report.counts.errors;
     // Nothing to do is not the same as nothing to find.
     if exit == Exit::Done && plan.is_empty() && errors > 0 {
@@ -146,7 +128,7 @@ impl Args {
                 .iter()
                 .map(|rule| find_rule(rule))
                 .collect::<Result<_>>()?,
-            up_to: self.up_to.into(),
+            up_to: self.up_to,
             no_pause: self.no_pause,
         })
     }
@@ -159,12 +141,7 @@ impl Args {
 /// Two remedies that contradict each other; or the input has no custom resources, and what is left of them may be
 /// wanted.
 fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> {
-    if cluster.skyhooks.absence() == Certainty::Presumed {
-        return Err(Error::failed(format!(
-            "the input has no {} objects, so it is unknown what is still in use",
-            cluster.flavor().kind()
-        )));
-    }
+    selection::not_left_out(cluster, ", so it is unknown what is still in use")?;
     let Chosen { parts, left } = choose(cluster, &report.findings, limits);
     let cured: Vec<String> = parts.iter().map(Part::says).collect();
     let mut plan = merge::merged(cluster, parts)?;

@@ -6,7 +6,7 @@ use crate::args::safety::Safety;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{migration, selection};
-use crate::ctx::{CommandOptions, Ctx};
+use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::build::{batches, released};
 use crate::plan::{Change, Edit, Metadata, Plan, PlanStage, Step, Target};
@@ -102,8 +102,7 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, does: Does) -> Result<Exit> {
         .await?;
     let nodes = selection::nodes(&cluster, &args.nodes)?;
     let plan = plan(&cluster, &nodes, does);
-    ctx.execute(&plan, &args.safety, CommandOptions::default())
-        .await
+    ctx.execute(&plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, nodes: &[&Node], does: Does) -> Plan {
@@ -112,12 +111,12 @@ fn plan(cluster: &Cluster, nodes: &[&Node], does: Does) -> Plan {
     for node in nodes {
         let change = change(cluster.flavor(), node, ignore);
         if !change.is_empty() {
-            let target = Target::node(&node.name, node.uid.as_deref());
             let why = if ignore {
                 "the operator starts no new work on this node"
             } else {
                 "the operator resumes work on this node"
             };
+            let target = Target::of_node(node);
             steps.push(Step::new(target, Change::Metadata(change), why));
         }
     }
@@ -160,8 +159,7 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
             "the next batch of {} starts immediately",
             skyhook.reference()
         ));
-        let (name, uid) = (skyhook.name(), skyhook.metadata.uid.as_deref());
-        let target = Target::skyhook(cluster.flavor(), name, uid);
+        let target = Target::of_skyhook(cluster.flavor(), skyhook);
         let why = "the next batch is formed without these nodes";
         steps.push(Step::new(target, Change::Status(fields), why));
     }

@@ -7,7 +7,7 @@ use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::migration::{self, Force};
 use crate::commands::shared::selection;
-use crate::ctx::{CommandOptions, Ctx};
+use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::build::batches;
 use crate::plan::{Change, Plan, PlanStage, Step, Target};
@@ -56,8 +56,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .load_to_change(&NEEDS, &Source::DECIDING)
         .await?;
     let plan = plan(&cluster, args)?;
-    ctx.execute(&plan, &args.safety, CommandOptions::default())
-        .await
+    ctx.execute(&plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
@@ -80,12 +79,8 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     plan.consequences.at_least(batches::grade_of_next(skyhook));
     plan.consequences
         .warn("the next batch starts immediately; the nodes may be chosen again later");
-    let target = Target::skyhook(
-        cluster.flavor(),
-        skyhook.name(),
-        skyhook.metadata.uid.as_deref(),
-    );
     let why = "the next batch is formed without these nodes";
+    let target = Target::of_skyhook(cluster.flavor(), skyhook);
     plan.stages.push(PlanStage::of(vec![Step::new(
         target,
         Change::Status(fields),

@@ -7,7 +7,7 @@ use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::migration::{self, Force};
 use crate::commands::shared::selection;
-use crate::ctx::{CommandOptions, Ctx};
+use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::node_state::{self, CannotRepair};
 use crate::plan::{Change, Grade, Plan, PlanStage, Step, Target};
@@ -56,8 +56,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .load_to_change(&NEEDS, &Source::DECIDING)
         .await?;
     let plan = plan(&cluster, args)?;
-    ctx.execute(&plan, &args.safety, CommandOptions::default())
-        .await
+    ctx.execute(&plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
@@ -78,7 +77,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             Ok(repaired) => {
                 repaired.consequences(skyhook, node, &mut plan.consequences);
                 plan.consequences.gpus += node.gpus;
-                let target = Target::node(&node.name, node.uid.as_deref());
+                let target = Target::of_node(node);
                 let why = "restores the state that the operator last read";
                 steps.push(Step::new(target, Change::Metadata(repaired.change), why));
             }
@@ -101,8 +100,8 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
 }
 
 fn no_copy(skyhook: &str, node: &Node) -> Error {
-    Error::refused(format!(
-        "the status of {skyhook} has no copy of the state of {}; nothing was changed",
+    Error::unchanged(format!(
+        "the status of {skyhook} has no copy of the state of {}",
         node.name
     ))
     .hint(format!(

@@ -8,7 +8,7 @@ use crate::commands::shared::command::command;
 use crate::commands::shared::migration::Force;
 use crate::commands::shared::reset;
 use crate::commands::shared::selection;
-use crate::ctx::{CommandOptions, Ctx};
+use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::Plan;
 
@@ -52,8 +52,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .load_to_change(&reset::NEEDS, &Source::DECIDING)
         .await?;
     let plan = plan(&cluster, args)?;
-    ctx.execute(&plan, &args.safety, CommandOptions::default())
-        .await
+    ctx.execute(&plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {

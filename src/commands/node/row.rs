@@ -13,15 +13,6 @@ use crate::view::{FormatError, age};
 
 /// What rows need.
 pub const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
-/// What is read to tell since when a stage runs, too.
-pub const READS: [Source; 5] = [
-    Source::Skyhooks,
-    Source::Nodes,
-    Source::Operator,
-    Source::Pods,
-    Source::Jobs,
-];
-
 /// What a custom resource did on a node. The names of the first seven fields are those of
 /// upstream's CLI.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -1,10 +1,11 @@
 use serde_json::Value;
 
-use super::row::{self, NEEDS, NodeRow, READS, Rows};
+use super::row::{self, NEEDS, NodeRow, Rows};
 use crate::args::listing::{Labels, Sorting};
 use crate::args::named;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
+use crate::commands::shared::package_row::READS;
 use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};

@@ -8,7 +8,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::migration::{self, Force};
 use crate::commands::shared::which_nodes::WhichNodes;
 use crate::commands::shared::{held, reset, selection, stranding};
-use crate::ctx::{CommandOptions, Ctx};
+use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{effects, node, pause_guard};
 use crate::plan::{Change, Plan, PlanStage, Step, Target};
@@ -68,8 +68,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .load_to_change(&reset::NEEDS, &Source::DECIDING)
         .await?;
     let plan = plan(&cluster, args)?;
-    ctx.execute(&plan, &args.safety, CommandOptions::default())
-        .await
+    ctx.execute(&plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
@@ -102,9 +101,8 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             None => node::without(state, entries),
             Some(stage) => node::moved(state, entries, stage, &State::InProgress),
         };
-        let target = Target::node(&node.name, node.uid.as_deref());
         steps.push(Step::new(
-            target,
+            Target::of_node(node),
             Change::Metadata(change),
             "the package runs again",
         ));
@@ -156,14 +154,14 @@ fn stage(args: &Args) -> Result<Option<Stage>> {
     };
     match Stage::from(text) {
         stage @ (Stage::Apply | Stage::Upgrade | Stage::Config) => Ok(Some(stage)),
-        Stage::Interrupt => Err(refused(
+        Stage::Interrupt => Err(Error::unchanged(
             "a rerun cannot start at stage interrupt: the operator would interrupt the node before cordoning and draining it",
         )),
-        Stage::PostInterrupt => Err(refused(
+        Stage::PostInterrupt => Err(Error::unchanged(
             "a rerun cannot start at stage post-interrupt: the operator would run apply again",
         )),
         Stage::Uninstall | Stage::UninstallInterrupt => {
-            Err(refused("a rerun cannot run uninstall stages")
+            Err(Error::unchanged("a rerun cannot run uninstall stages")
                 .hint("kubectl skyhook uninstall --help"))
         }
         Stage::Other(_) => Err(Error::usage(format!(
@@ -205,7 +203,7 @@ fn refuse_uninstalls(
             "{} is being deleted, so the operator does not run {package} again",
             skyhook.reference()
         );
-        return Err(refused(&why).hint(format!(
+        return Err(Error::unchanged(why).hint(format!(
             "kubectl skyhook finalizer status {}",
             skyhook.name()
         )));
@@ -214,17 +212,13 @@ fn refuse_uninstalls(
     };
     let node = nodes.first().copied().unwrap_or(targets[0].0.name.as_str());
     let name = skyhook.name();
-    Err(refused(&why)
+    Err(Error::unchanged(why)
         .hint(format!(
             "kubectl skyhook package retry {package} --skyhook {name} --node {node}"
         ))
         .hint(format!(
             "kubectl skyhook reset {name} --node {node} --package {package}"
         )))
-}
-
-fn refused(message: &str) -> Error {
-    Error::refused(format!("{message}; nothing was changed"))
 }
 
 fn warn_of_dependants(skyhook: &Skyhook, package: &str, plan: &mut Plan) {

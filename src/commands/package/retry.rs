@@ -8,7 +8,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::migration::{self, Force};
 use crate::commands::shared::which_nodes::WhichNodes;
 use crate::commands::shared::{reset, selection};
-use crate::ctx::{CommandOptions, Ctx};
+use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::effects::{self, Uninstalls};
 use crate::plan::build::node;
@@ -56,8 +56,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .load_to_change(&reset::NEEDS, &Source::OF_WORK)
         .await?;
     let plan = plan(&cluster, args)?;
-    ctx.execute(&plan, &args.safety, CommandOptions::default())
-        .await
+    ctx.execute(&plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
@@ -148,10 +147,9 @@ impl<'a> Stalled<'a> {
             self.on,
             &Status::InProgress,
         );
-        let target = Target::node(&self.node.name, self.node.uid.as_deref());
         let why = "during a deletion, the operator works only on nodes that are in progress";
         self.marked
-            .then(|| Step::new(target, Change::Metadata(change), why))
+            .then(|| Step::new(Target::of_node(self.node), Change::Metadata(change), why))
     }
 
     fn deletions(&self) -> impl Iterator<Item = Step> {
@@ -176,18 +174,12 @@ fn is_of(package_run: &PackageRun<'_>, entry: &Entry) -> bool {
 
 /// The Job, or the bare pods, of an execution.
 fn objects(package_run: &PackageRun<'_>) -> Vec<Target> {
-    let target = |kind, meta: &crate::api::Meta| Target {
-        kind,
-        namespace: meta.namespace.clone(),
-        name: meta.name.clone(),
-        uid: meta.uid.clone(),
-    };
     match package_run.job {
-        Some(job) => vec![target(Kind::Job, &job.metadata)],
+        Some(job) => vec![Target::of(Kind::Job, &job.metadata)],
         None => package_run
             .pods
             .iter()
-            .map(|p| target(Kind::Pod, &p.metadata))
+            .map(|p| Target::of(Kind::Pod, &p.metadata))
             .collect(),
     }
 }
@@ -255,7 +247,7 @@ fn nothing_given_up(
         let known = skyhook.packages().map(|(name, _)| name);
         return match skyhook.package(package) {
             None => Error::unknown_among("package", package, known),
-            Some(_) => refused(format!("{package} is not recorded on any of these nodes")),
+            Some(_) => Error::unchanged(format!("{package} is not recorded on any of these nodes")),
         };
     }
     let mut running = Vec::new();
@@ -269,7 +261,7 @@ fn nothing_given_up(
     let set = NodeSet::of(recorded.iter().map(|n| n.name.as_str())).limited(6);
     running.truncate(3);
     let still: Vec<&str> = running.iter().map(String::as_str).collect();
-    refused(if still.is_empty() {
+    Error::unchanged(if still.is_empty() {
         format!("no stage of {package} has failed permanently on {set}")
     } else {
         format!(
@@ -281,8 +273,4 @@ fn nothing_given_up(
         "kubectl skyhook package status {package} --skyhook {}",
         skyhook.name()
     ))
-}
-
-fn refused(message: String) -> Error {
-    Error::refused(format!("{message}; nothing was changed"))
 }

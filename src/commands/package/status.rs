@@ -6,7 +6,7 @@ use crate::args::listing::Sorting;
 use crate::args::selection::{OfSkyhook, OnNodes};
 use crate::cluster::{Cluster, Phase, Source};
 use crate::commands::shared::command::command;
-use crate::commands::shared::package_row::{PackageRow, rows, words};
+use crate::commands::shared::package_row::{PackageRow, READS, rows, words};
 use crate::commands::shared::scope;
 use crate::commands::shared::selection;
 use crate::ctx::Ctx;
@@ -34,15 +34,6 @@ pub struct Args {
     #[command(flatten)]
     sorting: Sorting,
 }
-
-/// What is read: pods and Jobs tell since when a stage runs.
-pub const READS: [Source; 5] = [
-    Source::Skyhooks,
-    Source::Nodes,
-    Source::Operator,
-    Source::Pods,
-    Source::Jobs,
-];
 
 command! {
     "package status": Args => run,
@@ -121,11 +112,7 @@ impl View for PackageStatus {
     fn blocks(&self, wide: bool) -> Text {
         let narrow = ["node", "package", "version", "stage", "state"];
         let more = ["restarts", "image", "complete", "in-spec", "node-status"];
-        let mut table = if wide {
-            Table::new(narrow.iter().chain(&more))
-        } else {
-            Table::new(narrow)
-        };
+        let mut table = Table::new(narrow.iter().chain(more.iter().filter(|_| wide)));
         for row in &self.rows {
             let start = cells![
                 row.node_name.as_str(),
@@ -141,11 +128,7 @@ impl View for PackageStatus {
                 yes(row.in_spec),
                 node_status(row),
             ];
-            if wide {
-                table.row(start.into_iter().chain(end))
-            } else {
-                table.row(start)
-            };
+            table.row(start.into_iter().chain(end.into_iter().filter(|_| wide)));
         }
         table.into()
     }

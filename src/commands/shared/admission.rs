@@ -32,8 +32,8 @@ pub fn refuse_unreachable(
     let Some(first) = dead.iter().find(|d| d.certain) else {
         return Ok(());
     };
-    let mut error = Error::refused(format!(
-        "webhook {} of {}/{} would reject the change: {}; nothing was changed",
+    let mut error = Error::unchanged(format!(
+        "webhook {} of {}/{} would reject the change: {}",
         first.webhook.name,
         first.configuration.kind.to_lowercase(),
         first.configuration.metadata.name,

@@ -4,7 +4,7 @@ use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::cluster::hold::{Hold, HolderState};
 use crate::commands::shared::shell_words::shell_words;
-use crate::error::{Error, Exit, Result};
+use crate::error::{Error, Result};
 use crate::plan::build::pause_guard;
 use crate::plan::{Consequences, Plan};
 use crate::view::{NodeSet, age};
@@ -43,16 +43,12 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
         },
     );
     if pause_guard::at_work(cluster, skyhook, &plan.stages) {
-        let error = Error::failed(format!("{given_up}; nothing was changed"));
         let words = shell_words(&["--node".to_owned(), set.to_string()]);
-        return Err(Error {
-            exit: Exit::Refused,
-            ..error
-        }
-        .hint(format!(
-            "use {words} to include the nodes whose job has failed permanently"
-        ))
-        .hint("use --no-pause to proceed without a pause"));
+        return Err(Error::unchanged(given_up)
+            .hint(format!(
+                "use {words} to include the nodes whose job has failed permanently"
+            ))
+            .hint("use --no-pause to proceed without a pause"));
     }
     plan.consequences.warn(format!(
         "the custom resource is not paused while changes are applied, because {given_up}; if the operator writes to the nodes at the same time, rerun this command"
@@ -139,6 +135,5 @@ fn words(cluster: &Cluster, skyhook: &Skyhook, hold: &Hold<'_>) -> String {
 fn refused(cluster: &Cluster, skyhook: &Skyhook, hold: &Hold<'_>, hint: &str, flag: &str) -> Error {
     let words = words(cluster, skyhook, hold);
     let name = skyhook.name();
-    Error::refused(format!("{words}; nothing was changed"))
-        .hint(format!("{hint} kubectl skyhook resume {name}{flag}"))
+    Error::unchanged(words).hint(format!("{hint} kubectl skyhook resume {name}{flag}"))
 }

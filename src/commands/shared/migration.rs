@@ -25,9 +25,8 @@ pub fn refuse_unmigrated(cluster: &Cluster, name: &str) -> Result<()> {
         return Ok(());
     }
     let flavor = cluster.flavor();
-    Err(refused(format!(
-        "{name} exists only as a {} object and has not been migrated to {} yet, so the operator does not act on it; nothing was \
-         changed",
+    Err(Error::unchanged(format!(
+        "{name} exists only as a {} object and has not been migrated to {} yet, so the operator does not act on it",
         flavor.other().kind(),
         flavor.kind()
     ))
@@ -59,8 +58,8 @@ pub fn refuse_held(cluster: &Cluster, plan: &mut Plan, force: bool) -> Result<()
         ),
         None => "kubectl skyhook diagnose stuck".to_owned(),
     };
-    Err(refused(format!(
-        "the operator does nothing until {} of the older API {} finished or gone: {}; nothing was changed",
+    Err(Error::unchanged(format!(
+        "the operator does nothing until {} of the older API {} finished or gone: {}",
         plural(names.len(), &format!("{kind} object")),
         if names.len() == 1 { "is" } else { "are" },
         names.join(", ")
@@ -93,9 +92,8 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
         return Ok(());
     }
     if let Read::Unreadable(why) = cluster.source(Source::Pods) {
-        return Err(refused(format!(
-            "pods cannot be read ({why}), so it is unknown whether a pod of the older operator is still running for {name}; \
-             nothing was changed"
+        return Err(Error::unchanged(format!(
+            "pods cannot be read ({why}), so it is unknown whether a pod of the older operator is still running for {name}"
         ))
         .hint("use --force to proceed anyway"));
     }
@@ -107,15 +105,11 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
     if alive.is_empty() {
         return Ok(());
     }
-    Err(refused(format!(
+    Err(Error::refused(format!(
         "{} of the older operator {} still running for {name}: {}; after `{verb}`, a second pod would modify the same host",
         plural(alive.len(), "pod"),
         if alive.len() == 1 { "is" } else { "are" },
         alive.join(", "),
     ))
     .hint("wait until these pods end, or delete them; use --force to proceed anyway"))
-}
-
-fn refused(message: String) -> Error {
-    Error::refused(message)
 }

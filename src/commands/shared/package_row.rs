@@ -4,8 +4,17 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::Status;
-use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement};
+use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement, Source};
 use crate::view::age;
+
+/// What is read: pods and Jobs tell since when a stage runs.
+pub const READS: [Source; 5] = [
+    Source::Skyhooks,
+    Source::Nodes,
+    Source::Operator,
+    Source::Pods,
+    Source::Jobs,
+];
 
 /// A package on a node. The names of the first eight fields are those of upstream's CLI, which
 /// leaves out what is empty or zero.

@@ -167,9 +167,9 @@ impl<'a> ResetPlanner<'a> {
         };
         self.step(node, change, why);
         if let Some(change) = conditions {
-            let target = Target::node(&node.name, node.uid.as_deref());
             let why = "the custom resource that the conditions belong to is gone";
-            self.steps.push(Step::new(target, change, why));
+            self.steps
+                .push(Step::new(Target::of_node(node), change, why));
         }
     }
 
@@ -212,7 +212,7 @@ impl<'a> ResetPlanner<'a> {
     fn step(&mut self, node: &'a Node, change: Metadata, why: &str) {
         self.touched.push(node);
         if !change.is_empty() {
-            let target = Target::node(&node.name, node.uid.as_deref());
+            let target = Target::of_node(node);
             self.steps
                 .push(Step::new(target, Change::Metadata(change), why));
         }
@@ -291,11 +291,7 @@ impl<'a> ResetPlanner<'a> {
         if !self.request.batches || idle {
             return None;
         }
-        let target = Target::skyhook(
-            self.cluster.flavor(),
-            skyhook.name(),
-            skyhook.metadata.uid.as_deref(),
-        );
+        let target = Target::of_skyhook(self.cluster.flavor(), skyhook);
         let change = Change::Status(batches::reset(skyhook)?);
         let step = Step::new(
             target,

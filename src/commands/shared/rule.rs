@@ -28,13 +28,16 @@ pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
     })
 }
 
-pub fn severity(severity: Severity) -> text::Span {
+pub fn label_of(severity: Severity) -> Label {
     match severity {
         Severity::Error => Label::Error,
         Severity::Warning => Label::Warning,
         Severity::Info => Label::Info,
     }
-    .on(severity)
+}
+
+pub fn severity(severity: Severity) -> text::Span {
+    label_of(severity).on(severity)
 }
 
 /// A rule, and its manual.

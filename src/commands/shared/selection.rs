@@ -145,6 +145,21 @@ pub fn existing<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Skyhook> {
     Err(Error::unknown_among(cluster.flavor().kind(), name, known))
 }
 
+/// Refuses to take custom resources that the input leaves out for gone; `so` is what follows from that.
+///
+/// # Errors
+///
+/// The input has none of them.
+pub fn not_left_out(cluster: &Cluster, so: &str) -> Result<()> {
+    match cluster.skyhooks.absence() {
+        Certainty::Presumed => Err(Error::failed(format!(
+            "the input has no {} objects{so}",
+            cluster.flavor().kind()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses to answer from a source that could not be read.
 ///
 /// # Errors

@@ -44,9 +44,9 @@ pub fn refuse(
         return Ok(());
     }
     let nodes = NodeSet::of(stranded.iter().copied());
-    Err(Error::refused(format!(
+    Err(Error::unchanged(format!(
         "this operator version would never run {package} again on {}: the number of complete packages there exceeds the number of \
-         packages without dependencies in the spec; nothing was changed",
+         packages without dependencies in the spec",
         nodes.limited(6)
     ))
     .hint(format!("kubectl skyhook reset {} --node {}", skyhook.name(), stranded[0])))

@@ -73,7 +73,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         timeout: Some(args.timeout).filter(|timeout| !timeout.is_zero()),
     };
     let options = CommandOptions::default();
-    let exit = ctx.execute_and_wait(&plan, safety, options, Some(waiting));
+    let exit = ctx.execute_with(&plan, safety, options, Some(waiting));
     match exit.await? {
         Exit::Done if only_foreseen => Ok(foreseen),
         exit => Ok(exit),

@@ -103,8 +103,7 @@ pub fn items(cluster: &Cluster) -> Vec<DoomedObject> {
     ];
     for (flavor, skyhooks, _) in apis {
         for skyhook in skyhooks.items().iter().rev() {
-            let uid = skyhook.metadata.uid.as_deref();
-            let target = Target::skyhook(flavor, skyhook.name(), uid);
+            let target = Target::of_skyhook(flavor, skyhook);
             items.push(DoomedObject::new(target, flavor, Some(skyhook.order().0)));
         }
     }

@@ -11,8 +11,8 @@ use super::effects::ImpactNotes;
 use super::order::removal_order;
 use super::placement_summary::PlacementSummary;
 use super::progress::Progress;
-use super::timeout::Patience;
 use crate::api::{Package, Skyhook};
+use crate::args::duration::duration;
 use crate::args::named;
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::{Cluster, Source};
@@ -21,10 +21,10 @@ use crate::commands::shared::selection;
 use crate::ctx::{CommandOptions, Ctx, PlanWait};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::applied;
-use crate::plan::{Change, Field, Plan, PlanStage, WaitCondition, WaitFor};
+use crate::plan::{Change, Field, Plan, PlanStage, Target, WaitCondition, WaitFor};
 use crate::rules::Scope;
 use crate::view::list;
-use spec::{out_of_the_spec, path, same, step, target};
+use spec::{out_of_the_spec, path, same, step};
 
 #[derive(Debug, clap::Args)]
 pub struct What {
@@ -60,8 +60,13 @@ pub struct What {
     #[arg(long)]
     wait: bool,
 
-    #[command(flatten)]
-    patience: Patience,
+    /// How long to wait; 0 waits forever [default: 30m]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
+
+    /// How long to tolerate retried failures [default: 2m; 0 with operators from v0.18, whose Jobs count attempts]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    tolerate: Option<Duration>,
 
     /// After the uninstall, remove the package from the spec
     #[arg(long)]
@@ -78,23 +83,15 @@ pub struct What {
 /// How long to wait, if nothing is said.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// What is asked for, once it is sure that no subcommand was.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct UninstallRequest<'a> {
-    pub name: &'a str,
-    pub enable: bool,
-    pub wait: bool,
-    pub remove: bool,
-    pub force: bool,
-    /// Every package, rather than one.
-    pub all: bool,
-    timeout: Duration,
-}
-
-impl UninstallRequest<'_> {
+impl What {
     /// Whether it is waited for.
-    pub fn waits(&self) -> bool {
-        self.wait || self.remove || self.all
+    fn waits(&self) -> bool {
+        self.wait || self.remove || self.all_packages
+    }
+
+    /// How long it is waited for; zero is for ever.
+    fn limit(&self) -> Duration {
+        self.timeout.unwrap_or(TIMEOUT)
     }
 }
 
@@ -112,21 +109,10 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
     let Some(name) = &what.name else {
         return Err(Error::usage("specify a custom resource and a package"));
     };
-    let request = UninstallRequest {
-        name,
-        enable: what.enable,
-        wait: what.wait,
-        remove: what.remove,
-        force: what.force,
-        all: what.all_packages,
-        timeout: what.patience.timeout.unwrap_or(TIMEOUT),
-    };
-    if what.patience.is_set() && !request.waits() {
+    if what.timeout.or(what.tolerate).is_some() && !what.waits() {
         return Err(Error::usage("--timeout and --tolerate require --wait"));
     }
-    let cluster = ctx
-        .load_to_change(&needs(&request), &Source::DECIDING)
-        .await?;
+    let cluster = ctx.load_to_change(&needs(what), &Source::DECIDING).await?;
     let skyhook = selection::existing(&cluster, name)?;
     let known = |package: &str| {
         let names = skyhook.packages().map(|(name, _)| name);
@@ -137,9 +123,7 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
             return Err(known(package));
         };
         let plan = cancel(&cluster, skyhook, package, spec, what.force)?;
-        return ctx
-            .execute(&plan, &what.safety, CommandOptions::default())
-            .await;
+        return ctx.execute(&plan, &what.safety).await;
     }
     if what.package.is_none() && !what.all_packages {
         let names: Vec<&str> = skyhook.packages().map(|(name, _)| name).collect();
@@ -155,26 +139,17 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
         Some(package) => vec![package],
         None => removal_order(skyhook),
     };
-    let rehearsed = what.safety.dry_run == DryRun::Server;
-    let plan = plan(&cluster, skyhook, &packages, &request, rehearsed)?;
-    if !request.waits() {
-        return ctx
-            .execute(&plan, &what.safety, CommandOptions::default())
-            .await;
+    let plan = plan(&cluster, skyhook, &packages, what)?;
+    if !what.waits() {
+        return ctx.execute(&plan, &what.safety).await;
     }
-    let mut progress = Progress::new(
-        &cluster,
-        name,
-        &packages,
-        request.remove,
-        what.patience.tolerate,
-    );
+    let mut progress = Progress::new(&cluster, name, &packages, what.remove, what.tolerate);
     let waiting = PlanWait {
         aim: &mut progress,
-        timeout: (!request.timeout.is_zero()).then_some(request.timeout),
+        timeout: Some(what.limit()).filter(|limit| !limit.is_zero()),
         cluster: cluster.clone(),
     };
-    ctx.execute_and_wait(
+    ctx.execute_with(
         &plan,
         &what.safety,
         CommandOptions::default(),
@@ -183,8 +158,8 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
     .await
 }
 
-fn needs(request: &UninstallRequest<'_>) -> Vec<Source> {
-    if request.waits() {
+fn needs(what: &What) -> Vec<Source> {
+    if what.waits() {
         Scope::default().needs()
     } else {
         NEEDS.to_vec()
@@ -195,24 +170,19 @@ fn needs(request: &UninstallRequest<'_>) -> Vec<Source> {
 ///
 /// A server that is only asked refuses to take out of the spec what is on a node still: for a rehearsal that is left
 /// out.
-fn plan(
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    packages: &[&str],
-    request: &UninstallRequest<'_>,
-    rehearsed: bool,
-) -> Result<Plan> {
-    refuse::refuse_at_rest(cluster, skyhook, request)?;
+fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], what: &What) -> Result<Plan> {
+    let rehearsed = what.safety.dry_run == DryRun::Server;
+    refuse::refuse_at_rest(cluster, skyhook, what)?;
     let mut plan = Plan {
-        title: title(packages, request),
-        subject: request.name.to_owned(),
+        title: title(skyhook.name(), packages, what),
+        subject: skyhook.name().to_owned(),
         ..Plan::default()
     };
     let mut gone: Vec<&str> = Vec::new();
     for name in packages {
         let package = skyhook.package(name).expect("it was looked up");
         let survey = PlacementSummary::of(cluster, skyhook, name, package);
-        refuse::refuse_traps(cluster, skyhook, name, package, &survey, request)?;
+        refuse::refuse_traps(cluster, skyhook, name, package, &survey, what)?;
         let fields = spec::request(name, package);
         let enables = !package.uninstall().enabled;
         let told = ImpactNotes {
@@ -222,7 +192,7 @@ fn plan(
             package,
             survey: &survey,
         };
-        if !fields.is_empty() || request.waits() {
+        if !fields.is_empty() || what.waits() {
             told.uninstall(enables, &gone, &mut plan.consequences);
         }
         let mut stage = PlanStage::default();
@@ -231,22 +201,22 @@ fn plan(
             // Another version would be another uninstall.
             stage.steps.push(step.guard(same(name, package)));
         }
-        stage.until = request.waits().then(|| WaitFor {
-            target: target(cluster, skyhook),
+        stage.until = what.waits().then(|| WaitFor {
+            target: Target::of_skyhook(cluster.flavor(), skyhook),
             condition: WaitCondition::Uninstalled {
                 package: (*name).to_owned(),
                 version: package.version.clone(),
             },
-            at_most: request.timeout.as_secs(),
+            at_most: what.limit().as_secs(),
         });
         if !stage.steps.is_empty() || stage.until.is_some() {
             plan.stages.push(stage);
         }
-        if request.remove && rehearsed && !survey.is_absent() {
+        if what.remove && rehearsed && !survey.is_absent() {
             plan.consequences.warn(format!(
                 "the removal of {name} from the spec cannot be dry-run: the server rejects the removal while the package is on a node"
             ));
-        } else if request.remove {
+        } else if what.remove {
             let out = out_of_the_spec(cluster, skyhook, name, package, &gone);
             plan.stages.push(PlanStage::of(vec![out]));
         }
@@ -254,27 +224,24 @@ fn plan(
     }
     at_rest(skyhook, &mut plan);
     applied::warn(cluster, &mut plan);
-    migration::refuse_held(cluster, &mut plan, request.force)?;
+    migration::refuse_held(cluster, &mut plan, what.force)?;
     Ok(plan)
 }
 
-fn title(packages: &[&str], request: &UninstallRequest<'_>) -> String {
-    let what = if request.all {
-        "all packages"
-    } else {
-        packages[0]
-    };
-    let also = match (request.remove, request.waits()) {
+fn title(name: &str, packages: &[&str], what: &What) -> String {
+    let all = what.all_packages;
+    let of_it = if all { "all packages" } else { packages[0] };
+    let also = match (what.remove, what.waits()) {
         (true, _) => ", wait, and remove from the spec",
         (false, true) => ", and wait",
         _ => "",
     };
-    let order = if request.all && packages.len() > 1 {
+    let order = if all && packages.len() > 1 {
         format!(" ({})", packages.join(", then "))
     } else {
         String::new()
     };
-    format!("uninstall {what} of {}{order}{also}", request.name)
+    format!("uninstall {of_it} of {name}{order}{also}")
 }
 
 /// The plan that takes a request back.

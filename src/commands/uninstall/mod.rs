@@ -6,7 +6,6 @@ mod order;
 mod placement_summary;
 mod progress;
 pub mod status;
-mod timeout;
 
 use crate::cluster::live::WATCHED;
 use crate::commands::shared::command::{CommandInfo, Run, Write, command};

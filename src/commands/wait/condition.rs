@@ -6,7 +6,6 @@ use std::str::FromStr;
 
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, Phase, Placement, Read};
-use crate::error::Error;
 use crate::rules::Goal;
 use crate::view::plural;
 
@@ -218,20 +217,5 @@ fn uninstalled(
             ),
             _ => ConditionState::Not(format!("still on {}", plural(left, "node"))),
         },
-    }
-}
-
-impl From<&ConditionState> for Option<Error> {
-    fn from(standing: &ConditionState) -> Option<Error> {
-        match standing {
-            ConditionState::Never(why, hint) => {
-                let error = Error::failed(why);
-                Some(match hint {
-                    Some(hint) => error.hint(hint),
-                    None => error,
-                })
-            }
-            _ => None,
-        }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Condition, ConditionState};
 use crate::cluster::Cluster;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::view::View;
 use crate::view::text::{self, Text};
 
@@ -53,11 +53,12 @@ impl Waited {
     ///
     /// One of them will not come about.
     pub fn refuse_what_never_comes(&self) -> Result<()> {
-        let mut items = self.items.iter();
-        match items.find_map(|(_, standing)| Option::from(standing)) {
-            Some(error) => Err(error),
-            None => Ok(()),
+        for (_, standing) in &self.items {
+            if let ConditionState::Never(why, hint) = standing {
+                return Err(hint.iter().fold(Error::failed(why), Error::hint));
+            }
         }
+        Ok(())
     }
 
     /// The names that are still waited for.

@@ -66,12 +66,12 @@ pub fn end_failing(
             .filter(|e| package.is_none_or(|p| e.interrupt || e.package == p));
         for package_run in bare {
             if fails(node, &package_run.package) {
-                failing.extend(package_run.pods.iter().map(|pod| Target {
-                    kind: Kind::Pod,
-                    namespace: pod.metadata.namespace.clone(),
-                    name: pod.name().to_owned(),
-                    uid: pod.metadata.uid.clone(),
-                }))
+                failing.extend(
+                    package_run
+                        .pods
+                        .iter()
+                        .map(|pod| Target::of(Kind::Pod, &pod.metadata)),
+                )
             } else {
                 at_work.push(package_run.reference())
             }
@@ -261,6 +261,5 @@ pub fn end(target: Target, release: Hold) -> PlanStage {
 }
 
 fn target(skyhook: &Skyhook) -> Option<Target> {
-    let uid = skyhook.metadata.uid.as_deref();
-    Some(Target::skyhook(skyhook.flavor()?, skyhook.name(), uid))
+    Some(Target::of_skyhook(skyhook.flavor()?, skyhook))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::outcome::{Check, CheckResult};
+use super::outcome::{Check, Expectation};
 use crate::api::ApiFlavor;
 use crate::cluster::Cluster;
 use crate::commands::shared::command::{CommandInfo, Write};
@@ -47,19 +47,18 @@ pub fn changes(
     commands: &[&'static CommandInfo],
     answers: Option<&PermissionCheck>,
 ) -> Check {
-    let (about, title) = (
+    let expected = Expectation(
         "rights",
         "permission to run the commands that change the cluster",
     );
-    let check = |outcome, says: String| Check::new(about, title, outcome, says);
     let Some(answers) = answers else {
-        return check(CheckResult::NotChecked, "files are read".to_owned());
+        return expected.not_checked("files are read");
     };
     let denied: BTreeSet<&Permission> = answers.denied.iter().collect();
     if denied.is_empty() {
         return match &answers.unknown {
-            Some(why) => check(CheckResult::NotChecked, why.clone()),
-            None => check(CheckResult::Good, "all changes are allowed".to_owned()),
+            Some(why) => expected.not_checked(why),
+            None => expected.good("all changes are allowed"),
         };
     }
     let lacking = |command: &&&CommandInfo| {
@@ -72,8 +71,10 @@ pub fn changes(
         .map(|command| command.words)
         .collect();
     if denied.len() == every_change(cluster).permissions().len() {
-        let says = "no changes are allowed: this user can only read".to_owned();
-        return check(CheckResult::Warning, says).hint("kubectl skyhook rbac --for operator");
+        let says = "no changes are allowed: this user can only read";
+        return expected
+            .warning(says)
+            .hint("kubectl skyhook rbac --for operator");
     }
     let missing: Vec<String> = denied.iter().map(ToString::to_string).collect();
     let named: Vec<String> = lacking.iter().map(|words| (*words).to_owned()).collect();
@@ -86,11 +87,12 @@ pub fn changes(
     let rbac = ["kubectl", "skyhook", "rbac"].map(str::to_owned);
     let argv: Vec<String> = rbac.into_iter().chain(role).collect();
     let says = format!("missing permission: {}, required by {who}", list(&missing));
-    check(CheckResult::Warning, says).hint(shell_words(&argv))
+    expected.warning(says).hint(shell_words(&argv))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::outcome::CheckResult;
     use super::*;
     use crate::cluster::{ClusterBuilder, Read};
 

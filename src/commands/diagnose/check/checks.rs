@@ -1,6 +1,6 @@
 //! What is looked at, in its order. Pure.
 
-use super::outcome::{Check, CheckResult};
+use super::outcome::{Check, Expectation};
 use super::rules;
 use super::versions::{certificates, image_and_chart, operator_and_api, uninstall};
 use crate::cluster::installation::{Definition, Installation};
@@ -33,28 +33,23 @@ pub fn checks(cluster: &Cluster, installation: &Installation, changes: Check) ->
 }
 
 fn server(installation: &Installation) -> Check {
-    let (about, title) = ("server", "the API server responds");
+    let expected = Expectation("server", "the API server responds");
     match &installation.server {
-        Read::Ok(version) => Check::new(
-            about,
-            title,
-            CheckResult::Good,
-            format!("Kubernetes {version}"),
-        ),
-        Read::Unreadable(why) => Check::unread(about, title, why),
-        Read::NotRequested => Check::new(about, title, CheckResult::NotChecked, "files are read"),
+        Read::Ok(version) => expected.good(format!("Kubernetes {version}")),
+        Read::Unreadable(why) => expected.unread(why),
+        Read::NotRequested => expected.not_checked("files are read"),
     }
 }
 
 fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
-    let (about, title) = (
+    let expected = Expectation(
         "definitions",
         "the operator's CRDs are installed and served",
     );
     let found = match &installation.definitions {
         Read::Ok(found) => found,
-        Read::Unreadable(why) => return Check::unread(about, title, why),
-        Read::NotRequested => return Check::not_asked(about, title, cluster),
+        Read::Unreadable(why) => return expected.unread(why),
+        Read::NotRequested => return expected.not_asked(cluster),
     };
     let flavor = cluster.flavor();
     let mut wrong = Vec::new();
@@ -71,46 +66,34 @@ fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
         }
     }
     if !wrong.is_empty() {
-        return Check::new(about, title, CheckResult::Error, list(&wrong))
+        return expected
+            .error(list(&wrong))
             .hint("install the CRDs from the operator's chart");
     }
     let versions = found
         .iter()
         .map(|d| format!("{} ({})", d.metadata.name, list(&d.served())));
-    Check::new(
-        about,
-        title,
-        CheckResult::Good,
-        list(&versions.collect::<Vec<_>>()),
-    )
+    expected.good(list(&versions.collect::<Vec<_>>()))
 }
 
 fn operator(cluster: &Cluster, findings: &[Finding]) -> Vec<Check> {
-    let (about, title) = ("operator", "the operator runs");
+    let expected = Expectation("operator", "the operator runs");
     let operators = match &cluster.operators {
         Read::Ok(operators) => operators,
-        Read::Unreadable(why) => return vec![Check::unread(about, title, why)],
-        Read::NotRequested => return vec![Check::not_asked(about, title, cluster)],
+        Read::Unreadable(why) => return vec![expected.unread(why)],
+        Read::NotRequested => return vec![expected.not_asked(cluster)],
     };
-    if let Some(check) = Check::by(about, title, findings, &["SKY501"]) {
+    if let Some(check) = expected.by(findings, &["SKY501"]) {
         return vec![check];
     }
     if operators.is_empty() {
-        let check = Check::new(
-            about,
-            title,
-            CheckResult::Error,
-            "no deployment of the operator was found",
-        );
+        let check = expected.error("no deployment of the operator was found");
         return vec![check.hint("kubectl get deployments -A -l control-plane=controller-manager")];
     }
-    operators
-        .iter()
-        .map(|d| replicas(d, about, title))
-        .collect()
+    operators.iter().map(|d| replicas(d, expected)).collect()
 }
 
-fn replicas(deployment: &Deployment, about: &str, title: &str) -> Check {
+fn replicas(deployment: &Deployment, expected: Expectation) -> Check {
     let (wanted, available) = (deployment.replicas(), deployment.available_replicas());
     let namespace = deployment.namespace();
     let version = deployment.operator_version();
@@ -121,26 +104,23 @@ fn replicas(deployment: &Deployment, about: &str, title: &str) -> Check {
     );
     let describe = format!("kubectl describe deployment,pods -n {namespace}");
     if !deployment.observed() {
-        return Check::new(
-            about,
-            title,
-            CheckResult::NotChecked,
-            format!("{says}; not yet observed by the deployment controller"),
-        );
+        return expected.not_checked(format!(
+            "{says}; not yet observed by the deployment controller"
+        ));
     }
     match available {
-        0 => Check::new(about, title, CheckResult::Error, says).hint(describe),
-        n if n < wanted => Check::new(about, title, CheckResult::Warning, says).hint(describe),
-        _ => Check::new(about, title, CheckResult::Good, says),
+        0 => expected.error(says).hint(describe),
+        n if n < wanted => expected.warning(says).hint(describe),
+        _ => expected.good(says),
     }
 }
 
 fn leader(cluster: &Cluster, installation: &Installation) -> Check {
-    let (about, title) = ("operator", "a replica leads");
+    let expected = Expectation("operator", "a replica leads");
     let leases = match &installation.leases {
         Read::Ok(leases) => leases,
-        Read::Unreadable(why) => return Check::unread(about, title, why),
-        Read::NotRequested => return Check::not_asked(about, title, cluster),
+        Read::Unreadable(why) => return expected.unread(why),
+        Read::NotRequested => return expected.not_asked(cluster),
     };
     let Some(lease) = leases.iter().max_by_key(|l| l.renewed()) else {
         let elects = cluster
@@ -149,71 +129,44 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
             .iter()
             .find_map(|d| d.env("LEADER_ELECTION"));
         return match elects {
-            Some("false") => Check::new(
-                about,
-                title,
-                CheckResult::Good,
-                "leader election is turned off",
-            ),
-            _ => Check::new(
-                about,
-                title,
-                CheckResult::Warning,
-                "no leader election lease exists",
-            )
-            .hint("see the log of the operator; without leader election, no lease is expected"),
+            Some("false") => expected.good("leader election is turned off"),
+            _ => expected
+                .warning("no leader election lease exists")
+                .hint("see the log of the operator; without leader election, no lease is expected"),
         };
     };
     let name = lease.name();
     let Some(since_renewed) = lease.age(cluster.taken_at) else {
-        return Check::new(
-            about,
-            title,
-            CheckResult::Warning,
-            format!("lease {name} has never been renewed"),
-        );
+        return expected.warning(format!("lease {name} has never been renewed"));
     };
     let holder = lease.holder();
     let since = age(lease.renewed(), cluster.taken_at);
     if since_renewed < -lease.patience() {
-        return Check::new(
-            about,
-            title,
-            CheckResult::NotChecked,
-            format!("lease {name} has a renewal time in the future: the clocks differ"),
-        )
-        .hint("synchronize the clocks of this machine and the operator's node");
+        return expected
+            .not_checked(format!(
+                "lease {name} has a renewal time in the future: the clocks differ"
+            ))
+            .hint("synchronize the clocks of this machine and the operator's node");
     }
     if since_renewed > lease.patience() {
-        return Check::new(
-            about,
-            title,
-            CheckResult::Error,
-            format!("lease {name} was last renewed {since} ago, by {holder:?}"),
-        )
-        .hint("see the log of the operator; if its replicas hang, restart them");
+        return expected
+            .error(format!(
+                "lease {name} was last renewed {since} ago, by {holder:?}"
+            ))
+            .hint("see the log of the operator; if its replicas hang, restart them");
     }
     if holder.is_empty() {
-        Check::new(
-            about,
-            title,
-            CheckResult::Error,
-            format!("lease {name} has no holder"),
-        )
-        .hint("see the log of the operator")
+        expected
+            .error(format!("lease {name} has no holder"))
+            .hint("see the log of the operator")
     } else {
-        Check::new(
-            about,
-            title,
-            CheckResult::Good,
-            format!("{holder} holds lease {name}, renewed {since} ago"),
-        )
+        expected.good(format!("{holder} holds lease {name}, renewed {since} ago"))
     }
 }
 
 /// What this program reads may be read.
 fn rights(cluster: &Cluster) -> Check {
-    let (about, title) = (
+    let expected = Expectation(
         "rights",
         "permission to read the objects that the rules need",
     );
@@ -228,46 +181,37 @@ fn rights(cluster: &Cluster) -> Check {
     }
     let withheld = !refused.is_empty() || !failed.is_empty();
     let check = if !refused.is_empty() {
-        Check::new(
-            about,
-            title,
-            CheckResult::Warning,
-            format!("missing permission: read {}", list(&refused)),
-        )
-        .hint("kubectl skyhook rbac --for viewer")
+        expected
+            .warning(format!("missing permission: read {}", list(&refused)))
+            .hint("kubectl skyhook rbac --for viewer")
     } else if !failed.is_empty() {
-        Check::new(about, title, CheckResult::NotChecked, list(&failed))
+        expected.not_checked(list(&failed))
     } else if cluster.from_files {
-        return Check::new(about, title, CheckResult::NotChecked, "files are read");
+        return expected.not_checked("files are read");
     } else {
-        Check::new(about, title, CheckResult::Good, "all of them were read")
+        expected.good("all of them were read")
     };
     Check { withheld, ..check }
 }
 
 fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
-    let (about, title) = ("webhooks", "the admission webhooks have ready endpoints");
-    if let Some(check) = Check::by(about, title, findings, &["SKY505"]) {
+    let expected = Expectation("webhooks", "the admission webhooks have ready endpoints");
+    if let Some(check) = expected.by(findings, &["SKY505"]) {
         return check;
     }
     match cluster.source(Source::Webhooks) {
-        Read::Ok(0) => Check::new(
-            about,
-            title,
-            CheckResult::Good,
-            "no webhooks exist for custom resources",
-        ),
-        Read::Ok(n) => Check::new(about, title, CheckResult::Good, plural(n, "configuration")),
+        Read::Ok(0) => expected.good("no webhooks exist for custom resources"),
+        Read::Ok(n) => expected.good(plural(n, "configuration")),
         Read::Unreadable(why) => Check {
             withheld: !cluster.from_files,
-            ..Check::unread(about, title, &why)
+            ..expected.unread(&why)
         },
-        Read::NotRequested => Check::not_asked(about, title, cluster),
+        Read::NotRequested => expected.not_asked(cluster),
     }
 }
 
 fn settings(cluster: &Cluster, findings: &[Finding]) -> Check {
-    let (about, title) = ("custom resources", "no custom resource stops the operator");
+    let expected = Expectation("custom resources", "no custom resource stops the operator");
     // The operator itself and its webhooks have lines of their own.
     let others = ["SKY501", "SKY505"];
     let stops = findings.iter().filter(|f| {
@@ -275,23 +219,22 @@ fn settings(cluster: &Cluster, findings: &[Finding]) -> Check {
         named || f.blocks.contains(&Blocks::Reconcile) && !others.contains(&f.rule.code)
     });
     let codes: Vec<&str> = stops.map(|f| f.rule.code).collect();
-    let found = Check::by(about, title, findings, &codes);
+    let found = expected.by(findings, &codes);
     found.unwrap_or_else(|| {
         of_skyhooks(
             cluster,
-            about,
-            title,
+            expected,
             "no findings of this kind on custom resources or their nodes",
         )
     })
 }
 
 fn sizes(cluster: &Cluster, findings: &[Finding]) -> Check {
-    let (about, title) = (
+    let expected = Expectation(
         "custom resources",
         "all custom resources are small enough for etcd",
     );
-    if let Some(check) = Check::by(about, title, findings, &["SKY506"]) {
+    if let Some(check) = expected.by(findings, &["SKY506"]) {
         return check;
     }
     let all = cluster.skyhooks.items().iter();
@@ -299,13 +242,13 @@ fn sizes(cluster: &Cluster, findings: &[Finding]) -> Check {
         Some((size, name)) => format!("the largest is {name} at {} KiB", size.div_ceil(1024)),
         None => "there are none".to_owned(),
     };
-    of_skyhooks(cluster, about, title, &says)
+    of_skyhooks(cluster, expected, &says)
 }
 
-fn of_skyhooks(cluster: &Cluster, about: &str, title: &str, says: &str) -> Check {
+fn of_skyhooks(cluster: &Cluster, expected: Expectation, says: &str) -> Check {
     match &cluster.skyhooks {
-        Read::Ok(_) => Check::new(about, title, CheckResult::Good, says),
-        Read::Unreadable(why) => Check::unread(about, title, why),
-        Read::NotRequested => Check::not_asked(about, title, cluster),
+        Read::Ok(_) => expected.good(says),
+        Read::Unreadable(why) => expected.unread(why),
+        Read::NotRequested => expected.not_asked(cluster),
     }
 }

@@ -39,10 +39,23 @@ pub struct Check {
 }
 
 impl Check {
-    pub fn new(about: &str, title: &str, outcome: CheckResult, says: impl Into<String>) -> Check {
+    pub fn hint(self, hint: impl Into<String>) -> Check {
         Check {
-            about: about.to_owned(),
-            title: title.to_owned(),
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+}
+
+/// What a check is about, and the state that it expects.
+#[derive(Clone, Copy)]
+pub struct Expectation(pub &'static str, pub &'static str);
+
+impl Expectation {
+    fn check(self, outcome: CheckResult, says: impl Into<String>) -> Check {
+        Check {
+            about: self.0.to_owned(),
+            title: self.1.to_owned(),
             outcome,
             says: says.into(),
             hint: None,
@@ -50,15 +63,24 @@ impl Check {
         }
     }
 
-    pub fn hint(self, hint: impl Into<String>) -> Check {
-        Check {
-            hint: Some(hint.into()),
-            ..self
-        }
+    pub fn good(self, says: impl Into<String>) -> Check {
+        self.check(CheckResult::Good, says)
     }
 
-    pub fn unread(about: &str, title: &str, why: &Unread) -> Check {
-        let check = Check::new(about, title, CheckResult::NotChecked, why.to_string());
+    pub fn warning(self, says: impl Into<String>) -> Check {
+        self.check(CheckResult::Warning, says)
+    }
+
+    pub fn error(self, says: impl Into<String>) -> Check {
+        self.check(CheckResult::Error, says)
+    }
+
+    pub fn not_checked(self, says: impl Into<String>) -> Check {
+        self.check(CheckResult::NotChecked, says)
+    }
+
+    pub fn unread(self, why: &Unread) -> Check {
+        let check = self.not_checked(why.to_string());
         Check {
             withheld: true,
             ..check.hint("kubectl skyhook rbac --for 'diagnose check'")
@@ -66,17 +88,17 @@ impl Check {
     }
 
     /// Of files, and of what nobody could know where to look for.
-    pub fn not_asked(about: &str, title: &str, cluster: &Cluster) -> Check {
+    pub fn not_asked(self, cluster: &Cluster) -> Check {
         let says = if cluster.from_files {
             "the objects needed for this check were not read from the input"
         } else {
             "the objects needed for this check were not read"
         };
-        Check::new(about, title, CheckResult::NotChecked, says)
+        self.not_checked(says)
     }
 
     /// As bad as the findings of a rule, the worst first; nothing where there are none.
-    pub fn by(about: &str, title: &str, findings: &[Finding], codes: &[&str]) -> Option<Check> {
+    pub fn by(self, findings: &[Finding], codes: &[&str]) -> Option<Check> {
         let of = findings.iter().filter(|f| codes.contains(&f.rule.code));
         let of: Vec<&Finding> = of.filter(|f| f.severity > Severity::Info).collect();
         let worst = of.iter().max_by_key(|f| f.severity)?;
@@ -89,7 +111,7 @@ impl Check {
             n => format!(" (and {})", plural(n - 1, "more finding")),
         };
         let says = format!("{}{more} ({})", worst.message, worst.rule.code);
-        let check = Check::new(about, title, outcome, says);
+        let check = self.check(outcome, says);
         Some(check.hint(match worst.remedies.first() {
             Some(remedy) => shell_words(&remedy.argv),
             None => format!("kubectl skyhook explain {}", worst.rule.code),

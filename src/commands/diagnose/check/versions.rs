@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::outcome::{Check, CheckResult};
+use super::outcome::{Check, Expectation};
 use crate::api::ApiFlavor;
 use crate::cluster::certificate::first_end;
 use crate::cluster::installation::{Definition, Installation};
@@ -13,11 +13,11 @@ use crate::view::{age, list};
 const SOON: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 pub fn certificates(cluster: &Cluster) -> Check {
-    let (about, title) = ("webhooks", "the webhook certificates are valid");
+    let expected = Expectation("webhooks", "the webhook certificates are valid");
     let configurations = match &cluster.admission.webhooks {
         Read::Ok(configurations) => configurations,
-        Read::Unreadable(why) => return Check::unread(about, title, why),
-        Read::NotRequested => return Check::not_asked(about, title, cluster),
+        Read::Unreadable(why) => return expected.unread(why),
+        Read::NotRequested => return expected.not_asked(cluster),
     };
     let own = configurations.iter().filter(|c| c.is_operators());
     let bundles = own.flat_map(|c| {
@@ -45,39 +45,32 @@ pub fn certificates(cluster: &Cluster) -> Check {
                 "the certificate of {name} expired {} ago",
                 age(Some(end), now)
             );
-            Check::new(about, title, CheckResult::Error, says).hint(hint)
+            expected.error(says).hint(hint)
         }
         (Some((name, end)), _) if end < now + SOON => {
             let says = format!(
                 "the certificate of {name} expires on {}",
                 end.strftime("%Y-%m-%d")
             );
-            Check::new(about, title, CheckResult::Warning, says).hint(hint)
+            expected.warning(says).hint(hint)
         }
-        (_, Some(why)) => {
-            Check::new(about, title, CheckResult::Warning, why).hint("see the log of the operator")
-        }
+        (_, Some(why)) => expected.warning(why).hint("see the log of the operator"),
         (Some((name, end)), None) => {
             let says = format!(
                 "the certificate of {name} is the first to expire, on {}",
                 end.strftime("%Y-%m-%d")
             );
-            Check::new(about, title, CheckResult::Good, says)
+            expected.good(says)
         }
-        (None, None) => Check::new(
-            about,
-            title,
-            CheckResult::Good,
-            "the operator has no webhooks",
-        ),
+        (None, None) => expected.good("the operator has no webhooks"),
     }
 }
 
 /// A tag that was set by hand leaves the chart's other parts behind.
 pub fn image_and_chart(cluster: &Cluster) -> Check {
-    let (about, title) = ("versions", "the operator has the same version as its chart");
+    let expected = Expectation("versions", "the operator has the same version as its chart");
     let Some(operators) = cluster.operators.ok() else {
-        return Check::not_asked(about, title, cluster);
+        return expected.not_asked(cluster);
     };
     let mut seen = Vec::new();
     for deployment in operators {
@@ -89,7 +82,7 @@ pub fn image_and_chart(cluster: &Cluster) -> Check {
         };
         if image != chart {
             let says = format!("the image version is {image}, but the chart version is {chart}");
-            return Check::new(about, title, CheckResult::Warning, says)
+            return expected.warning(says)
                 .hint("upgrade the chart, not only the image: the CRDs and permissions come from the chart");
         }
         let agent = deployment.env("AGENT_IMAGE");
@@ -97,26 +90,16 @@ pub fn image_and_chart(cluster: &Cluster) -> Check {
         seen.push(format!("both have version {image}{agent}"));
     }
     if seen.is_empty() {
-        Check::new(
-            about,
-            title,
-            CheckResult::NotChecked,
-            "the version of the operator or of its chart is unknown",
-        )
+        expected.not_checked("the version of the operator or of its chart is unknown")
     } else {
-        Check::new(about, title, CheckResult::Good, list(&seen))
+        expected.good(list(&seen))
     }
 }
 
 pub fn operator_and_api(cluster: &Cluster) -> Check {
-    let (about, title) = ("versions", "the API of the operator is served");
+    let expected = Expectation("versions", "the API of the operator is served");
     let Some(version) = &cluster.active_api.operator_version else {
-        return Check::new(
-            about,
-            title,
-            CheckResult::NotChecked,
-            "the version of the operator is not known",
-        );
+        return expected.not_checked("the version of the operator is not known");
     };
     let newer = version.at_least(0, 18);
     let own = if newer {
@@ -127,35 +110,26 @@ pub fn operator_and_api(cluster: &Cluster) -> Check {
     let served = cluster.active_api.served.contains(&own);
     let says = format!("operator {version} uses {}", own.api_version());
     if served {
-        Check::new(about, title, CheckResult::Good, says)
+        expected.good(says)
     } else {
-        Check::new(
-            about,
-            title,
-            CheckResult::Error,
-            format!("{says}, which is not served"),
-        )
-        .hint("install the CRDs from the operator's chart")
+        expected
+            .error(format!("{says}, which is not served"))
+            .hint("install the CRDs from the operator's chart")
     }
 }
 
 pub fn uninstall(cluster: &Cluster, installation: &Installation) -> Check {
-    let (about, title) = (
+    let expected = Expectation(
         "versions",
         "the CRDs have the fields that the operator uses",
     );
     let found = match &installation.definitions {
         Read::Ok(found) => found,
-        Read::Unreadable(why) => return Check::unread(about, title, why),
-        Read::NotRequested => return Check::not_asked(about, title, cluster),
+        Read::Unreadable(why) => return expected.unread(why),
+        Read::NotRequested => return expected.not_asked(cluster),
     };
     let Some(version) = &cluster.active_api.operator_version else {
-        return Check::new(
-            about,
-            title,
-            CheckResult::NotChecked,
-            "the version of the operator is not known",
-        );
+        return expected.not_checked("the version of the operator is not known");
     };
     let [main, _] = Definition::names(cluster.flavor());
     let definition = found.iter().find(|d| d.metadata.name == main);
@@ -164,20 +138,11 @@ pub fn uninstall(cluster: &Cluster, installation: &Installation) -> Check {
             let says = format!(
                 "{main} has no field packages.*.uninstall, so the API server drops uninstall requests"
             );
-            Check::new(about, title, CheckResult::Warning, says)
+            expected
+                .warning(says)
                 .hint("apply the CRDs that match the operator's version")
         }
-        Some(_) => Check::new(
-            about,
-            title,
-            CheckResult::Good,
-            "the API server keeps uninstall settings",
-        ),
-        None => Check::new(
-            about,
-            title,
-            CheckResult::NotChecked,
-            "the CRD has no schema for packages",
-        ),
+        Some(_) => expected.good("the API server keeps uninstall settings"),
+        None => expected.not_checked("the CRD has no schema for packages"),
     }
 }

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::relevant::{concerns_all, relevant};
-use super::step::{NextStep, Steps};
+use super::step::{Inspection, NextStep};
 use crate::api::Skyhook;
-use crate::cluster::{Cluster, Node, NodeRecord, PackageRun, PackageRuns};
+use crate::cluster::{Cluster, Node, NodeRecord, PackageRun};
 use crate::rules::{Finding, Report, Severity};
 use crate::view::{NodeSet, age, count, list, plural};
 
@@ -100,13 +100,6 @@ impl<'a> Chain<'a> {
     }
 }
 
-struct Inspection<'l, 'a> {
-    cluster: &'a Cluster,
-    node: &'a Node,
-    package_runs: &'l PackageRuns<'a>,
-    findings: &'l [Finding],
-}
-
 impl<'a> Inspection<'_, 'a> {
     fn link(&self, skyhook: &'a Skyhook, before: &[Link<'_>]) -> Option<Link<'a>> {
         let on = self.cluster.on_node(self.node, skyhook.name());
@@ -115,13 +108,7 @@ impl<'a> Inspection<'_, 'a> {
             return None;
         }
         let packages = self.cluster.placements_on(skyhook.name(), self.node);
-        let steps = Steps {
-            cluster: self.cluster,
-            node: self.node,
-            package_runs: self.package_runs,
-            findings: self.findings,
-        };
-        let steps: Vec<NextStep> = packages.iter().map(|p| steps.step(skyhook, p)).collect();
+        let steps: Vec<NextStep> = packages.iter().map(|p| self.step(skyhook, p)).collect();
         let (standing, reason) = if selected {
             self.stands(skyhook, before)
         } else {

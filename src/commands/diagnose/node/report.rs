@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::chain::{Chain, Link, LinkState};
 use super::step::NextStep;
 use crate::cluster::{Cluster, Node};
+use crate::commands::shared::rule::label_of;
 use crate::commands::shared::shell_words::shell_words;
 use crate::error::Exit;
 use crate::rules::causes::Causes;
@@ -243,11 +244,6 @@ impl<'a> NodeReport<'a> {
         }
         for group in groups.iter().take(SHOWN) {
             let finding = group[0];
-            let label = match finding.severity {
-                Severity::Error => Label::Error,
-                Severity::Warning => Label::Warning,
-                Severity::Info => Label::Info,
-            };
             let nodes = group.iter().filter_map(|f| f.subject.node.as_deref());
             let nodes: Vec<&str> = nodes.filter(|on| *on != self.node.name).collect();
             let on = if nodes.is_empty() {
@@ -255,7 +251,10 @@ impl<'a> NodeReport<'a> {
             } else {
                 format!(" on {}", NodeSet::of(nodes).limited(4))
             };
-            let what = label.on(finding.rule.code) + " " + finding.rule.name + on.as_str();
+            let what = label_of(finding.severity).on(finding.rule.code)
+                + " "
+                + finding.rule.name
+                + on.as_str();
             text.item("- ", what + ": " + finding.message.as_str());
         }
         if groups.len() > SHOWN {

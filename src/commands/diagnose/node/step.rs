@@ -21,15 +21,15 @@ pub struct NextStep {
     pub says: String,
 }
 
-/// What the steps are taken from.
-pub struct Steps<'l, 'a> {
+/// What a node is looked at with.
+pub struct Inspection<'l, 'a> {
     pub cluster: &'a Cluster,
     pub node: &'a Node,
     pub package_runs: &'l PackageRuns<'a>,
     pub findings: &'l [Finding],
 }
 
-impl<'a> Steps<'_, 'a> {
+impl<'a> Inspection<'_, 'a> {
     pub fn step(&self, skyhook: &Skyhook, placement: &Placement<'a>) -> NextStep {
         NextStep {
             name: placement.package.to_owned(),

@@ -6,10 +6,11 @@ use super::{contrast, reason};
 use crate::api::keys::NodeKey;
 use crate::cluster::contrast::{Contrast, contrasts};
 use crate::cluster::{Cluster, Node};
+use crate::commands::shared::rule::severity;
 use crate::commands::shared::shell_words::shell_words;
 use crate::rules::causes::Cause;
 use crate::rules::{Finding, Grade, Remedy, Severity};
-use crate::view::text::{self, Label, Line, Text};
+use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, age, list, plural};
 
 /// The same trouble on several nodes, and what hangs on it.
@@ -169,13 +170,8 @@ impl<'a> FindingGroup<'a> {
 
     fn title(&self, cluster: &Cluster, wide: bool) -> Line {
         let first = self.findings[0];
-        let label = match first.severity {
-            Severity::Error => Label::Error,
-            Severity::Warning => Label::Warning,
-            Severity::Info => Label::Info,
-        };
         let title =
-            label.on(first.severity) + " " + text::name(first.rule.code) + " " + first.rule.name;
+            severity(first.severity) + " " + text::name(first.rule.code) + " " + first.rule.name;
         let title = title + "  " + text::heading(self.subject(cluster, wide));
         match self.findings.iter().filter_map(|f| f.since).min() {
             Some(since) => title + text::dim(format!("  {}", age(Some(since), cluster.taken_at))),

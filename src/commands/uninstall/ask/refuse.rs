@@ -1,6 +1,6 @@
 //! The traps that an uninstall can be walked into, and the way around each.
 
-use super::UninstallRequest;
+use super::What;
 use crate::api::{Package, Skyhook};
 use crate::cluster::Cluster;
 use crate::cluster::history::History;
@@ -20,33 +20,33 @@ pub(super) fn refuse_traps(
     name: &str,
     package: &Package,
     survey: &PlacementSummary<'_>,
-    request: &UninstallRequest<'_>,
+    what: &What,
 ) -> Result<()> {
     let cr = skyhook.name();
     let force = "to request the uninstall anyway, add --force";
-    undeclared(skyhook, name, package, request)?;
-    if let Some((node, entry)) = first(&survey.other).filter(|_| !request.force) {
+    undeclared(skyhook, name, package, what)?;
+    if let Some((node, entry)) = first(&survey.other).filter(|_| !what.force) {
         let why = format!(
             "SKY104: on {}, {name} is at version {} ({} {}), but the spec has {}: if the version changes during the \
              uninstall, the package may be stranded",
             node.name, entry.version, entry.stage, entry.state, package.version
         );
         return Err(if package.uninstall().apply {
-            refused(why)
+            Error::unchanged(why)
                 .hint(format!("kubectl skyhook uninstall {cr} {name} --cancel"))
                 .hint("kubectl skyhook explain SKY104")
         } else {
-            refused(why)
+            Error::unchanged(why)
                 .hint(format!("kubectl skyhook wait {cr}"))
                 .hint(force)
         });
     }
-    if survey.is_absent() && !request.all {
-        never_installed(cluster, skyhook, name, package, request)?;
+    if survey.is_absent() && !what.all_packages {
+        never_installed(cluster, skyhook, name, package, what)?;
     }
     let held_by = dependants(skyhook, name);
-    if request.remove && !request.all && !held_by.is_empty() {
-        return Err(refused(format!(
+    if what.remove && !what.all_packages && !held_by.is_empty() {
+        return Err(Error::unchanged(format!(
             "{} {} on {name}, so {name} cannot be removed from the spec first",
             list(&held_by),
             match held_by.len() {
@@ -66,65 +66,56 @@ pub(super) fn refuse_traps(
 }
 
 /// Refuses where the operator would not act on the custom resource.
-pub(super) fn refuse_at_rest(
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    request: &UninstallRequest<'_>,
-) -> Result<()> {
+pub(super) fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, what: &What) -> Result<()> {
     let cr = skyhook.name();
     let reference = skyhook.reference();
     if !cluster.knows_uninstall() {
-        return Err(refused(
+        return Err(Error::unchanged(
             "the operator is older than v0.16.0 and does not support explicit uninstall: it would ignore the request",
         )
         .hint("kubectl skyhook version"));
     }
     if skyhook.deleting() {
-        return Err(refused(format!(
+        return Err(Error::unchanged(format!(
             "{reference} is being deleted, which already uninstalls its packages"
         ))
         .hint(format!("kubectl skyhook finalizer status {cr}")));
     }
-    let (code, what, way_out) = match (skyhook.paused(), skyhook.disabled()) {
+    let (code, state, way_out) = match (skyhook.paused(), skyhook.disabled()) {
         (true, _) => ("SKY308", "paused", format!("kubectl skyhook resume {cr}")),
         (_, true) => ("SKY309", "disabled", format!("kubectl skyhook enable {cr}")),
         _ => return Ok(()),
     };
-    if request.force && !request.waits() {
+    if what.force && !what.waits() {
         return Ok(());
     }
-    let error = refused(format!(
-        "{code}: {reference} is {what}: no uninstall starts until the custom resource is resumed or enabled"
+    let error = Error::unchanged(format!(
+        "{code}: {reference} is {state}: no uninstall starts until the custom resource is resumed or enabled"
     ))
     .hint(way_out);
-    Err(if request.waits() {
+    Err(if what.waits() {
         error
     } else {
         error.hint("to request the uninstall now, add --force: the uninstall starts once the custom resource is resumed or enabled")
     })
 }
 
-fn undeclared(
-    skyhook: &Skyhook,
-    name: &str,
-    package: &Package,
-    request: &UninstallRequest<'_>,
-) -> Result<()> {
-    if package.uninstall().enabled || request.enable {
+fn undeclared(skyhook: &Skyhook, name: &str, package: &Package, what: &What) -> Result<()> {
+    if package.uninstall().enabled || what.enable {
         return Ok(());
     }
     let cr = skyhook.name();
-    let mut again = if request.all {
+    let mut again = if what.all_packages {
         format!("kubectl skyhook uninstall {cr} --all-packages --enable")
     } else {
         format!("kubectl skyhook uninstall {cr} {name} --enable")
     };
-    for (on, flag) in [(request.wait, " --wait"), (request.remove, " --remove")] {
+    for (on, flag) in [(what.wait, " --wait"), (what.remove, " --remove")] {
         if on {
             again += flag;
         }
     }
-    Err(refused(format!(
+    Err(Error::unchanged(format!(
         "the spec of {} does not enable the uninstall of {name}, so the operator would run nothing; if the package has \
          uninstall.sh and uninstall_check.sh, add --enable",
         skyhook.reference()
@@ -138,7 +129,7 @@ fn never_installed(
     skyhook: &Skyhook,
     name: &str,
     package: &Package,
-    request: &UninstallRequest<'_>,
+    what: &What,
 ) -> Result<()> {
     let cr = skyhook.name();
     let version = &package.version;
@@ -151,10 +142,10 @@ fn never_installed(
         ),
     };
     if !package.uninstall().apply {
-        if request.force {
+        if what.force {
             return Ok(());
         }
-        return Err(refused(format!(
+        return Err(Error::unchanged(format!(
             "SKY103: {nowhere}: the operator would consider {name} uninstalled and never install it; if {name} is still to \
              be installed, wait until the installation is complete"
         ))
@@ -162,16 +153,16 @@ fn never_installed(
         .hint("to prevent the installation anyway, add --force"));
     }
     // It is asked for already: taking the package out of the spec is a way out, too.
-    if request.remove || request.force {
+    if what.remove || what.force {
         return Ok(());
     }
     match cluster.history(skyhook, name) {
-        History::Never(why) => Err(refused(format!(
+        History::Never(why) => Err(Error::unchanged(format!(
             "SKY103: {nowhere}, and {name} was never installed ({why}): there is nothing to uninstall"
         ))
         .hint(cancel)
         .hint(format!("kubectl skyhook uninstall {cr} {name} --remove"))),
-        History::OnlyOther(traces) => Err(refused(format!(
+        History::OnlyOther(traces) => Err(Error::unchanged(format!(
             "SKY104: {nowhere}: the version of {name} was changed from {} during the uninstall, and {version} will not be \
              installed",
             traces[0].version
@@ -179,8 +170,4 @@ fn never_installed(
         .hint(cancel)),
         History::Present(_) | History::Unknown(_) => Ok(()),
     }
-}
-
-fn refused(why: impl Into<String>) -> Error {
-    Error::refused(format!("{}; nothing was changed", why.into()))
 }

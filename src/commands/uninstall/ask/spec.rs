@@ -6,16 +6,10 @@ use crate::api::{Package, Skyhook};
 use crate::cluster::Cluster;
 use crate::plan::{Change, Field, Guard, Step, Target};
 
-/// The custom resource, as it was looked at.
-pub fn target(cluster: &Cluster, skyhook: &Skyhook) -> Target {
-    let uid = skyhook.metadata.uid.as_deref();
-    Target::skyhook(cluster.flavor(), skyhook.name(), uid)
-}
-
 /// A change of it that the operator acts on.
 pub fn step(cluster: &Cluster, skyhook: &Skyhook, change: Change) -> Step {
     Step::new(
-        target(cluster, skyhook),
+        Target::of_skyhook(cluster.flavor(), skyhook),
         change,
         "the operator applies this setting",
     )

@@ -64,11 +64,8 @@ impl View for UninstallStatus {
             "condition",
         ];
         let more = ["version", "restarts", "asked-by", "reason"];
-        let mut table = if wide {
-            Table::new(narrow.iter().chain(&more)).prose()
-        } else {
-            Table::new(narrow)
-        };
+        let table = Table::new(narrow.iter().chain(more.iter().filter(|_| wide)));
+        let mut table = if wide { table.prose() } else { table };
         for row in &self.rows {
             let start = cells![
                 row.skyhook_name.as_str(),
@@ -93,11 +90,7 @@ impl View for UninstallStatus {
                 row.asked_by,
                 row.reason.as_str()
             ];
-            if wide {
-                table.row(start.into_iter().chain(end))
-            } else {
-                table.row(start)
-            };
+            table.row(start.into_iter().chain(end.into_iter().filter(|_| wide)));
         }
         table.into()
     }
