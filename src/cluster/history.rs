@@ -108,7 +108,7 @@ impl Cluster {
                     version: entry.version.to_string(),
                     uninstalled: entry.stage.is_uninstall(),
                     just_before: false,
-                    object: format!("node/{}", node.name),
+                    object: node.reference(),
                     field: "nodeState",
                     says: format!("{} {}/{}", entry.key, entry.stage, entry.state),
                 });

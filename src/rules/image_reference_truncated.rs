@@ -78,10 +78,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             finding
                 .evidence("operator", "uses", format!("{used}:{}", package.version))
-                .kubectl(
+                .edit(
                     Grade::B2,
                     "Correct the image; use containerSHA for a digest",
-                    ["edit", &cluster.flavor().resource(), skyhook.name()],
+                    skyhook,
                 )
                 .caveat("the package then runs on every selected node where it is not complete");
         }

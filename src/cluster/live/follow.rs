@@ -255,12 +255,8 @@ impl Follow {
 
 fn reader<'a>(client: &'a kube::Client, namespace: Option<&'a str>, of: &Cluster) -> Reader<'a> {
     Reader {
-        client,
-        namespace,
         served: of.active_api.served.clone(),
-        only: &[],
-        recorder: None,
-        versions: Default::default(),
+        ..Reader::new(client, namespace)
     }
 }
 

@@ -42,6 +42,20 @@ pub(super) struct Reader<'a> {
     pub versions: Mutex<ResourceVersions>,
 }
 
+impl<'a> Reader<'a> {
+    /// Of all nodes, and of no API before it is known which are served.
+    pub fn new(client: &'a kube::Client, namespace: Option<&'a str>) -> Reader<'a> {
+        Reader {
+            client,
+            namespace,
+            served: Vec::new(),
+            only: &[],
+            recorder: None,
+            versions: Default::default(),
+        }
+    }
+}
+
 impl Reader<'_> {
     /// Waits for what says whether there is anything to read, no longer than there is time for all.
     pub async fn within<T>(
