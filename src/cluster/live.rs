@@ -17,7 +17,6 @@ pub mod origin;
 mod protobuf;
 mod record;
 mod request;
-mod resource_type;
 mod sources;
 pub mod tail;
 mod watch;
