@@ -1,6 +1,6 @@
 //! The attempts of an execution, and which of their logs tell the most.
 
-use super::pod::TroubleKind;
+use super::pod::{ContainerStatus, TroubleKind};
 use super::{Cluster, PackageRun, Pod};
 use crate::api::Stage;
 
@@ -46,6 +46,22 @@ pub struct ContainerLog {
     /// The container waits, and what it wrote belongs to its run before.
     pub previous: bool,
     pub running: bool,
+}
+
+impl ContainerLog {
+    /// That of the run that was begun last, whether it has ended or not.
+    pub fn of(pod: &Pod, status: &ContainerStatus) -> ContainerLog {
+        ContainerLog {
+            node: pod.spec.node_name.clone(),
+            namespace: pod.namespace().to_owned(),
+            pod: pod.name().to_owned(),
+            uid: pod.metadata.uid.clone().unwrap_or_default(),
+            container: status.name.clone(),
+            run: status.restart_count,
+            previous: false,
+            running: false,
+        }
+    }
 }
 
 /// What can be shown of an execution; with `previous`, of the attempt or the run before.
@@ -145,13 +161,10 @@ fn pieces(node: &str, pod: &Pod, names: &[String], of_before: bool) -> Vec<Conta
         };
         pieces.push(ContainerLog {
             node: node.to_owned(),
-            namespace: pod.metadata.namespace.clone().unwrap_or_default(),
-            pod: pod.name().to_owned(),
-            uid: pod.metadata.uid.clone().unwrap_or_default(),
-            container: status.name.clone(),
             run: status.restart_count - i64::from(of_before && (running || done)),
             previous,
             running: running && !of_before,
+            ..ContainerLog::of(pod, status)
         });
     }
     pieces

@@ -46,10 +46,8 @@ impl<'a> Batch<'a> {
     /// it works only on the nodes in progress, as long as there are any (`GetNodesForNextBatch`, upstream issue 587). How
     /// v0.20 does it is not known.
     pub fn passed_over(&self, cluster: &Cluster) -> Vec<&'a Node> {
-        let in_progress = |node: &&'a Node| {
-            let on = cluster.on_node(node, self.skyhook.name());
-            on.is_some_and(|on| on.operator_status() == Status::InProgress)
-        };
+        let in_progress =
+            |node: &&'a Node| cluster.status_on(self.skyhook, node) == Status::InProgress;
         if !cluster.operator_before(0, 20) || !self.unfinished().any(|n| in_progress(&n)) {
             return Vec::new();
         }

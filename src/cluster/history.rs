@@ -108,7 +108,7 @@ impl Cluster {
                     version: entry.version.to_string(),
                     uninstalled: entry.stage.is_uninstall(),
                     just_before: false,
-                    object: format!("node/{}", node.name),
+                    object: node.reference(),
                     field: "nodeState",
                     says: format!("{} {}/{}", entry.key, entry.stage, entry.state),
                 });
@@ -201,7 +201,7 @@ impl Cluster {
             ));
         }
         // The older operator's first write fills in the names of packages, which counts as a change.
-        let applied = last_applied(skyhook)?;
+        let applied = skyhook.last_applied()?;
         let applied = &applied["spec"]["packages"][package];
         let named_by_operator = applied["name"].is_null();
         let asked_then = applied["uninstall"]["apply"].as_bool() == Some(true);
@@ -226,7 +226,7 @@ fn traces_in_status(skyhook: &Skyhook, package: &str) -> Option<StageTrace> {
 
 /// A manifest that was applied with `apply: false` means that the package was let in then.
 fn traces_in_last_applied(skyhook: &Skyhook, package: &str) -> Option<StageTrace> {
-    let applied = last_applied(skyhook)?;
+    let applied = skyhook.last_applied()?;
     let applied = applied["spec"]["packages"].get(package)?;
     let version = applied["version"].as_str()?;
     if applied["uninstall"]["apply"].as_bool() == Some(true) {
@@ -242,10 +242,10 @@ fn traces_in_last_applied(skyhook: &Skyhook, package: &str) -> Option<StageTrace
     })
 }
 
-fn last_applied(skyhook: &Skyhook) -> Option<serde_json::Value> {
-    let text = skyhook
-        .metadata
-        .annotations
-        .get("kubectl.kubernetes.io/last-applied-configuration")?;
-    serde_json::from_str(text).ok()
+impl Skyhook {
+    /// What `kubectl apply` was given.
+    pub fn last_applied(&self) -> Option<serde_json::Value> {
+        let key = "kubectl.kubernetes.io/last-applied-configuration";
+        serde_json::from_str(self.metadata.annotations.get(key)?).ok()
+    }
 }

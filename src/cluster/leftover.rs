@@ -106,9 +106,7 @@ impl Cluster {
         }
         for node in self.nodes.items() {
             let mut waiting = self.skyhooks.items().iter();
-            if waiting
-                .any(|s| s.spec.runtime_required && s.spec.node_selectors.matches(&node.labels))
-            {
+            if waiting.any(|s| s.spec.runtime_required && s.selects(node)) {
                 continue;
             }
             let noted = !node.keys(self.flavor()).auto_taints.is_empty();
@@ -178,7 +176,7 @@ impl Cluster {
         if flavor != ApiFlavor::Skyhook {
             return None;
         }
-        let selected = skyhook.spec.node_selectors.matches(&node.labels);
+        let selected = skyhook.selects(node);
         match (self.is_adopted(node, name), selected) {
             (true, false) => Some("the node is no longer selected"),
             (false, true) => None,

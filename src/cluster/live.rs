@@ -18,7 +18,6 @@ pub mod origin;
 mod protobuf;
 mod record;
 mod request;
-mod resource_type;
 mod sources;
 pub mod tail;
 mod watch;
@@ -74,14 +73,7 @@ pub async fn load_only(
     namespace: Option<&str>,
     now: Timestamp,
 ) -> Result<Cluster, LoadError> {
-    let reader = Reader {
-        client,
-        namespace,
-        served: Vec::new(),
-        only: &[],
-        recorder: None,
-        versions: Default::default(),
-    };
+    let reader = Reader::new(client, namespace);
     Ok(read(reader, needs, only, asked_for, now).await?.0)
 }
 
@@ -150,14 +142,7 @@ pub async fn leftovers(
     asked_for: Option<ApiFlavor>,
     now: Timestamp,
 ) -> Cluster {
-    let reader = Reader {
-        client,
-        namespace: None,
-        served: Vec::new(),
-        only: &[],
-        recorder: None,
-        versions: Default::default(),
-    };
+    let reader = Reader::new(client, None);
     ClusterBuilder::of_leftovers(reader.nodes().await, asked_for, now)
 }
 

@@ -146,32 +146,25 @@ impl Cluster {
 
     /// Whether a source was read, and if not, why.
     pub fn source(&self, source: Source) -> Read<usize> {
-        fn count<T>(read: &Read<Vec<T>>) -> Read<usize> {
-            match read {
-                Read::Ok(items) => Read::Ok(items.len()),
-                Read::Unreadable(why) => Read::Unreadable(why.clone()),
-                Read::NotRequested => Read::NotRequested,
-            }
-        }
         match source {
-            Source::Skyhooks => count(&self.skyhooks),
-            Source::Legacy => count(&self.legacy),
-            Source::Policies => count(&self.policies),
-            Source::Nodes => count(&self.nodes),
-            Source::Pods => count(&self.pods),
+            Source::Skyhooks => self.skyhooks.count(),
+            Source::Legacy => self.legacy.count(),
+            Source::Policies => self.policies.count(),
+            Source::Nodes => self.nodes.count(),
+            Source::Pods => self.pods.count(),
             // Where the operator lives is not where the workloads are.
             Source::Workloads if self.only_namespace.is_some() && self.pods.was_asked() => {
                 Read::NotRequested
             }
-            Source::Workloads => count(&self.workloads),
-            Source::Jobs => count(&self.jobs),
-            Source::Events => count(&self.events),
-            Source::DisruptionBudgets => count(&self.disruption_budgets),
-            Source::Operator => count(&self.operators),
-            Source::OperatorPods => count(&self.operator_pods),
+            Source::Workloads => self.workloads.count(),
+            Source::Jobs => self.jobs.count(),
+            Source::Events => self.events.count(),
+            Source::DisruptionBudgets => self.disruption_budgets.count(),
+            Source::Operator => self.operators.count(),
+            Source::OperatorPods => self.operator_pods.count(),
             Source::Webhooks => self.admission.read(self.may_leave_out()),
-            Source::ConfigMaps => count(&self.config_maps),
-            Source::NodeMetadata => count(&self.node_metadata),
+            Source::ConfigMaps => self.config_maps.count(),
+            Source::NodeMetadata => self.node_metadata.count(),
         }
     }
 

@@ -51,7 +51,7 @@ impl Cluster {
                 && self.is_complete_on(s, node)
                 && !on.is_some_and(NodeRecord::is_malformed)
         };
-        let selects = |s: &&Skyhook| s.spec.node_selectors.matches(&node.labels);
+        let selects = |s: &&Skyhook| s.selects(node);
         let skyhooks = self.skyhooks.ok().map(|all| all.iter().filter(selects));
         self.legacy.items().is_empty() && skyhooks.is_some_and(|mut all| all.all(done))
     }

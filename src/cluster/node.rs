@@ -168,6 +168,11 @@ impl NodeRecord {
 }
 
 impl Node {
+    /// `node/NAME`
+    pub fn reference(&self) -> String {
+        format!("node/{}", self.name)
+    }
+
     /// What the operator of an API wrote here.
     pub fn keys(&self, flavor: ApiFlavor) -> &NodeKeys {
         &self.keys[flavor as usize]

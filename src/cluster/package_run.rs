@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::pod::{ContainerTrouble, Pod};
-use super::{Certainty, Cluster, Job, Placement};
-use crate::api::{ApiFlavor, Entry, Executor, Meta, Stage};
+use super::{Certainty, Cluster, Job, Node, Placement};
+use crate::api::{ApiFlavor, Entry, Executor, Meta, Skyhook, Stage};
 
 /// One stage of one package on one node, at work or done.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl<'a> PackageRun<'a> {
     pub fn reference(&self) -> String {
         match (self.job, self.pods.first()) {
             (Some(job), _) => format!("job/{}", job.metadata.name),
-            (None, Some(pod)) => format!("pod/{}", pod.name()),
+            (None, Some(pod)) => pod.reference(),
             (None, None) => String::new(),
         }
     }
@@ -260,6 +260,17 @@ impl<'a> PackageRuns<'a> {
     ) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
         let places = self.by_place.get(&(skyhook.to_owned(), node));
         places.into_iter().flatten().map(|&at| &self.all[at])
+    }
+
+    /// Whether anything of a custom resource is alive.
+    pub fn any_alive(&self, skyhook: &str) -> bool {
+        let mut all = self.all.iter();
+        all.any(|e| e.skyhook == skyhook && e.alive())
+    }
+
+    /// The same on one node.
+    pub fn any_alive_on(&self, skyhook: &Skyhook, node: &'a Node) -> bool {
+        self.on(skyhook.name(), &node.name).any(PackageRun::alive)
     }
 
     /// The uninstall of a package that is at work on the node.

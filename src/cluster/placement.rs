@@ -154,7 +154,7 @@ impl Cluster {
             gone: skyhook.is_none() && self.skyhooks.absence() == Certainty::Proven,
             node,
             state: on.and_then(|on| on.state.as_deref()),
-            selected: skyhook.is_some_and(|s| s.spec.node_selectors.matches(&node.labels)),
+            selected: skyhook.is_some_and(|s| s.selects(node)),
             ignored: node.ignored(self.flavor()),
         }
     }

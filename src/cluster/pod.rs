@@ -179,13 +179,19 @@ impl Pod {
         &self.metadata.name
     }
 
+    /// Empty where it has none.
+    pub fn namespace(&self) -> &str {
+        self.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// `pod/NAME`
+    pub fn reference(&self) -> String {
+        format!("pod/{}", self.name())
+    }
+
     /// `namespace/name`.
     pub fn path(&self) -> String {
-        format!(
-            "{}/{}",
-            self.metadata.namespace.as_deref().unwrap_or_default(),
-            self.name()
-        )
+        format!("{}/{}", self.namespace(), self.name())
     }
 
     /// Whether the pod has ended, well or badly.

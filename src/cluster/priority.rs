@@ -36,9 +36,7 @@ impl Cluster {
         self.earlier(skyhook)
             .filter(|s| s.gates_everywhere())
             .find_map(|earlier| {
-                let node = self
-                    .selected(earlier)
-                    .find(|n| !self.is_complete_on(earlier, n))?;
+                let node = self.unfinished(earlier).next()?;
                 Some(Gate {
                     skyhook: earlier,
                     node,
@@ -49,7 +47,7 @@ impl Cluster {
     /// The first earlier custom resource that is not done on this node: the root of the chain.
     pub fn gate_on<'a>(&'a self, skyhook: &Skyhook, node: &'a Node) -> Option<Gate<'a>> {
         self.earlier(skyhook)
-            .find(|s| s.spec.node_selectors.matches(&node.labels) && !self.is_complete_on(s, node))
+            .find(|s| s.selects(node) && !self.is_complete_on(s, node))
             .map(|skyhook| Gate { skyhook, node })
     }
 
@@ -83,8 +81,7 @@ impl Cluster {
         if held {
             return Vec::new();
         }
-        self.selected(skyhook)
-            .filter(|n| !self.is_complete_on(skyhook, n))
+        self.unfinished(skyhook)
             .filter(|n| self.untolerated_by(skyhook, n).is_empty())
             .filter(|n| !self.compartment_stopped(skyhook, n))
             .filter(|n| self.gate_on(skyhook, n).is_none())

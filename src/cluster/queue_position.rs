@@ -42,8 +42,7 @@ impl Cluster {
             return None;
         }
         let place = |node: &Node| {
-            let on = self.on_node(node, skyhook.name());
-            let status = on.map_or(Status::Unknown, |on| on.operator_status());
+            let status = self.status_on(skyhook, node);
             let rank = match status {
                 Status::Waiting => 0,
                 Status::Unknown => 1,

@@ -83,6 +83,15 @@ impl<T> Read<T> {
 }
 
 impl<T> Read<Vec<T>> {
+    /// How many there are.
+    pub fn count(&self) -> Read<usize> {
+        match self {
+            Read::Ok(items) => Read::Ok(items.len()),
+            Read::Unreadable(why) => Read::Unreadable(why.clone()),
+            Read::NotRequested => Read::NotRequested,
+        }
+    }
+
     /// The items, or none where nothing could be read. Ask [`Read::absence`] what "none" is worth.
     pub fn items(&self) -> &[T] {
         self.ok().map_or(&[], Vec::as_slice)

@@ -19,6 +19,18 @@ impl Cluster {
             .or(own)
     }
 
+    /// What the operator says of a node for a custom resource; `unknown` where it has said nothing.
+    pub fn status_on(&self, skyhook: &Skyhook, node: &Node) -> Status {
+        let on = self.on_node(node, skyhook.name());
+        on.map_or(Status::Unknown, NodeRecord::operator_status)
+    }
+
+    /// The selected nodes on which the custom resource has something left to do.
+    pub fn unfinished<'a>(&'a self, skyhook: &'a Skyhook) -> impl Iterator<Item = &'a Node> {
+        let selected = self.selected(skyhook);
+        selected.filter(|n| !self.is_complete_on(skyhook, n))
+    }
+
     /// The nodes that the custom resource selects now.
     pub fn selected<'a>(&'a self, skyhook: &'a Skyhook) -> impl Iterator<Item = &'a Node> {
         debug_assert!(
@@ -53,6 +65,13 @@ impl Cluster {
         names.sort_unstable();
         names.dedup();
         names
+    }
+}
+
+impl Skyhook {
+    /// Whether it selects a node, by the labels that this has now.
+    pub fn selects(&self, node: &Node) -> bool {
+        self.spec.node_selectors.matches(&node.labels)
     }
 }
 

@@ -70,7 +70,7 @@ impl Cluster {
             return Vec::new();
         }
         let all = self.skyhooks.items().iter();
-        all.filter(|s| s.spec.runtime_required && s.spec.node_selectors.matches(&node.labels))
+        all.filter(|s| s.spec.runtime_required && s.selects(node))
             .filter(|s| {
                 let complete = s.is_node_complete(self.on_node(node, s.name()));
                 s.paused() || s.disabled() || s.deleting() || !complete

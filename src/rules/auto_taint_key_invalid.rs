@@ -76,7 +76,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         match new {
             Some(node) => {
                 finding.evidence(
-                    format!("node/{}", node.name),
+                    node.reference(),
                     "new",
                     "no annotations or labels from the operator yet",
                 );
@@ -86,10 +86,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
         }
         finding
-            .kubectl(
+            .edit(
                 Grade::B1,
                 "Turn autoTaintNewNodes off until the operator has another taint key",
-                ["edit", &flavor.resource(), skyhook.name()],
+                skyhook,
             )
             .caveat("until then, new nodes are not tainted");
     }

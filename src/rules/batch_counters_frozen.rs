@@ -43,17 +43,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         .iter()
         .filter(|s| s.runs() && !s.deleting())
     {
-        let status = |node: &Node| {
-            let on = cluster.on_node(node, skyhook.name());
-            on.map_or(Status::Unknown, |on| on.operator_status())
-        };
+        let status = |node: &Node| cluster.status_on(skyhook, node);
         let at_work = cluster
             .selected(skyhook)
             .any(|n| status(n) == Status::InProgress)
-            || package_runs
-                .all()
-                .iter()
-                .any(|e| e.skyhook == skyhook.name() && e.alive());
+            || package_runs.any_alive(skyhook.name());
         // Where the operator counts all nodes as complete, it has no batch to evaluate, whatever else is left to do there.
         let mut open = cluster.open_nodes(skyhook);
         open.retain(|n| status(n) != Status::Complete);

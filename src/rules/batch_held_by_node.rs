@@ -118,7 +118,7 @@ fn report(
         (false, false) => "no other node joins it, and work on its other nodes does not continue",
     };
     let finding = findings.report(
-        Subject::node(&node.name, Some(skyhook.name())),
+        Subject::on(skyhook, node),
         format!(
             "the node {} and keeps its place in the batch of {}, so {so}",
             trouble.why,

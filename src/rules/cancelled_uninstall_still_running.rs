@@ -60,7 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     continue;
                 };
                 let finding = findings.report(
-                    Subject::node(&node.name, Some(skyhook.name())).package(name),
+                    Subject::on(skyhook, node).package(name),
                     format!(
                         "the uninstall of package {name} was canceled but is still in progress: {}",
                         outcome(stage, package_run)

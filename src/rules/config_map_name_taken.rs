@@ -54,10 +54,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
                 .evidence(skyhook.reference(), format!("ConfigMap of {package}"), &name)
                 .evidence(other.reference(), format!("ConfigMap of {their_package}"), &name)
-                .kubectl(
+                .edit(
                     Grade::B2,
                     "Give one of the packages another name or version",
-                    ["edit", &cluster.flavor().resource(), skyhook.name()],
+                    skyhook,
                 )
                 .caveat("the operator then continues for every custom resource");
         }

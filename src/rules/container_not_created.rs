@@ -52,8 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let finding = findings.report(
-            Subject::node(package_run.node, Some(&package_run.skyhook))
-                .package(&package_run.package),
+            Subject::package_run(package_run),
             format!(
                 "container {} of package {} cannot be created ({}), so stage {} does not continue",
                 trouble.container, package_run.package, trouble.reason, package_run.stage
@@ -62,7 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if !names_what_is_missing(&trouble) {
             warn_while_young(finding, cluster, pod);
         }
-        let pod_reference = format!("pod/{}", pod.name());
+        let pod_reference = pod.reference();
         finding
             .failing_since(pod.metadata.creation_timestamp)
             .since(pod.metadata.creation_timestamp)
@@ -113,14 +112,14 @@ fn has_nothing_started(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
 /// Its volumes cannot be mounted, or its sandbox cannot be made: only events tell which.
 fn not_set_up(cluster: &Cluster, findings: &mut Findings, package_run: &PackageRun<'_>, pod: &Pod) {
     let finding = findings.report(
-        Subject::node(package_run.node, Some(&package_run.skyhook)).package(&package_run.package),
+        Subject::package_run(package_run),
         format!(
             "the pod of package {} waits for its volumes, its sandbox or its first image, so stage {} does not \
              start",
             package_run.package, package_run.stage
         ),
     );
-    let reference = format!("pod/{}", pod.name());
+    let reference = pod.reference();
     finding
         .failing_since(pod.status.start_time)
         .since(pod.status.start_time)
@@ -152,11 +151,7 @@ fn newest_failure<'a>(cluster: &'a Cluster, pod: &Pod) -> Option<&'a Event> {
 
 fn remedies(finding: &mut Finding, cluster: &Cluster, package_run: &PackageRun<'_>, pod: &Pod) {
     finding
-        .kubectl(
-            Grade::B0,
-            "Check what is missing or failing, and fix it",
-            ["describe", "pod", "-n", package_run.namespace(), pod.name()],
-        )
+        .describe_pod("Check what is missing or failing, and fix it", pod)
         .kubectl(
             Grade::B2,
             "Or correct the package in the spec",

@@ -49,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .map(|(name, _)| name.as_str())
             .partition(|name| {
                 let owner = cluster.skyhook(name);
-                owner.is_some_and(|s| s.spec.node_selectors.matches(&node.labels))
+                owner.is_some_and(|s| s.selects(node))
             });
         // A runtime-required cordon is meant to stay.
         for name in kept.iter().filter(|_| !keys.runtime_required_cordon) {
@@ -81,8 +81,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
             let key = crate::api::keys::cordon(flavor, name);
             finding
-                .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
-                .evidence(format!("node/{}", node.name), key, "set");
+                .evidence(node.reference(), "spec.unschedulable", "true")
+                .evidence(node.reference(), key, "set");
             match owner {
                 Some(skyhook) => {
                     finding.evidence(skyhook.reference(), "spec.nodeSelectors", "does not match");
@@ -101,7 +101,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             for other in &kept {
                 let key = crate::api::keys::cordon(flavor, other);
                 finding.severity(Severity::Warning).evidence(
-                    format!("node/{}", node.name),
+                    node.reference(),
                     key,
                     format!("set; the node is also cordoned for {other}"),
                 );
@@ -109,7 +109,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if keys.runtime_required_cordon {
                 let key = flavor.key("runtimeRequiredCordon");
                 finding.evidence(
-                    format!("node/{}", node.name),
+                    node.reference(),
                     key,
                     "set; also cordoned as runtime-required",
                 );
@@ -139,7 +139,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// The custom resource is done here, and the operator should have released the node with its last stage.
 fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &Node) {
     let finding = findings.report(
-        Subject::node(&node.name, Some(skyhook.name())),
+        Subject::on(skyhook, node),
         format!(
             "the node stays cordoned for {}, which completed on this node long ago: the operator did not release the node",
             skyhook.reference()
@@ -148,8 +148,8 @@ fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, n
     let key = crate::api::keys::cordon(cluster.flavor(), skyhook.name());
     finding
         .severity(Severity::Warning)
-        .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
-        .evidence(format!("node/{}", node.name), key, "set")
+        .evidence(node.reference(), "spec.unschedulable", "true")
+        .evidence(node.reference(), key, "set")
         .evidence(skyhook.reference(), "complete here", "yes");
     operator_log(
         finding,

@@ -141,21 +141,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if fresh || cluster.operator_coming_up_since().is_some() {
             finding.severity(Severity::Warning);
         }
-        if !package_runs
-            .all()
-            .iter()
-            .any(|e| e.skyhook == skyhook.name() && e.alive())
-        {
+        if !package_runs.any_alive(skyhook.name()) {
             no_package_run(finding, cluster, "package pods and jobs");
         }
         operator_log(finding, cluster, "Check the operator's log for the cause");
-        finding
-            .remedy(
-                Grade::B4,
-                "Strip the finalizer",
-                ["finalizer", "strip", skyhook.name(), "--force"],
-            )
-            .caveat("uninstall.sh does not run on any node");
+        finding.strip_finalizer("Strip the finalizer", skyhook);
     }
 }
 
@@ -251,12 +241,7 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
         finding.waits_for(skyhook.name());
         pending_deletion(cluster, finding, skyhook);
     }
-    let label = "control-plane=controller-manager";
-    finding.kubectl(
-        Grade::B0,
-        "Check whether the operator is running",
-        ["get", "deployments", "-A", "-l", label],
-    );
+    finding.list_operators("Check whether the operator is running");
     operator_log(
         finding,
         cluster,

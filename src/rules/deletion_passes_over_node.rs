@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         for p in pending.iter().filter(|p| passed_over(cluster, skyhook, p)) {
             let finding = findings.report(
-                Subject::node(&p.node.name, Some(skyhook.name())).package(p.name),
+                Subject::on(skyhook, p.node).package(p.name),
                 format!(
                     "deletion of {} skips the node: package {} is not uninstalled yet, but the operator \
                      works only on nodes with status in_progress, and those are already done",
@@ -67,7 +67,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .since(skyhook.metadata.deletion_timestamp)
                 .entry(&p.node.name, p.entry)
                 .evidence(
-                    format!("node/{}", p.node.name),
+                    p.node.reference(),
                     "operator's status",
                     p.on.operator_status().as_str(),
                 )
@@ -100,10 +100,7 @@ fn done_and_in_progress<'a>(
     cluster
         .selected(skyhook)
         .filter(|n| pending.iter().all(|p| p.node.name != n.name))
-        .filter(|n| {
-            let on = cluster.on_node(n, skyhook.name());
-            on.is_some_and(|on| on.operator_status() == Status::InProgress)
-        })
+        .filter(|n| cluster.status_on(skyhook, n) == Status::InProgress)
         .map(|n| n.name.as_str())
         .collect()
 }

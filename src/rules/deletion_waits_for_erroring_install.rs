@@ -1,6 +1,4 @@
-use super::evidence::{
-    failing_package_run, failing_since, forget, newest_package_run, other_finalizers, read_logs,
-};
+use super::evidence::{failing_since, forget, other_finalizers, package_run_trouble, read_logs};
 use super::retry::{retry_given_up, take_up};
 use super::tried_again::{fails_on, operator_retries, tries_again};
 use super::{Findings, Grade, Severity, Subject};
@@ -78,13 +76,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .failing_since(failing_since(cluster, skyhook, pending.node))
                 .evidence(skyhook.reference(), "deletionTimestamp", "set")
                 .entry(node, entry);
-            let package_run = newest_package_run(&package_runs, skyhook.name(), node, entry);
+            let package_run = package_runs.newest(skyhook.name(), node, entry);
             let again = tries_again(cluster, package_run).is_some();
             let retries = again || operator_retries(cluster, package_run, pending.on);
             if again || retries && !fails_on(cluster, entry, package_run) {
                 finding.severity(Severity::Warning);
             }
-            failing_package_run(finding, &package_runs, skyhook.name(), node, entry);
+            if let Some(package_run) = package_run {
+                package_run_trouble(finding, package_run);
+            }
             other_finalizers(finding, skyhook);
             read_logs(finding, skyhook.name(), node, pending.name, &entry.stage);
             finding.caveat("once the installation completes, the deletion continues");
@@ -102,12 +102,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .caveat(
                     "uninstall.sh does not run: changes that the package made to the host remain",
                 )
-                .remedy(
-                    Grade::B4,
-                    "Strip the finalizer",
-                    ["finalizer", "strip", skyhook.name(), "--force"],
-                )
-                .caveat("uninstall.sh does not run on any node");
+                .strip_finalizer("Strip the finalizer", skyhook);
         }
     }
 }

@@ -64,11 +64,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.evidence("nodes", "waiting", some_of(&held));
             }
             finding
-                .kubectl(
-                    Grade::B2,
-                    "Remove one of the dependencies",
-                    ["edit", &cluster.flavor().resource(), skyhook.name()],
-                )
+                .edit(Grade::B2, "Remove one of the dependencies", skyhook)
                 .caveat("the packages then run on every selected node");
         }
     }

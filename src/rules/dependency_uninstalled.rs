@@ -87,10 +87,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         ["uninstall", skyhook.name(), dependency, "--cancel"],
                     )
                     .caveat("the dependency is then installed on every selected node")
-                    .kubectl(
+                    .edit(
                         Grade::B2,
                         format!("Or remove {dependency} from dependsOn"),
-                        ["edit", &cluster.flavor().resource(), skyhook.name()],
+                        skyhook,
                     )
                     .caveat("the package then runs without it");
             }

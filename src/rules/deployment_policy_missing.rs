@@ -62,11 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "List the policies; create the missing one, or reference an existing one",
                 ["get", &policies],
             )
-            .kubectl(
-                Grade::B2,
-                "Name another policy",
-                ["edit", &flavor.resource(), skyhook.name()],
-            )
+            .edit(Grade::B2, "Name another policy", skyhook)
             .caveat("the rollout continues immediately, with the budget of that policy");
     }
 }

@@ -136,7 +136,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
         }
         if let Some(on) = on.filter(|_| !noted.is_empty()) {
-            let object = format!("node/{}", drain.node.name);
+            let object = drain.node.reference();
             let key = |name_of: &str| cluster.flavor().key(&format!("{name_of}_{name}"));
             if let Some(start) = &on.drain_start {
                 finding.since(start.parse().ok());

@@ -84,7 +84,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         if let Some(pod) = collapsed {
             finding.evidence(
-                format!("pod/{}", pod.name()),
+                pod.reference(),
                 "spec.tolerations",
                 format!("a toleration without a key, and none for {CORDON}"),
             );
@@ -97,10 +97,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             });
         }
         finding
-            .kubectl(
+            .edit(
                 Grade::B2,
                 "Specify the taint keys in additionalTolerations",
-                ["edit", &cluster.flavor().resource(), skyhook.name()],
+                skyhook,
             )
             .caveat("the operator then recreates the package pods");
     }

@@ -27,11 +27,7 @@ pub fn remedies(
 ) {
     pods_on_node(finding, "See what runs on the node", &drain.node.name);
     if let Some(pod) = leaving {
-        finding.kubectl(
-            Grade::B0,
-            "See why the pod is stuck terminating",
-            ["describe", "pod", "-n", pod_namespace(pod), pod.name()],
-        );
+        finding.describe_pod("See why the pod is stuck terminating", pod);
     }
     // A deletion waits for the node, be it left out or not.
     if others && !drain.skyhook.deleting() && !drain.ignored {
@@ -115,19 +111,7 @@ fn does_not_end(finding: &mut Finding, pod: &Pod) {
     let namespace = pod_namespace(pod);
     if pod.metadata.finalizers.is_empty() {
         finding
-            .kubectl(
-                Grade::B3,
-                "If the node is down or its container runtime hangs, force-delete the pod",
-                [
-                    "delete",
-                    "pod",
-                    "-n",
-                    namespace,
-                    pod.name(),
-                    "--force",
-                    "--grace-period=0",
-                ],
-            )
+            .force_delete(Grade::B3, "If the node is down or its container runtime hangs, force-delete the pod", pod)
             .caveat("its containers may still be running on the node while its replacement starts elsewhere");
     } else {
         finding

@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // Once its pods are gone the node is drained, and the operator goes on.
             let drained =
                 due.is_some() && cluster.source(Source::Workloads).ok().is_some() && !any_left;
-            let subject = Subject::node(&node.name, Some(skyhook.name()));
+            let subject = Subject::on(skyhook, node);
             let subject = match due {
                 Some(drain) => subject.package(drain.package),
                 None => subject,
@@ -92,7 +92,7 @@ fn report(
     on: &NodeRecord,
 ) {
     let name = skyhook.name();
-    let object = format!("node/{}", node.name);
+    let object = node.reference();
     let flavor = cluster.flavor();
     finding.evidence(&object, keys::status(flavor, name), "erroring");
     if let Some(start) = &on.drain_start {

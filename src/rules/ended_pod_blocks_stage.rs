@@ -65,8 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             reason => format!("{}, {reason}", pod.status.phase),
         };
         let finding = findings.report(
-            Subject::node(package_run.node, Some(&package_run.skyhook))
-                .package(&package_run.package),
+            Subject::package_run(package_run),
             format!(
                 "the pod for stage {} of package {} has ended ({reason}) and blocks a new one",
                 package_run.stage, package_run.package
@@ -87,11 +86,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 &pod.status.message,
             );
         }
-        finding.kubectl(
-            Grade::B0,
-            "See why the pod ended, and fix the cause",
-            ["describe", "pod", "-n", package_run.namespace(), pod.name()],
-        );
+        finding.describe_pod("See why the pod ended, and fix the cause", pod);
         start_again(cluster, finding, package_run);
         if package_run.stage == Stage::PostInterrupt {
             finding.caveat("the package starts again from stage apply, including its interrupt");
@@ -184,10 +179,9 @@ fn rejects_pods(
         .entry(package_run.node, entry);
     rejection(finding, pod);
     inspect(finding, package_run, "pod", pod.name());
-    finding.kubectl(
-        Grade::B0,
+    finding.describe_node(
         format!("See why the node rejects the pods; once the cause is gone, {next} by itself"),
-        ["describe", "node", package_run.node],
+        package_run.node,
     );
 }
 
@@ -236,7 +230,7 @@ fn between_two_jobs(
                 if there || !remade.keys().any(|job| job.starts_with(&name)) {
                     continue;
                 }
-                let subject = Subject::node(&node.name, Some(skyhook.name())).package(&entry.name);
+                let subject = Subject::on(skyhook, node).package(&entry.name);
                 let finding = findings.report(subject, rejects(&entry.stage, &entry.name));
                 if !skyhook.runs() {
                     finding.severity(Severity::Warning);
@@ -271,11 +265,7 @@ fn close_again(finding: &mut Finding, node: &str, entry: &Entry) {
     finding
         .entry(node, entry)
         .evidence("events", "BackoffLimitExceeded for the job", "more than one")
-        .kubectl(
-            Grade::B0,
-            "See why the node rejects the pods; once the cause is gone, the next job continues by itself",
-            ["describe", "node", node],
-        );
+        .describe_node("See why the node rejects the pods; once the cause is gone, the next job continues by itself", node);
 }
 
 fn report<'f>(
@@ -284,10 +274,7 @@ fn report<'f>(
     package_run: &PackageRun<'_>,
     message: String,
 ) -> &'f mut Finding {
-    let finding = findings.report(
-        Subject::node(package_run.node, Some(&package_run.skyhook)).package(&package_run.package),
-        message,
-    );
+    let finding = findings.report(Subject::package_run(package_run), message);
     let runs = cluster
         .skyhook(&package_run.skyhook)
         .is_some_and(crate::api::Skyhook::runs);
@@ -306,7 +293,7 @@ fn given_up(package_run: &PackageRun<'_>) -> String {
 }
 
 fn rejection(finding: &mut Finding, pod: &Pod) {
-    let object = format!("pod/{}", pod.name());
+    let object = pod.reference();
     finding.evidence(&object, "status.reason", &pod.status.reason);
     if !pod.status.message.is_empty() {
         finding.evidence(&object, "status.message", &pod.status.message);

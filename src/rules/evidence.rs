@@ -7,30 +7,7 @@ use crate::api::{ApiFlavor, Entry, Skyhook, Stage, State, Status};
 use crate::cluster::exit;
 use crate::cluster::package_run::PackageRun;
 use crate::cluster::pod::ContainerTrouble;
-use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Pod};
-
-/// Adds what went wrong in the newest execution of a package on a node, if it is still there.
-pub fn failing_package_run<'a>(
-    finding: &mut Finding,
-    package_runs: &PackageRuns<'a>,
-    skyhook: &str,
-    node: &'a str,
-    entry: &Entry,
-) {
-    if let Some(package_run) = newest_package_run(package_runs, skyhook, node, entry) {
-        package_run_trouble(finding, package_run);
-    }
-}
-
-/// The newest execution of what an entry of a node state stands for.
-pub fn newest_package_run<'s, 'a>(
-    package_runs: &'s PackageRuns<'a>,
-    skyhook: &str,
-    node: &'a str,
-    entry: &Entry,
-) -> Option<&'s PackageRun<'a>> {
-    package_runs.newest(skyhook, node, entry)
-}
+use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Pod};
 
 /// Since when the operator calls the node erroring for a custom resource.
 pub fn failing_since(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> Option<Timestamp> {
@@ -55,7 +32,7 @@ pub fn complete_for_long(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> b
 /// Makes a finding a warning where the custom resource no longer selects the node: the operator has left it, so nothing
 /// waits for it. Says whether it does not.
 pub fn no_longer_selected(finding: &mut Finding, skyhook: &Skyhook, node: &Node) -> bool {
-    if skyhook.spec.node_selectors.matches(&node.labels) {
+    if skyhook.selects(node) {
         return false;
     }
     finding.severity(Severity::Warning).evidence(
@@ -97,11 +74,11 @@ pub fn package_run_trouble(finding: &mut Finding, package_run: &PackageRun<'_>) 
     }
     if let Some(pod) = package_run.timed_out() {
         let reason = format!("{}: {}", pod.status.reason, pod.status.message);
-        finding.evidence(format!("pod/{}", pod.name()), "status.reason", reason);
+        finding.evidence(pod.reference(), "status.reason", reason);
     }
     if let Some((pod, trouble)) = package_run.trouble() {
         let field = format!("container {}", trouble.container);
-        finding.evidence(format!("pod/{}", pod.name()), field, describe(&trouble));
+        finding.evidence(pod.reference(), field, describe(&trouble));
     }
 }
 

@@ -48,7 +48,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             };
             let finding = findings.report(
-                Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
+                Subject::on(skyhook, node).package(&entry.name),
                 format!(
                     "the job for stage {} of package {} has failed permanently, but the operator counts the node as waiting, so it \
                      starts nothing here and does not count the failure",
@@ -77,7 +77,7 @@ fn report(
     let failed = package_run.job.and_then(|j| j.failed());
     finding
         .since(failed.and_then(|c| c.last_transition_time))
-        .evidence(format!("node/{}", node.name), status, "waiting")
+        .evidence(node.reference(), status, "waiting")
         .entry(&node.name, entry)
         .evidence(
             package_run.reference(),

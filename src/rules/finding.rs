@@ -10,7 +10,7 @@ use super::causes::Awaited;
 use super::remedy::Remedy;
 use super::{Blocks, Reason, Rule};
 use crate::api::{Entry, Skyhook};
-use crate::cluster::Deployment;
+use crate::cluster::{Deployment, Node, PackageRun};
 use crate::plan::Grade;
 
 /// How bad a finding is.
@@ -70,6 +70,16 @@ impl Subject {
             name: deployment.name().to_owned(),
             ..Subject::default()
         }
+    }
+
+    /// A custom resource on a node.
+    pub fn on(skyhook: &Skyhook, node: &Node) -> Subject {
+        Subject::node(&node.name, Some(skyhook.name()))
+    }
+
+    /// What runs, or ran, on a node.
+    pub fn package_run(package_run: &PackageRun<'_>) -> Subject {
+        Subject::node(package_run.node, Some(&package_run.skyhook)).package(&package_run.package)
     }
 
     /// A node, with regard to a custom resource that may no longer exist.
@@ -201,30 +211,24 @@ impl Finding {
 
     /// It is an effect of what is wrong with a custom resource on a node.
     pub fn waits_for_node(&mut self, skyhook: &str, node: &str) -> &mut Self {
-        self.waits_for.push(Awaited {
-            skyhook: skyhook.to_owned(),
-            node: Some(node.to_owned()),
-            queued: false,
-        });
-        self
+        self.awaits(skyhook, Some(node), false)
     }
 
     /// It is an effect of what is wrong with a custom resource that does not work on a node yet: there, or elsewhere.
     pub fn waits_for_queued(&mut self, skyhook: &str, node: &str) -> &mut Self {
-        self.waits_for.push(Awaited {
-            skyhook: skyhook.to_owned(),
-            node: Some(node.to_owned()),
-            queued: true,
-        });
-        self
+        self.awaits(skyhook, Some(node), true)
     }
 
     /// It is an effect of what is wrong with a custom resource, wherever that is.
     pub fn waits_for(&mut self, skyhook: &str) -> &mut Self {
+        self.awaits(skyhook, None, false)
+    }
+
+    fn awaits(&mut self, skyhook: &str, node: Option<&str>, queued: bool) -> &mut Self {
         self.waits_for.push(Awaited {
             skyhook: skyhook.to_owned(),
-            node: None,
-            queued: false,
+            node: node.map(str::to_owned),
+            queued,
         });
         self
     }

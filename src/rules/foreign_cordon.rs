@@ -45,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let finding = findings.report(
-            Subject::node(&node.name, Some(drain.skyhook.name())).package(drain.package),
+            Subject::on(drain.skyhook, node).package(drain.package),
             format!(
                 "the node was cordoned by someone else, and will be uncordoned when the interrupt of package {} is \
                  done",
@@ -56,8 +56,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.severity(Severity::Info);
         }
         finding
-            .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
-            .evidence(format!("node/{}", node.name), "cordon annotations", "none");
+            .evidence(node.reference(), "spec.unschedulable", "true")
+            .evidence(node.reference(), "cordon annotations", "none");
         leave_out(
             finding,
             cluster,

@@ -56,8 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             "package"
         };
         let finding = findings.report(
-            Subject::node(package_run.node, Some(&package_run.skyhook))
-                .package(&package_run.package),
+            Subject::package_run(package_run),
             if has_run {
                 format!(
                     "image {image} of {of} {package} cannot be pulled: stage {stage} has run but does not complete"
@@ -75,18 +74,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .failing_since(pod.metadata.creation_timestamp)
             .since(pod.metadata.creation_timestamp)
             .evidence(
-                format!("pod/{}", pod.name()),
+                pod.reference(),
                 format!("container {}", trouble.container),
                 describe(&trouble),
             );
         if !trouble.message.is_empty() {
-            finding.evidence(format!("pod/{}", pod.name()), "message", trouble.message);
+            finding.evidence(pod.reference(), "message", trouble.message);
         }
-        finding.kubectl(
-            Grade::B0,
-            "See the error from the registry",
-            ["describe", "pod", "-n", package_run.namespace(), pod.name()],
-        );
+        finding.describe_pod("See the error from the registry", pod);
         finding.effect_of(&["SKY213"]);
         if has_run {
             finding.caveat(

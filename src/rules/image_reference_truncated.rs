@@ -36,9 +36,6 @@ rule! {
         blocks Install Uninstall
 }
 
-/// Where `kubectl apply` keeps what it was given.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.flavor() != ApiFlavor::Skyhook {
         return;
@@ -78,10 +75,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             finding
                 .evidence("operator", "uses", format!("{used}:{}", package.version))
-                .kubectl(
+                .edit(
                     Grade::B2,
                     "Correct the image; use containerSHA for a digest",
-                    ["edit", &cluster.flavor().resource(), skyhook.name()],
+                    skyhook,
                 )
                 .caveat("the package then runs on every selected node where it is not complete");
         }
@@ -90,8 +87,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 /// The images that were asked for with `kubectl apply`, by package.
 fn applied_images(skyhook: &Skyhook) -> BTreeMap<String, String> {
-    let text = skyhook.metadata.annotations.get(LAST_APPLIED);
-    let applied: Option<Value> = text.and_then(|text| serde_json::from_str(text).ok());
+    let applied = skyhook.last_applied();
     let packages = applied
         .as_ref()
         .and_then(|a| a["spec"]["packages"].as_object());

@@ -59,14 +59,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let skipped = on.entries().iter().filter(|e| is_skipped(e));
             for entry in skipped.filter(|e| skyhook.package(&e.name).is_some()) {
                 let finding = findings.report(
-                    Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
+                    Subject::on(skyhook, node).package(&entry.name),
                     format!(
                         "package {} waits for an interrupt that no other package requests anymore",
                         entry.name
                     ),
                 );
                 finding.entry(&node.name, entry).evidence(
-                    format!("node/{}", node.name),
+                    node.reference(),
                     "interrupt pods",
                     "none",
                 );

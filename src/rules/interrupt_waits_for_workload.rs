@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let names: Vec<&str> = protected.iter().map(String::as_str).collect();
         let finding = findings.report(
-            Subject::node(&drain.node.name, Some(drain.skyhook.name())).package(drain.package),
+            Subject::on(drain.skyhook, drain.node).package(drain.package),
             format!(
                 "the interrupt of package {} waits until protected workloads leave the node",
                 drain.package
@@ -70,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "spec.podNonInterruptLabels",
                 "match pods here",
             )
-            .evidence(format!("node/{}", drain.node.name), "pods", some_of(&names));
+            .evidence(drain.node.reference(), "pods", some_of(&names));
         let blocked = drain.skyhook.true_condition("Blocked");
         if let Some(condition) = blocked.filter(|c| c.reason == "NonInterruptPodsRunning") {
             finding.since(condition.last_transition_time).evidence(

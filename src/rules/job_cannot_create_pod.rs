@@ -76,8 +76,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             ""
         };
         let finding = findings.report(
-            Subject::node(package_run.node, Some(&package_run.skyhook))
-                .package(&package_run.package),
+            Subject::package_run(package_run),
             format!(
                 "the job for stage {} of package {} has no pod{again}{why}",
                 package_run.stage, package_run.package

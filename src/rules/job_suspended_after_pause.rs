@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let disabled = skyhook.disabled();
         let finding = findings.report(
-            Subject::node(package_run.node, Some(skyhook.name())).package(&package_run.package),
+            Subject::package_run(package_run),
             if disabled {
                 format!(
                     "the job for stage {} of package {} stays suspended: {} is disabled, which \

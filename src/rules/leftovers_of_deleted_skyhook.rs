@@ -55,10 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let cordons = cluster
             .tracked(name)
             .any(|(node, on)| on.cordon && node.unschedulable);
-        let runs = package_runs
-            .all()
-            .iter()
-            .any(|e| e.skyhook == name && e.alive());
+        let runs = package_runs.any_alive(name);
         let odd = absence != Certainty::Presumed || cordons || runs;
         for (node, on) in cluster.tracked(name).filter(|(_, on)| on.has_keys()) {
             // That has a finding of its own.
@@ -84,18 +81,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if marker || !odd {
                 finding.severity(Severity::Info);
             }
-            finding.evidence(format!("node/{}", node.name), "keys", on.left().join(", "));
+            finding.evidence(node.reference(), "keys", on.left().join(", "));
             for entry in on.entries() {
                 finding.entry(&node.name, entry);
             }
             if absence == Certainty::Presumed {
-                finding
-                    .evidence("files", "custom resources", "none in the input")
-                    .kubectl(
-                        Grade::B0,
-                        "Check that the custom resource no longer exists",
-                        ["get", &cluster.flavor().resource(), name],
-                    );
+                finding.not_in_input(cluster, name);
             }
             finding.remedy(Grade::B0, "List all leftovers", ["leftovers"]);
             if marker {

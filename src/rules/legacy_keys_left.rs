@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "the node still has annotations or labels of the old operator for {name}: {why}"
                 ),
             );
-            let object = format!("node/{}", node.name);
+            let object = node.reference();
             let keys = format!("keys of {}", old.group());
             finding.evidence(object, keys, name);
             if let Some(at) = cluster.skyhook(name).and_then(|s| cluster.migrated_at(s)) {

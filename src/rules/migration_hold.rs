@@ -55,17 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let resource = cluster.flavor().other().resource();
         finding
-            .kubectl(
-                Grade::B0,
-                "See which operator is running; after a rollback, the old operator would finish the rollout",
-                [
-                    "get",
-                    "deployments",
-                    "-A",
-                    "-l",
-                    "control-plane=controller-manager",
-                ],
-            )
+            .list_operators("See which operator is running; after a rollback, the old operator would finish the rollout")
             .caveat("`helm rollback` brings the old operator back");
         match (cluster.skyhook(old.name()), cluster.skyhooks.absence()) {
             // The newer operator takes off its finalizer, and is then no longer held.

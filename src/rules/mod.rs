@@ -107,6 +107,7 @@ mod reset;
 mod retry;
 mod standstill;
 mod tried_again;
+mod usual_remedies;
 
 mod auto_taint_key_invalid;
 mod batch_counters_frozen;

@@ -76,10 +76,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
         }
         finding
-            .kubectl(
+            .edit(
                 Grade::B1,
                 "Before deleting the custom resource, turn off auto-tainting",
-                ["edit", &flavor.resource(), skyhook.name()],
+                skyhook,
             )
             .caveat("new nodes are then no longer tainted");
     }

@@ -72,11 +72,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "See the labels of the nodes",
                 ["get", "nodes", "--show-labels"],
             )
-            .kubectl(
-                Grade::B2,
-                "Correct the selector",
-                ["edit", &cluster.flavor().resource(), skyhook.name()],
-            )
+            .edit(Grade::B2, "Correct the selector", skyhook)
             .caveat("packages then run on the nodes that match");
     }
 }
@@ -112,12 +108,7 @@ fn no_nodes_at_all(cluster: &Cluster, findings: &mut Findings) {
                 .blocks_only(&[Blocks::Deletion])
                 .since(skyhook.metadata.deletion_timestamp)
                 .evidence(&reference, "deletionTimestamp", "set")
-                .remedy(
-                    Grade::B4,
-                    "If no node will join, strip the finalizer",
-                    ["finalizer", "strip", skyhook.name(), "--force"],
-                )
-                .caveat("uninstall.sh does not run on any node");
+                .strip_finalizer("If no node will join, strip the finalizer", skyhook);
         }
     }
 }

@@ -1,8 +1,6 @@
 use jiff::Timestamp;
 
-use super::evidence::{
-    failing_since, newest_package_run, operator_log, package_run_trouble, read_logs,
-};
+use super::evidence::{failing_since, operator_log, package_run_trouble, read_logs};
 use super::reset::reset_node;
 use super::retry::{rerun, retry_given_up};
 use super::{Findings, Grade, Severity, Subject};
@@ -85,9 +83,7 @@ fn is_without_cause<'a>(
     }
     // The operator clears the mark when it comes to the next stage: what runs is such a stage, and after a reboot one
     // follows.
-    let at_work = package_runs
-        .on(skyhook.name(), &node.name)
-        .any(|e| e.alive());
+    let at_work = package_runs.any_alive_on(skyhook, node);
     let mut ready = node.conditions.iter().filter(|c| c.kind == "Ready");
     let settled = ready.any(|c| c.is_true() && cluster.is_stale(c.last_transition_time));
     let back = |e: &Entry| {
@@ -114,7 +110,7 @@ fn has_given_up<'a>(
 ) -> bool {
     let mut open = on.entries().iter().filter(|e| e.state != State::Complete);
     open.any(|entry| {
-        let newest = newest_package_run(package_runs, skyhook.name(), &node.name, entry);
+        let newest = package_runs.newest(skyhook.name(), &node.name, entry);
         newest.is_some_and(|e| e.job.is_some_and(|j| j.failed().is_some()))
     })
 }
@@ -132,7 +128,7 @@ fn report<'a>(
     let message =
         format!("the node counts as failed for {reference}, but no package on it shows the cause");
     let finding = findings.report(Subject::node(&node.name, Some(name)), message);
-    let object = format!("node/{}", node.name);
+    let object = node.reference();
     let key = keys::status(cluster.flavor(), name);
     finding.evidence(&object, key, "erroring");
     let given_up = has_given_up(package_runs, skyhook, node, on);
@@ -158,7 +154,7 @@ fn report<'a>(
         "Check the operator's log for messages about the node",
     );
     for entry in &open {
-        let Some(package_run) = newest_package_run(package_runs, name, &node.name, entry) else {
+        let Some(package_run) = package_runs.newest(name, &node.name, entry) else {
             continue;
         };
         package_run_trouble(finding, package_run);

@@ -40,7 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let (done, all) = cluster.progress(skyhook, node);
             let finding = findings.report(
-                Subject::node(&node.name, Some(skyhook.name())),
+                Subject::on(skyhook, node),
                 format!(
                     "the node is ignored, so {} makes no progress here",
                     skyhook.reference()
@@ -48,7 +48,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
             finding
                 .evidence(
-                    format!("node/{}", node.name),
+                    node.reference(),
                     format!("label {}", flavor.key("ignore")),
                     "true",
                 )
@@ -63,11 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     && f.subject.skyhook.as_deref() == Some(skyhook.name())
             };
             for drain in refused.iter().filter(here) {
-                finding.evidence(
-                    format!("node/{}", node.name),
-                    drain.rule.code,
-                    &drain.message,
-                );
+                finding.evidence(node.reference(), drain.rule.code, &drain.message);
                 let cures = drain.remedies.iter().filter(|r| r.grade > Grade::B0);
                 finding.remedies.extend(cures.cloned());
             }

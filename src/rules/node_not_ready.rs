@@ -78,7 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 format!("{reference} has unfinished work on it")
             };
             let finding = findings.report(
-                Subject::node(&node.name, Some(skyhook.name())),
+                Subject::on(skyhook, node),
                 format!("the node {how}, and {what}"),
             );
             if !lasts {
@@ -86,7 +86,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             } else if may_be_rebooting(cluster, skyhook, node, since) {
                 finding.severity(Severity::Warning);
             }
-            let object = format!("node/{}", node.name);
+            let object = node.reference();
             finding.since(Some(since)).evidence(
                 &object,
                 "condition Ready",
@@ -109,11 +109,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     );
                 }
             }
-            finding.kubectl(
-                Grade::B0,
-                "See the state of the node, and repair it",
-                ["describe", "node", &node.name],
-            );
+            finding.describe_node("See the state of the node, and repair it", &node.name);
             if !lasts {
                 continue;
             }

@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let blocks_deletion =
             skyhook.deleting() && skyhook.packages().any(|(_, p)| p.uninstall().enabled);
         for (node, on) in cluster.tracked(skyhook.name()) {
-            let selected = skyhook.spec.node_selectors.matches(&node.labels);
+            let selected = skyhook.selects(node);
             if blocks_deletion && selected {
                 continue;
             }
@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let passed_over = skyhook.paused() && pause_helps;
             for malformed in on.state.iter().flat_map(|s| s.malformed()) {
                 let finding = findings.report(
-                    Subject::node(&node.name, Some(skyhook.name())),
+                    Subject::on(skyhook, node),
                     format!(
                         "the node state of {} cannot be read{}",
                         skyhook.reference(),
@@ -70,11 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 } else if passed_over {
                     finding.blocks_only(&[Blocks::Install, Blocks::Uninstall]);
                 }
-                finding.evidence(
-                    format!("node/{}", node.name),
-                    &malformed.annotation,
-                    &malformed.error,
-                );
+                finding.evidence(node.reference(), &malformed.annotation, &malformed.error);
                 if let Some(condition) = skyhook.true_condition("NodeStateMalformed") {
                     finding.since(condition.last_transition_time).evidence(
                         skyhook.reference(),

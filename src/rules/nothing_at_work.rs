@@ -62,10 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let open = cluster.open_nodes(skyhook);
         // What the operator counts as failed has its own finding, with or without a cause.
-        let failed = |node: &&Node| {
-            let on = cluster.on_node(node, skyhook.name());
-            on.is_some_and(|on| on.operator_status() == Status::Erroring)
-        };
+        let failed = |node: &&Node| cluster.status_on(skyhook, node) == Status::Erroring;
         if open.is_empty() || open.iter().any(failed) {
             continue;
         }

@@ -41,8 +41,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let reference = package_run.reference();
         let presumed = absence == Certainty::Presumed;
         let finding = findings.report(
-            Subject::node(package_run.node, Some(&package_run.skyhook))
-                .package(&package_run.package),
+            Subject::package_run(package_run),
             format!(
                 "stage {} of package {} is still running for {}, which {}",
                 package_run.stage,
@@ -63,12 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if presumed {
             finding
                 .severity(Severity::Info)
-                .evidence("files", "custom resources", "none in the input")
-                .kubectl(
-                    Grade::B0,
-                    "Check that the custom resource no longer exists",
-                    ["get", &cluster.flavor().resource(), &package_run.skyhook],
-                );
+                .not_in_input(cluster, &package_run.skyhook);
         } else {
             finding.evidence(
                 cluster.flavor().resource(),

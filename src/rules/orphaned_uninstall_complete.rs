@@ -72,13 +72,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
                 finding.entry(&node.name, entry);
                 if presumed {
-                    finding
-                        .evidence("files", "custom resources", "none in the input")
-                        .kubectl(
-                            Grade::B0,
-                            "Check that the custom resource no longer exists",
-                            ["get", &cluster.flavor().resource(), name],
-                        );
+                    finding.not_in_input(cluster, name);
                 }
                 forget(finding, Grade::B1, name, &node.name, entry).caveat(
                     "this only removes the record of the package, which is already uninstalled",

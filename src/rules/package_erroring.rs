@@ -1,7 +1,7 @@
 use super::attempts::with_attempts;
 use super::evidence::{
-    failing_since, forget, newest_package_run, no_longer_selected, not_before_it_goes_on,
-    package_run_trouble, read_logs, restarted_by_its_own_reboot,
+    failing_since, forget, no_longer_selected, not_before_it_goes_on, package_run_trouble,
+    read_logs, restarted_by_its_own_reboot,
 };
 use super::retry::{rerun, retry_given_up};
 use super::tried_again::{fails_on, made_meanwhile, operator_retries, tries_again};
@@ -48,13 +48,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items() {
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| fails(skyhook, e)) {
-                let package_run =
-                    newest_package_run(&package_runs, skyhook.name(), &node.name, entry);
+                let package_run = package_runs.newest(skyhook.name(), &node.name, entry);
                 let tries = tries_again(cluster, package_run);
                 let meanwhile = package_run.is_some_and(|e| made_meanwhile(cluster, e));
                 let retries = meanwhile || operator_retries(cluster, package_run, on);
                 let finding = findings.report(
-                    Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
+                    Subject::on(skyhook, node).package(&entry.name),
                     match tries {
                         Some(why) if !meanwhile => format!("{}: {why}", alike(entry)),
                         _ => with_attempts(alike(entry), cluster, entry, package_run, retries),
@@ -146,11 +145,10 @@ fn or_uninstall(finding: &mut Finding, skyhook: &Skyhook, node: &str, entry: &En
 
 /// The operator leaves the node alone, whatever is recorded there.
 fn select_again(finding: &mut Finding, skyhook: &Skyhook, package_run: Option<&PackageRun<'_>>) {
-    let resource = skyhook.flavor().map_or_else(String::new, |g| g.resource());
-    finding.kubectl(
+    finding.edit(
         Grade::B2,
         "If the package should be installed here, make the selector match the node again",
-        ["edit", &resource, skyhook.name()],
+        skyhook,
     );
     let alive = package_run.filter(|e| e.alive());
     let reference = alive.map(PackageRun::reference).unwrap_or_default();

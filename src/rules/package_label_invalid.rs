@@ -61,11 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     &package.version,
                 )
                 .evidence("pod", "label package", label)
-                .kubectl(
-                    Grade::B2,
-                    "Use a version that gives a valid label, and tag the image with that version",
-                    ["edit", &cluster.flavor().resource(), skyhook.name()],
-                )
+                .edit(Grade::B2, "Use a version that gives a valid label, and tag the image with that version", skyhook)
                 .caveat("the package is then installed on every selected node");
         }
     }

@@ -53,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             for entry in left {
                 let (name, _) = entry.identity();
                 let finding = findings.report(
-                    Subject::node(&node.name, Some(skyhook.name())).package(name),
+                    Subject::on(skyhook, node).package(name),
                     format!(
                         "package {name} is no longer in the spec of {}, but was not uninstalled: everything it changed \
                          on the host stays",
@@ -65,10 +65,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     format!("spec.packages.{name}"),
                     "absent",
                 );
-                finding.kubectl(
+                finding.edit(
                     Grade::B2,
                     "Add the package back to the spec, then uninstall it",
-                    ["edit", &cluster.flavor().resource(), skyhook.name()],
+                    skyhook,
                 );
                 forget(finding, Grade::B1, skyhook.name(), &node.name, entry).caveat(
                     "this only removes the record; do this only if the host was cleaned or re-imaged",
@@ -85,9 +85,9 @@ fn together(findings: &mut Findings, skyhook: &Skyhook, node: &Node, packages: u
         skyhook.reference()
     );
     findings
-        .report(Subject::node(&node.name, Some(skyhook.name())), text)
+        .report(Subject::on(skyhook, node), text)
         .evidence(
-            format!("node/{}", node.name),
+            node.reference(),
             "nodeState",
             format!("{packages} entries that are not in the spec"),
         )

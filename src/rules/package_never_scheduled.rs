@@ -65,7 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     continue;
                 }
                 let finding = findings.report(
-                    Subject::node(&node.name, Some(skyhook.name())).package(name),
+                    Subject::on(skyhook, node).package(name),
                     format!(
                         "package {name} is never scheduled: it has no dependencies, and this operator skips such \
                          packages once enough others are complete on the node"
@@ -77,18 +77,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         "packages without dependencies",
                         independent.join(", "),
                     )
-                    .evidence(
-                        format!("node/{}", node.name),
-                        "packages complete",
-                        complete.to_string(),
-                    );
+                    .evidence(node.reference(), "packages complete", complete.to_string());
                 no_package_run(finding, cluster, "pods of the package");
                 let fit = |other: &str| done(other) && !needs(skyhook, other, name);
                 if skyhook.packages().any(|(other, _)| fit(other)) {
-                    finding.kubectl(
+                    finding.edit(
                         Grade::B2,
                         "Give the package a dependency that is complete, or upgrade the operator",
-                        ["edit", &cluster.flavor().resource(), skyhook.name()],
+                        skyhook,
                     );
                 }
                 // One less that is complete is enough only where there is just one too many.

@@ -40,9 +40,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::node(&node.name, None),
                 "the node stays cordoned after its runtime is installed, until someone releases the cordon",
             )
-            .evidence(format!("node/{}", node.name), "spec.unschedulable", "true")
+            .evidence(node.reference(), "spec.unschedulable", "true")
             .evidence(
-                format!("node/{}", node.name),
+                node.reference(),
                 flavor.key("runtimeRequiredCordon"),
                 "set",
             )

@@ -81,7 +81,7 @@ fn report(
     let (stage, package) = (&package_run.stage, &package_run.package);
     let skyhook = package_run.skyhook.as_str();
     let finding = findings.report(
-        Subject::node(package_run.node, Some(skyhook)).package(package),
+        Subject::package_run(package_run),
         match change.fix {
             Fix::DeletePod => format!(
                 "the pod for stage {stage} of package {package} got an extra container at admission, and \

@@ -51,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let selected = cluster
             .node(&pod.spec.node_name)
-            .is_some_and(|n| skyhook.spec.node_selectors.matches(&n.labels));
+            .is_some_and(|n| skyhook.selects(n));
         if !selected {
             continue;
         }
@@ -66,9 +66,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             )
             .since(meta.creation_timestamp)
-            .evidence(format!("pod/{}", pod.name()), &label, skyhook.name())
+            .evidence(pod.reference(), &label, skyhook.name())
             .evidence(
-                format!("pod/{}", pod.name()),
+                pod.reference(),
                 format!("annotation {note}"),
                 "absent",
             )

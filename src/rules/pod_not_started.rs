@@ -54,8 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let finding = findings.report(
-            Subject::node(package_run.node, Some(&package_run.skyhook))
-                .package(&package_run.package),
+            Subject::package_run(package_run),
             format!(
                 "the node{} does not start the pod for stage {} of package {}",
                 if down { " is not ready and" } else { "" },
@@ -70,17 +69,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         finding
             .since(pod.metadata.creation_timestamp)
-            .evidence(format!("pod/{}", pod.name()), "status.startTime", "absent")
+            .evidence(pod.reference(), "status.startTime", "absent")
             .evidence(
-                format!("node/{}", node.name),
+                node.reference(),
                 "condition Ready",
                 if node.ready() { "True" } else { "not True" },
             )
-            .kubectl(
-                Grade::B0,
-                "See the state of the node, and repair it",
-                ["describe", "node", &node.name],
-            );
+            .describe_node("See the state of the node, and repair it", &node.name);
         // A deletion waits for every node that it has to uninstall something on, be it left out or not.
         let skyhook = cluster.skyhook(&package_run.skyhook);
         let deleted = skyhook.filter(|s| s.deleting());

@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             None => None,
         };
         let finding = findings.report(
-            Subject::node(package_run.node, Some(&package_run.skyhook)).package(&package_run.package),
+            Subject::package_run(package_run),
             match why {
                 Some(why) => format!(
                     "the pod for stage {} of package {} cannot terminate because its node {why}; the stage cannot restart until the pod's name is free",
@@ -74,7 +74,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if why.is_none() && !hopeless {
             finding.severity(Severity::Warning);
         }
-        let reference = format!("pod/{}", pod.name());
+        let reference = pod.reference();
         finding.since(pod.metadata.deletion_timestamp).evidence(
             &reference,
             "deletionTimestamp",
@@ -90,23 +90,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.evidence(&reference, "finalizers", pod.metadata.finalizers.join(", "));
         }
         finding
-            .kubectl(
-                Grade::B0,
-                "See why the pod is stuck terminating",
-                ["describe", "pod", "-n", package_run.namespace(), pod.name()],
-            )
-            .kubectl(
+            .describe_pod("See why the pod is stuck terminating", pod)
+            .force_delete(
                 Grade::B2,
                 "Force-delete the pod if the node is gone for good",
-                [
-                    "delete",
-                    "pod",
-                    "-n",
-                    package_run.namespace(),
-                    pod.name(),
-                    "--force",
-                    "--grace-period=0",
-                ],
+                pod,
             )
             .caveat(
                 "if the node is still alive, the script may run there alongside its replacement",

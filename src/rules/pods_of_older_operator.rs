@@ -62,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             (Some(_), Some(_)) => format!("{what} alongside a job of the newer operator"),
             (Some(_), None) => format!("{what}; a job may be started alongside it"),
         };
-        let subject = Subject::node(package_run.node, Some(name)).package(&package_run.package);
+        let subject = Subject::package_run(package_run);
         let finding = findings.report(subject, message);
         if beside.is_none() {
             finding.severity(Severity::Warning);
@@ -78,11 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if let Some(pod) = package_run.pods.first() {
             let namespace = package_run.namespace();
             finding
-                .kubectl(
-                    Grade::B0,
-                    "See what the pod is doing, and wait until it ends",
-                    ["describe", "pod", "-n", namespace, pod.name()],
-                )
+                .describe_pod("See what the pod is doing, and wait until it ends", pod)
                 .kubectl(
                     Grade::B2,
                     "Or delete it",

@@ -221,15 +221,10 @@ impl<'a> Failed<'a> {
 
     fn piece(&self) -> ContainerLog {
         ContainerLog {
-            node: self.pod.spec.node_name.clone(),
-            namespace: self.pod.metadata.namespace.clone().unwrap_or_default(),
-            pod: self.pod.name().to_owned(),
-            uid: self.pod.metadata.uid.clone().unwrap_or_default(),
-            container: self.status.name.clone(),
             run: self.status.restart_count - i64::from(self.before),
             // A container that waits has no log but that of its run before, and the server gives it either way.
             previous: self.before,
-            running: false,
+            ..ContainerLog::of(self.pod, self.status)
         }
     }
 }

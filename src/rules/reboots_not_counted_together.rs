@@ -59,11 +59,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "spec.sequencing",
                 "node: the later custom resource does not wait for all nodes of this one",
             )
-            .kubectl(
-                Grade::B1,
-                "Set sequencing: all on the earlier custom resource, so that the later one waits",
-                ["edit", &cluster.flavor().resource(), earlier.name()],
-            )
+            .edit(Grade::B1, "Set sequencing: all on the earlier custom resource, so that the later one waits", earlier)
             .caveat("every later custom resource then waits until the earlier one is complete on all nodes");
     }
 }
@@ -92,7 +88,7 @@ fn common<'a>(
         nodes.any(|n: &Node| !cluster.is_complete_on(skyhook, n))
     };
     let both = cluster.selected(earlier);
-    let both = both.filter(|n| later.spec.node_selectors.matches(&n.labels));
+    let both = both.filter(|n| later.selects(n));
     let both: Vec<&str> = both.map(|n| n.name.as_str()).collect();
     (both.len() > 1 && left(earlier) && left(later)).then_some(both)
 }

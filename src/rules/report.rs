@@ -95,11 +95,7 @@ impl Report {
 
 /// Runs the rules in scope over a cluster.
 pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
-    let rules: &[&'static Rule] = if scope.rules.is_empty() {
-        ALL
-    } else {
-        &scope.rules
-    };
+    let rules = scope.rules();
     let run = RuleRun::default();
     let looked = |rule: &'static Rule| {
         let found = run.of(rule, cluster);
@@ -210,7 +206,7 @@ fn touches(cluster: &Cluster, skyhook: &str, node: &str) -> bool {
     let (Some(spec), Some(node)) = (cluster.skyhook(skyhook), cluster.node(node)) else {
         return true;
     };
-    spec.spec.node_selectors.matches(&node.labels) || cluster.on_node(node, skyhook).is_some()
+    spec.selects(node) || cluster.on_node(node, skyhook).is_some()
 }
 
 impl Scope {
@@ -265,6 +261,15 @@ impl Scope {
         scope
     }
 
+    /// The rules to run.
+    fn rules(&self) -> &[&'static Rule] {
+        if self.rules.is_empty() {
+            ALL
+        } else {
+            &self.rules
+        }
+    }
+
     /// Whether it leaves anything out.
     pub fn is_narrow(&self) -> bool {
         !(self.skyhooks.is_empty() && self.nodes.is_empty() && self.rules.is_empty())
@@ -272,12 +277,8 @@ impl Scope {
 
     /// The sources that the rules in scope look at.
     pub fn needs(&self) -> Vec<Source> {
-        let rules: &[&'static Rule] = if self.rules.is_empty() {
-            ALL
-        } else {
-            &self.rules
-        };
-        let mut needs: Vec<Source> = rules
+        let mut needs: Vec<Source> = self
+            .rules()
             .iter()
             .flat_map(|r| r.needs.iter().chain(r.optional_sources))
             .copied()

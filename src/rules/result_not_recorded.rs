@@ -2,7 +2,7 @@ use jiff::Timestamp;
 
 use super::evidence::operator_log;
 use super::tried_again::succeeded;
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Severity, Subject};
 use crate::api::State;
 use crate::cluster::{Cluster, PackageRun};
 
@@ -48,7 +48,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let name = package_run.skyhook.as_str();
         let finding = findings.report(
-            Subject::node(package_run.node, Some(name)).package(&package_run.package),
+            Subject::package_run(package_run),
             format!(
                 "stage {} of package {} has succeeded, but the operator has not recorded the result",
                 package_run.stage, package_run.package
@@ -67,17 +67,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 state,
                 format!("{} is not complete", package_run.stage),
             )
-            .kubectl(
-                Grade::B0,
-                "Check whether the operator is running",
-                [
-                    "get",
-                    "deployments",
-                    "-A",
-                    "-l",
-                    "control-plane=controller-manager",
-                ],
-            );
+            .list_operators("Check whether the operator is running");
         operator_log(finding, cluster, "Check the operator's log for the cause");
     }
 }
@@ -113,6 +103,6 @@ fn is_under_way(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
     let key = format!("{}|{}", package_run.package, package_run.version);
     let entry = cluster.on_node(node, skyhook.name());
     let entry = entry.and_then(|on| on.entry(&key));
-    skyhook.spec.node_selectors.matches(&node.labels)
+    skyhook.selects(node)
         && entry.is_some_and(|e| e.stage == package_run.stage && e.state != State::Complete)
 }

@@ -37,10 +37,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
-        let open: Vec<&Node> = cluster
-            .selected(skyhook)
-            .filter(|n| !cluster.is_complete_on(skyhook, n))
-            .collect();
+        let open: Vec<&Node> = cluster.unfinished(skyhook).collect();
         let all_in = |compartment: &str| -> Vec<&Node> {
             let of = |n: &&Node| {
                 let own = cluster.compartment_of(skyhook, n);

@@ -39,7 +39,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .skyhooks
             .items()
             .iter()
-            .filter(|s| s.spec.node_selectors.matches(&node.labels) && s.runs())
+            .filter(|s| s.selects(node) && s.runs())
             .filter(|s| !cluster.is_complete_on(s, node))
             .collect();
         let Some(later) = waiting.iter().rev().find(|s| s.spec.runtime_required) else {
@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             findings
                 .report(
-                    Subject::node(&node.name, Some(first.name())),
+                    Subject::on(first, node),
                     format!(
                         "{} does not tolerate the runtime-required taint, which only {} would remove, \
                          and each waits for the other",
@@ -63,7 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         later.reference()
                     ),
                 )
-                .evidence(format!("node/{}", node.name), "taint", taint.spelled())
+                .evidence(node.reference(), "taint", taint.spelled())
                 .evidence(
                     first.reference(),
                     "order",
@@ -74,11 +74,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "order",
                     format!("priority {}, with runtimeRequired", later.order().0),
                 )
-                .kubectl(
-                    Grade::B2,
-                    "Set runtimeRequired on the earlier custom resource, or order it after the other",
-                    ["edit", &cluster.flavor().resource(), first.name()],
-                )
+                .edit(Grade::B2, "Set runtimeRequired on the earlier custom resource, or order it after the other", first)
                 .caveat("with runtimeRequired, the packages of the earlier custom resource run on tainted nodes, and so do their interrupts");
         }
     }

@@ -129,7 +129,7 @@ fn report(
             skyhook.reference()
         )
     };
-    let finding = findings.report(Subject::node(&node.name, Some(skyhook.name())), message);
+    let finding = findings.report(Subject::on(skyhook, node), message);
     // Which taint it is, the operator's environment says.
     if !auto || cluster.operators.items().is_empty() {
         finding.severity(Severity::Info);
@@ -147,11 +147,7 @@ fn report(
         .unwrap_or_default();
     let (done, all) = cluster.progress(skyhook, node);
     finding
-        .evidence(
-            format!("node/{}", node.name),
-            format!("taint {key}"),
-            "absent",
-        )
+        .evidence(node.reference(), format!("taint {key}"), "absent")
         .evidence(
             skyhook.reference(),
             "packages done here",
@@ -160,23 +156,14 @@ fn report(
     let rejection = rejection(cluster, node).filter(|_| auto);
     if let Some(event) = rejection {
         finding
-            .evidence(
-                format!("node/{}", node.name),
-                "event AutoTaint",
-                &event.message,
-            )
-            .kubectl(
-                Grade::B0,
+            .evidence(node.reference(), "event AutoTaint", &event.message)
+            .describe_node(
                 "See why the taint was rejected, and change the admission policy",
-                ["describe", "node", &node.name],
+                &node.name,
             );
     }
     if auto && !known.is_empty() {
-        finding.evidence(
-            format!("node/{}", node.name),
-            "leftover keys",
-            known.join(", "),
-        );
+        finding.evidence(node.reference(), "leftover keys", known.join(", "));
     }
     let value = match cluster.runtime_required_value() {
         "" => String::new(),

@@ -51,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .skyhooks
             .items()
             .iter()
-            .filter(|s| s.spec.runtime_required && s.spec.node_selectors.matches(&node.labels));
+            .filter(|s| s.spec.runtime_required && s.selects(node));
         let Some(taint) = cluster.runtime_required_taint(node) else {
             if let Some(taint) = cluster.foreign_runtime_required_taint(node) {
                 let all: Vec<&Skyhook> = keepers.collect();
@@ -79,7 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             finding
                 .since(node.created)
-                .evidence(format!("node/{}", node.name), "taint", &spelled)
+                .evidence(node.reference(), "taint", &spelled)
                 .evidence(
                     cluster.flavor().resource(),
                     "with runtimeRequired that select the node",
@@ -114,7 +114,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let references: Vec<String> = holding.iter().map(|s| s.reference()).collect();
         let references: Vec<&str> = references.iter().map(String::as_str).collect();
         let finding = findings.report(
-            Subject::node(&node.name, Some(holder.name())),
+            Subject::on(holder, node),
             format!(
                 "the node keeps its runtime-required taint as long as {} is {}",
                 holder.reference(),
@@ -124,7 +124,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .severity(Severity::Warning)
             .lasts()
-            .evidence(format!("node/{}", node.name), "taint", &spelled)
+            .evidence(node.reference(), "taint", &spelled)
             .evidence(
                 "custom resources",
                 "that keep the taint",
@@ -164,7 +164,7 @@ fn not_lifted(
          the operator's reconcile does not reach the node",
     );
     finding
-        .evidence(format!("node/{}", node.name), "taint", spelled)
+        .evidence(node.reference(), "taint", spelled)
         .evidence("custom resources", "complete here", some_of(&names));
     operator_log(
         finding,
@@ -208,7 +208,7 @@ fn not_recognised(
     finding
         .severity(Severity::Warning)
         .lasts()
-        .evidence(format!("node/{}", node.name), "taint", spelled)
+        .evidence(node.reference(), "taint", spelled)
         .evidence("operator", "runtime-required taint keys", keys.join(", "))
         .evidence("custom resources", "complete here", some_of(&names));
     finding

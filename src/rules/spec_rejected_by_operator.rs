@@ -53,11 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.evidence(skyhook.reference(), field, why);
         }
         finding
-            .kubectl(
-                Grade::B2,
-                "Correct the spec",
-                ["edit", &cluster.flavor().resource(), skyhook.name()],
-            )
+            .edit(Grade::B2, "Correct the spec", skyhook)
             .caveat("the operator then continues for every custom resource");
     }
     policies(cluster, findings);

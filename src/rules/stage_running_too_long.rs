@@ -52,8 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let finding = findings.report(
-            Subject::node(package_run.node, Some(&package_run.skyhook))
-                .package(&package_run.package),
+            Subject::package_run(package_run),
             format!(
                 "stage {} of package {} has been running for longer than {}",
                 package_run.stage,

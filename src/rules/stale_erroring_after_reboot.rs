@@ -54,9 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 && on.drain_start.is_none()
                 && !on.is_malformed()
                 && !cluster.is_complete_on(skyhook, node);
-            let at_work = package_runs
-                .on(skyhook.name(), &node.name)
-                .any(|e| e.alive());
+            let at_work = package_runs.any_alive_on(skyhook, node);
             // Elsewhere the operator clears the mark itself when it comes to the next stage.
             let stopped = cluster.compartment_stopped(skyhook, node);
             if !stale || at_work || !stopped {
@@ -64,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let key = crate::api::keys::status(cluster.flavor(), skyhook.name());
             let finding = findings.report(
-                Subject::node(&node.name, Some(skyhook.name())),
+                Subject::on(skyhook, node),
                 format!(
                     "the node counts as failed for {} although its interrupt succeeded, so the \
                      rollout stays stopped",
@@ -72,9 +70,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             );
             finding
-                .evidence(format!("node/{}", node.name), &key, "erroring")
+                .evidence(node.reference(), &key, "erroring")
                 .entry(&node.name, entry)
-                .evidence(format!("node/{}", node.name), "condition Ready", "True")
+                .evidence(node.reference(), "condition Ready", "True")
                 .evidence(skyhook.reference(), "shouldStop", "true");
             finding
                 .remedy(

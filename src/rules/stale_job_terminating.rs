@@ -60,8 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let finding = findings.report(
-            Subject::node(package_run.node, Some(&package_run.skyhook))
-                .package(&package_run.package),
+            Subject::package_run(package_run),
             message(package_run, overdue),
         );
         if !overdue {
@@ -79,7 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         for pod in &left {
             let at = pod.metadata.deletion_timestamp;
             let at = at.map_or("none".to_owned(), |at| at.to_string());
-            finding.evidence(format!("pod/{}", pod.name()), "deletionTimestamp", at);
+            finding.evidence(pod.reference(), "deletionTimestamp", at);
         }
         let namespace = package_run.namespace();
         let Some(pod) = left.first() else {
@@ -90,11 +89,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
             continue;
         };
-        finding.kubectl(
-            Grade::B0,
-            "See why the pod is stuck terminating",
-            ["describe", "pod", "-n", namespace, pod.name()],
-        );
+        finding.describe_pod("See why the pod is stuck terminating", pod);
         if overdue {
             let force = ["delete", "pod", "-n", namespace, pod.name()];
             let force = force.into_iter().chain(["--force", "--grace-period=0"]);

@@ -96,9 +96,7 @@ pub fn stands_still<'a>(
     let moves = |node: &'a Node| {
         let on = cluster.on_node(node, skyhook.name());
         let work = on.is_some_and(|on| on.operator_status() == Status::InProgress)
-            || package_runs
-                .on(skyhook.name(), &node.name)
-                .any(|e| e.alive());
+            || package_runs.any_alive_on(skyhook, node);
         let next = batch.contains(node)
             && cluster.gate_on(skyhook, node).is_none()
             && passed_over.iter().all(|n| n.name != node.name);

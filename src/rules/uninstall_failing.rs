@@ -1,7 +1,7 @@
 use super::attempts::with_attempts;
 use super::evidence::{
-    failing_package_run, failing_since, forget, newest_package_run, no_longer_selected,
-    not_before_it_goes_on, read_logs,
+    failing_since, forget, no_longer_selected, not_before_it_goes_on, package_run_trouble,
+    read_logs,
 };
 use super::retry::retry_given_up;
 use super::tried_again::{fails_on, operator_retries, tries_again};
@@ -57,8 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 } else {
                     ""
                 };
-                let package_run =
-                    newest_package_run(&package_runs, skyhook.name(), &node.name, entry);
+                let package_run = package_runs.newest(skyhook.name(), &node.name, entry);
                 let retries = operator_retries(cluster, package_run, on);
                 let what = format!(
                     "the uninstall of package {} fails at stage {}",
@@ -66,7 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
                 let tried = with_attempts(what.clone(), cluster, entry, package_run, retries);
                 let finding = findings.report(
-                    Subject::node(&node.name, Some(skyhook.name())).package(&entry.name),
+                    Subject::on(skyhook, node).package(&entry.name),
                     format!("{tried}{consequence}"),
                 );
                 // Whether there will be one more attempt makes no other trouble of it.
@@ -80,7 +79,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.since(package_run.and_then(PackageRun::created));
                 finding.entry(&node.name, entry);
                 no_longer_selected(finding, skyhook, node);
-                failing_package_run(finding, &package_runs, skyhook.name(), &node.name, entry);
+                if let Some(package_run) = package_run {
+                    package_run_trouble(finding, package_run);
+                }
                 not_before_it_goes_on(finding, skyhook);
                 read_logs(
                     finding,

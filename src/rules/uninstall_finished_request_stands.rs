@@ -62,10 +62,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.evidence(&trace.object, trace.field, &trace.says);
         }
         finding
-            .kubectl(
+            .edit(
                 Grade::B1,
                 "If the package is not needed, remove it from the spec",
-                ["edit", &cluster.flavor().resource(), skyhook.name()],
+                skyhook,
             )
             .remedy(
                 Grade::B2,

@@ -69,7 +69,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let updates = package.map_or(&[][..], |_| skyhook.config_updates(name));
                 let own = package.is_some_and(|p| p.interrupt.is_some());
                 let finding = findings.report(
-                    Subject::node(&node.name, Some(skyhook.name())).package(name),
+                    Subject::on(skyhook, node).package(name),
                     if updates.is_empty() {
                         format!(
                             "the uninstall of package {name} waits for an interrupt that is no longer \
@@ -108,11 +108,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let runs = "the interrupt runs: services restart or the node reboots, depending on its type";
                 if updates.is_empty() {
                     finding
-                        .kubectl(
-                            Grade::B3,
-                            "Add the interrupt back to the spec",
-                            ["edit", &resource, skyhook.name()],
-                        )
+                        .edit(Grade::B3, "Add the interrupt back to the spec", skyhook)
                         .caveat(runs);
                 } else {
                     if own {
@@ -135,10 +131,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                             .caveat(runs);
                     }
                     finding
-                        .kubectl(
+                        .edit(
                             Grade::B3,
                             "Add configInterrupts that match one of these keys to the spec",
-                            ["edit", &resource, skyhook.name()],
+                            skyhook,
                         )
                         .caveat(runs);
                 }

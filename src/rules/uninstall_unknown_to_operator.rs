@@ -54,10 +54,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     format!("spec.packages.{name}.uninstall.apply"),
                     "true",
                 )
-                .kubectl(
+                .edit(
                     Grade::B2,
                     "Set uninstall.apply to false, or upgrade the operator",
-                    ["edit", &cluster.flavor().resource(), skyhook.name()],
+                    skyhook,
                 )
                 .caveat("this operator uninstalls packages that are removed from the spec");
         }

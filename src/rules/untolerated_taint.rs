@@ -56,9 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let blocked = on.is_some_and(|on| on.operator_status() == Status::Blocked)
                 && !node.ignored(cluster.flavor());
             let passing = taints.iter().all(|t| t.of_lifecycle());
-            let at_work = package_runs
-                .on(skyhook.name(), &node.name)
-                .any(|e| e.alive());
+            let at_work = package_runs.any_alive_on(skyhook, node);
             // A node that reboots for its interrupt is not ready for a while.
             if passing && (at_work || !blocked) {
                 continue;
@@ -66,7 +64,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let spelled: Vec<String> = taints.iter().map(|t| t.spelled()).collect();
             let spelled = spelled.join(", ");
             let finding = findings.report(
-                Subject::node(&node.name, Some(skyhook.name())),
+                Subject::on(skyhook, node),
                 format!(
                     "{} does not tolerate {spelled}, so its packages do not run here",
                     skyhook.reference()
@@ -82,10 +80,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if passing {
                 finding.effect_of(&["SKY409"]);
             }
-            finding.evidence(format!("node/{}", node.name), "taints", &spelled);
+            finding.evidence(node.reference(), "taints", &spelled);
             if let Some(on) = on {
                 finding.evidence(
-                    format!("node/{}", node.name),
+                    node.reference(),
                     "operator's status",
                     on.operator_status().as_str(),
                 );
@@ -93,17 +91,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if let Some(condition) = skyhook.true_condition("TaintNotTolerable") {
                 finding.since(condition.last_transition_time);
             }
-            finding.kubectl(
-                Grade::B0,
-                "See the state of the node",
-                ["describe", "node", &node.name],
-            );
+            finding.describe_node("See the state of the node", &node.name);
             if !passing {
                 finding
-                    .kubectl(
+                    .edit(
                         Grade::B2,
                         "Add a toleration for the taint to additionalTolerations",
-                        ["edit", &cluster.flavor().resource(), skyhook.name()],
+                        skyhook,
                     )
                     .caveat(if skyhook.deleting() {
                         super::evidence::LOOK_AGAIN

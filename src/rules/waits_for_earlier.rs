@@ -42,8 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         if let Some(gate) = cluster.gate_everywhere(skyhook) {
             let waiting: Vec<&str> = cluster
-                .selected(skyhook)
-                .filter(|n| !cluster.is_complete_on(skyhook, n))
+                .unfinished(skyhook)
                 .map(|n| n.name.as_str())
                 .collect();
             if waiting.is_empty() {
@@ -52,8 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let root = gate.skyhook;
             let standstill = standstill.get_or_insert_with(|| Standstill::of(cluster, findings));
             let trouble = cluster
-                .selected(root)
-                .filter(|n| !cluster.is_complete_on(root, n))
+                .unfinished(root)
                 .filter_map(|node| standstill.trouble(cluster, root, node))
                 .max_by_key(|t| (t.severity, t.lasts));
             let finding = findings.report(
@@ -84,7 +82,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let standstill = standstill.get_or_insert_with(|| Standstill::of(cluster, findings));
             let trouble = standstill.trouble(cluster, root, node);
             let finding = findings.report(
-                Subject::node(&node.name, Some(skyhook.name())),
+                Subject::on(skyhook, node),
                 format!(
                     "{} waits for {}, which runs first{}",
                     skyhook.reference(),
@@ -100,7 +98,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     format!("{}, before {}", root.order().0, skyhook.order().0),
                 )
                 .evidence(
-                    format!("node/{}", node.name),
+                    node.reference(),
                     root.reference(),
                     if root.deleting() {
                         format!("{done} of {all} packages done, and its deletion is not finished")

@@ -14,11 +14,7 @@ pub trait SourceContent {
 
 impl<T> SourceContent for Read<Vec<T>> {
     fn count(&self) -> Read<usize> {
-        match self {
-            Read::Ok(items) => Read::Ok(items.len()),
-            Read::Unreadable(why) => Read::Unreadable(why.clone()),
-            Read::NotRequested => Read::NotRequested,
-        }
+        Read::count(self)
     }
 
     fn become_as(&mut self, was: Read<()>) {

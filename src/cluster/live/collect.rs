@@ -13,7 +13,6 @@ use crate::api::ApiFlavor;
 use crate::bounded;
 use crate::cluster::attempts::ContainerLog;
 use crate::cluster::capture::index::{API_VERSION, KIND, Source as Noted, ToolVersions};
-use crate::cluster::capture::pieces::SourceContent;
 use crate::cluster::capture::{CaptureLimits, Index, Keep, Tape};
 use crate::cluster::read::Read;
 use crate::cluster::{Cluster, ClusterBuilder, Source};
@@ -59,12 +58,8 @@ pub async fn collect(
     let tape = Tape::new(request.limits);
     let recorder = Recorder::new(&tape, request.patience);
     let reader = || Reader {
-        client,
-        namespace: request.namespace.as_deref(),
-        served: Vec::new(),
-        only: &[],
         recorder: Some(recorder),
-        versions: Default::default(),
+        ..Reader::new(client, request.namespace.as_deref())
     };
     let all = read(reader(), &Source::ALL, None, request.api, now);
     let versions = recorder.within(get(client, "/version"));

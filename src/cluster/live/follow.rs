@@ -14,7 +14,7 @@ use self::kept::{Heard, SourceState, WatchedObject};
 use super::LoadError;
 use super::list::List;
 use super::sources::Reader;
-use super::watch::{WatchEvent, watch};
+use super::watch::watch;
 use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
 use crate::cluster::admission::Admission;
 use crate::cluster::selections::Selections;
@@ -49,7 +49,7 @@ pub struct Follow {
     nodes: SourceState<Node>,
     pods: SourceState<Pod>,
     jobs: SourceState<Job>,
-    news: UnboundedReceiver<One>,
+    news: UnboundedReceiver<News>,
     /// What was heard and not yet told: whoever waits for news may be called away.
     changed: bool,
     away: Option<LoadError>,
@@ -65,16 +65,11 @@ pub enum FollowEvent {
     Away(LoadError),
 }
 
-/// One piece of news, of one list of a source.
-enum One {
-    Skyhook(usize, Box<WatchEvent<Skyhook>>),
-    Legacy(usize, Box<WatchEvent<Skyhook>>),
-    Policy(usize, WatchEvent<DeploymentPolicy>),
-    LegacyPolicy(usize, WatchEvent<DeploymentPolicy>),
-    Node(usize, WatchEvent<Node>),
-    Pod(usize, WatchEvent<Pod>),
-    Job(usize, WatchEvent<Job>),
-}
+/// One piece of news of a source, for it to be taken in.
+type News = Box<dyn FnOnce(&mut Follow) -> Heard + Send>;
+
+/// Where what is known of a source is, and what the cluster has of it.
+type SourceOf<T> = fn(&mut Follow) -> (&mut SourceState<T>, &mut Read<Vec<T>>);
 
 impl Follow {
     /// Watches of what was loaded all that can be. Must be called within a tokio runtime.
@@ -104,22 +99,26 @@ impl Follow {
             ApiFlavor::NodeWright => reader.jobs_lists(&cluster.operators),
             ApiFlavor::Skyhook => Vec::new(),
         };
-        let boxed = |at, told| One::Skyhook(at, Box::new(told));
-        let boxed_legacy = |at, told| One::Legacy(at, Box::new(told));
         Follow {
             client: client.clone(),
             namespace: namespace.map(str::to_owned),
-            skyhooks: begin.watch(&cluster.skyhooks, skyhooks, boxed),
-            legacy: begin.watch(&cluster.legacy, legacy, boxed_legacy),
-            policies: begin.watch(&cluster.policies, policies, One::Policy),
-            legacy_policies: begin.watch(
-                &cluster.legacy_policies,
-                legacy_policies,
-                One::LegacyPolicy,
-            ),
-            nodes: begin.watch(&cluster.nodes, nodes, One::Node),
-            pods: begin.watch(&cluster.pods, pods, One::Pod),
-            jobs: begin.watch(&cluster.jobs, jobs, One::Job),
+            skyhooks: begin.watch(&cluster.skyhooks, skyhooks, |f| {
+                (&mut f.skyhooks, &mut f.cluster.skyhooks)
+            }),
+            legacy: begin.watch(&cluster.legacy, legacy, |f| {
+                (&mut f.legacy, &mut f.cluster.legacy)
+            }),
+            policies: begin.watch(&cluster.policies, policies, |f| {
+                (&mut f.policies, &mut f.cluster.policies)
+            }),
+            legacy_policies: begin.watch(&cluster.legacy_policies, legacy_policies, |f| {
+                (&mut f.legacy_policies, &mut f.cluster.legacy_policies)
+            }),
+            nodes: begin.watch(&cluster.nodes, nodes, |f| {
+                (&mut f.nodes, &mut f.cluster.nodes)
+            }),
+            pods: begin.watch(&cluster.pods, pods, |f| (&mut f.pods, &mut f.cluster.pods)),
+            jobs: begin.watch(&cluster.jobs, jobs, |f| (&mut f.jobs, &mut f.cluster.jobs)),
             _watches: begin.watches,
             cluster,
             news,
@@ -149,7 +148,7 @@ impl Follow {
         let more = async {
             loop {
                 match timeout(SETTLE, self.news.recv()).await {
-                    Ok(one) => self.take(one),
+                    Ok(news) => self.take(news),
                     Err(_) => return,
                 }
             }
@@ -163,27 +162,12 @@ impl Follow {
             .map_or(FollowEvent::Changed, FollowEvent::Away)
     }
 
-    fn take(&mut self, one: Option<One>) {
-        let cluster = &mut self.cluster;
-        let heard = match one {
-            Some(One::Skyhook(list, told)) => {
-                self.skyhooks.on_event(list, *told, &mut cluster.skyhooks)
-            }
-            Some(One::Legacy(list, told)) => self.legacy.on_event(list, *told, &mut cluster.legacy),
-            Some(One::Policy(list, told)) => {
-                self.policies.on_event(list, told, &mut cluster.policies)
-            }
-            Some(One::LegacyPolicy(list, told)) => {
-                let policies = &mut cluster.legacy_policies;
-                self.legacy_policies.on_event(list, told, policies)
-            }
-            Some(One::Node(list, told)) => self.nodes.on_event(list, told, &mut cluster.nodes),
-            Some(One::Pod(list, told)) => self.pods.on_event(list, told, &mut cluster.pods),
-            Some(One::Job(list, told)) => self.jobs.on_event(list, told, &mut cluster.jobs),
-            // The watches never end by themselves.
-            None => return,
+    fn take(&mut self, news: Option<News>) {
+        // The watches never end by themselves.
+        let Some(news) = news else {
+            return;
         };
-        match heard {
+        match news(self) {
             Heard::Nothing => {}
             Heard::Changed => self.changed = true,
             Heard::Failed(failure) if failure.is_absence() => {
@@ -259,12 +243,8 @@ impl Follow {
 
 fn reader<'a>(client: &'a kube::Client, namespace: Option<&'a str>, of: &Cluster) -> Reader<'a> {
     Reader {
-        client,
-        namespace,
         served: of.active_api.served.clone(),
-        only: &[],
-        recorder: None,
-        versions: Default::default(),
+        ..Reader::new(client, namespace)
     }
 }
 
@@ -279,7 +259,7 @@ async fn again<T>(before: &Read<T>, read: impl Future<Output = Read<T>>) -> Read
 struct Begin<'a> {
     client: &'a kube::Client,
     versions: &'a ResourceVersions,
-    tell: UnboundedSender<One>,
+    tell: UnboundedSender<News>,
     watches: JoinSet<()>,
 }
 
@@ -288,7 +268,7 @@ impl Begin<'_> {
         &mut self,
         loaded: &Read<Vec<T>>,
         lists: Vec<List>,
-        one: fn(usize, WatchEvent<T>) -> One,
+        source: SourceOf<T>,
     ) -> SourceState<T> {
         let lists = match loaded {
             Read::NotRequested => Vec::new(),
@@ -309,7 +289,13 @@ impl Begin<'_> {
         let kept = SourceState::of(lists.iter().map(of));
         for (number, list) in lists.into_iter().enumerate() {
             let tell = self.tell.clone();
-            let tell = move |told| tell.send(one(number, told)).is_ok();
+            let tell = move |told| {
+                let news = move |follow: &mut Follow| {
+                    let (state, items) = source(follow);
+                    state.on_event(number, told, items)
+                };
+                tell.send(Box::new(news)).is_ok()
+            };
             let from = version(&list).map(str::to_owned);
             let watch = watch(self.client.clone(), list, from, tell);
             self.watches.spawn(watch);

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::list::List;
 use super::request::{Failure, get};
+use super::sources::read as outcome;
 use crate::api::ApiFlavor;
 use crate::cluster::installation::{Definition, Installation, Lease};
 use crate::cluster::{Cluster, Read};
@@ -16,19 +17,12 @@ pub async fn read(client: &kube::Client, cluster: &Cluster) -> Installation {
     let (server, definitions, leases) =
         futures::join!(server(client), definitions(client), leases(client, cluster));
     Installation {
-        server: answer(server),
-        definitions: answer(definitions),
+        server: outcome(server),
+        definitions: outcome(definitions),
         leases: match leases {
-            Some(leases) => answer(leases),
+            Some(leases) => outcome(leases),
             None => Read::NotRequested,
         },
-    }
-}
-
-fn answer<T>(result: Result<T, Failure>) -> Read<T> {
-    match result {
-        Ok(value) => Read::Ok(value),
-        Err(failure) => Read::Unreadable(failure.into()),
     }
 }
 

@@ -40,10 +40,17 @@ impl List {
         }
     }
 
-    /// The same in one namespace.
+    /// A list of a resource in one namespace.
     pub fn inside(api: &str, namespace: &str, plural: &str, singular: &'static str) -> List {
-        let api = format!("{api}/namespaces/{}", encode(namespace));
-        List::all(&api, plural, singular)
+        List::all(api, plural, singular).within(namespace)
+    }
+
+    /// The same in one namespace, of a list of all.
+    pub fn within(mut self, namespace: &str) -> List {
+        if let Some((api, plural)) = self.path.rsplit_once('/') {
+            self.path = format!("{api}/namespaces/{}/{plural}", encode(namespace));
+        }
+        self
     }
 
     /// Only items whose labels match.

@@ -81,13 +81,10 @@ fn tells(pod: &Pod) -> bool {
 
 fn request(pod: &Pod, status: &ContainerStatus, lines: u64, previous: bool) -> Request {
     Request {
-        namespace: pod.metadata.namespace.clone().unwrap_or_default(),
-        pod: pod.name().to_owned(),
-        container: status.name.clone(),
         previous,
         timestamps: true,
         tail: Some(lines),
-        ..Request::default()
+        ..ContainerLog::of(pod, status).request()
     }
 }
 

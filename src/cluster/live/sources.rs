@@ -10,7 +10,6 @@ use super::LoadError;
 use super::list::List;
 use super::record::Recorder;
 use super::request::Failure;
-use super::resource_type::ResourceType;
 use crate::api::{ApiFlavor, DeploymentPolicy, Meta, Skyhook};
 use crate::cluster::{
     Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, Node, Pod, Read,
@@ -38,6 +37,20 @@ pub(super) struct Reader<'a> {
     pub recorder: Option<Recorder<'a>>,
     /// At which versions lists were read.
     pub versions: Mutex<ResourceVersions>,
+}
+
+impl<'a> Reader<'a> {
+    /// Of all nodes, and of no API before it is known which are served.
+    pub fn new(client: &'a kube::Client, namespace: Option<&'a str>) -> Reader<'a> {
+        Reader {
+            client,
+            namespace,
+            served: Vec::new(),
+            only: &[],
+            recorder: None,
+            versions: Default::default(),
+        }
+    }
 }
 
 impl Reader<'_> {
@@ -110,14 +123,20 @@ impl Reader<'_> {
         self.read(&list).await
     }
 
+    fn all_pods() -> List {
+        List::all(CORE, "pods", "pod")
+    }
+
+    fn all_jobs() -> List {
+        List::all(BATCH, "jobs", "job")
+    }
+
     /// The pods of packages, of every API that is served; on the one node, where one is named.
     pub async fn pods(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Pod>> {
         let labels = self.package_labels(&self.served);
         let pods = match self.only {
-            [node] => {
-                ResourceType::new(CORE, "pods", "pod").with_fields(format!("spec.nodeName={node}"))
-            }
-            _ => ResourceType::new(CORE, "pods", "pod"),
+            [node] => Self::all_pods().with_fields(&format!("spec.nodeName={node}")),
+            _ => Self::all_pods(),
         };
         self.of_packages(pods, &labels, operators, |p: &Pod| &p.metadata)
             .await
@@ -126,8 +145,7 @@ impl Reader<'_> {
     /// The Jobs of packages; only the newer API has them.
     pub async fn jobs(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Job>> {
         let labels = self.package_labels(&[ApiFlavor::NodeWright]);
-        let jobs = ResourceType::new(BATCH, "jobs", "job");
-        self.of_packages(jobs, &labels, operators, |j: &Job| &j.metadata)
+        self.of_packages(Self::all_jobs(), &labels, operators, |j: &Job| &j.metadata)
             .await
     }
 
@@ -136,31 +154,27 @@ impl Reader<'_> {
     /// All package pods are there, and whoever may not read those of all namespaces may still watch them.
     pub fn pods_lists(&self, operators: &Read<Vec<Deployment>>) -> Vec<List> {
         let labels = self.package_labels(&self.served);
-        self.lists_of_packages(CORE, "pods", "pod", &labels, operators)
+        self.lists_of_packages(Self::all_pods(), &labels, operators)
     }
 
     /// The lists that [`Reader::jobs`] reads, as for pods.
     pub fn jobs_lists(&self, operators: &Read<Vec<Deployment>>) -> Vec<List> {
         let labels = self.package_labels(&[ApiFlavor::NodeWright]);
-        self.lists_of_packages(BATCH, "jobs", "job", &labels, operators)
+        self.lists_of_packages(Self::all_jobs(), &labels, operators)
     }
 
     fn lists_of_packages(
         &self,
-        api: &str,
-        plural: &str,
-        singular: &'static str,
+        things: List,
         labels: &[String],
         operators: &Read<Vec<Deployment>>,
     ) -> Vec<List> {
         let inside = self.operator_namespaces(operators);
         let lists: Vec<List> = if inside.is_empty() {
-            vec![List::all(api, plural, singular)]
+            vec![things]
         } else {
-            inside
-                .iter()
-                .map(|namespace| List::inside(api, namespace, plural, singular))
-                .collect()
+            let within = |namespace: &String| things.clone().within(namespace);
+            inside.iter().map(within).collect()
         };
         let labelled = |list: &List| {
             let list = list.clone();
@@ -186,7 +200,7 @@ impl Reader<'_> {
         labels: &[String],
         operators: &Read<Vec<Deployment>>,
     ) -> Read<Vec<ConfigMap>> {
-        let config_maps = ResourceType::new(CORE, "configmaps", "config map");
+        let config_maps = List::all(CORE, "configmaps", "config map");
         self.of_packages(config_maps, labels, operators, |c: &ConfigMap| &c.metadata)
             .await
     }
@@ -218,7 +232,7 @@ impl Reader<'_> {
             return Read::Unreadable(why.of("cannot tell which nodes are waiting for a drain"));
         }
         let nodes = cluster.waiting_for_drain();
-        let pods = List::all(CORE, "pods", "pod");
+        let pods = Self::all_pods();
         let lists: Vec<List> = match nodes.len() {
             0 => Vec::new(),
             1..=FEW_NODES => nodes
@@ -245,13 +259,13 @@ impl Reader<'_> {
     /// found in it proves nothing.
     async fn of_packages<T: DeserializeOwned + Send + 'static>(
         &self,
-        things: ResourceType,
+        things: List,
         labels: &[String],
         operators: &Read<Vec<Deployment>>,
         meta: fn(&T) -> &Meta,
     ) -> Read<Vec<T>> {
         let labelled = |list: List| labels.iter().map(move |label| list.clone().labelled(label));
-        let lists: Vec<List> = labelled(things.everywhere()).collect();
+        let lists: Vec<List> = labelled(things.clone()).collect();
         let mut found = self.all_of(&lists).await;
         if let Err(failure) = &found
             && failure.is_forbidden()
@@ -259,7 +273,7 @@ impl Reader<'_> {
             let lists: Vec<List> = self
                 .operator_namespaces(operators)
                 .iter()
-                .flat_map(|namespace| labelled(things.inside(namespace)))
+                .flat_map(|namespace| labelled(things.clone().within(namespace)))
                 .collect();
             if !lists.is_empty()
                 && let Ok(inside) = self.all_of(&lists).await
