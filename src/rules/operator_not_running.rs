@@ -158,7 +158,7 @@ fn pods_say(finding: &mut Finding, cluster: &Cluster, operator: &Deployment) {
     }
     let mut out_of_memory = false;
     for pod in cluster.pods_of(operator) {
-        let object = format!("pod/{}", pod.name());
+        let object = pod.reference();
         if let Some(why) = pod.unschedulable() {
             finding.evidence(&object, "condition PodScheduled", why);
         }

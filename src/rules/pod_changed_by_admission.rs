@@ -3,6 +3,7 @@ mod change;
 use self::change::{Change, Fix, change};
 use super::retry::delete_pod;
 use super::{Blocks, Findings, Grade, Subject};
+use crate::api::Skyhook;
 use crate::cluster::pod::Pod;
 use crate::cluster::{Cluster, PackageRun};
 
@@ -67,19 +68,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some((pod, change)) = found else {
             continue;
         };
-        report(cluster, findings, package_run, pod, change);
+        report(skyhook, findings, package_run, pod, change);
     }
 }
 
 fn report(
-    cluster: &Cluster,
+    skyhook: &Skyhook,
     findings: &mut Findings,
     package_run: &PackageRun<'_>,
     pod: &Pod,
     change: Change,
 ) {
     let (stage, package) = (&package_run.stage, &package_run.package);
-    let skyhook = package_run.skyhook.as_str();
     let finding = findings.report(
         Subject::package_run(package_run),
         match change.fix {
@@ -111,15 +111,6 @@ fn report(
     }
     match change.fix {
         Fix::Exempt => {}
-        Fix::Defaults => {
-            finding
-                .kubectl(
-                    Grade::B2,
-                    "Write these defaults into the spec",
-                    ["edit", &cluster.flavor().resource(), skyhook],
-                )
-                .caveat("its packages then run on the nodes, including their interrupts");
-        }
         Fix::DeletePod => {
             finding.blocks_only(&[Blocks::Install, Blocks::Uninstall, Blocks::Reconcile]);
             let title = "Then delete the pod, so that the operator continues";
@@ -128,13 +119,14 @@ fn report(
                  the next pod gets the container, too",
             );
         }
-        Fix::Spec => {
+        Fix::Defaults | Fix::Spec => {
+            let title = if change.fix == Fix::Spec {
+                "Or put the values that admission sets into the spec"
+            } else {
+                "Write the defaults into the spec: `apiVersion: v1` in a fieldRef, `divisor: \"0\"` in a resourceFieldRef"
+            };
             finding
-                .kubectl(
-                    Grade::B2,
-                    "Or put the values that admission sets into the spec",
-                    ["edit", &cluster.flavor().resource(), skyhook],
-                )
+                .edit(Grade::B2, title, skyhook)
                 .caveat("its packages then run on the nodes, including their interrupts");
         }
     }
