@@ -116,7 +116,7 @@ impl ClusterBuilder {
         self.only_namespace = Some(only);
     }
 
-    /// The version of the operator that runs: its Deployment's, else what it noted on the objects.
+    /// The version of the operator that runs, as its Deployment says.
     pub(super) fn operator_version(&self) -> Option<Version> {
         let running = self
             .deployments

@@ -10,7 +10,7 @@ use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{applied, released};
 use crate::plan::{Plan, Step};
-use crate::view::{age, count};
+use crate::view::{age, some_of};
 
 /// Objects that are named one by one; the rest is counted.
 const SHOWN: usize = 6;
@@ -129,13 +129,13 @@ fn shown(ctx: &mut Ctx, record: &Record, looked: &Looked) -> Result<Plan> {
         let error = Error::unchanged(format!(
             "{:?} cannot be undone because all of its objects have changed since: {}",
             record.begun.plan.title,
-            some(&left)
+            some_of(&left, SHOWN)
         ));
         return Err(error
             .hint("the command stays in effect; to undo an older command, pass its id; to list the ids: kubectl skyhook journal list"));
     }
     if !left.is_empty() {
-        let left = some(&left);
+        let left = some_of(&left, SHOWN);
         shown
             .consequences
             .warn(format!("left unchanged because of later changes: {left}"));
@@ -145,12 +145,4 @@ fn shown(ctx: &mut Ctx, record: &Record, looked: &Looked) -> Result<Plan> {
 
 fn words((step, why): &(Step, String)) -> String {
     format!("{} ({why})", step.target)
-}
-
-fn some(all: &[String]) -> String {
-    let shown = all[..all.len().min(SHOWN)].join(", ");
-    match all.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {} more", count(more)),
-    }
 }

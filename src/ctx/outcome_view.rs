@@ -253,7 +253,7 @@ impl View for OutcomeView<'_> {
 #[serde(rename_all = "camelCase")]
 pub struct Document {
     api_version: &'static str,
-    /// Always `PlanOutcome`.
+    /// Always `Outcome`.
     kind: &'static str,
     title: String,
     grade: Grade,

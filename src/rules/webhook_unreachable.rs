@@ -3,7 +3,7 @@ use serde_json::json;
 use super::evidence::operator_log;
 use super::{Findings, Grade, Severity, Subject};
 use crate::cluster::admission::{Lack, Operation, Unreachable};
-use crate::cluster::{Certainty, Cluster, Source};
+use crate::cluster::{Cluster, Source};
 
 rule! {
     /// A webhook that must allow every change to a custom resource is unreachable or not trusted.
@@ -103,7 +103,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let zero = operators.iter().find(|d| d.replicas() == 0);
-        let absent = operators.is_empty() && cluster.operators.absence() == Certainty::Proven;
+        let absent = cluster.operator_absent();
         if absent && configuration.is_operators() {
             finding
                 .kubectl(

@@ -25,7 +25,7 @@ pub use sanitize::{harmless_json, harmless_lines, is_harmless, sanitize};
 pub use sort::SortBy;
 pub use table::{Table, cells};
 pub use text::{Label, Layout, Line, Span, Text};
-pub use words::{count, list, plural};
+pub use words::{count, list, plural, some_of};
 
 /// The `apiVersion` of the documents that this program prints.
 pub const API_VERSION: &str = "kubectl-skyhook/v1";

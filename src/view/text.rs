@@ -86,6 +86,16 @@ pub fn prose(sentence: &str) -> Line {
 }
 
 impl Label {
+    /// Of a status or a state, as the operator spells it.
+    pub fn of_status(word: &str) -> Label {
+        match word {
+            "complete" => Label::Good,
+            "erroring" => Label::Error,
+            "blocked" | "unknown" => Label::Warning,
+            _ => Label::Plain,
+        }
+    }
+
     /// Text that means this, for when the label is a matter of data.
     pub fn on(self, text: impl ToString) -> Span {
         Span {

@@ -33,6 +33,15 @@ pub fn list<S: AsRef<str>>(items: &[S]) -> String {
     }
 }
 
+/// The first names, and how many more there are.
+pub fn some_of(names: &[String], most: usize) -> String {
+    let shown = names[..names.len().min(most)].join(", ");
+    match names.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {} more", count(more)),
+    }
+}
+
 /// The plural of an English noun; of several words, that of the last one.
 fn nouns(noun: &str) -> String {
     let ends = |endings: &[&str]| endings.iter().any(|ending| noun.ends_with(ending));

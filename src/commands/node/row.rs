@@ -273,7 +273,7 @@ fn package<'a>(
 
 /// Its status, labelled by how good it is.
 pub fn status_text(row: &NodeRow) -> Line {
-    label_of(&row.status).on(&row.status).into()
+    Label::of_status(&row.status).on(&row.status).into()
 }
 
 /// How many of its packages are complete.
@@ -284,14 +284,4 @@ pub fn package_count(row: &NodeRow) -> Span {
         Label::Plain
     };
     label.on(row.progress())
-}
-
-/// The label of a status or a state.
-pub fn label_of(word: &str) -> Label {
-    match word {
-        "complete" => Label::Good,
-        "erroring" => Label::Error,
-        "blocked" => Label::Warning,
-        _ => Label::Plain,
-    }
 }

@@ -166,7 +166,7 @@ impl NodeStatus<'_> {
                 line([none(), none(), none(), state, none(), "0".into(), none()]);
             }
             for package in &row.packages {
-                let state = row::label_of(&package.state).on(&package.state);
+                let state = Label::of_status(&package.state).on(&package.state);
                 line([
                     package.name.as_str().into(),
                     package.version.as_str().into(),

@@ -122,7 +122,8 @@ impl<'a> StatusReport<'a> {
             };
             return text::heading(&item.name) + "  " + text::warning(behind);
         }
-        let mut title = text::heading(&item.name) + "  " + label_of(&item.status).on(&item.status);
+        let mut title =
+            text::heading(&item.name) + "  " + Label::of_status(&item.status).on(&item.status);
         let deletion = self
             .cluster
             .skyhook(&item.name)
@@ -224,7 +225,7 @@ fn node_counts(nodes: &Nodes, wide: bool) -> Text {
     let mut line = Line::from(plural(nodes.selected, "node"));
     for (at, (status, n)) in nodes.histogram().into_iter().enumerate() {
         let sign = if at == 0 { ": " } else { ", " };
-        line = line + sign + label_of(status).on(format!("{} {status}", count(n)));
+        line = line + sign + Label::of_status(status).on(format!("{} {status}", count(n)));
     }
     if nodes.ignored > 0 {
         line = line + format!("; {} ignored", count(nodes.ignored));
@@ -357,13 +358,4 @@ fn said(findings: Findings, name: Option<&str>) -> Text {
     };
     text.line(label.on(list(&counts)) + about + ": " + text::command(command));
     text
-}
-
-fn label_of(status: &str) -> Label {
-    match status {
-        "complete" => Label::Good,
-        "erroring" => Label::Error,
-        "blocked" | "unknown" => Label::Warning,
-        _ => Label::Plain,
-    }
 }

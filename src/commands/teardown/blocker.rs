@@ -7,7 +7,7 @@ use super::order::{DoomedObject, items};
 use crate::cluster::Cluster;
 use crate::commands::shared::shell_words::shell_words;
 use crate::rules::{self, Blocks, Finding, Goal, Report, Scope};
-use crate::view::{NodeSet, plural};
+use crate::view::{NodeSet, plural, some_of};
 
 /// Nodes, pods and jobs that are named before the rest is only counted.
 const SHOWN: usize = 4;
@@ -166,7 +166,7 @@ pub fn left(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
     if !made.is_empty() {
         let message = format!(
             "{} {} recreated, possibly by a GitOps controller",
-            some(&made),
+            some_of(&made, SHOWN),
             if made.len() == 1 { "was" } else { "were" }
         );
         let again = "kubectl skyhook teardown".to_owned();
@@ -181,7 +181,7 @@ pub fn left(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
         let message = format!(
             "{}: {}",
             plural(runs.len(), "package pod or job"),
-            some(&runs)
+            some_of(&runs, SHOWN)
         );
         let see = format!("kubectl describe {kind} -n {namespace} {name}");
         left.push(Blocker::unruled(message, see));
@@ -192,12 +192,4 @@ pub fn left(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
         on_nodes.partition(|f| f.blocks.contains(&Blocks::Workloads));
     left.extend(folded(closed, true));
     (left, folded(traces, true))
-}
-
-fn some(names: &[String]) -> String {
-    let first = names[..names.len().min(SHOWN)].join(", ");
-    match names.len().saturating_sub(SHOWN) {
-        0 => first,
-        more => format!("{first} and {more} more"),
-    }
 }

@@ -24,6 +24,7 @@ mod readme;
 mod rights;
 mod setting;
 mod soak;
+mod specs;
 mod strip;
 mod stuck;
 mod teardown;
@@ -520,6 +521,23 @@ const NOT_BEGUN: Group = &[
     ("auto_taint_key_invalid", not_begun::auto_taint_key_invalid),
 ];
 
+/// Specs that the operator accepts and cannot carry out.
+const SPECS: Group = &[
+    (
+        "variable_that_the_server_completes",
+        specs::variable_that_the_server_completes,
+    ),
+    (
+        "resource_that_a_limit_range_adds",
+        specs::resource_that_a_limit_range_adds,
+    ),
+    (
+        "config_change_that_does_not_arrive",
+        specs::config_change_that_does_not_arrive,
+    ),
+    ("config_map_name_taken", specs::config_map_name_taken),
+];
+
 /// What only time tells.
 const LATER: Group = &[
     ("pod_stuck_terminating", later::pod_stuck_terminating),
@@ -600,6 +618,7 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         ("facts", Cluster::old, FACTS),
         ("kept_out", Cluster::old, KEPT_OUT),
         ("not_begun", Cluster::old, NOT_BEGUN),
+        ("specs", Cluster::old, SPECS),
         ("later", Cluster::old, LATER),
         ("writes", Cluster::old, WRITES),
         ("first_change", Cluster::old, FIRST_CHANGE),
