@@ -1,5 +1,6 @@
 //! Kubernetes quantities such as `500m`, `1.5Gi` or `2e3`, near enough to compare them.
 
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// The factors that a suffix stands for.
@@ -28,6 +29,24 @@ pub fn parse(value: &Value) -> Option<f64> {
         Value::Number(number) => number.as_f64(),
         Value::String(text) => parse_text(text),
         _ => None,
+    }
+}
+
+/// A quantity as it is spelled, be it written as text or as a number; empty where it is left out.
+///
+/// # Errors
+///
+/// None: what is neither is spelled as it is.
+pub fn text<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
+    Ok(spelled(&Value::deserialize(value)?))
+}
+
+/// [`text`], of a value that was read.
+pub fn spelled(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 

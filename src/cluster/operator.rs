@@ -174,7 +174,8 @@ impl Cluster {
 
     /// The pod of the operator that ends again and again, where all its pods do.
     pub fn crash_looping<'a>(&'a self, operator: &'a Deployment) -> Option<&'a Pod> {
-        let mut pods = self.pods_of(operator).peekable();
+        let there = |pod: &&Pod| !pod.ended() && !pod.metadata.deleting();
+        let mut pods = self.pods_of(operator).filter(there).peekable();
         let first = *pods.peek()?;
         pods.all(|pod| pod.crash_loops(self.taken_at))
             .then_some(first)

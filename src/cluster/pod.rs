@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::api::{Condition, Meta, without_managers};
+use crate::api::{Condition, Meta, quantity, without_managers};
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -67,7 +67,8 @@ pub struct ResourceFieldRef {
     pub container_name: String,
     pub resource: String,
     /// The API server sets `0` where it is left out.
-    pub divisor: serde_json::Value,
+    #[serde(deserialize_with = "quantity::text")]
+    pub divisor: String,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -226,9 +227,11 @@ impl Pod {
         })
     }
 
-    /// Whether one of its containers has ended several times, lately after a short run, and has not run for longer since.
+    /// Whether its manager, or else one of its containers, has ended several times, lately after a short run, and has not run for longer since.
     pub fn crash_loops(&self, now: Timestamp) -> bool {
-        let mut containers = self.status.container_statuses.iter();
+        let all = &self.status.container_statuses;
+        let manager = all.iter().find(|container| container.name == MANAGER);
+        let mut containers = manager.map_or(all.as_slice(), std::slice::from_ref).iter();
         containers.any(|container| container.crash_loops(now))
     }
 
@@ -250,6 +253,8 @@ impl Pod {
     }
 }
 
+/// What the operator's container is called, in every chart.
+const MANAGER: &str = "manager";
 /// Ends of a container before it is said to end again and again: a manager may end once or twice while the API server
 /// restarts.
 const REPEATEDLY: i64 = 3;

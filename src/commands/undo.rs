@@ -68,7 +68,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let looked = ctx.look(&plan).await?;
     let earlier = store.newest_undo_of(&record.begun.id)?;
     let standing = earlier.and_then(|undo| undo.standing_hold());
-    let looked = looked.without_needless_pause(standing.or_else(|| record.standing_hold()));
+    let mut looked = looked.without_needless_pause(standing.or_else(|| record.standing_hold()));
     let mut shown = shown(ctx, &record, &looked)?;
     if released::is_all_of(&shown) {
         shown.consequences.grade = None;
@@ -77,10 +77,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         let nodes = released::nodes(&shown);
         let cluster = ctx
             .only(selection::only(&nodes, None, None))
-            .load_to_change(&released::NEEDS, &[])
+            .load_or_leftovers(&released::NEEDS, &[])
             .await?;
         released::add(&cluster, &mut shown);
     }
+    looked.plan.consequences.clone_from(&shown.consequences);
     let manner = CommandOptions {
         undoes: Some(record.begun.id.clone()),
         shown: Some(shown),

@@ -39,7 +39,7 @@ impl Ctx {
             .await
     }
 
-    /// [`Ctx::execute`] for a command with something peculiar to it; what stages wait for is shown from watches.
+    /// [`Ctx::execute`] with these [`CommandOptions`]; what stages wait for is shown from watches.
     pub async fn execute_with(
         &mut self,
         plan: &Plan,

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use super::evidence::some_of;
 use super::retry::rerun;
 use super::{Findings, Grade, Severity, Subject};
@@ -11,7 +13,7 @@ rule! {
     ///
     /// The operator copies the `configMap` of a package into a ConfigMap object, which the pods of the package mount.
     /// After a change it updates this object only when the package is complete on all nodes that the custom resource
-    /// selects, or fails on one of them at stage config, interrupt or post-interrupt. Until then all pods get the
+    /// selects and no pod of it is left, or fails on one of them at stage config, interrupt or post-interrupt. Until then all pods get the
     /// configuration from before the change.
     ///
     /// # What causes it
@@ -34,13 +36,13 @@ rule! {
     /// # Since
     ///
     /// All operators (`HandleConfigUpdates`). From v0.4.0 on, a failure at stage config lets a change through.
-    SKY225 "config-change-pending" Info needs Skyhooks Nodes, also ConfigMaps
+    SKY225 "config-change-pending" Info needs Skyhooks Nodes, also ConfigMaps Pods Jobs
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let live = cluster.skyhooks.items().iter();
-    for skyhook in live.filter(|s| !s.deleting() && !s.paused() && !s.disabled()) {
-        for (name, package) in skyhook.packages() {
+    for skyhook in live.filter(|s| !s.deleting() && !s.paused()) {
+        for (name, package) in skyhook.packages().filter(|(_, p)| !skyhook.uninstalls(p)) {
             let Some(config_map) = found(cluster, skyhook, name, package) else {
                 continue;
             };
@@ -58,7 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 /// The nodes that keep the operator from updating a ConfigMap.
 struct Held<'a> {
-    /// The package is not complete there.
+    /// The package is not complete there, or one of its pods is still there.
     incomplete: Vec<&'a Node>,
     /// Of these, it fails there before it is configured.
     failing: Vec<&'a Node>,
@@ -76,6 +78,12 @@ impl<'a> Held<'a> {
             incomplete: Vec::new(),
             failing: Vec::new(),
         };
+        let package_runs = cluster.package_runs();
+        let with_pod: HashSet<&str> = (package_runs.all().iter())
+            .filter(|e| e.skyhook == skyhook.name() && e.package == name)
+            .filter(|e| e.version == package.version && !e.pods.is_empty())
+            .map(|e| e.node)
+            .collect();
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             let mut entries = on.into_iter().flat_map(|on| on.entries());
@@ -94,7 +102,7 @@ impl<'a> Held<'a> {
             if entry.state == State::Erroring && configured {
                 return None;
             }
-            if !skyhook.is_package_complete(name, entry) {
+            if !skyhook.is_package_complete(name, entry) || with_pod.contains(&*node.name) {
                 held.incomplete.push(node);
             }
             if entry.state == State::Erroring {
@@ -131,7 +139,7 @@ fn report(
             )
             .passes()
             .evidence(object, "data", differs)
-            .evidence(skyhook.reference(), "nodes that are not complete", some_of(&names));
+            .evidence(skyhook.reference(), "nodes that are not complete, or still have a pod of the package", some_of(&names));
         return;
     }
     for node in &held.failing {

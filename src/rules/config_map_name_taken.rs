@@ -29,37 +29,68 @@ rule! {
     /// # Since
     ///
     /// All operators (`UpsertConfigmaps`).
-    SKY226 "config-map-name-taken" Error needs Skyhooks,
+    SKY226 "config-map-name-taken" Error needs Skyhooks, also ConfigMaps,
         blocks Reconcile
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let mut first: BTreeMap<String, (&Skyhook, &str)> = BTreeMap::new();
-    for skyhook in cluster.skyhooks.items() {
+    let mut wanting: BTreeMap<String, Vec<(&Skyhook, &str)>> = BTreeMap::new();
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         let configured = skyhook.packages().filter(|(_, p)| !p.config_map.is_empty());
         for (package, spec) in configured {
             let name = config_map::name(skyhook, package, spec);
-            let (other, their_package) = *first.entry(name.clone()).or_insert((skyhook, package));
-            if other.name() == skyhook.name() || skyhook.deleting() || !skyhook.runs() {
-                continue;
-            }
-            findings
-                .report(
-                    Subject::skyhook(skyhook).package(package),
-                    format!(
-                        "package {package} needs a ConfigMap of the same name as package {their_package} of {}, and every \
-                         reconcile by the operator fails",
-                        other.reference()
-                    ),
-                )
-                .evidence(skyhook.reference(), format!("ConfigMap of {package}"), &name)
-                .evidence(other.reference(), format!("ConfigMap of {their_package}"), &name)
-                .edit(
-                    Grade::B2,
-                    "Give one of the packages another name or version",
-                    skyhook,
-                )
-                .caveat("the operator then continues for every custom resource");
+            wanting.entry(name).or_default().push((skyhook, package));
         }
     }
+    for (name, all) in &wanting {
+        let mut made = cluster.config_maps.items().iter();
+        let made = made.find(|map| map.metadata.name == *name);
+        let owner = made.and_then(|map| Some(map.owner()?.1));
+        // Without one, the first that is not paused makes it.
+        let first = match owner {
+            Some(owner) => all.iter().find(|(skyhook, _)| skyhook.name() == owner),
+            None => all.iter().find(|(skyhook, _)| !skyhook.paused()),
+        };
+        let Some((other, their_package)) = first else {
+            continue;
+        };
+        for (skyhook, package) in all {
+            if skyhook.name() != other.name() && !skyhook.paused() {
+                report(findings, name, (skyhook, package), (other, their_package));
+            }
+        }
+    }
+}
+
+fn report(
+    findings: &mut Findings,
+    name: &str,
+    (skyhook, package): (&Skyhook, &str),
+    (other, their_package): (&Skyhook, &str),
+) {
+    findings
+        .report(
+            Subject::skyhook(skyhook).package(package),
+            format!(
+                "package {package} needs a ConfigMap of the same name as package {their_package} of {}, and every \
+                 reconcile by the operator fails",
+                other.reference()
+            ),
+        )
+        .evidence(
+            skyhook.reference(),
+            format!("ConfigMap of package {package}"),
+            name,
+        )
+        .evidence(
+            other.reference(),
+            format!("ConfigMap of package {their_package}"),
+            name,
+        )
+        .edit(
+            Grade::B2,
+            format!("Give package {package} another name or version"),
+            skyhook,
+        )
+        .caveat("the operator then continues for every custom resource");
 }

@@ -53,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     // A pod that is being deleted for it says the same as one that is yet to be.
     for package_run in cluster.package_runs().all() {
         let skyhook = cluster.skyhook(&package_run.skyhook);
-        let Some(skyhook) = skyhook.filter(|s| !s.paused() && !s.disabled()) else {
+        let Some(skyhook) = skyhook.filter(|s| !s.paused()) else {
             continue;
         };
         // A pod of another version is replaced for that, or is left to uninstall it.
@@ -68,6 +68,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some((pod, change)) = found else {
             continue;
         };
+        // A panic ends the pass of all, whichever custom resource the pod is of.
+        if skyhook.disabled() && change.fix != Fix::DeletePod {
+            continue;
+        }
         report(skyhook, findings, package_run, pod, change);
     }
 }

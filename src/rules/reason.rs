@@ -58,7 +58,10 @@ pub struct Reason {
     pub pieces: Vec<ContainerLog>,
 }
 
-/// Adds to each finding about a package on a node what the attempt there says.
+/// The rule whose findings the operator's own pods explain.
+const OPERATOR_NOT_RUNNING: &str = "SKY501";
+
+/// Adds to each finding about a package on a node what the attempt there says, and why the operator does not run.
 pub fn add(cluster: &Cluster, findings: &mut [Finding]) {
     let reasons = Reasons {
         cluster,
@@ -79,8 +82,8 @@ struct Reasons<'a> {
 impl<'a> Reasons<'a> {
     fn of(&self, finding: &Finding) -> Option<Reason> {
         let subject = &finding.subject;
-        if subject.kind == "Deployment" {
-            return self.of_operator(&subject.name);
+        if finding.rule.code == OPERATOR_NOT_RUNNING {
+            return self.of_operator(finding);
         }
         let (skyhook, package) = (subject.skyhook.as_deref()?, subject.package.as_deref()?);
         let (package_run, failing) = self.attempt(skyhook, package, subject.node.as_deref()?)?;
@@ -96,10 +99,15 @@ impl<'a> Reasons<'a> {
     }
 
     /// What the pods of the operator say, where it does not run.
-    fn of_operator(&self, name: &str) -> Option<Reason> {
+    fn of_operator(&self, finding: &Finding) -> Option<Reason> {
         let mut operators = self.cluster.operators.items().iter();
-        let operator = operators.find(|d| d.name() == name)?;
-        let pods: Vec<&Pod> = self.cluster.pods_of(operator).collect();
+        let operator = operators.find(|d| {
+            let reference = d.reference();
+            finding.evidence.iter().any(|e| e.object == reference)
+        })?;
+        let looping = self.cluster.crash_looping(operator);
+        let mut pods: Vec<&Pod> = self.cluster.pods_of(operator).collect();
+        pods.sort_by_key(|pod| !looping.is_some_and(|looping| std::ptr::eq(looping, *pod)));
         let mut reason = Reason {
             object: operator.reference(),
             events: events::of_operator(&self.events, operator, &pods),

@@ -89,7 +89,10 @@ impl ClusterBuilder {
     /// Takes over what a capture says of each; `lost` are its files that are not there any more.
     pub fn take_over(&mut self, sources: &[Source], lost: &[String]) {
         for (name, files, piece) in self.pieces() {
-            let Some(source) = sources.iter().find(|source| source.name == name) else {
+            let noted = |name: &str| sources.iter().find(|source| source.name == name);
+            // Older captures note both kinds of ConfigMaps as one.
+            let older = || noted("config-maps").filter(|_| name == "node-metadata");
+            let Some(source) = noted(name).or_else(older) else {
                 continue;
             };
             let was = source.read();

@@ -21,8 +21,11 @@ const STOPS: [&str; 2] = ["pause", "disable"];
 /// The label of nodes on which nothing begins.
 const IGNORE: &str = "ignore";
 
-/// Adds what begins where the plan ends a pause, a disablement or that nodes are ignored, or requests an uninstall.
+/// Adds what begins where the plan resumes or enables a custom resource, no longer ignores nodes, or requests an uninstall.
 pub fn add(cluster: &Cluster, plan: &mut Plan) {
+    if !concerns(plan) {
+        return;
+    }
     let mut consequences = std::mem::take(&mut plan.consequences);
     for source in [Source::Skyhooks, Source::Nodes] {
         if let Read::Unreadable(why) = cluster.source(source) {
@@ -49,7 +52,16 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
                 all().filter(open).collect()
             };
             let plain = freed.is_empty();
+            let (before, gpus) = (consequences.nodes, consequences.gpus);
+            if !skyhook.runs() {
+                (consequences.nodes, consequences.gpus) = (0, 0);
+            }
             effects::begins(cluster, skyhook, &nodes, plain, &mut consequences);
+            // Of several custom resources that are let go on, each has nodes of its own.
+            if !skyhook.runs() {
+                consequences.nodes += before;
+                consequences.gpus += gpus;
+            }
         }
         for (_, package) in edits.requested.iter().filter(|r| r.0 == skyhook.name()) {
             let is_recorded = |node: &&Node| {
@@ -57,6 +69,11 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
                 placement.selected && placement.entry.is_some()
             };
             let nodes: Vec<&Node> = all().filter(is_recorded).collect();
+            if nodes.is_empty() {
+                continue;
+            }
+            consequences.nodes += nodes.len();
+            consequences.gpus += nodes.iter().map(|n| n.gpus).sum::<u64>();
             let now = Uninstalls::Now;
             effects::uninstalls(cluster, skyhook, package, &nodes, now, &mut consequences);
         }
@@ -69,19 +86,21 @@ pub fn concerns(plan: &Plan) -> bool {
     ApiFlavor::ALL.into_iter().any(|flavor| {
         let edits = Edits::of(plan, flavor);
         let ends = |edit: &&Edit| edit.to.as_deref() != Some("true");
-        let mut stops = edits.stops.values().flat_map(|m| of_stops(flavor, m));
+        let all = edits.stops.values().flatten();
+        let mut stops = all.flat_map(|metadata| of_stops(flavor, metadata));
         stops.any(|edit| ends(&edit))
+            || !edits.released.is_empty()
             || edits.ignores.values().any(ends)
             || !edits.requested.is_empty()
     })
 }
 
-/// The nodes that are no longer ignored, where nothing else is let go on: they are all that has to be read.
+/// The nodes that are no longer ignored, if that is all that sets anything going: no other node has to be read then.
 pub fn nodes(plan: &Plan) -> Vec<String> {
     let mut nodes = BTreeSet::new();
     for flavor in ApiFlavor::ALL {
         let edits = Edits::of(plan, flavor);
-        if !edits.stops.is_empty() || !edits.requested.is_empty() {
+        if !edits.stops.is_empty() || !edits.released.is_empty() || !edits.requested.is_empty() {
             return Vec::new();
         }
         nodes.extend(edits.ignores.keys().map(|name| (*name).to_owned()));
@@ -109,7 +128,10 @@ pub fn is_all_of(plan: &Plan) -> bool {
 
 /// The edits of a plan that bear on whether the operator works, by the names of what they edit.
 struct Edits<'p> {
-    stops: BTreeMap<&'p str, &'p Metadata>,
+    flavor: ApiFlavor,
+    stops: BTreeMap<&'p str, Vec<&'p Metadata>>,
+    /// Custom resources whose pause the plan ends without having made it.
+    released: BTreeSet<&'p str>,
     ignores: BTreeMap<&'p str, &'p Edit>,
     /// Custom resources with the packages whose uninstall is requested.
     requested: BTreeSet<(&'p str, &'p str)>,
@@ -118,7 +140,9 @@ struct Edits<'p> {
 impl<'p> Edits<'p> {
     fn of(plan: &'p Plan, flavor: ApiFlavor) -> Edits<'p> {
         let mut edits = Edits {
+            flavor,
             stops: BTreeMap::new(),
+            released: BTreeSet::new(),
             ignores: BTreeMap::new(),
             requested: BTreeSet::new(),
         };
@@ -127,7 +151,7 @@ impl<'p> Edits<'p> {
             let name = target.name.as_str();
             match change {
                 Change::Metadata(metadata) if target.kind == flavor.into() => {
-                    edits.stops.insert(name, metadata);
+                    edits.stops.entry(name).or_default().push(metadata);
                 }
                 Change::Metadata(metadata) => {
                     let edit = metadata.labels.get(&ignore);
@@ -146,7 +170,15 @@ impl<'p> Edits<'p> {
                     });
                     edits.requested.extend(packages);
                 }
+                Change::Release(_) if target.kind == flavor.into() => {
+                    edits.released.insert(name);
+                }
                 _ => {}
+            }
+        }
+        for Step { target, change, .. } in plan.steps() {
+            if matches!(change, Change::Hold(_)) {
+                edits.released.remove(target.name.as_str());
             }
         }
         edits
@@ -154,12 +186,18 @@ impl<'p> Edits<'p> {
 
     /// Whether the operator works on a custom resource once the plan is carried out.
     fn runs_after(&self, skyhook: &Skyhook) -> bool {
-        let Some(metadata) = self.stops.get(skyhook.name()) else {
+        let edits = self.stops.get(skyhook.name());
+        let released = self.released.contains(skyhook.name());
+        if edits.is_none() && !released {
             return skyhook.runs();
-        };
+        }
         let mut after = skyhook.clone();
-        for (key, edit) in &metadata.annotations {
-            let annotations = &mut after.metadata.annotations;
+        let annotations = &mut after.metadata.annotations;
+        if released {
+            annotations.remove(&self.flavor.key("pause"));
+        }
+        let edits = edits.into_iter().flatten();
+        for (key, edit) in edits.flat_map(|metadata| &metadata.annotations) {
             match &edit.to {
                 Some(value) => annotations.insert(key.clone(), value.clone()),
                 None => annotations.remove(key),

@@ -82,7 +82,11 @@ pub fn change(
             return found;
         }
     }
+    // One of another generation is replaced before its containers are counted.
     let more = containers.get(own.len())?;
+    if !of_generation && !package_run.interrupt {
+        return None;
+    }
     Some(Change {
         what: "the list of containers",
         field: format!("spec.initContainers[{}].name", own.len()),
@@ -160,8 +164,8 @@ fn defaulted(asked: &[&EnvVar], given: &[&EnvVar]) -> Option<String> {
             "v1".clone_into(&mut field.api_version);
         }
         let resource = env.value_from.resource_field_ref.as_mut();
-        if let Some(resource) = resource.filter(|resource| resource.divisor.is_null()) {
-            resource.divisor = json!("0");
+        if let Some(resource) = resource.filter(|resource| resource.divisor.is_empty()) {
+            "0".clone_into(&mut resource.divisor);
         }
         env
     };
@@ -219,20 +223,20 @@ fn asked_resources(fields: &Value) -> Resources {
     Resources { requests, limits }
 }
 
+/// The operator compares how they are spelled: to it `1024Mi` is not `1Gi`.
 fn same_quantities(one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>) -> bool {
-    let same = |((a, x), (b, y)): ((&String, &Value), (&String, &Value))| {
-        a == b && (x == y || quantity::parse(x).is_some_and(|x| Some(x) == quantity::parse(y)))
+    let spelled = |all: &BTreeMap<String, Value>| -> Vec<(String, String)> {
+        let all = all.iter();
+        all.map(|(name, q)| (name.clone(), quantity::spelled(q)))
+            .collect()
     };
-    one.len() == other.len() && one.iter().zip(other).all(same)
+    spelled(one) == spelled(other)
 }
 
 /// `cpu 500m, memory 1Gi`
 fn quantities(all: &BTreeMap<String, Value>) -> String {
-    let word = |quantity: &Value| {
-        let text = quantity.as_str().map(str::to_owned);
-        text.unwrap_or_else(|| quantity.to_string())
-    };
-    let all = all.iter().map(|(name, q)| format!("{name} {}", word(q)));
+    let all = all.iter();
+    let all = all.map(|(name, q)| format!("{name} {}", quantity::spelled(q)));
     let all: Vec<String> = all.collect();
     if all.is_empty() {
         return "none".to_owned();
