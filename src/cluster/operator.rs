@@ -5,6 +5,7 @@ use k8s_openapi::api::apps::v1 as apps;
 use k8s_openapi::api::core::v1::Container;
 use serde::Deserialize;
 
+use super::pod::{ContainerStatus, Terminated};
 use super::{Cluster, Pod, Read};
 use crate::api::{Version, quantity};
 
@@ -12,6 +13,15 @@ use crate::api::{Version, quantity};
 pub const MANAGER_LABEL: (&str, &str) = ("control-plane", "controller-manager");
 
 const MIB: f64 = 1_048_576.0;
+/// What its container is called, in every chart.
+const MANAGER: &str = "manager";
+/// Ends of the container before it is said to end again and again: it may end once or twice while the API server
+/// restarts.
+const REPEATEDLY: i64 = 3;
+/// A run that is shorter is short, in seconds: the operator needs no longer to look at everything once.
+const SHORT_RUN: i64 = 600;
+/// The longest that the kubelet waits before it starts a container again, in seconds.
+const LONGEST_BACK_OFF: i64 = 300;
 
 /// A Deployment that may run the operator.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -177,8 +187,13 @@ impl Cluster {
         let there = |pod: &&Pod| !pod.ended() && !pod.metadata.deleting();
         let mut pods = self.pods_of(operator).filter(there).peekable();
         let first = *pods.peek()?;
-        pods.all(|pod| pod.crash_loops(self.taken_at))
-            .then_some(first)
+        let loops = |pod: &Pod| {
+            let all = &pod.status.container_statuses;
+            let manager = all.iter().find(|container| container.name == MANAGER);
+            let mut containers = manager.map_or(all.as_slice(), std::slice::from_ref).iter();
+            containers.any(|container| crash_loops(container, self.taken_at))
+        };
+        pods.all(loops).then_some(first)
     }
 
     /// Why the version of the operator is not known, where it is not.
@@ -199,6 +214,21 @@ impl Cluster {
     }
 }
 
+/// Whether a container has ended several times, lately after a short run, and has not run for longer since.
+fn crash_loops(container: &ContainerStatus, now: Timestamp) -> bool {
+    let seconds =
+        |from: Option<Timestamp>, to: Option<Timestamp>| Some(to?.as_second() - from?.as_second());
+    let ended = container.state.terminated.as_ref();
+    let last = ended.or(container.last_state.terminated.as_ref());
+    let short =
+        |t: &Terminated| seconds(t.started_at, t.finished_at).is_some_and(|ran| ran < SHORT_RUN);
+    let running = container.state.running.as_ref();
+    let recovered = running.is_some_and(|r| {
+        seconds(r.started_at, Some(now)).is_none_or(|runs| runs >= LONGEST_BACK_OFF)
+    });
+    container.restart_count >= REPEATEDLY && last.is_some_and(short) && !recovered
+}
+
 /// The tag of an image reference, minding registry ports and digests.
 fn image_tag(image: &str) -> Option<&str> {
     let image = image.split('@').next()?;
@@ -209,6 +239,7 @@ fn image_tag(image: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::pod::{ContainerState, Running};
 
     #[test]
     fn tags_are_told_from_ports_and_digests() {
@@ -218,6 +249,43 @@ mod tests {
             ("localhost:5000/operator:v1.0.0@sha256:abc", Some("v1.0.0")),
         ] {
             assert_eq!(image_tag(image), tag, "{image}");
+        }
+    }
+
+    #[test]
+    fn a_container_loops_that_ends_early_and_has_not_run_for_long_since() {
+        let at = |second: i64| Timestamp::from_second(second).ok();
+        for (restarts, last_run, runs_for, loops) in [
+            (3, 599, Some(299), true),
+            (3, 599, None, true),
+            (2, 599, None, false),
+            (3, 600, None, false),
+            (9, 1, Some(300), false),
+        ] {
+            let container = ContainerStatus {
+                restart_count: restarts,
+                state: ContainerState {
+                    running: runs_for.map(|seconds| Running {
+                        started_at: at(10_000 - seconds),
+                    }),
+                    ..ContainerState::default()
+                },
+                last_state: ContainerState {
+                    terminated: Some(Terminated {
+                        started_at: at(0),
+                        finished_at: at(last_run),
+                        ..Terminated::default()
+                    }),
+                    ..ContainerState::default()
+                },
+                ..ContainerStatus::default()
+            };
+            let now = at(10_000).expect("a time");
+            assert_eq!(
+                crash_loops(&container, now),
+                loops,
+                "{restarts} {last_run} {runs_for:?}"
+            );
         }
     }
 }

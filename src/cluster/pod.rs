@@ -227,14 +227,6 @@ impl Pod {
         })
     }
 
-    /// Whether its manager, or else one of its containers, has ended several times, lately after a short run, and has not run for longer since.
-    pub fn crash_loops(&self, now: Timestamp) -> bool {
-        let all = &self.status.container_statuses;
-        let manager = all.iter().find(|container| container.name == MANAGER);
-        let mut containers = manager.map_or(all.as_slice(), std::slice::from_ref).iter();
-        containers.any(|container| container.crash_loops(now))
-    }
-
     /// Why no node was found for it.
     pub fn unschedulable(&self) -> Option<&str> {
         let mut conditions = self.status.conditions.iter();
@@ -253,33 +245,7 @@ impl Pod {
     }
 }
 
-/// What the operator's container is called, in every chart.
-const MANAGER: &str = "manager";
-/// Ends of a container before it is said to end again and again: a manager may end once or twice while the API server
-/// restarts.
-const REPEATEDLY: i64 = 3;
-/// A run that is shorter is short, in seconds: an operator needs no longer to look at everything once.
-const SHORT_RUN: i64 = 600;
-/// The longest that the kubelet waits before it starts a container again, in seconds.
-const LONGEST_BACK_OFF: i64 = 300;
-
 impl ContainerStatus {
-    fn crash_loops(&self, now: Timestamp) -> bool {
-        let seconds = |from: Option<Timestamp>, to: Option<Timestamp>| {
-            Some(to?.as_second() - from?.as_second())
-        };
-        let ended = self.state.terminated.as_ref();
-        let last = ended.or(self.last_state.terminated.as_ref());
-        let short = |t: &Terminated| {
-            seconds(t.started_at, t.finished_at).is_some_and(|ran| ran < SHORT_RUN)
-        };
-        let running = self.state.running.as_ref();
-        let recovered = running.is_some_and(|r| {
-            seconds(r.started_at, Some(now)).is_none_or(|runs| runs >= LONGEST_BACK_OFF)
-        });
-        self.restart_count >= REPEATEDLY && last.is_some_and(short) && !recovered
-    }
-
     fn trouble(&self) -> Option<ContainerTrouble<'_>> {
         let last = self.last_state.terminated.as_ref();
         if let Some(end) = self.state.terminated.as_ref().filter(|t| t.exit_code != 0) {
@@ -322,48 +288,6 @@ impl ContainerStatus {
             exit_code: Some(end.exit_code),
             restarts: self.restart_count,
             at: end.finished_at,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_container_loops_that_ends_early_and_has_not_run_for_long_since() {
-        let at = |second: i64| Timestamp::from_second(second).ok();
-        for (restarts, last_run, runs_for, loops) in [
-            (3, 599, Some(299), true),
-            (3, 599, None, true),
-            (2, 599, None, false),
-            (3, 600, None, false),
-            (9, 1, Some(300), false),
-        ] {
-            let container = ContainerStatus {
-                restart_count: restarts,
-                state: ContainerState {
-                    running: runs_for.map(|seconds| Running {
-                        started_at: at(10_000 - seconds),
-                    }),
-                    ..ContainerState::default()
-                },
-                last_state: ContainerState {
-                    terminated: Some(Terminated {
-                        started_at: at(0),
-                        finished_at: at(last_run),
-                        ..Terminated::default()
-                    }),
-                    ..ContainerState::default()
-                },
-                ..ContainerStatus::default()
-            };
-            let now = at(10_000).expect("a time");
-            assert_eq!(
-                container.crash_loops(now),
-                loops,
-                "{restarts} {last_run} {runs_for:?}"
-            );
         }
     }
 }

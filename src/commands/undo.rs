@@ -70,17 +70,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let standing = earlier.and_then(|undo| undo.standing_hold());
     let mut looked = looked.without_needless_pause(standing.or_else(|| record.standing_hold()));
     let mut shown = shown(ctx, &record, &looked)?;
-    if released::is_all_of(&shown) {
-        shown.consequences.grade = None;
-    }
-    if released::concerns(&shown) {
-        let nodes = released::nodes(&shown);
-        let cluster = ctx
-            .only(selection::only(&nodes, None, None))
-            .load_or_leftovers(&released::NEEDS, &[])
-            .await?;
-        released::add(&cluster, &mut shown);
-    }
+    weigh(ctx, &mut shown).await?;
+    // A plan that is saved, and the journal, tell what was shown.
     looked.plan.consequences.clone_from(&shown.consequences);
     let manner = CommandOptions {
         undoes: Some(record.begun.id.clone()),
@@ -89,6 +80,22 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     };
     ctx.execute_with(&looked.plan, &args.safety, manner, None)
         .await
+}
+
+/// Adds what the operator starts after it, with the grade of that.
+async fn weigh(ctx: &mut Ctx, shown: &mut Plan) -> Result<()> {
+    if released::edits_only_stops(shown) {
+        shown.consequences.grade = None;
+    }
+    if released::starts_work(shown) {
+        let nodes = released::nodes(shown);
+        let cluster = ctx
+            .only(selection::only(&nodes, None, None))
+            .load_or_leftovers(&released::NEEDS, &[])
+            .await?;
+        released::add(&cluster, shown);
+    }
+    Ok(())
 }
 
 /// The most recent command that is not yet undone, and what is to be known of it.

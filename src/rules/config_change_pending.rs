@@ -1,10 +1,11 @@
+use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use super::evidence::some_of;
 use super::retry::rerun;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Package, Skyhook, Stage, State};
-use crate::cluster::{Cluster, ConfigMap, Node, config_map};
+use crate::cluster::{Cluster, ConfigMap, Node, PackageRuns, config_map};
 
 rule! {
     /// A change to the configMap of a package has not reached the nodes yet.
@@ -13,8 +14,8 @@ rule! {
     ///
     /// The operator copies the `configMap` of a package into a ConfigMap object, which the pods of the package mount.
     /// After a change it updates this object only when the package is complete on all nodes that the custom resource
-    /// selects and no pod of it is left, or fails on one of them at stage config, interrupt or post-interrupt. Until then all pods get the
-    /// configuration from before the change.
+    /// selects and no pod of it is left, or fails on one of them at stage config, interrupt or post-interrupt. Until then
+    /// all pods get the configuration from before the change.
     ///
     /// # What causes it
     ///
@@ -40,6 +41,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let package_runs = OnceCell::new();
     let live = cluster.skyhooks.items().iter();
     for skyhook in live.filter(|s| !s.deleting() && !s.paused()) {
         for (name, package) in skyhook.packages().filter(|(_, p)| !skyhook.uninstalls(p)) {
@@ -47,12 +49,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             };
             let changed = changed_keys(package, config_map);
-            if !changed.is_empty()
-                && let Some(held) = Held::of(cluster, skyhook, name, package)
-            {
-                report(
-                    cluster, findings, skyhook, name, config_map, &changed, &held,
+            if changed.is_empty() {
+                continue;
+            }
+            let package_runs = package_runs.get_or_init(|| cluster.package_runs());
+            if let Some(held) = Held::of(cluster, package_runs, skyhook, name, package) {
+                let differs = format!(
+                    "not as in spec.packages.{name}.configMap: {}",
+                    some_of(&changed)
                 );
+                held.report(cluster, findings, skyhook, name, config_map, &differs);
             }
         }
     }
@@ -70,6 +76,7 @@ impl<'a> Held<'a> {
     /// Nothing where the operator updates it at its next pass, or leaves it alone for an uninstall.
     fn of(
         cluster: &'a Cluster,
+        package_runs: &PackageRuns<'_>,
         skyhook: &'a Skyhook,
         name: &str,
         package: &Package,
@@ -78,7 +85,6 @@ impl<'a> Held<'a> {
             incomplete: Vec::new(),
             failing: Vec::new(),
         };
-        let package_runs = cluster.package_runs();
         let with_pod: HashSet<&str> = (package_runs.all().iter())
             .filter(|e| e.skyhook == skyhook.name() && e.package == name)
             .filter(|e| e.version == package.version && !e.pods.is_empty())
@@ -111,62 +117,55 @@ impl<'a> Held<'a> {
         }
         (!held.incomplete.is_empty()).then_some(held)
     }
-}
 
-fn report(
-    cluster: &Cluster,
-    findings: &mut Findings,
-    skyhook: &Skyhook,
-    name: &str,
-    config_map: &ConfigMap,
-    changed: &[&str],
-    held: &Held<'_>,
-) {
-    let namespace = config_map.metadata.namespace.as_deref().unwrap_or_default();
-    let object = format!("configmap/{namespace}/{}", config_map.metadata.name);
-    let differs = format!(
-        "not as in spec.packages.{name}.configMap: {}",
-        some_of(changed)
-    );
-    if held.failing.is_empty() {
-        let names: Vec<&str> = held.incomplete.iter().map(|n| n.name.as_str()).collect();
-        findings
-            .report(
-                Subject::skyhook(skyhook).package(name),
-                format!(
-                    "the changed configMap of package {name} reaches the nodes only after the package is complete on all of them"
-                ),
-            )
-            .passes()
-            .evidence(object, "data", differs)
-            .evidence(skyhook.reference(), "nodes that are not complete, or still have a pod of the package", some_of(&names));
-        return;
-    }
-    for node in &held.failing {
-        let finding = findings.report(
-            Subject::node(&node.name, Some(skyhook.name())).package(name),
-            format!(
-                "the changed configMap of package {name} does not reach the node while the package fails before stage config"
-            ),
-        );
-        finding
-            .severity(Severity::Warning)
-            .evidence(&object, "data", &differs)
-            .kubectl(
-                Grade::B1,
-                "If the package fails because of its configMap, delete the ConfigMap: the operator creates it again from the spec",
-                ["delete", "configmap", "-n", namespace, &config_map.metadata.name],
-            )
-            .caveat("nodes on which the package is complete keep the old configuration until the package runs there again");
-        if rerun(
-            finding,
-            "Then run the package again",
-            cluster,
-            skyhook,
-            node,
-            name,
-        ) {
-            finding.for_all_nodes(["--all-nodes", "--failed-only"]);
+    fn report(
+        &self,
+        cluster: &Cluster,
+        findings: &mut Findings,
+        skyhook: &Skyhook,
+        name: &str,
+        config_map: &ConfigMap,
+        differs: &str,
+    ) {
+        let namespace = config_map.metadata.namespace.as_deref().unwrap_or_default();
+        let object = format!("configmap/{namespace}/{}", config_map.metadata.name);
+        if self.failing.is_empty() {
+            let names: Vec<&str> = self.incomplete.iter().map(|n| &*n.name).collect();
+            let not_done = "nodes that are not complete, or still have a pod of the package";
+            let message = format!(
+                "the changed configMap of package {name} reaches the nodes only after the package is complete on all \
+                 of them"
+            );
+            findings
+                .report(Subject::skyhook(skyhook).package(name), message)
+                .passes()
+                .evidence(object, "data", differs)
+                .evidence(skyhook.reference(), not_done, some_of(&names));
+            return;
+        }
+        for node in &self.failing {
+            let message = format!(
+                "the changed configMap of package {name} does not reach the node while the package fails before stage \
+                 config"
+            );
+            let finding = findings.report(Subject::on(skyhook, node).package(name), message);
+            finding
+                .severity(Severity::Warning)
+                .evidence(&object, "data", differs)
+                .kubectl(
+                    Grade::B1,
+                    "If the package fails because of its configMap, delete the ConfigMap: the operator creates it \
+                     again from the spec",
+                    ["delete", "configmap", "-n", namespace, &config_map.metadata.name],
+                )
+                .caveat(
+                    "nodes on which the package is complete keep the old configuration until the package runs there \
+                     again",
+                );
+            let title = "Then run the package again";
+            if rerun(finding, title, cluster, skyhook, node, name) {
+                finding.for_all_nodes(["--all-nodes", "--failed-only"]);
+            }
         }
     }
 }

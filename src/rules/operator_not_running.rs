@@ -8,9 +8,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// No pod of the operator is available, or all of them end again and again. Nothing changes on any node, deletions hang in their
-    /// finalizer, and if the webhooks are installed, every change to a custom resource is
-    /// rejected, including a pause or the removal of a finalizer.
+    /// No pod of the operator is available, or all of them end again and again. Nothing changes on any
+    /// node, deletions hang in their finalizer, and if the webhooks are installed, every change to a
+    /// custom resource is rejected, including a pause or the removal of a finalizer.
     ///
     /// # What causes it
     ///
@@ -20,9 +20,9 @@ rule! {
     /// # How to confirm
     ///
     /// The operator's Deployment has no available replica. For the first ten minutes this is a warning if
-    /// its condition `Progressing` is true: it has just started, or was restarted or upgraded. An operator whose container
-    /// ended three times or more, the last time after less than ten minutes, and has not run for five minutes since, ends
-    /// again and again, available or not.
+    /// its condition `Progressing` is true: it has just started, or was restarted or upgraded. An
+    /// operator whose container ended three times or more, the last time after less than ten minutes,
+    /// and has not run for five minutes since, ends again and again, available or not.
     ///
     /// # How to fix
     ///
@@ -42,56 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let operators = cluster.operators.items();
     if operators.is_empty() {
-        let finding = findings.report(
-            Subject {
-                kind: "Deployment".to_owned(),
-                name: "operator".to_owned(),
-                ..Subject::default()
-            },
-            "no deployment of the operator was found, so the custom resources are not reconciled",
-        );
-        finding
-            .severity(Severity::Warning)
-            .lasts()
-            .evidence("deployments", "running the operator", "none")
-            .kubectl(
-                Grade::B0,
-                "List controller deployments; install the operator if it is missing",
-                [
-                    "get",
-                    "deployments",
-                    "-A",
-                    "-l",
-                    "control-plane=controller-manager",
-                ],
-            );
-        let waiting = cluster.skyhooks.items().iter();
-        for skyhook in waiting.filter(|s| s.deleting() && s.has_finalizer()) {
-            finding
-                .remedy(
-                    Grade::B4,
-                    "If the operator will not be reinstalled, strip the finalizer",
-                    ["finalizer", "strip", skyhook.name()],
-                )
-                .caveat("uninstall.sh does not run on any node");
-        }
-        let others = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
-        let names: Vec<&str> = others.map(Skyhook::name).collect();
-        if let Some(first) = names.first() {
-            let resource = cluster.flavor().resource();
-            let delete = ["delete", &resource, "--wait=false"];
-            finding
-                .kubectl(
-                    Grade::B4,
-                    "If the operator will not be reinstalled, delete the custom resources and strip their finalizers",
-                    delete.into_iter().chain(names.iter().copied()),
-                )
-                .caveat(format!(
-                    "then strip each finalizer, as in `kubectl skyhook finalizer strip {first}`, and run `kubectl skyhook leftovers`; \
-                     uninstall.sh does not run on any node"
-                ));
-        }
-        return;
+        return report_none(cluster, findings);
     }
     // One that no controller has looked at says nothing about itself, but for what is asked for.
     let down = |d: &Deployment| (d.observed() || d.replicas() == 0) && d.available_replicas() == 0;
@@ -100,54 +51,100 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     for deployment in operators {
-        let namespace = deployment.namespace();
-        let zero = deployment.replicas() == 0;
-        let finding = findings.report(
-            Subject::deployment(deployment),
-            if zero {
-                "the operator is scaled to zero, so the custom resources are not reconciled"
-            } else if loops(deployment) {
-                "the operator restarts again and again, so the custom resources are not reconciled"
-            } else {
-                "no replica of the operator is available, so the custom resources are not reconciled"
-            },
-        );
-        finding.since(deployment.unavailable_since()).evidence(
-            deployment.reference(),
-            "available",
-            format!(
-                "{} of {}",
-                deployment.available_replicas(),
-                deployment.replicas()
-            ),
-        );
-        pods_say(finding, cluster, deployment);
-        finding.effect_of(&["SKY503"]);
-        if cluster.operator_coming_up_since().is_some() {
-            finding.severity(Severity::Warning);
-        }
+        report_down(cluster, findings, deployment);
+    }
+}
+
+fn report_none(cluster: &Cluster, findings: &mut Findings) {
+    let finding = findings.report(
+        Subject {
+            kind: "Deployment".to_owned(),
+            name: "operator".to_owned(),
+            ..Subject::default()
+        },
+        "no deployment of the operator was found, so the custom resources are not reconciled",
+    );
+    finding
+        .severity(Severity::Warning)
+        .lasts()
+        .evidence("deployments", "running the operator", "none")
+        .list_operators("List controller deployments; install the operator if it is missing");
+    let waiting = cluster.skyhooks.items().iter();
+    for skyhook in waiting.filter(|s| s.deleting() && s.has_finalizer()) {
+        finding
+            .remedy(
+                Grade::B4,
+                "If the operator will not be reinstalled, strip the finalizer",
+                ["finalizer", "strip", skyhook.name()],
+            )
+            .caveat("uninstall.sh does not run on any node");
+    }
+    let others = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
+    let names: Vec<&str> = others.map(Skyhook::name).collect();
+    if let Some(first) = names.first() {
+        let resource = cluster.flavor().resource();
+        let delete = ["delete", &resource, "--wait=false"];
+        finding
+            .kubectl(
+                Grade::B4,
+                "If the operator will not be reinstalled, delete the custom resources and strip their finalizers",
+                delete.into_iter().chain(names.iter().copied()),
+            )
+            .caveat(format!(
+                "then strip each finalizer, as in `kubectl skyhook finalizer strip {first}`, and run `kubectl skyhook leftovers`; \
+                 uninstall.sh does not run on any node"
+            ));
+    }
+}
+
+fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployment) {
+    let namespace = deployment.namespace();
+    let zero = deployment.replicas() == 0;
+    let finding = findings.report(
+        Subject::deployment(deployment),
         if zero {
-            finding
-                .kubectl(
-                    Grade::B2,
-                    "Scale it up",
-                    [
-                        "scale",
-                        "deployment",
-                        "-n",
-                        namespace,
-                        deployment.name(),
-                        "--replicas=1",
-                    ],
-                )
-                .caveat("rollouts that were in progress continue immediately");
+            "the operator is scaled to zero, so the custom resources are not reconciled"
+        } else if cluster.crash_looping(deployment).is_some() {
+            "the operator restarts again and again, so the custom resources are not reconciled"
         } else {
-            finding.kubectl(
-                Grade::B0,
-                "See why",
-                ["describe", "deployment,pods", "-n", namespace],
-            );
-        }
+            "no replica of the operator is available, so the custom resources are not reconciled"
+        },
+    );
+    finding.since(deployment.unavailable_since()).evidence(
+        deployment.reference(),
+        "available",
+        format!(
+            "{} of {}",
+            deployment.available_replicas(),
+            deployment.replicas()
+        ),
+    );
+    pods_say(finding, cluster, deployment);
+    finding.effect_of(&["SKY503"]);
+    if cluster.operator_coming_up_since().is_some() {
+        finding.severity(Severity::Warning);
+    }
+    if zero {
+        finding
+            .kubectl(
+                Grade::B2,
+                "Scale it up",
+                [
+                    "scale",
+                    "deployment",
+                    "-n",
+                    namespace,
+                    deployment.name(),
+                    "--replicas=1",
+                ],
+            )
+            .caveat("rollouts that were in progress continue immediately");
+    } else {
+        finding.kubectl(
+            Grade::B0,
+            "See why",
+            ["describe", "deployment,pods", "-n", namespace],
+        );
     }
 }
 

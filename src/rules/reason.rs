@@ -1,4 +1,5 @@
-//! Why a package fails or hangs on a node, as the attempt at its stage tells it, and why the operator does not run. Pure.
+//! Why a package fails or hangs on a node, as the attempt at its stage tells it, and why the operator does not run.
+//! Pure.
 
 mod events;
 mod log;
@@ -10,7 +11,7 @@ use serde::Serialize;
 
 pub use self::events::Recurring;
 pub use self::log::LogTail;
-use super::Finding;
+use super::{Finding, operator_not_running};
 use crate::api::State;
 use crate::cluster::attempts::{Choice, ContainerLog, choice};
 use crate::cluster::pod::{ContainerStatus, ContainerTrouble, Terminated};
@@ -58,9 +59,6 @@ pub struct Reason {
     pub pieces: Vec<ContainerLog>,
 }
 
-/// The rule whose findings the operator's own pods explain.
-const OPERATOR_NOT_RUNNING: &str = "SKY501";
-
 /// Adds to each finding about a package on a node what the attempt there says, and why the operator does not run.
 pub fn add(cluster: &Cluster, findings: &mut [Finding]) {
     let reasons = Reasons {
@@ -82,7 +80,7 @@ struct Reasons<'a> {
 impl<'a> Reasons<'a> {
     fn of(&self, finding: &Finding) -> Option<Reason> {
         let subject = &finding.subject;
-        if finding.rule.code == OPERATOR_NOT_RUNNING {
+        if finding.rule.code == operator_not_running::RULE.code {
             return self.of_operator(finding);
         }
         let (skyhook, package) = (subject.skyhook.as_deref()?, subject.package.as_deref()?);

@@ -1,5 +1,7 @@
 //! `diagnose stuck` says how a container ended, and what it wrote last.
 
+mod operator;
+
 use serde_json::{Value, json};
 
 use kubectl_skyhook::api::ApiFlavor;
@@ -302,36 +304,6 @@ fn of_a_job_the_failed_attempt_speaks() {
     assert_eq!(line(&fake), "second");
     fake.on("GET pods/log b").reply(404);
     assert_eq!(line(&fake), "third");
-}
-
-/// What it wrote before it ended says why it does not run.
-#[test]
-fn the_last_lines_of_the_operator_stand_in_the_finding() {
-    let labels = json!({"control-plane": "controller-manager"});
-    let mut operator = NEW.operator();
-    operator["spec"]["selector"] = json!({"matchLabels": labels});
-    operator["status"] = json!({"observedGeneration": 1, "replicas": 1});
-    let fake = NEW.serve(driver());
-    fake.load(operator);
-    fake.load(json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "operator-x", "namespace": NEW.namespace(), "labels": labels},
-        "status": {"phase": "Running", "containerStatuses": [{
-            "name": "manager", "restartCount": 7,
-            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
-            "lastState": {"terminated": {
-                "exitCode": 1, "reason": "Error",
-                "startedAt": "2026-11-20T11:50:00Z", "finishedAt": "2026-11-20T11:50:02Z",
-            }},
-        }]},
-    }));
-    let log = "2026-11-20T11:50:02Z problem creating manager: invalid taint key\n";
-    fake.change(|it| it.logs.write_previous("operator-x", "manager", log));
-    insta::assert_snapshot!(shown(&stuck(&fake, "--rule SKY501")));
-    fake.on("LIST pods").reply(403);
-    let ran = stuck(&fake, "--rule SKY501");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
-    insta::assert_snapshot!(shown(&ran));
 }
 
 /// What the operator keeps of an interrupt whose pods are gone is in the capture.

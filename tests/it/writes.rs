@@ -19,6 +19,7 @@ mod safety;
 mod spoiled;
 mod undo;
 mod undo_again;
+mod undo_starts;
 mod unread;
 mod untrusted;
 mod vanishing;

@@ -185,21 +185,22 @@ impl Begins {
     }
 }
 
-/// What begins on these nodes once nothing keeps the operator from working there on the custom resource.
+/// What begins on these nodes once nothing keeps the operator from working there on the custom resource; gives the nodes
+/// on which anything does.
 ///
 /// The notes say which one it is where that is not plain.
-pub fn begins(
+pub fn begins<'a>(
     cluster: &Cluster,
     skyhook: &Skyhook,
-    nodes: &[&Node],
+    nodes: &[&'a Node],
     plain: bool,
     effects: &mut Consequences,
-) {
+) -> Vec<&'a Node> {
     // Only a node with a failed package has to be looked up among all pods and Jobs.
     let package_runs = OnceCell::new();
     let mut work: BTreeMap<(Begins, &str), usize> = BTreeMap::new();
     let mut parked: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    let (mut concerned, mut gpus) = (0, 0);
+    let mut concerned = Vec::new();
     for node in nodes {
         let mut kinds = BTreeSet::new();
         let mut any = false;
@@ -227,13 +228,10 @@ pub fn begins(
             }
         }
         if any {
-            concerned += 1;
-            gpus += node.gpus;
+            concerned.push(*node);
             interrupts(&kinds, effects);
         }
     }
-    effects.nodes = effects.nodes.max(concerned);
-    effects.gpus = effects.gpus.max(gpus);
     for ((begins, name), nodes) in work {
         let what = if plain {
             name.to_owned()
@@ -245,6 +243,7 @@ pub fn begins(
     for (package, nodes) in parked {
         stays_parked(skyhook, package, &nodes, effects);
     }
+    concerned
 }
 
 /// Says that a package does not continue on nodes where it has failed permanently.

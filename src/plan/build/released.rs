@@ -21,9 +21,10 @@ const STOPS: [&str; 2] = ["pause", "disable"];
 /// The label of nodes on which nothing begins.
 const IGNORE: &str = "ignore";
 
-/// Adds what begins where the plan resumes or enables a custom resource, no longer ignores nodes, or requests an uninstall.
+/// Adds what begins where the plan resumes or enables a custom resource, no longer ignores nodes, or requests an
+/// uninstall.
 pub fn add(cluster: &Cluster, plan: &mut Plan) {
-    if !concerns(plan) {
+    if !starts_work(plan) {
         return;
     }
     let mut consequences = std::mem::take(&mut plan.consequences);
@@ -43,6 +44,7 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
         ignored(node) && edit.is_some_and(|edit| edit.to.as_deref() != Some("true"))
     };
     let freed: Vec<&Node> = all().filter(is_freed).collect();
+    let mut concerned: BTreeMap<&str, u64> = BTreeMap::new();
     for skyhook in cluster.skyhooks.items() {
         if edits.runs_after(skyhook) {
             let nodes = if skyhook.runs() {
@@ -52,16 +54,8 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
                 all().filter(open).collect()
             };
             let plain = freed.is_empty();
-            let (before, gpus) = (consequences.nodes, consequences.gpus);
-            if !skyhook.runs() {
-                (consequences.nodes, consequences.gpus) = (0, 0);
-            }
-            effects::begins(cluster, skyhook, &nodes, plain, &mut consequences);
-            // Of several custom resources that are let go on, each has nodes of its own.
-            if !skyhook.runs() {
-                consequences.nodes += before;
-                consequences.gpus += gpus;
-            }
+            let begins = effects::begins(cluster, skyhook, &nodes, plain, &mut consequences);
+            concerned.extend(begins.iter().map(|n| (&*n.name, n.gpus)));
         }
         for (_, package) in edits.requested.iter().filter(|r| r.0 == skyhook.name()) {
             let is_recorded = |node: &&Node| {
@@ -69,20 +63,20 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
                 placement.selected && placement.entry.is_some()
             };
             let nodes: Vec<&Node> = all().filter(is_recorded).collect();
-            if nodes.is_empty() {
-                continue;
+            if !nodes.is_empty() {
+                let now = Uninstalls::Now;
+                effects::uninstalls(cluster, skyhook, package, &nodes, now, &mut consequences);
+                concerned.extend(nodes.iter().map(|n| (&*n.name, n.gpus)));
             }
-            consequences.nodes += nodes.len();
-            consequences.gpus += nodes.iter().map(|n| n.gpus).sum::<u64>();
-            let now = Uninstalls::Now;
-            effects::uninstalls(cluster, skyhook, package, &nodes, now, &mut consequences);
         }
     }
+    consequences.nodes = consequences.nodes.max(concerned.len());
+    consequences.gpus = consequences.gpus.max(concerned.values().sum());
     plan.consequences = consequences;
 }
 
-/// Whether the plan takes anything away, so that something may begin.
-pub fn concerns(plan: &Plan) -> bool {
+/// Whether the plan resumes, enables, no longer ignores or requests anything, so that work may begin.
+pub fn starts_work(plan: &Plan) -> bool {
     ApiFlavor::ALL.into_iter().any(|flavor| {
         let edits = Edits::of(plan, flavor);
         let ends = |edit: &&Edit| edit.to.as_deref() != Some("true");
@@ -108,9 +102,8 @@ pub fn nodes(plan: &Plan) -> Vec<String> {
     nodes.into_iter().collect()
 }
 
-/// Whether all that the plan does is to pause, disable or ignore, or to end that: what begins then is the whole of its
-/// grade.
-pub fn is_all_of(plan: &Plan) -> bool {
+/// Whether the plan only pauses, disables or ignores, or ends that: how grave it is depends on nothing but what begins.
+pub fn edits_only_stops(plan: &Plan) -> bool {
     let noted = |key: &String| {
         let words = STOPS.into_iter().chain([IGNORE]);
         let mut keys = words.flat_map(|word| ApiFlavor::ALL.map(|flavor| flavor.key(word)));

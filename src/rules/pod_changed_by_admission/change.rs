@@ -123,15 +123,6 @@ fn environment(asked: &[EnvVar], container: &Container, fix: Fix) -> Option<Chan
     if asked == given {
         return None;
     }
-    if let Some(defaulted) = defaulted(&asked, &given) {
-        return Some(Change {
-            what: "the environment",
-            field: format!("variables of container {}", container.name),
-            is: format!("{defaulted}, with defaults"),
-            asked: format!("{defaulted}, as in the spec"),
-            fix: Fix::Defaults,
-        });
-    }
     // Values may be secrets.
     let names = |all: &[&EnvVar]| {
         let names: Vec<&str> = all.iter().map(|env| env.name.as_str()).collect();
@@ -141,10 +132,15 @@ fn environment(asked: &[EnvVar], container: &Container, fix: Fix) -> Option<Chan
             names.join(", ")
         }
     };
-    let (mut is, asked) = (names(&given), names(&asked));
-    if is == asked {
-        is.push_str(" (other values)");
-    }
+    let (is, asked, fix) = match (defaulted(&asked, &given), names(&given), names(&asked)) {
+        (Some(names), ..) => (
+            format!("{names}, with defaults"),
+            format!("{names}, as in the spec"),
+            Fix::Defaults,
+        ),
+        (None, is, asked) if is == asked => (format!("{is} (other values)"), asked, fix),
+        (None, is, asked) => (is, asked, fix),
+    };
     Some(Change {
         what: "the environment",
         field: format!("variables of container {}", container.name),

@@ -4,7 +4,6 @@ use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use super::{Stage, expect};
-use crate::support::world::World;
 
 #[test]
 fn the_journal_tells_what_was_done() {
@@ -137,43 +136,4 @@ fn an_undo_that_was_done_in_part_is_done_again() {
     assert!(again.stderr.contains(&reset), "{}", again.transcript());
     assert_eq!(stage.objects(), before);
     expect(&stage.run("undo --confirm"), 1);
-}
-
-/// What an undo sets going is what the opposite command would, and it is shown alike.
-#[test]
-fn an_undo_that_lets_the_operator_work_says_what_begins() {
-    let mut fake = World(ApiFlavor::Skyhook).serve(json!({"driver": {
-        "version": "2.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
-    }}));
-    for node in ["node-1", "node-2"] {
-        let entries = ["driver|1.0.0 post-interrupt complete"];
-        fake = fake.with(World(ApiFlavor::Skyhook).node(node, "in_progress", &entries));
-    }
-    let stage = Stage::over(fake);
-    for (there, back) in [
-        ("pause gpu", "resume gpu"),
-        ("disable gpu", "enable gpu"),
-        ("node ignore node-1", "node unignore node-1"),
-    ] {
-        let done = stage.run(&format!("{there} --confirm"));
-        expect(&done, 0);
-        let preview = |words: &str| {
-            let ran = stage.run(&format!("{words} --dry-run -o json"));
-            let mut plan = ran.json();
-            for differs in ["digest", "steps", "title"] {
-                plan.as_object_mut().expect("a plan").remove(differs);
-            }
-            plan
-        };
-        let expected = preview(back);
-        assert_eq!(expected["grade"], "B4", "{expected:#}");
-        assert_eq!(preview("undo"), expected, "{there}");
-        let undone = stage.run("undo --confirm");
-        expect(&undone, 0);
-    }
-    // The other way round, nothing begins.
-    expect(&stage.run("pause gpu --confirm"), 0);
-    expect(&stage.run("resume gpu --confirm"), 0);
-    let ran = stage.run("undo --dry-run -o json");
-    assert_eq!(ran.json()["grade"], "B1", "{}", ran.transcript());
 }

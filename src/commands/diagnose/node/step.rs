@@ -21,7 +21,7 @@ pub struct NextStep {
     pub says: String,
 }
 
-/// What a node is looked at with.
+/// A node, and what was read and found of it.
 pub struct Inspection<'l, 'a> {
     pub cluster: &'a Cluster,
     pub node: &'a Node,

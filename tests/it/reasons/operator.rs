@@ -1,0 +1,35 @@
+//! Why the operator does not run, as its own pods say.
+
+use serde_json::json;
+
+use super::{NEW, driver, shown, stuck};
+
+/// What it wrote before it ended says why it does not run.
+#[test]
+fn the_last_lines_of_the_operator_stand_in_the_finding() {
+    let labels = json!({"control-plane": "controller-manager"});
+    let mut operator = NEW.operator();
+    operator["spec"]["selector"] = json!({"matchLabels": labels});
+    operator["status"] = json!({"observedGeneration": 1, "replicas": 1});
+    let fake = NEW.serve(driver());
+    fake.load(operator);
+    fake.load(json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "operator-x", "namespace": NEW.namespace(), "labels": labels},
+        "status": {"phase": "Running", "containerStatuses": [{
+            "name": "manager", "restartCount": 7,
+            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {
+                "exitCode": 1, "reason": "Error",
+                "startedAt": "2026-11-20T11:50:00Z", "finishedAt": "2026-11-20T11:50:02Z",
+            }},
+        }]},
+    }));
+    let log = "2026-11-20T11:50:02Z problem creating manager: invalid taint key\n";
+    fake.change(|it| it.logs.write_previous("operator-x", "manager", log));
+    insta::assert_snapshot!(shown(&stuck(&fake, "--rule SKY501")));
+    fake.on("LIST pods").reply(403);
+    let ran = stuck(&fake, "--rule SKY501");
+    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    insta::assert_snapshot!(shown(&ran));
+}
