@@ -6,7 +6,7 @@ use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Certainty, Cluster, Read};
+use super::{Certainty, Cluster, Read, certificate};
 use crate::api::{ApiFlavor, LabelSelector, Meta, Skyhook};
 
 /// A `ValidatingWebhookConfiguration` or a `MutatingWebhookConfiguration`, whose CA bundle may be masked in files.
@@ -125,6 +125,7 @@ pub enum Lack {
     Service,
     Endpoint,
     CaBundle,
+    ValidCertificate,
 }
 
 impl Lack {
@@ -132,7 +133,7 @@ impl Lack {
     pub fn field(self) -> &'static str {
         match self {
             Lack::Service | Lack::Endpoint => "clientConfig.service",
-            Lack::CaBundle => "clientConfig.caBundle",
+            Lack::CaBundle | Lack::ValidCertificate => "clientConfig.caBundle",
         }
     }
 }
@@ -208,8 +209,8 @@ impl Cluster {
     /// Webhooks that turn down such a request for a custom resource, or for any, because what should
     /// answer is not there.
     ///
-    /// Only what is proven counts: a Service that is missing or has no ready endpoint, a CA bundle that stays empty. A webhook
-    /// that looks at nothing but some objects, by conditions that we do not evaluate, is left out.
+    /// Only what is proven counts: a Service that is missing or has no ready endpoint, a CA bundle that stays empty or
+    /// has expired. A webhook that looks at nothing but some objects, by conditions that we do not evaluate, is left out.
     pub fn unreachable_webhooks(
         &self,
         operation: Operation,
@@ -227,6 +228,7 @@ impl Cluster {
                     && let Some((lacks, why)) = self
                         .dead_backend(configuration, webhook)
                         .or_else(|| self.no_ca_bundle(configuration, webhook))
+                        .or_else(|| self.expired_certificate(webhook))
                 {
                     let unknown = configuration.last_written().is_none();
                     found.push(Unreachable {
@@ -302,6 +304,17 @@ impl Cluster {
             let why = "the CA bundle is empty, so the API server does not trust the operator";
             (Lack::CaBundle, why.to_owned())
         })
+    }
+
+    /// That all certificates which the server trusts behind a webhook have expired: then it trusts nothing there, whatever
+    /// the webhook serves.
+    fn expired_certificate(&self, webhook: &Webhook) -> Option<(Lack, String)> {
+        let bundle = webhook.client_config.bundle()?.ok()?;
+        let last = certificate::ends(&bundle).ok()?.into_iter().max()?;
+        let why = format!(
+            "the CA bundle expired at {last}, so the API server does not trust the webhook"
+        );
+        (last < self.taken_at).then_some((Lack::ValidCertificate, why))
     }
 
     /// Whether all Deployments of the operator say that they are down. That none was found says

@@ -3,6 +3,8 @@
 //! A package that is to be uninstalled and stands in no node state was either uninstalled, or was
 //! never there: the operator keeps no record. These are the traces that tell the two apart.
 
+use jiff::Timestamp;
+
 use super::{Certainty, Cluster};
 use crate::api::{ApiFlavor, Skyhook};
 
@@ -15,6 +17,9 @@ pub struct StageTrace {
     /// Whether it dates from the present spec or the one right before it, so that no other version
     /// can have stood in the spec in between.
     pub just_before: bool,
+    /// Where it ran, and when it last started, as far as the sign tells.
+    pub node: Option<String>,
+    pub at: Option<Timestamp>,
     /// `kind/name` of the object that carries the sign.
     pub object: String,
     pub field: &'static str,
@@ -96,6 +101,8 @@ impl Cluster {
                     version: package_run.version.clone(),
                     uninstalled: package_run.stage.is_uninstall(),
                     just_before: false,
+                    node: Some(package_run.node.to_owned()),
+                    at: None,
                     object: package_run.reference(),
                     field: "stage",
                     says: package_run.stage.to_string(),
@@ -108,6 +115,8 @@ impl Cluster {
                     version: entry.version.to_string(),
                     uninstalled: entry.stage.is_uninstall(),
                     just_before: false,
+                    node: Some(node.name.to_string()),
+                    at: None,
                     object: node.reference(),
                     field: "nodeState",
                     says: format!("{} {}/{}", entry.key, entry.stage, entry.state),
@@ -141,10 +150,19 @@ impl Cluster {
             let Some((version, _)) = rest.split_once(']') else {
                 continue;
             };
+            let node = if event.kind == "Node" {
+                Some(event.name.as_str())
+            } else {
+                rest.split_once("to node [")
+                    .and_then(|(_, rest)| rest.split_once(']'))
+                    .map(|(node, _)| node)
+            };
             traces.push(StageTrace {
                 version: version.to_owned(),
                 uninstalled: event.message.contains("stage [uninstall"),
                 just_before: false,
+                node: node.map(str::to_owned),
+                at: event.last.filter(|_| event.message.contains("stage [")),
                 object: format!(
                     "event/{} of {}/{}",
                     event.reason,
@@ -218,6 +236,8 @@ fn traces_in_status(skyhook: &Skyhook, package: &str) -> Option<StageTrace> {
         version: version.to_owned(),
         uninstalled: false,
         just_before: condition.observed_generation? + 1 >= skyhook.metadata.generation,
+        node: None,
+        at: None,
         object: skyhook.reference(),
         field: "condition ApplyPackage",
         says: condition.message.to_string(),
@@ -236,6 +256,8 @@ fn traces_in_last_applied(skyhook: &Skyhook, package: &str) -> Option<StageTrace
         version: version.to_owned(),
         uninstalled: false,
         just_before: false,
+        node: None,
+        at: None,
         object: skyhook.reference(),
         field: "last-applied-configuration",
         says: format!("{package} {version} was applied without uninstall.apply: true"),

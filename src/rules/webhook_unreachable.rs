@@ -11,8 +11,8 @@ rule! {
     /// # What it means
     ///
     /// An admission webhook with `failurePolicy: Fail` validates every change to custom resources, but
-    /// the service behind it is missing or has no ready endpoint, or the CA bundle of an operator's webhook is
-    /// empty. The API server rejects every such change: a pause, a new version, and the removal of a finalizer,
+    /// the service behind it is missing or has no ready endpoint, or the CA bundle has expired, or that of
+    /// an operator's webhook is empty. The API server rejects every such change: a pause, a new version, and the removal of a finalizer,
     /// whoever requests it. Changes to nodes and to the status still succeed, so rollouts seem to continue.
     ///
     /// # What causes it
@@ -20,18 +20,20 @@ rule! {
     /// The operator serves the webhook itself. It is down, it was scaled to zero, or it was removed
     /// and its webhook configurations were left behind. Each upgrade of the chart empties the CA bundles; the
     /// operator fills them again within a minute, unless it cannot read its certificate or write the configurations.
+    /// The operator's certificate is valid for a year; its leader renews it a week before it expires, unless it cannot
+    /// write the Secret or the configurations.
     ///
     /// # How to confirm
     ///
     /// Check the service that the configuration names, and its EndpointSlices. A trial change
     /// (`--dry-run=server`) fails with "failed calling webhook". Check that `clientConfig.caBundle` of each webhook is
-    /// set. While the operator has just started, or was
+    /// set, and when its certificate expires. While the operator has just started, or was
     /// restarted or upgraded, this is a warning.
     ///
     /// # How to fix
     ///
-    /// Start the operator; if it runs and a CA bundle is empty, restart it. If it was removed permanently, delete what it left. To make a change
-    /// while it cannot be started, set `failurePolicy: Ignore` on the webhook, and revert that afterwards.
+    /// Start the operator; if it runs and a CA bundle is empty or has expired, restart it. If it was removed permanently,
+    /// delete what it left. To make a change while it cannot be started, set `failurePolicy: Ignore` on the webhook, and revert that afterwards.
     ///
     /// # Since
     ///
@@ -124,16 +126,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             })
             .collect();
         let patch = json!(patch).to_string();
-        if first.lacks == Lack::CaBundle {
-            operator_log(
-                finding,
-                cluster,
-                "Check the operator's log for why it does not set the CA bundle",
-            );
+        let certificate = of_certificate(first.lacks).filter(|_| configuration.is_operators());
+        if let Some((why, restart)) = certificate {
+            operator_log(finding, cluster, why);
             for deployment in operators {
                 finding.kubectl(
                     Grade::B1,
-                    "Restart the operator: it sets the CA bundle when it starts",
+                    restart,
                     [
                         "rollout",
                         "restart",
@@ -159,5 +158,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .kubectl(Grade::B2, "Start the operator", scale.iter().chain(&rest))
                 .caveat("rollouts that were in progress continue immediately");
         }
+    }
+}
+
+/// What the operator's log is searched for, and what its restart does, where the API server does not trust it.
+fn of_certificate(lacks: Lack) -> Option<(&'static str, &'static str)> {
+    match lacks {
+        Lack::Service | Lack::Endpoint => None,
+        Lack::CaBundle => Some((
+            "Check the operator's log for why it does not set the CA bundle",
+            "Restart the operator: it sets the CA bundle when it starts",
+        )),
+        Lack::ValidCertificate => Some((
+            "Check the operator's log for why it does not renew its certificate",
+            "Restart the operator: its leader renews the certificate when it starts",
+        )),
     }
 }

@@ -136,11 +136,14 @@ fn what_is_wrong_is_told() {
     has("error a replica leads: lease 3c22c1ae.nvidia.com was last renewed 60m ago");
     has("error the webhook certificates are valid: the certificate of validating expired");
     has(
+        "error the API server can call the admission webhooks: every change to a custom resource is rejected",
+    );
+    has(
         "warning the operator has the same version as its chart: the image version is v0.20.0, but the chart version is v0.19.0",
     );
     assert_eq!(
         (wrong.len(), ran.code, ran.json()["sound"].as_bool()),
-        (3, Some(2), Some(false))
+        (4, Some(2), Some(false))
     );
 }
 

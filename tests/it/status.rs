@@ -282,3 +282,69 @@ fn an_uninstall_that_cannot_start_is_blocked() {
         )
     );
 }
+
+/// Each node by its own events, of whichever object; the last stage that started there tells.
+#[test]
+fn what_became_of_a_package_is_told_of_each_node_by_itself() {
+    let package = json!({"driver": {
+        "version": "2.0.1", "image": "registry.example/driver", "uninstall": {"enabled": true, "apply": true},
+    }});
+    let mut skyhook = NEW.skyhook("complete", package);
+    skyhook["metadata"]["generation"] = 3.into();
+    skyhook["metadata"]["creationTimestamp"] = "2026-11-20T08:00:00Z".into();
+    let event = |n: u32, kind: &str, name: &str, at: &str, message: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("e{n}"), "namespace": "default"},
+            "reason": "Apply", "message": message, "lastTimestamp": format!("2026-11-20T{at}Z"),
+            "involvedObject": {"kind": kind, "name": name, "uid": "uid-1"},
+        })
+    };
+    skyhook["metadata"]["uid"] = "uid-1".into();
+    let from = format!("from [{}:gpu]", NEW.0.name());
+    let kind = skyhook["kind"].as_str().expect("a kind").to_owned();
+    let said = |stage: &str| format!("Applying package [driver:2.0.1] {from} stage [{stage}]");
+    let uninstalled_on_own = "Applying package [driver:2.0.1] to node [gpu-2] stage [uninstall]";
+    let items = [
+        event(1, "Node", "gpu-1", "09:00:00", &said("apply")),
+        event(2, "Node", "gpu-1", "09:10:00", &said("uninstall")),
+        event(
+            3,
+            "Node",
+            "gpu-1",
+            "09:10:09",
+            &format!("Package [driver:2.0.1] state complete on {from}"),
+        ),
+        event(4, &kind, "gpu", "09:10:00", uninstalled_on_own),
+        event(5, "Node", "gpu-3", "09:00:00", &said("uninstall")),
+        event(6, "Node", "gpu-3", "09:10:00", &said("apply")),
+    ];
+    let nodes = ["gpu-1", "gpu-2", "gpu-3", "gpu-4"].map(|name| NEW.node(name, "complete", &[]));
+    let all = [skyhook, NEW.operator()]
+        .into_iter()
+        .chain(nodes)
+        .chain(items);
+    let json = run("uninstall status gpu driver -o json --now 2026-11-20T10:00:00Z --from -")
+        .stdin(list(all.collect()))
+        .go()
+        .json();
+    let rows = json["items"].as_array().expect("rows").iter();
+    let shown: Vec<(&Value, &Value)> = rows.map(|r| (&r["uninstall"], &r["reason"])).collect();
+    let node_3 = "it was once installed on this node (event/Apply of node/gpu-3); nothing shows that it was uninstalled";
+    let expected = [
+        (
+            "uninstalled",
+            format!("event/Apply of node/gpu-1: {}", said("uninstall")),
+        ),
+        (
+            "uninstalled",
+            format!("event/Apply of nodewright/gpu: {uninstalled_on_own}"),
+        ),
+        ("absent", node_3.to_owned()),
+        (
+            "absent",
+            "no record of it on this node, only on another (event/Apply of node/gpu-1)".to_owned(),
+        ),
+    ]
+    .map(|(uninstall, reason)| (json!(uninstall), json!(reason)));
+    assert_eq!(shown, expected.each_ref().map(|(a, b)| (a, b)));
+}

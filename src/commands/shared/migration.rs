@@ -4,7 +4,7 @@ use crate::api::Skyhook;
 use crate::cluster::{Cluster, Read, Source};
 use crate::error::{Error, Result};
 use crate::plan::{Consequences, Plan};
-use crate::view::plural;
+use crate::view::{plural, some_of};
 
 /// Going ahead although a migration is in the way.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -105,11 +105,11 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
     if alive.is_empty() {
         return Ok(());
     }
-    Err(Error::refused(format!(
+    Err(Error::unchanged(format!(
         "{} of the older operator {} still running for {name}: {}; after `{verb}`, a second pod would modify the same host",
         plural(alive.len(), "pod"),
         if alive.len() == 1 { "is" } else { "are" },
-        alive.join(", "),
+        some_of(&alive, 5),
     ))
     .hint("wait until these pods end, or delete them; use --force to proceed anyway"))
 }

@@ -1,17 +1,18 @@
 mod blocked;
+mod past;
 mod table;
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use self::past::Past;
 use self::table::UninstallStatus;
 use crate::api::{Entry, Skyhook};
 use crate::args::listing::Sorting;
 use crate::args::named;
-use crate::cluster::history::{History, StageTrace};
 use crate::cluster::{AskedBy, Cluster, Node, PackageRun, PackageRuns, Phase, Placement, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::scope;
@@ -342,54 +343,5 @@ impl<'a> Of<'a> {
                 reason => format!("{}={reason}", c.kind),
             })
             .collect()
-    }
-}
-
-/// What is known of a package that is not there, worked out once for all nodes.
-struct Past {
-    by_node: HashMap<String, String>,
-    elsewhere: (Uninstall, String),
-}
-
-impl Past {
-    fn of(cluster: &Cluster, skyhook: Option<&Skyhook>, package: &str) -> Past {
-        let history = skyhook.map(|s| cluster.history(s, package));
-        let mut by_node = HashMap::new();
-        let elsewhere = match history {
-            Some(History::Never(why)) => (Uninstall::NeverInstalled, why),
-            Some(History::OnlyOther(traces)) => (
-                Uninstall::NeverInstalled,
-                format!("only version {} was ever installed", traces[0].version),
-            ),
-            Some(History::Present(traces)) => {
-                let says = |t: &StageTrace| format!("{}: {}", t.object, t.says);
-                for trace in traces.iter().filter(|t| t.uninstalled) {
-                    let names = trace.says.split('[').filter_map(|s| s.split_once(']'));
-                    for (name, _) in names {
-                        by_node
-                            .entry(name.to_owned())
-                            .or_insert_with(|| says(trace));
-                    }
-                }
-                // The operator uninstalls on all nodes, so the trace of one will do for the others.
-                match traces.iter().find(|t| t.uninstalled) {
-                    Some(trace) => (Uninstall::Uninstalled, says(trace)),
-                    None => (
-                        Uninstall::Absent,
-                        format!("it was once installed on a node ({})", traces[0].object),
-                    ),
-                }
-            }
-            Some(History::Unknown(why)) => (Uninstall::Absent, why),
-            None => (Uninstall::Absent, "the custom resource is gone".to_owned()),
-        };
-        Past { by_node, elsewhere }
-    }
-
-    fn on(&self, node: &str) -> (Uninstall, String) {
-        match self.by_node.get(node) {
-            Some(says) => (Uninstall::Uninstalled, says.clone()),
-            None => self.elsewhere.clone(),
-        }
     }
 }

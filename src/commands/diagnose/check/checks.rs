@@ -195,7 +195,7 @@ fn rights(cluster: &Cluster) -> Check {
 }
 
 fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
-    let expected = Expectation("webhooks", "the admission webhooks have ready endpoints");
+    let expected = Expectation("webhooks", "the API server can call the admission webhooks");
     if let Some(check) = expected.by(findings, &["SKY505"]) {
         return check;
     }

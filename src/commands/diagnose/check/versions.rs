@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use super::outcome::{Check, Expectation};
 use crate::api::ApiFlavor;
-use crate::cluster::certificate::first_end;
+use crate::cluster::certificate;
 use crate::cluster::installation::{Definition, Installation};
 use crate::cluster::{Cluster, Read};
 use crate::view::{age, list};
@@ -24,19 +24,19 @@ pub fn certificates(cluster: &Cluster) -> Check {
         let all = c.webhooks.iter();
         all.map(move |w| (c.metadata.name.as_str(), w.client_config.bundle()))
     });
-    let (mut first, mut unknown) = (None, None);
+    let (mut ends, mut unknown) = (Vec::new(), None);
     for (name, bundle) in bundles {
-        let end = match bundle {
-            Some(Ok(bundle)) => first_end(&bundle),
+        let read = match bundle {
+            Some(Ok(bundle)) => certificate::ends(&bundle),
             Some(Err(why)) => Err(why),
             None => Err("it has no CA bundle yet".to_owned()),
         };
-        match end {
-            Ok(end) if first.is_none_or(|(_, known)| end < known) => first = Some((name, end)),
-            Ok(_) => {}
+        match read {
+            Ok(of_bundle) => ends.extend(of_bundle.into_iter().map(|end| (name, end))),
             Err(why) => unknown = unknown.or(Some(format!("{name}: {why}"))),
         }
     }
+    let first = ends.into_iter().min_by_key(|(_, end)| *end);
     let now = cluster.taken_at;
     let hint = "restart the operator: its leader creates a new certificate";
     match (first, unknown) {
