@@ -450,6 +450,7 @@ const WEBHOOKS: Group = &[
     ("creating", webhooks::creating),
     ("uninstalling", webhooks::uninstalling),
     ("let_in", webhooks::let_in),
+    ("expired_certificate", webhooks::expired_certificate),
     ("rehearsed", uninstall::rehearsed),
     (
         "operator_gone",

@@ -121,3 +121,78 @@ pub fn let_in(cluster: &Cluster) {
         .until(absent("driver|2.1.0"));
     gpu.stays(&absent("driver|2.1.0"), Duration::from_secs(5));
 }
+
+/// A certificate that only the API server is told of, and that has expired.
+fn expired() -> String {
+    use base64::Engine as _;
+    let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+    params.not_after = rcgen::date_time_ymd(2026, 1, 1);
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let pem = params.self_signed(&key).expect("a certificate").pem();
+    base64::engine::general_purpose::STANDARD.encode(pem)
+}
+
+/// SKY505: the operator may not write the webhook configurations, and what they trust has expired.
+pub fn expired_certificate(cluster: &Cluster) {
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
+    gpu.until(complete());
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let binding = cluster
+        .api
+        .get(&format!("{rbac}/clusterrolebindings/operator"));
+    let binding = binding.expect("the operator's roles are bound");
+    let role = binding["roleRef"]["name"]
+        .as_str()
+        .expect("a role")
+        .to_owned();
+    let role = format!("{rbac}/clusterroles/{role}");
+    let whole = cluster.api.get(&role).expect("it is there")["rules"].clone();
+    let mut reads = whole.clone();
+    for rule in reads.as_array_mut().expect("rules") {
+        if rule["apiGroups"][0] == "admissionregistration.k8s.io" {
+            rule["verbs"] = json!(["get", "list", "watch"]);
+        }
+    }
+    let may = |rules: &Value| {
+        let changed = cluster.api.merge(&role, &json!({"rules": rules}));
+        changed.expect("a role can be changed");
+    };
+    may(&reads);
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    let configurations = ["validating", "mutating"];
+    let bundle = expired();
+    let edit = json!({"spec": {"serial": true}});
+    let dry = format!("{}?dryRun=All", gpu.path());
+    cluster.await_that("the API server trusts the operator no more", || {
+        for kind in configurations {
+            let path =
+                format!("{group}/{kind}webhookconfigurations/skyhook-operator-{kind}-webhook");
+            let mut configuration = cluster.api.get(&path).expect("it is there");
+            for webhook in configuration["webhooks"].as_array_mut().expect("webhooks") {
+                webhook["clientConfig"]["caBundle"] = json!(bundle);
+            }
+            // At first the operator may still write it as well.
+            if cluster.api.put(&path, &configuration).is_err() {
+                return false;
+            }
+        }
+        let refused = cluster.api.merge(&dry, &edit).err();
+        let named = |kind| {
+            let report = cluster.report(&[]);
+            let mut found = report.with_code("SKY505").into_iter();
+            found.any(|f| {
+                f["subject"]["name"] == format!("skyhook-operator-{kind}-webhook")
+                    && f["severity"] == "error"
+            })
+        };
+        refused.is_some_and(|r| r.message.contains("failed calling webhook"))
+            && configurations.iter().all(named)
+    });
+    may(&whole);
+    // The command that is printed restarts the pods of the Deployment, which nothing runs here.
+    cluster.stop_operator();
+    cluster.start_operator();
+    cluster.await_that("the API server trusts the operator", || {
+        cluster.report(&[]).with_code("SKY505").is_empty() && cluster.api.merge(&dry, &edit).is_ok()
+    });
+}
