@@ -1,5 +1,5 @@
 use super::evidence::{failing_since, some_of};
-use super::going_on::grade_of_going_on;
+use super::going_on::GoingOn;
 use super::standstill::{Trouble, stands_still, stuck_in_batch};
 use super::{Findings, Grade, Subject};
 use crate::api::{Skyhook, Status};
@@ -166,7 +166,7 @@ fn report(
     if node.ignored(cluster.flavor()) {
         finding
             .remedy(
-                grade_of_going_on(cluster, skyhook, Some(node)),
+                GoingOn::on(cluster, skyhook, &[node]).grade(),
                 "Or stop ignoring the node",
                 ["node", "unignore", name],
             )

@@ -1,5 +1,5 @@
 use super::evidence::{deletions_at_rest, pending_deletion};
-use super::going_on::go_on_deleting;
+use super::going_on::GoingOn;
 use super::{Findings, Grade, Subject};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
@@ -44,7 +44,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             ),
         );
         pending_deletion(cluster, finding, skyhook);
-        go_on_deleting(finding, cluster, skyhook, "Resume it", "resume")
+        GoingOn::everywhere(cluster, skyhook)
+            .offer_deleting(finding, "Resume it", "resume")
             .remedy(
                 Grade::B4,
                 "Strip the finalizer",

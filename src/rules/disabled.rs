@@ -1,4 +1,4 @@
-use super::going_on::go_on;
+use super::going_on::GoingOn;
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
 
@@ -52,6 +52,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if let Some((key, reason)) = skyhook.annotated_reason("disable") {
             finding.evidence(skyhook.reference(), key, reason);
         }
-        go_on(finding, cluster, skyhook, "Enable it", "enable");
+        GoingOn::everywhere(cluster, skyhook).offer(finding, "Enable it", "enable");
     }
 }

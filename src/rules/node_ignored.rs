@@ -1,5 +1,5 @@
 use super::evidence::LOOK_AGAIN;
-use super::going_on::grade_of_going_on;
+use super::going_on::GoingOn;
 use super::{Finding, Findings, Grade, Subject, drain_blocked};
 use crate::cluster::Cluster;
 
@@ -69,7 +69,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             finding
                 .remedy(
-                    grade_of_going_on(cluster, skyhook, Some(node)),
+                    GoingOn::on(cluster, skyhook, &[node]).grade(),
                     "Let the operator work on the node again",
                     ["node", "unignore", &node.name],
                 )

@@ -1,4 +1,4 @@
-use super::going_on::go_on;
+use super::going_on::GoingOn;
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
 use crate::cluster::hold::{HOLDER, HolderState};
@@ -53,6 +53,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .since(hold.holder.as_ref().map(|h| h.since))
             .evidence(skyhook.reference(), HOLDER, hold.text);
-        go_on(finding, cluster, skyhook, "Resume it", "resume");
+        GoingOn::everywhere(cluster, skyhook).offer(finding, "Resume it", "resume");
     }
 }

@@ -1,5 +1,5 @@
 use super::evidence::{complete_for_long, operator_log, some_of};
-use super::going_on::go_on;
+use super::going_on::GoingOnEverywhere;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::{Certainty, Cluster, Node};
@@ -41,6 +41,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let mut going_on = GoingOnEverywhere::default();
     // Files without any custom resource may just not hold them.
     let presumed = cluster.skyhooks.absence() == Certainty::Presumed;
     if cluster.skyhooks.absence() == Certainty::Unknown {
@@ -131,9 +132,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 some_of(&references),
             );
         if holder.paused() {
-            go_on(finding, cluster, holder, "Resume it", "resume");
+            going_on
+                .with(cluster, holder)
+                .offer(finding, "Resume it", "resume");
         } else if holder.disabled() {
-            go_on(finding, cluster, holder, "Enable it", "enable");
+            going_on
+                .with(cluster, holder)
+                .offer(finding, "Enable it", "enable");
         } else {
             finding.remedy(
                 Grade::B0,

@@ -1,4 +1,4 @@
-use super::going_on::grade_of_going_on;
+use super::going_on::GoingOn;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Status;
 use crate::cluster::Cluster;
@@ -107,7 +107,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 for taint in taints.iter().filter(|t| !t.of_lifecycle()) {
                     finding
                         .kubectl(
-                            grade_of_going_on(cluster, skyhook, Some(node)),
+                            GoingOn::on(cluster, skyhook, &[node]).grade(),
                             "Or remove the taint if its owner no longer needs it",
                             [
                                 "taint",

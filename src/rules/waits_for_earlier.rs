@@ -1,5 +1,5 @@
 use super::evidence::some_of;
-use super::going_on::go_on;
+use super::going_on::GoingOnEverywhere;
 use super::standstill::{Standstill, Trouble};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Status};
@@ -39,6 +39,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut standstill = None;
+    let mut going_on = GoingOnEverywhere::default();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         if let Some(gate) = cluster.gate_everywhere(skyhook) {
             let waiting: Vec<&str> = cluster
@@ -68,7 +69,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(root.reference(), "not complete on", &gate.node.name)
                 .evidence("nodes", "waiting", some_of(&waiting));
             finding.waits_for(root.name());
-            close(cluster, finding, root, trouble.as_ref());
+            close(cluster, finding, root, trouble.as_ref(), &mut going_on);
             continue;
         }
         for node in cluster.selected(skyhook) {
@@ -114,7 +115,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             } else {
                 finding.waits_for_queued(root.name(), &node.name);
             }
-            close(cluster, finding, root, trouble.as_ref());
+            close(cluster, finding, root, trouble.as_ref(), &mut going_on);
         }
     }
 }
@@ -123,7 +124,13 @@ fn suffix(trouble: Option<&Trouble>) -> String {
     trouble.map_or(String::new(), |t| format!(" and {}", t.why))
 }
 
-fn close(cluster: &Cluster, finding: &mut Finding, root: &Skyhook, trouble: Option<&Trouble>) {
+fn close<'a>(
+    cluster: &'a Cluster,
+    finding: &mut Finding,
+    root: &'a Skyhook,
+    trouble: Option<&Trouble>,
+    going_on: &mut GoingOnEverywhere<'a>,
+) {
     let Some(trouble) = trouble else {
         finding.severity(Severity::Info);
         return;
@@ -154,6 +161,9 @@ fn close(cluster: &Cluster, finding: &mut Finding, root: &Skyhook, trouble: Opti
         )
         .caveat("it then stays unfinished, and later ones may depend on what it installs");
     if root.paused() {
-        go_on(finding, cluster, root, "Or resume it", "resume").by_choice();
+        let going_on = going_on.with(cluster, root);
+        going_on
+            .offer(finding, "Or resume it", "resume")
+            .by_choice();
     }
 }
