@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Options;
 use super::send::ApiWriter;
-use crate::plan::{Plan, PlanStage, Rebased, Step, Target, retain_stages};
+use crate::plan::{Plan, Rebased, Step, Target, retain_stages};
 
 /// Objects of one kind that are read one by one; more are looked for in the list.
 const FEW: usize = 8;
@@ -33,20 +33,24 @@ pub struct Looked {
 }
 
 impl Looked {
-    /// A pause for nothing is none: where nothing else is left to do, one that stands is ended at most.
-    pub fn without_needless_pause(mut self, end: Option<PlanStage>) -> Looked {
-        let work = |step: &Step| !step.change.is_hold();
-        if self.changes.steps().any(work) {
-            return self;
-        }
-        for plan in [&mut self.plan, &mut self.changes] {
+    /// Whether anything but pauses is left to do.
+    pub fn works(&self) -> bool {
+        self.changes.steps().any(|step| !step.change.is_hold())
+    }
+
+    /// A pause for nothing is none: without its own, and with what is left of one that stands.
+    pub fn with_no_pause_but(mut self, standing: Looked) -> Looked {
+        let ends = [standing.plan, standing.changes];
+        for (plan, end) in [&mut self.plan, &mut self.changes].into_iter().zip(ends) {
             for stage in &mut plan.stages {
-                stage.steps.retain(work);
+                stage.steps.retain(|step| !step.change.is_hold());
                 stage.until = None;
             }
-            plan.stages.extend(end.clone());
+            plan.stages.extend(end.stages);
             retain_stages(&mut plan.stages, |stage| !stage.steps.is_empty());
         }
+        self.custom.extend(standing.custom);
+        self.unseen = self.unseen.or(standing.unseen);
         self
     }
 }
@@ -106,7 +110,8 @@ pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Look
 
 /// Whether the object shows what the step will do: it is not made or held by the plan itself.
 fn stands_alone(plan: &Plan, step: &Step) -> bool {
-    !(step.change.is_hold() || plan.makes_again(step) || plan.works_on_what_it_makes(step))
+    let of_its_own = step.change.is_hold() && plan.steps().any(|s| s.change.holds());
+    !(of_its_own || plan.makes_again(step) || plan.works_on_what_it_makes(step))
 }
 
 fn onto(step: &Step, object: &Value) -> Rebased<Step> {

@@ -180,7 +180,12 @@ impl PlanRun<'_, '_> {
                 Err(why) if looks == MOST_UNSURE => {
                     return Next::End(match tries.unsure {
                         0 => StepResult::Failed {
-                            why: rejected.unwrap_or(why),
+                            why: match rejected {
+                                Some(first) => {
+                                    format!("{first}; the object could not be read again: {why}")
+                                }
+                                None => why,
+                            },
                         },
                         _ => StepResult::Unknown { why },
                     });

@@ -102,7 +102,8 @@ pub struct Connection {
     #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub tls_server_name: Option<String>,
 
-    /// Timeout of a single request, such as 5s, 2m or 1h; a bare number means seconds, 0 means no timeout
+    /// Timeout of a single request, such as 5s, 2m or 1h; a bare number means seconds, 0 means no timeout [default: 30s
+    /// for writes; reads end after 70s in which nothing arrives]
     #[arg(
         long,
         global = true, hide_short_help = true,
@@ -128,7 +129,16 @@ pub struct Connection {
     pub cache_dir: Option<PathBuf>,
 }
 
+/// The time for which a server may send nothing of what is read, unless `--request-timeout` says otherwise. An API server
+/// itself gives up a request after a minute by default.
+const SILENCE: Duration = Duration::from_secs(70);
+
 impl Connection {
+    /// The time for which a server may send nothing of what is read; `None` is for ever.
+    pub fn silence(&self) -> Option<Duration> {
+        Some(SILENCE).filter(|_| self.request_timeout.is_none())
+    }
+
     /// The time one request may take; `None` is for ever.
     pub fn timeout(&self) -> Option<Duration> {
         self.request_timeout.filter(|t| !t.is_zero())

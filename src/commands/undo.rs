@@ -65,10 +65,14 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         Some(&record.begun.origin()),
     )
     .await?;
-    let looked = ctx.look(&plan).await?;
-    let earlier = store.newest_undo_of(&record.begun.id)?;
-    let standing = earlier.and_then(|undo| undo.standing_hold());
-    let mut looked = looked.without_needless_pause(standing.or_else(|| record.standing_hold()));
+    let mut looked = ctx.look(&plan).await?;
+    if !looked.works() {
+        let earlier = store.newest_undo_of(&record.begun.id)?;
+        let standing = earlier.and_then(|undo| undo.standing_hold());
+        let standing = standing.or_else(|| record.standing_hold());
+        plan.stages = standing.into_iter().collect();
+        looked = looked.with_no_pause_but(ctx.look(&plan).await?);
+    }
     let mut shown = shown(ctx, &record, &looked)?;
     weigh(ctx, &mut shown).await?;
     // A plan that is saved, and the journal, tell what was shown.

@@ -41,6 +41,7 @@ pub(super) async fn client(
     let request_policy = RequestPolicy {
         server: server.clone(),
         timeout: connection.timeout(),
+        silence: connection.silence(),
         warnings: warnings.clone(),
     };
     let traced = server.clone();

@@ -34,6 +34,9 @@ pub struct RequestPolicy {
     pub server: String,
     /// The time one request may take, its body included; `None` is for ever.
     pub timeout: Option<Duration>,
+    /// The time for which the server may send nothing of what is read, where there is no time limit; `None` is for ever.
+    /// Watches and logs that are followed are quiet for longer.
+    pub silence: Option<Duration>,
     pub warnings: Warnings,
 }
 
@@ -70,12 +73,42 @@ impl RequestPolicy {
         Box::new(TransportError::new(&self.server, &*error))
     }
 
-    fn timed_out(&self) -> BoxError {
+    fn timed_out(&self, limit: Limit) -> BoxError {
         Box::new(TransportError {
             server: self.server.clone(),
-            kind: TransportErrorKind::TimedOut(self.timeout),
+            kind: TransportErrorKind::TimedOut(Some(limit.time())),
         })
     }
+
+    fn limit(&self, request: &Request<Body>) -> Option<Limit> {
+        let silence = self.silence.filter(|_| is_answered_at_once(request));
+        let whole = self.timeout.map(Limit::Whole);
+        whole.or(silence.map(Limit::Silence))
+    }
+}
+
+/// How long a request may take.
+#[derive(Debug, Clone, Copy)]
+enum Limit {
+    /// With its body.
+    Whole(Duration),
+    /// From one part of the response to the next.
+    Silence(Duration),
+}
+
+impl Limit {
+    fn time(self) -> Duration {
+        let (Limit::Whole(time) | Limit::Silence(time)) = self;
+        time
+    }
+}
+
+/// Whether the server has the whole answer when it begins: not of a watch, or of a log that is followed.
+fn is_answered_at_once(request: &Request<Body>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    let mut fields = query.split('&');
+    let lasts = fields.any(|f| ["watch=true", "watch=1", "follow=true"].contains(&f));
+    request.method() == Method::GET && !lasts
 }
 
 /// What [`RequestPolicy`] makes of a service.
@@ -145,12 +178,12 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let deadline = how.timeout.map(|limit| Instant::now() + limit);
+    let limit = how.limit(&request).map(|l| (l, Instant::now() + l.time()));
     let call = service.oneshot(request);
-    let response = match deadline {
-        Some(at) => tokio::time::timeout_at(at, call)
+    let response = match limit {
+        Some((limit, at)) => tokio::time::timeout_at(at, call)
             .await
-            .map_err(|_| how.timed_out())?,
+            .map_err(|_| how.timed_out(limit))?,
         None => call.await,
     };
     let mut response = response.map_err(|e| how.transport_error(e.into()))?;
@@ -160,7 +193,7 @@ where
         .insert(ServedBy(how.server.clone()));
     Ok(response.map(|body| TimedBody {
         body: body.map_err(Into::into).boxed_unsync(),
-        deadline: deadline.map(|at| Box::pin(sleep_until(at))),
+        limit: limit.map(|(limit, at)| (limit, Box::pin(sleep_until(at)))),
         how: how.clone(),
     }))
 }
@@ -199,10 +232,10 @@ pub fn wait(asked: Option<Duration>, retries: u32) -> Duration {
         .min(LONGEST_WAIT)
 }
 
-/// A body that must have come by the deadline.
+/// A body that must come within its limit.
 pub struct TimedBody {
     body: http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>,
-    deadline: Option<Pin<Box<Sleep>>>,
+    limit: Option<(Limit, Pin<Box<Sleep>>)>,
     how: RequestPolicy,
 }
 
@@ -216,14 +249,15 @@ impl http_body::Body for TimedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
+            if let Some((Limit::Silence(time), late)) = &mut this.limit {
+                late.as_mut().reset(Instant::now() + *time);
+            }
             return Poll::Ready(frame.map(|f| f.map_err(|e| this.how.transport_error(e))));
         }
-        let late = this
-            .deadline
-            .as_mut()
-            .is_some_and(|at| at.as_mut().poll(context).is_ready());
-        if late {
-            return Poll::Ready(Some(Err(this.how.timed_out())));
+        if let Some((limit, late)) = &mut this.limit
+            && late.as_mut().poll(context).is_ready()
+        {
+            return Poll::Ready(Some(Err(this.how.timed_out(*limit))));
         }
         Poll::Pending
     }

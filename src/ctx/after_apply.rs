@@ -13,6 +13,14 @@ pub fn left_paused(target: &Target) -> String {
     )
 }
 
+/// The same where nobody can tell, as its end may be on the way.
+pub fn perhaps_left_paused(target: &Target) -> String {
+    format!(
+        "this command may have left {target} paused; if so, resume it: kubectl skyhook resume {}",
+        target.name
+    )
+}
+
 /// Remembers what a pause of ours is on, from its beginning to its end.
 pub fn note_hold(held: &RefCell<Option<Target>>, event: &ApplyEvent<'_>) {
     match event {

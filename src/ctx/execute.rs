@@ -243,16 +243,33 @@ impl Ctx {
             all_done: aim.map_or(Exit::Done, PlannedAim::exit),
             dry_run: safety.dry_run == DryRun::Server,
         };
-        if aim.is_some() || !plan.is_empty() || self.global.output.format.is_data() {
-            self.show(&outcome_view)?;
-        }
+        let says = aim.is_some() || !plan.is_empty() || self.global.output.format.is_data();
+        let shown = if says {
+            self.show(&outcome_view)
+        } else {
+            Ok(())
+        };
         let exit = outcome_view.exit();
         if safety.dry_run == DryRun::None
             && let Some(target) = outcome.left_paused(plan)
         {
             self.warn(after_apply::left_paused(target));
         }
+        shown.map_err(|error| self.unshown(error, &outcome_view))?;
         Ok(exit)
+    }
+
+    /// What came of a plan is said beside the error where its output cannot be written, so that nobody takes it for
+    /// nothing.
+    fn unshown(&mut self, error: Error, outcome_view: &OutcomeView<'_>) -> Error {
+        if !outcome_view.changed() {
+            return error;
+        }
+        self.note(outcome_view.blocks(false));
+        Error {
+            exit: Exit::Partly,
+            ..error
+        }
     }
 
     /// Refuses where the user may not do what the plan needs.
@@ -307,7 +324,7 @@ impl Ctx {
                 .hint("kubectl skyhook journal show")
                 .hint("kubectl skyhook undo");
                 Err(match held.borrow().as_ref() {
-                    Some(target) => error.hint(after_apply::left_paused(target)),
+                    Some(target) => error.hint(after_apply::perhaps_left_paused(target)),
                     None => error,
                 })
             }

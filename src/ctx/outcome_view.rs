@@ -146,14 +146,20 @@ impl OutcomeView<'_> {
         })
     }
 
+    /// Whether anything is, or may be, other than before.
+    pub fn changed(&self) -> bool {
+        let tally = self.outcome.tally();
+        !self.dry_run && tally.applied + tally.unknown > 0 && !self.did_nothing()
+    }
+
     /// What to type next.
     fn next(&self) -> Option<String> {
-        let tally = self.outcome.tally();
-        if self.dry_run || tally.applied + tally.unknown == 0 || self.did_nothing() {
+        if !self.changed() {
             return None;
         }
         let id = self.journal.as_ref()?;
-        let again = "rerun the command to complete the rest";
+        let again =
+            "rerun the command to do the rest; its preview may also list what is already done";
         let undo = format!("to undo: kubectl skyhook undo {id}");
         match (self.outcome.verdict(), self.plan.comes_back()) {
             (PlanVerdict::Done, false) => None,

@@ -190,7 +190,7 @@ impl Hold {
     /// Why the object stays paused although our hold is not on it any more.
     pub(super) fn left_to_another(&self, object: &Value) -> Option<String> {
         let paused = annotation(object, &self.key) == Some("true");
-        paused.then(|| "paused by someone else while this command ran".to_owned())
+        paused.then(|| "paused by someone else".to_owned())
     }
 
     fn onto<const N: usize>(&self, object: &Value, edits: [(&str, Option<String>); N]) -> Hold {

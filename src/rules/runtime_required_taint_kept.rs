@@ -79,7 +79,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.severity(Severity::Info);
             }
             finding
-                .since(node.created)
                 .evidence(node.reference(), "taint", &spelled)
                 .evidence(
                     cluster.flavor().resource(),

@@ -22,6 +22,7 @@ fn polite(fake: &FakeApi, timeout: Option<Duration>) -> (kube::Client, Warnings)
     let polite = RequestPolicy {
         server: "https://fake:6443".to_owned(),
         timeout,
+        silence: None,
         warnings: warnings.clone(),
     };
     (polite.client(fake.clone(), "default"), warnings)

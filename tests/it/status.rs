@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::clusters;
 use crate::support::run::run;
+use crate::support::stage::Stage;
 use crate::support::world::{Place, World};
 
 const NEW: World = World(ApiFlavor::NodeWright);
@@ -347,4 +348,17 @@ fn what_became_of_a_package_is_told_of_each_node_by_itself() {
     ]
     .map(|(uninstall, reason)| (json!(uninstall), json!(reason)));
     assert_eq!(shown, expected.each_ref().map(|(a, b)| (a, b)));
+}
+
+#[test]
+fn without_the_nodes_there_is_no_answer() {
+    let stage = Stage::operated("apply-erroring");
+    stage.fake.on("LIST nodes").reply(403);
+    let ran = stage.run("status");
+    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+    assert!(
+        ran.stderr.contains("cannot read nodes"),
+        "{}",
+        ran.transcript()
+    );
 }

@@ -46,7 +46,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     scope::say_what_is_missing(ctx, &cluster, &needs);
     ctx.show(&page)?;
-    Ok(Exit::Done)
+    // Without the nodes there is no answer.
+    Ok(match cluster.nodes.ok() {
+        Some(_) => Exit::Done,
+        None => Exit::Failed,
+    })
 }
 
 fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<StatusReport<'a>> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kubectl_skyhook::api::ApiFlavor::{NodeWright, Skyhook};
 use kubectl_skyhook::cluster::live::{LoadError, load};
 use kubectl_skyhook::cluster::{Cluster, Read, Source};
+use kubectl_skyhook::connect::RequestPolicy;
 
 use super::{fleet, now, operator, polite, read, sources, unreadable};
 use crate::support::fake_api::{FakeApi, Problem, Reply};
@@ -97,6 +98,25 @@ async fn every_way_to_fail_is_told_in_a_few_words() {
             [(Source::Jobs, unreadable(status, why))]
         );
     }
+}
+
+/// Nobody has to ask for that.
+#[tokio::test]
+async fn a_server_that_goes_quiet_in_the_middle_is_given_up() {
+    let before = read(&fleet(NodeWright), &needs()).await.expect("a cluster");
+    let fake = fleet(NodeWright);
+    fake.on("LIST jobs").reply(Reply::Hang);
+    let policy = RequestPolicy {
+        silence: Some(LIMIT),
+        ..RequestPolicy::default()
+    };
+    let client = policy.client(fake, "default");
+    let after = load(&client, &needs(), None, None, now()).await;
+    let why = unreadable(None, "timed out after 50ms");
+    assert_eq!(
+        lost(&before, &after.expect("a cluster")),
+        [(Source::Jobs, why)]
+    );
 }
 
 /// A page of a long list that has to wait is no other page, and that it had to is said, once.

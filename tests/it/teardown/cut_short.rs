@@ -34,7 +34,7 @@ fn an_interrupt_leaves_the_later_waves_alone() {
         "interrupted; requests in flight were completed",
         ": 1 changed, 2 not reached",
         "0 of 3 gone; deletions in progress continue and cannot be canceled",
-        "rerun the command to complete the rest",
+        "rerun the command to do the rest",
     ] {
         assert!(ran.stdout.contains(words), "{}", ran.transcript());
     }

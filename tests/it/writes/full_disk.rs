@@ -1,5 +1,6 @@
 //! A disk that is full while the journal is written.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -7,6 +8,7 @@ use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use super::{Stage, expect};
+use crate::support::run::{Run, binary};
 use crate::support::world::World;
 
 const WORLD: World = World(ApiFlavor::Skyhook);
@@ -124,4 +126,35 @@ fn a_journal_that_cannot_be_begun_is_not_left_behind() {
         "{}",
         listed.transcript()
     );
+}
+
+/// What was changed is told where it can be, and is no failure to read.
+#[test]
+fn a_change_is_told_though_its_output_cannot_be_written() {
+    let stage = Stage::of("apply-erroring");
+    let words = ["-c", "exec \"$0\" node ignore node-1 --confirm >/dev/full"].map(OsString::from);
+    let ran = Run::of("sh", words.into_iter().chain([binary()]))
+        .kubeconfig(&stage.served.kubeconfig())
+        .env("XDG_STATE_HOME", stage.state.path())
+        .go();
+    assert_eq!(ran.code, Some(4), "{}", ran.transcript());
+    for said in [
+        "1 changed",
+        "to undo: kubectl skyhook undo",
+        "cannot write the output",
+    ] {
+        assert!(ran.stderr.contains(said), "{said}: {}", ran.transcript());
+    }
+}
+
+/// A conflict, after which nobody can say what stands there.
+#[test]
+fn an_object_that_cannot_be_read_again_is_said_to_be_so() {
+    let stage = Stage::operated("apply-erroring");
+    stage.fake.on("PATCH nodes node-1").reply(409);
+    stage.fake.on("GET nodes node-1").reply(403);
+    let ran = stage.run("node ignore node-1 --confirm");
+    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+    let said = "; the object could not be read again: nodes \"node-1\" is forbidden";
+    assert!(ran.stdout.contains(said), "{}", ran.transcript());
 }

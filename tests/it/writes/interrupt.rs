@@ -138,7 +138,7 @@ fn an_interrupt_at_any_moment_can_be_taken_back() {
             "{moment}"
         );
         assert!(!wide.paused(), "{moment}");
-        let next = "rerun the command to complete the rest; to undo: kubectl skyhook undo ";
+        let next = "rerun the command to do the rest; its preview may also list what is already done; to undo: kubectl skyhook undo ";
         assert_eq!(ran.stdout.contains(next), in_time && !put_back, "{moment}");
         let undone = wide.run("undo --confirm --max-parallel 4", &Child::default());
         // What has changed nothing is passed over, and there is no older command here.
