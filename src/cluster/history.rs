@@ -17,8 +17,9 @@ pub struct StageTrace {
     /// Whether it dates from the present spec or the one right before it, so that no other version
     /// can have stood in the spec in between.
     pub just_before: bool,
-    /// Where it ran, and when it last started, as far as the sign tells.
+    /// Where it ran, if the sign tells.
     pub node: Option<String>,
+    /// When it last started there, if the sign tells.
     pub at: Option<Timestamp>,
     /// `kind/name` of the object that carries the sign.
     pub object: String,

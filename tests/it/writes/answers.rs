@@ -216,3 +216,12 @@ fn a_journal_or_plan_with_what_is_no_name_is_not_read() {
         assert_eq!(stage.writes().len(), before, "{name:?}");
     }
 }
+
+/// A conflict, after which nobody can say what stands there.
+#[test]
+fn an_object_that_cannot_be_read_again_is_said_to_be_so() {
+    let stage = Stage::operated("apply-erroring");
+    stage.fake.on("PATCH nodes node-1").reply(409);
+    stage.fake.on("GET nodes node-1").reply(403);
+    insta::assert_snapshot!(stage.run("node ignore node-1 --confirm").transcript());
+}

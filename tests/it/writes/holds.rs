@@ -2,6 +2,7 @@
 //! come to its end.
 
 mod arriving;
+mod ended;
 
 use jiff::Timestamp;
 use kubectl_skyhook::api::ApiFlavor;
@@ -432,32 +433,5 @@ fn a_hold_of_another_machine_is_theirs_until_it_is_old() {
             assert!(ran.stderr.contains("ann@laptop"), "{}", ran.transcript());
         }
         assert_eq!(stage.noted("pause"), Value::Null);
-    }
-}
-
-/// The pause of a killed command that was ended since, or is somebody else's by now.
-#[test]
-fn an_undo_with_nothing_left_shows_no_pause_that_does_not_stand() {
-    let stage = erroring();
-    stage.killed();
-    let id = stage.run("journal list -o json").json()["items"][0]["id"].clone();
-    let id = id.as_str().expect("an id");
-    expect(
-        &stage.with_operator(|| stage.run(&format!("undo {id} --confirm"))),
-        0,
-    );
-    let before = stage.objects();
-    let undo = stage.run(&format!("undo {id} --dry-run"));
-    assert!(!undo.stdout.contains("pause"), "{}", undo.transcript());
-    expect(&stage.run("pause gpu-tune --confirm --reason mine"), 0);
-    let paused = stage.objects();
-    assert!(paused != before);
-    for words in ["--dry-run", "--confirm"] {
-        let undo = stage.run(&format!("undo {id} {words}"));
-        let removes = "remove annotation skyhook.nvidia.com/pause";
-        for said in [&undo.stdout, &undo.stderr] {
-            assert!(!said.contains(removes), "{}", undo.transcript());
-        }
-        assert!(stage.objects() == paused, "{}", undo.transcript());
     }
 }
