@@ -3,6 +3,8 @@
 
 mod arriving;
 mod ended;
+#[cfg(target_os = "linux")]
+mod hangup;
 
 use jiff::Timestamp;
 use kubectl_skyhook::api::ApiFlavor;
