@@ -178,6 +178,24 @@ fn nothing_is_sent_where_the_operator_never_sees_the_end_of_the_pause_before() {
 }
 
 #[test]
+fn what_cannot_be_read_while_it_is_waited_for_is_not_called_a_timeout() {
+    let stage = Stage::just_resumed();
+    // The first look is the plan's.
+    stage.fake.on("GET skyhooks").since(2).reply(500);
+    let ran = stage.run(RESET);
+    expect(&ran, 1);
+    let says = "stopped waiting: cannot tell whether the operator has seen that skyhook/gpu-tune is no longer paused: ";
+    let told = ran.stdout.lines().any(|line| line.starts_with(says));
+    assert!(told, "{}", ran.transcript());
+    assert!(
+        !ran.stdout.contains("diagnose check"),
+        "{}",
+        ran.transcript()
+    );
+    assert!(stage.writes().is_empty(), "{:?}", stage.writes());
+}
+
+#[test]
 fn a_second_reset_does_not_take_the_pause_of_the_first_for_its_own() {
     let stage = erroring();
     let ran = stage.while_it_resets(|| {
