@@ -203,7 +203,7 @@ impl PlanRun<'_, '_> {
         };
         if let Some(first) = stage.until.as_ref().and_then(WaitFor::first)
             && !self.options.dry_run
-            && !self.holds(&first).await
+            && self.holds(&first).await != Ok(true)
         {
             let ended = self.wait_until(&first).await;
             if ended != StopReason::Finished {

@@ -1,5 +1,6 @@
 //! Waiting for what a stage sets off.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use futures::future::LocalBoxFuture;
@@ -22,14 +23,19 @@ pub trait WaitStrategy {
 }
 
 impl PlanRun<'_, '_> {
-    /// Looks at the object again and again.
+    /// Looks at the object again and again. Where it cannot be read to the last, nothing tells that it has not come about.
     pub(super) async fn wait_until(&self, until: &WaitFor) -> StopReason {
         self.tell(&ApplyEvent::Waiting { until });
+        let unread = RefCell::new(None);
         let come_about = async {
-            while !self.holds(until).await {
+            loop {
+                let looked = self.holds(until).await;
+                if looked == Ok(true) {
+                    return StopReason::Finished;
+                }
+                unread.replace(looked.err());
                 tokio::time::sleep(self.options.patience).await;
             }
-            StopReason::Finished
         };
         let ended = self.stop.during(async {
             if until.at_most == 0 {
@@ -37,16 +43,21 @@ impl PlanRun<'_, '_> {
             }
             let limit = Duration::from_secs(until.at_most);
             let ended = tokio::time::timeout(limit, come_about).await;
-            ended.unwrap_or_else(|_| StopReason::TimedOut {
-                waiting: until.describe(),
+            ended.unwrap_or_else(|_| match unread.take() {
+                Some(why) => StopReason::Lost {
+                    why: format!("cannot tell whether {}: {why}", until.describe()),
+                },
+                None => StopReason::TimedOut {
+                    waiting: until.describe(),
+                },
             })
         });
         ended.await.unwrap_or(StopReason::Interrupted)
     }
 
-    /// Whether it has come about, as far as can be read.
-    pub(super) async fn holds(&self, until: &WaitFor) -> bool {
-        let object = self.line.read(&until.target).await;
-        object.is_ok_and(|object| until.holds(&object))
+    /// Whether it has come about; why the object could not be read.
+    pub(super) async fn holds(&self, until: &WaitFor) -> Result<bool, String> {
+        let object = self.line.read(&until.target).await?;
+        Ok(until.holds(&object))
     }
 }

@@ -1,31 +1,39 @@
 //! What the process is told from outside: signals, its command line, the time, the environment.
 
+#[cfg(unix)]
+use std::io::IsTerminal;
 use std::io::{BufRead, Read};
+
+#[cfg(unix)]
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::apply::Stopper;
 use crate::args::redacted::redacted;
 
-/// Waits for an interrupt, passes it on, and waits for another one.
+/// Waits for an interrupt, passes it on, and waits for another one. A hangup is not another one: when a terminal is
+/// closed, both the shell and the kernel send it.
 pub async fn interrupted_twice(first: impl Future<Output = ()>, stopper: &Stopper) {
     first.await;
     stopper.stop();
-    interrupt().await;
+    asked_to_end().await;
 }
 
-/// The first SIGINT or SIGTERM from now on, whether it comes before the future is polled or later. Where signals cannot
-/// be heard there are none.
+/// The first SIGINT, SIGTERM or SIGHUP from now on, whether it comes before the future is polled or later. Where signals
+/// cannot be heard there are none.
 #[cfg(unix)]
 pub fn interrupt() -> impl Future<Output = ()> {
-    use tokio::signal::unix::{Signal, SignalKind, signal};
-
-    async fn next(heard: std::io::Result<Signal>) {
-        match heard {
-            Ok(mut signals) => {
-                signals.recv().await;
-            }
-            Err(_) => std::future::pending().await,
+    let (asked_to_end, hung_up) = (asked_to_end(), hung_up());
+    async {
+        tokio::select! {
+            () = asked_to_end => {}
+            () = hung_up => {}
         }
     }
+}
+
+/// The first SIGINT or SIGTERM from now on.
+#[cfg(unix)]
+fn asked_to_end() -> impl Future<Output = ()> {
     let int = signal(SignalKind::interrupt());
     let term = signal(SignalKind::terminate());
     async {
@@ -36,9 +44,48 @@ pub fn interrupt() -> impl Future<Output = ()> {
     }
 }
 
+/// The first SIGHUP from now on, unless it is ignored: to listen for it would end what `nohup` keeps running.
+#[cfg(unix)]
+fn hung_up() -> impl Future<Output = ()> {
+    let hangup = (!ignores_hangup()).then(|| signal(SignalKind::hangup()));
+    async {
+        match hangup {
+            Some(heard) => next(heard).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(unix)]
+async fn next(heard: std::io::Result<Signal>) {
+    match heard {
+        Ok(mut signals) => {
+            signals.recv().await;
+        }
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Whether the process ignores SIGHUP. Where the system has no file that says so, it does unless standard error is a
+/// terminal, which `nohup` redirects.
+#[cfg(unix)]
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    match ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()) {
+        Some(mask) => mask & 1 << (SignalKind::hangup().as_raw_value() - 1) != 0,
+        None => !std::io::stderr().is_terminal(),
+    }
+}
+
 /// The first Ctrl-C from now on, whether it comes before the future is polled or later.
 #[cfg(not(unix))]
 pub fn interrupt() -> impl Future<Output = ()> {
+    asked_to_end()
+}
+
+#[cfg(not(unix))]
+fn asked_to_end() -> impl Future<Output = ()> {
     let heard = tokio::signal::windows::ctrl_c();
     async {
         match heard {

@@ -41,7 +41,7 @@ rule! {
     /// batch (upstream issue 585). From then on a failing node is only a warning here, and so is one
     /// that waits for a protected workload.
     SKY305 "batch-held-by-node" Error needs Skyhooks Nodes, also Policies Pods Jobs,
-        blocks Install, retried true, finds HeldNodes
+        blocks Install Uninstall, retried true, finds HeldNodes
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

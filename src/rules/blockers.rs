@@ -222,9 +222,10 @@ impl<'a> Reach<'a> {
     fn left(&self, finding: &Finding) -> bool {
         let subject = &finding.subject;
         self.left.iter().any(|(node, package)| {
+            let holds_up = finding.holds_up.iter().any(|n| n == node);
             let here = match &subject.node {
-                Some(at) => at == node,
-                None => finding.holds_up.is_empty() || finding.holds_up.iter().any(|n| n == node),
+                Some(at) => at == node || holds_up,
+                None => finding.holds_up.is_empty() || holds_up,
             };
             here && subject.package.as_ref().is_none_or(|p| p == package)
         })

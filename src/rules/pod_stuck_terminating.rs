@@ -1,7 +1,7 @@
 use jiff::SignedDuration;
 
-use super::{Findings, Grade, Severity, Subject};
-use crate::cluster::{Certainty, Cluster};
+use super::{Blocks, Findings, Grade, Severity, Subject};
+use crate::cluster::{Certainty, Cluster, PackageRun};
 
 rule! {
     /// The pod of a package is stuck terminating.
@@ -9,7 +9,9 @@ rule! {
     /// # What it means
     ///
     /// The pod should have terminated some time ago but still exists. Its name cannot be reused, so the
-    /// operator cannot start the stage again, and interrupts on the node wait for it.
+    /// operator cannot start the stage again, and interrupts on the node wait for it. Up to v0.17, a pod that the
+    /// operator itself deletes, because the spec or the node state has changed, ends every reconcile until it is gone:
+    /// no custom resource progresses.
     ///
     /// # What causes it
     ///
@@ -26,7 +28,8 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators. On a node that is ready it is a warning at first, and an error after half an hour.
+    /// All operators. On a node that is ready it is a warning at first, and an error after half an hour, or at once if it
+    /// ends every reconcile.
     SKY211 "pod-stuck-terminating" Error needs Nodes Pods, also Jobs,
         blocks Install Uninstall
 }
@@ -54,24 +57,29 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             None if cluster.nodes.absence() == Certainty::Proven => Some("is gone"),
             None => None,
         };
+        let ends_reconciles = ends_reconciles(cluster, package_run);
+        let is_stuck = why.map_or("is stuck terminating".to_owned(), |why| {
+            format!("cannot terminate because its node {why}")
+        });
+        let until = if ends_reconciles {
+            "every reconcile by the operator ends there until it is gone"
+        } else {
+            "the stage cannot restart until the pod's name is free"
+        };
         let finding = findings.report(
             Subject::package_run(package_run),
-            match why {
-                Some(why) => format!(
-                    "the pod for stage {} of package {} cannot terminate because its node {why}; the stage cannot restart until the pod's name is free",
-                    package_run.stage, package_run.package
-                ),
-                None => format!(
-                    "the pod for stage {} of package {} is stuck terminating; the stage cannot restart until the pod's name is free",
-                    package_run.stage, package_run.package
-                ),
-            },
+            format!(
+                "the pod for stage {} of package {} {is_stuck}; {until}",
+                package_run.stage, package_run.package
+            ),
         );
         // A kubelet that is well kills what does not stop in time: after so long it will not any more.
         let overdue = pod.metadata.deletion_timestamp;
         let overdue = overdue.map(|at| cluster.taken_at.duration_since(at));
         let hopeless = node.is_some() && overdue.is_some_and(|time| time >= HOPELESS);
-        if why.is_none() && !hopeless {
+        if ends_reconciles {
+            finding.blocks_only(&[Blocks::Install, Blocks::Uninstall, Blocks::Reconcile]);
+        } else if why.is_none() && !hopeless {
             finding.severity(Severity::Warning);
         }
         let reference = pod.reference();
@@ -100,4 +108,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "if the node is still alive, the script may run there alongside its replacement",
             );
     }
+}
+
+/// Whether the operator wants the pod gone and does nothing else before it is (`ValidateRunningPackages`): it looks at the
+/// pods of each custom resource that is not paused, on the nodes that are selected.
+fn ends_reconciles(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
+    let skyhook = cluster.skyhook(&package_run.skyhook);
+    package_run.invalidated
+        && cluster.operator_before(0, 18)
+        && skyhook.filter(|s| !s.paused()).is_some_and(|skyhook| {
+            let mut selected = cluster.selected(skyhook);
+            selected.any(|node| node.name == *package_run.node)
+        })
 }

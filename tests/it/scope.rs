@@ -66,6 +66,34 @@ metadata: {name: node-1, annotations: {skyhook.nvidia.com/nodeState_gpu: '{'}}
 ",
         ),
         (
+            "SKY211",
+            r#"apiVersion: skyhook.nvidia.com/v1alpha1
+kind: Skyhook
+metadata: {name: gpu, uid: u-1}
+spec: {packages: {driver: {version: 2.0.1, image: i}}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-1}
+status: {conditions: [{type: Ready, status: "True"}]}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: p
+  namespace: skyhook
+  deletionTimestamp: "2026-11-20T09:45:00Z"
+  labels: {skyhook.nvidia.com/name: gpu}
+  annotations: {skyhook.nvidia.com/package: '{"name":"driver","version":"2.0.1","skyhook":"gpu","stage":"apply","invalid":true}'}
+spec: {nodeName: node-1}
+---
+apiVersion: v1
+kind: Event
+metadata: {name: now, namespace: default}
+lastTimestamp: "2026-11-20T10:00:00Z"
+"#,
+        ),
+        (
             "SKY212",
             "apiVersion: skyhook.nvidia.com/v1alpha1
 kind: Skyhook

@@ -362,3 +362,46 @@ fn without_the_nodes_there_is_no_answer() {
         ran.transcript()
     );
 }
+
+/// What `diagnose stuck` calls held by the batch does not make progress here either.
+#[test]
+fn an_uninstall_that_waits_for_a_failing_node_of_its_batch_is_blocked() {
+    let files = r#"apiVersion: skyhook.nvidia.com/v1alpha1
+kind: Skyhook
+metadata: {name: base, uid: u-1, finalizers: [skyhook.nvidia.com/skyhook]}
+spec: {packages: {driver: {version: 1.0.0, image: i, uninstall: {enabled: true, apply: true}}}}
+status:
+  status: unknown
+  nodePriority: {node-1: "2026-11-20T09:00:00Z"}
+  compartmentStatuses: {__default__: {matched: 2, ceiling: 2, inProgress: 0, completed: 0, progressPercent: 0}}
+---
+apiVersion: v1
+kind: Node
+metadata:
+  name: node-1
+  annotations:
+    skyhook.nvidia.com/status_base: erroring
+    skyhook.nvidia.com/nodeState_base: '{"driver|1.0.0":{"name":"driver","version":"1.0.0","image":"i","stage":"uninstall","state":"erroring"}}'
+---
+apiVersion: v1
+kind: Node
+metadata:
+  name: node-2
+  annotations:
+    skyhook.nvidia.com/status_base: waiting
+    skyhook.nvidia.com/nodeState_base: '{"driver|1.0.0":{"name":"driver","version":"1.0.0","image":"i","stage":"uninstall","state":"in_progress"}}'
+"#;
+    let status = run("uninstall status -o json --from -").stdin(files).go();
+    let rows = status.json()["items"].take();
+    let uninstalls = [&rows[0]["uninstall"], &rows[1]["uninstall"]];
+    assert_eq!(
+        uninstalls,
+        ["failing", "blocked"],
+        "{}",
+        status.transcript()
+    );
+    assert_eq!(
+        rows[1]["reason"],
+        "SKY305: the node fails and keeps its place in the batch of skyhook/base, so no other node joins it"
+    );
+}

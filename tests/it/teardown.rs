@@ -600,3 +600,36 @@ fn a_node_that_stays_held_is_not_safe() {
     assert_eq!(ran.code, Some(2), "{}", ran.transcript());
     assert_snapshot!("teardown_held_node", ran.transcript());
 }
+
+/// As `diagnose stuck` prints it: on one of the nodes alone it would have to be found and run again for each.
+#[test]
+fn the_next_step_is_for_all_nodes_that_hold_the_deletion() {
+    let node = |name: &str| {
+        let entry = json!({"driver|1.0.0": {
+            "name": "driver", "version": "1.0.0", "image": "i", "stage": "apply", "state": "erroring",
+        }});
+        json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "annotations": {
+                OLD.0.key("status_gpu"): "erroring",
+                OLD.0.key("nodeState_gpu"): entry.to_string(),
+            }},
+        })
+    };
+    let packages = json!({"driver": {
+        "version": "1.0.0", "image": "i", "uninstall": {"enabled": true},
+    }});
+    let mut gpu = cr(OLD, "gpu", 200, packages);
+    gpu["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:30:00Z");
+    let items = json!([gpu, node("node-1"), node("node-2")]);
+    let files = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    let ran = run("teardown --dry-run --from -").stdin(files.clone()).go();
+    let next = "kubectl skyhook package logs driver --skyhook gpu --node node-1 --node node-2 --stage apply";
+    assert!(ran.transcript().contains(next), "{}", ran.transcript());
+    let diagnosis = run("diagnose stuck --from -").stdin(files).go();
+    assert!(
+        diagnosis.stdout.contains(next),
+        "{}",
+        diagnosis.transcript()
+    );
+}

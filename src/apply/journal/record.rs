@@ -275,7 +275,7 @@ impl Record {
             more => format!("{more} changes"),
         };
         let plan = Plan {
-            title: format!("undo {:?} ({changes})", self.begun.plan.title),
+            title: format!("{} ({changes})", self.undo_title()),
             subject: self.begun.plan.subject.clone(),
             stages,
             consequences: Consequences {
@@ -285,6 +285,17 @@ impl Record {
             erroring: None,
         };
         (plan, lost)
+    }
+
+    /// What the undo of this journal is called, without a count of its changes: `undo "reset gpu"`, and of that one
+    /// `undo of undo "reset gpu"`, which does not grow by more than a word each time.
+    fn undo_title(&self) -> String {
+        let title = &self.begun.plan.title;
+        if self.begun.undoes.is_none() {
+            return format!("undo {title:?}");
+        }
+        let uncounted = title.rsplit_once(" (").map_or(&**title, |(what, _)| what);
+        format!("undo of {uncounted}")
     }
 
     /// The end of a pause of this journal that may stand.

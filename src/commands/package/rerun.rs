@@ -128,7 +128,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     }
     plan.stages.push(PlanStage::of(steps));
     effects::stopped_rollout(cluster, skyhook, &nodes, &mut plan.consequences);
-    warn_of_dependants(skyhook, &args.package, &mut plan);
+    warn_of_dependants(skyhook, &args.package, &targets, &mut plan);
     warn_of_running(
         cluster,
         skyhook,
@@ -221,10 +221,17 @@ fn refuse_uninstalls(
         )))
 }
 
-fn warn_of_dependants(skyhook: &Skyhook, package: &str, plan: &mut Plan) {
+/// Those that depend on the package and have not begun on any of the nodes are yet to run for the first time.
+fn warn_of_dependants(
+    skyhook: &Skyhook,
+    package: &str,
+    targets: &[(&Node, &NodeRecord)],
+    plan: &mut Plan,
+) {
+    let begun = |key: &str| targets.iter().any(|(_, on)| on.entry(key).is_some());
     let dependants: Vec<&str> = skyhook
         .packages()
-        .filter(|(_, p)| p.depends_on.contains_key(package))
+        .filter(|(name, p)| p.depends_on.contains_key(package) && begun(&p.entry_key(name)))
         .map(|(name, _)| name)
         .collect();
     if !dependants.is_empty() {

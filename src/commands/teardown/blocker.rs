@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::order::{DoomedObject, items};
 use crate::cluster::Cluster;
+use crate::commands::shared::diagnosis::group::on_all_nodes;
 use crate::commands::shared::shell_words::shell_words;
 use crate::rules::{self, Blocks, Finding, Goal, Report, Scope};
 use crate::view::{NodeSet, plural, some_of};
@@ -117,30 +118,37 @@ fn strip(name: &str) -> String {
 ///
 /// Their mildest step comes first. Before the deletion is asked for there is no finalizer to strip.
 fn folded<'f>(findings: impl IntoIterator<Item = &'f Finding>, may_strip: bool) -> Vec<Blocker> {
-    let mut groups: Vec<(&Finding, Vec<&str>)> = Vec::new();
+    let mut groups: Vec<Vec<&Finding>> = Vec::new();
     for finding in findings {
-        let node = finding.subject.node.as_deref();
-        let alike = groups.iter_mut().find(|(first, on)| {
+        let alike = groups.iter_mut().find(|group| {
+            let first = group[0];
             first.rule.code == finding.rule.code
                 && first.message == finding.message
                 && first.subject.package == finding.subject.package
-                && !on.is_empty()
+                && first.subject.node.is_some()
+                && finding.subject.node.is_some()
         });
-        match (alike, node) {
-            (Some((_, on)), Some(node)) => on.push(node),
-            _ => groups.push((finding, node.into_iter().collect())),
+        match alike {
+            Some(group) => group.push(finding),
+            None => groups.push(vec![finding]),
         }
     }
-    let blockers = groups.into_iter().map(|(finding, on)| {
+    let blockers = groups.into_iter().map(|group| {
+        let finding = group[0];
+        let on: Vec<&str> = group
+            .iter()
+            .filter_map(|f| f.subject.node.as_deref())
+            .collect();
         let mut remedies = finding.remedies.iter();
         let remedy = remedies.find(|r| may_strip || !r.argv.iter().any(|w| w == "strip"));
+        let argv = remedy.map(|r| on_all_nodes(&group, r).unwrap_or_else(|| r.argv.clone()));
         Blocker {
             code: Some(finding.rule.code.to_owned()),
             name: Some(finding.rule.name.to_owned()),
             package: finding.subject.package.clone(),
             node: (!on.is_empty()).then(|| NodeSet::of(on).limited(SHOWN)),
             message: finding.message.clone(),
-            next: remedy.map(|r| shell_words(&r.argv)),
+            next: argv.map(|argv| shell_words(&argv)),
         }
     });
     blockers.collect()

@@ -90,6 +90,19 @@ fn p3_stages_that_do_not_do_what_they_say_are_refused() {
 }
 
 #[test]
+fn packages_that_have_yet_to_run_for_the_first_time_are_not_said_to_stay_as_they_are() {
+    let warns = |entries: &[&str]| {
+        let site = site(entries);
+        let ran = site.run("package rerun a --skyhook gpu --node node-1 --dry-run");
+        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        let warning = "packages that depend on a do not run again: b";
+        ran.transcript().contains(warning)
+    };
+    assert!(warns(&BOTH));
+    assert!(!warns(&["a|1.0.0 apply erroring"]));
+}
+
+#[test]
 fn p4_a_pod_that_goes_on_with_the_stage_is_named() {
     let place = crate::support::world::Place {
         package: "a",

@@ -27,6 +27,11 @@ impl Child {
         self.signal("INT")
     }
 
+    /// Tells the call that its terminal is closed.
+    pub fn hang_up<T>(&self) -> impl Fn(&mut T) + Send + Sync + 'static + use<T> {
+        self.signal("HUP")
+    }
+
     /// Kills the call, which hears nothing of it.
     pub fn kill<T>(&self) -> impl Fn(&mut T) + Send + Sync + 'static + use<T> {
         self.signal("KILL")

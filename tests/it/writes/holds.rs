@@ -3,6 +3,8 @@
 
 mod arriving;
 mod ended;
+#[cfg(target_os = "linux")]
+mod hangup;
 
 use jiff::Timestamp;
 use kubectl_skyhook::api::ApiFlavor;
@@ -173,6 +175,24 @@ fn nothing_is_sent_where_the_operator_never_sees_the_end_of_the_pause_before() {
     assert_eq!(ran.stdout, says, "{}", ran.transcript());
     assert!(stage.writes().is_empty(), "{:?}", stage.writes());
     assert!(stage.objects() == before, "{}", ran.transcript());
+}
+
+#[test]
+fn what_cannot_be_read_while_it_is_waited_for_is_not_called_a_timeout() {
+    let stage = Stage::just_resumed();
+    // The first look is the plan's.
+    stage.fake.on("GET skyhooks").since(2).reply(500);
+    let ran = stage.run(RESET);
+    expect(&ran, 1);
+    let says = "stopped waiting: cannot tell whether the operator has seen that skyhook/gpu-tune is no longer paused: ";
+    let told = ran.stdout.lines().any(|line| line.starts_with(says));
+    assert!(told, "{}", ran.transcript());
+    assert!(
+        !ran.stdout.contains("diagnose check"),
+        "{}",
+        ran.transcript()
+    );
+    assert!(stage.writes().is_empty(), "{:?}", stage.writes());
 }
 
 #[test]

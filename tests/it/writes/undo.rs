@@ -123,6 +123,22 @@ fn an_undo_that_is_taken_back_has_taken_nothing_back() {
 }
 
 #[test]
+fn undos_of_undos_keep_titles_that_can_be_read() {
+    let stage = Stage::of("complete");
+    expect(&stage.run("pause gpu-tune --confirm"), 0);
+    for title in [
+        r#"undo "pause gpu-tune" (1 change)"#,
+        r#"undo of undo "pause gpu-tune" (1 change)"#,
+        r#"undo of undo of undo "pause gpu-tune" (1 change)"#,
+    ] {
+        let undo = format!("undo {} --confirm", newest(&stage));
+        expect(&stage.run(&undo), 0);
+        let list = stage.run("journal list -o json").json();
+        assert_eq!(list["items"][0]["title"], json!(title));
+    }
+}
+
+#[test]
 fn an_undo_that_was_done_in_part_is_done_again() {
     let stage = Stage::of("apply-erroring");
     let before = stage.objects();

@@ -297,11 +297,10 @@ impl<'a> FindingGroup<'a> {
             Line::from(remedy.title.as_str()) + " (" + Line::from(grade) + ")",
         );
         let mut command = Text::new();
-        match self.on_all_nodes(remedy) {
-            Some(argv) => command.line(text::command(shell_words(&argv))),
-            None => command.line(text::command(shell_words(&remedy.argv))),
-        };
-        if self.is_for_one_of_many(remedy) && self.on_all_nodes(remedy).is_none() {
+        let on_all = on_all_nodes(&self.findings, remedy);
+        let argv = on_all.as_ref().unwrap_or(&remedy.argv);
+        command.line(text::command(shell_words(argv)));
+        if on_all.is_none() && is_for_one_of_many(&self.findings, remedy) {
             command.paragraph(text::dim("repeat for each node"));
         }
         if let Some(caveat) = &remedy.caveat {
@@ -310,39 +309,43 @@ impl<'a> FindingGroup<'a> {
         text.indented(if mark.is_empty() { 2 } else { 5 }, command);
         text
     }
+}
 
-    /// Whether it names the node, or what is on it, and so has another command on the next node.
-    fn is_for_one_of_many(&self, remedy: &Remedy) -> bool {
-        let Some(node) = &self.findings[0].subject.node else {
-            return false;
-        };
-        let others = self.findings[1..].iter().flat_map(|f| &f.remedies);
-        let mut same = others.filter(|other| other.title == remedy.title);
-        self.findings.len() > 1
-            && (remedy.argv.contains(node)
-                || changes(&remedy) && same.any(|other| other.argv != remedy.argv))
-    }
+/// Whether a remedy of the first of these findings, which tell the same of several nodes, names the node, or what is on
+/// it, and so is another command on the next node.
+fn is_for_one_of_many(findings: &[&Finding], remedy: &Remedy) -> bool {
+    let Some(node) = &findings[0].subject.node else {
+        return false;
+    };
+    let others = findings[1..].iter().flat_map(|f| &f.remedies);
+    let mut same = others.filter(|other| other.title == remedy.title);
+    findings.len() > 1
+        && (remedy.argv.contains(node)
+            || changes(&remedy) && same.any(|other| other.argv != remedy.argv))
+}
 
-    /// The command that does it on all nodes of the group; our own take several.
-    fn on_all_nodes(&self, remedy: &Remedy) -> Option<Vec<String>> {
-        if remedy.own().is_none() || !self.is_for_one_of_many(remedy) {
-            return None;
-        }
-        if self.findings.len() > FOLDED {
-            return remedy.for_all_nodes.clone();
-        }
-        let on = |f: &&'a Finding| f.subject.node.as_deref();
-        let nodes: Vec<&str> = self.findings.iter().filter_map(on).collect();
-        let offers = |(finding, node): (&&Finding, &&str)| {
-            let mut remedies = finding.remedies.iter();
-            remedies.any(|r| renamed(&r.argv, node, nodes[0]) == remedy.argv)
-        };
-        // Of another node it may speak of another version.
-        if !self.findings.iter().zip(&nodes).all(offers) {
-            return None;
-        }
-        remedy.on_nodes(nodes[0], &nodes)
+/// The command that does on all nodes of these findings, which tell the same of them, what a remedy of the first does on
+/// its node; our own commands take several nodes.
+pub fn on_all_nodes(findings: &[&Finding], remedy: &Remedy) -> Option<Vec<String>> {
+    if remedy.own().is_none() || !is_for_one_of_many(findings, remedy) {
+        return None;
     }
+    if findings.len() > FOLDED {
+        return remedy.for_all_nodes.clone();
+    }
+    let nodes: Vec<&str> = findings
+        .iter()
+        .filter_map(|f| f.subject.node.as_deref())
+        .collect();
+    let offers = |(finding, node): (&&Finding, &&str)| {
+        let mut remedies = finding.remedies.iter();
+        remedies.any(|r| renamed(&r.argv, node, nodes[0]) == remedy.argv)
+    };
+    // Of another node it may speak of another version.
+    if !findings.iter().zip(&nodes).all(offers) {
+        return None;
+    }
+    remedy.on_nodes(nodes[0], &nodes)
 }
 
 fn changes(remedy: &&Remedy) -> bool {

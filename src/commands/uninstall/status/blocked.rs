@@ -6,7 +6,7 @@ use crate::rules::{self, Finding, Goal, Scope};
 
 impl<'a> Of<'a> {
     /// Why it does not until somebody acts. What is at work on the node is stopped by what is wrong there, and by nothing
-    /// else.
+    /// else; what is not may wait for another node.
     pub fn blocked(&self, placement: &Placement<'a>) -> Option<String> {
         let skyhook = self.skyhook?;
         let at_work = self.package_runs.since(placement).is_some();
@@ -30,10 +30,13 @@ impl<'a> Of<'a> {
             )
         });
         let node = placement.node.name.as_str();
-        let here = |f: &&&Finding| match f.subject.node.as_deref() {
-            Some(on) if on == node => true,
-            Some(_) => f.blocks_reconcile() && !at_work,
-            None => !at_work && (f.holds_up.is_empty() || f.holds_up.iter().any(|n| n == node)),
+        let here = |f: &&&Finding| {
+            let holds_up = f.holds_up.iter().any(|n| n == node);
+            match f.subject.node.as_deref() {
+                Some(on) if on == node => true,
+                Some(_) => !at_work && (f.blocks_reconcile() || holds_up),
+                None => !at_work && (f.holds_up.is_empty() || holds_up),
+            }
         };
         let blocker = blockers.iter().find(here)?;
         Some(format!("{}: {}", blocker.rule.code, blocker.message))

@@ -158,6 +158,12 @@ impl Rule {
         self
     }
 
+    /// Only the n-th such request, counted from 1, and those after it.
+    pub fn since(mut self, n: usize) -> Rule {
+        self.ruled.first = n;
+        self
+    }
+
     /// Only the first n such requests.
     pub fn times(mut self, n: usize) -> Rule {
         self.ruled.count = n;
