@@ -12,7 +12,7 @@ use kubectl_skyhook::apply::journal::record::{Begun, Entry, FORMAT};
 use kubectl_skyhook::apply::{StepResult, StopReason};
 use kubectl_skyhook::args::connection::Connection;
 use kubectl_skyhook::cluster::dump;
-use kubectl_skyhook::connect::{Environment, connect_from};
+use kubectl_skyhook::connect::{Environment, connect};
 
 use kubectl_skyhook::plan::{Plan, SavedError, SavedPlan};
 use kubectl_skyhook::rules::{Scope, diagnose};
@@ -311,7 +311,7 @@ fn journals() {
             asked(&plan, &[Value::Null]);
             let _ = (
                 record.complaint(),
-                record.standing_hold(),
+                record.standing_holds(),
                 record.begun.origin(),
             );
         }
@@ -385,7 +385,7 @@ fn lists_of_kubeconfigs() {
             home: Some(directory.path().to_owned()),
             ..Environment::default()
         };
-        runtime.block_on(connect_from(&environment, &connection, "status"))
+        runtime.block_on(connect(&environment, &connection, "status", None))
     };
     // Which of the names a file defines, and its own current context.
     let file = (
