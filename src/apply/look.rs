@@ -110,8 +110,7 @@ pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Look
 
 /// Whether the object shows what the step will do: it is not made or held by the plan itself.
 fn stands_alone(plan: &Plan, step: &Step) -> bool {
-    let of_its_own = step.change.is_hold() && plan.steps().any(|s| s.change.holds());
-    !(of_its_own || plan.makes_again(step) || plan.works_on_what_it_makes(step))
+    plan.is_work(step) && !plan.makes_again(step) && !plan.works_on_what_it_makes(step)
 }
 
 fn onto(step: &Step, object: &Value) -> Rebased<Step> {

@@ -30,12 +30,12 @@ pub use event::{ApplyEvent, PlanOutcome, PlanVerdict, StepResult, StopReason, Ta
 pub use journal::Journal;
 pub use preflight::{PermissionCheck, preflight};
 use send::ApiWriter;
-pub use wait::WaitStrategy;
-
-/// How often nodes are looked for anew where they cannot be read.
-const MOST_LOOKS: u32 = 3;
 pub use stop::{Stop, Stopper};
+pub use wait::WaitStrategy;
 pub use waves::Canary;
+
+/// How often the list of erroring nodes is read again where it cannot be read.
+const MOST_LOOKS: u32 = 3;
 
 /// How a plan is carried out.
 #[derive(Debug, Clone)]
@@ -58,8 +58,19 @@ pub struct Options {
     pub patience: Duration,
 }
 
-impl From<&Safety> for Options {
-    fn from(safety: &Safety) -> Options {
+impl Options {
+    /// The defaults, with as much time for a request as `--request-timeout` says.
+    pub fn of_connection(connection: &Connection) -> Options {
+        let mut options = Options::default();
+        if let Some(limit) = connection.timeout() {
+            options.timeout = limit;
+            options.longest_wait = options.longest_wait.min(limit);
+        }
+        options
+    }
+
+    /// What the flags say.
+    pub fn of(safety: &Safety, connection: &Connection) -> Options {
         Options {
             parallel: safety.max_parallel,
             dry_run: safety.dry_run == DryRun::Server,
@@ -68,20 +79,8 @@ impl From<&Safety> for Options {
                 pause: safety.pause_between,
             }),
             max_failures: safety.max_failures,
-            ..Options::default()
+            ..Options::of_connection(connection)
         }
-    }
-}
-
-impl Options {
-    /// What the flags say; a request may take as long as `--request-timeout` says.
-    pub fn of(safety: &Safety, connection: &Connection) -> Options {
-        let mut options = Options::from(safety);
-        if let Some(limit) = connection.timeout() {
-            options.timeout = limit;
-            options.longest_wait = options.longest_wait.min(limit);
-        }
-        options
     }
 }
 
@@ -102,21 +101,10 @@ impl Default for Options {
 
 /// Carries out a plan. The journal, if there is one, is on disk before the first request.
 ///
-/// Where `stop` is given the sign, or the journal cannot be written any more, nothing more is sent, what is in flight is
-/// finished, and only what the plan changed for its own sake is put back.
-pub async fn apply(
-    client: &kube::Client,
-    plan: &Plan,
-    options: &Options,
-    journal: Option<&mut Journal>,
-    stop: &Stop,
-    on_event: &mut dyn FnMut(&ApplyEvent<'_>),
-) -> PlanOutcome {
-    attended(client, plan, options, journal, stop, on_event, None).await
-}
-
-/// [`apply`], with someone who waits for what takes long.
-pub async fn attended<'h>(
+/// Once the user asks to stop, or the journal cannot be written any more, nothing more is sent, what is in flight is
+/// finished, and only what the plan changed for its own sake is put back. Without a `wait_strategy`, what stages wait for
+/// is looked at again and again.
+pub async fn apply<'h>(
     client: &kube::Client,
     plan: &Plan,
     options: &Options,
@@ -329,5 +317,32 @@ impl PlanRun<'_, '_> {
         };
         nodes.retain(|n| written.contains(&n.as_str()));
         Ok(nodes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        connection: Connection,
+    }
+
+    #[test]
+    fn a_request_may_take_as_long_as_the_flag_says_and_thirty_seconds_otherwise() {
+        for (flag, seconds) in [
+            (None, 30),
+            (Some("--request-timeout=0"), 30),
+            (Some("--request-timeout=1s"), 1),
+            (Some("--request-timeout=2m"), 120),
+        ] {
+            let flags = Flags::parse_from(["x"].into_iter().chain(flag));
+            let options = Options::of_connection(&flags.connection);
+            assert_eq!(options.timeout, Duration::from_secs(seconds), "{flag:?}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http_body_util::BodyExt;
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use kube::client::Body;
@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Options;
 use super::page::RawPage;
+use crate::connect::retry_after;
 use crate::plan::{FIELD_MANAGER, Kind, Request, Step, Target, Verb};
 use crate::view::go_json::escaped;
 
@@ -138,15 +139,12 @@ impl ApiWriter {
         if reply.status != 200 {
             return Err(reply.message());
         }
-        let list = reply.object();
-        // A server writes null for no items.
-        let items = match &list["items"] {
-            Value::Array(items) => &items[..],
-            Value::Null if is_list(&list) => &[],
-            _ => return Err("the response is not a list".to_owned()),
-        };
-        let name = |item: &Value| item["metadata"]["name"].as_str().map(str::to_owned);
-        Ok(items.iter().filter_map(name).collect())
+        let mut names = Vec::new();
+        RawPage::of(reply.body)?.each(|name, _| {
+            names.push(name.to_owned());
+            Ok(())
+        })?;
+        Ok(names)
     }
 
     /// A page of a collection.
@@ -199,10 +197,9 @@ impl ApiWriter {
             let response = self.client.send(request).await.map_err(plain)?;
             let (head, body) = response.into_parts();
             let body = body.collect().await.map_err(plain)?.to_bytes().to_vec();
-            let wait = head.headers.get(RETRY_AFTER).and_then(|v| v.to_str().ok());
             Ok(Reply {
                 status: head.status.as_u16(),
-                wait: wait.and_then(|v| v.parse().ok()).map(Duration::from_secs),
+                wait: retry_after(&head.headers),
                 body,
             })
         };
@@ -213,21 +210,9 @@ impl ApiWriter {
     }
 }
 
-/// An error of the stack, with the cause that says most.
-fn plain(error: impl std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = error.to_string();
-        cause = error.source();
-    }
-    text
-}
-
-fn is_list(answer: &Value) -> bool {
-    answer["kind"]
-        .as_str()
-        .is_some_and(|kind| kind.ends_with("List"))
+/// An error of the HTTP stack in the words of its innermost cause, which says most.
+fn plain(error: kube::Error) -> String {
+    anyhow::Error::from(error).root_cause().to_string()
 }
 
 /// Refuses what is no name of an object: it could lead the request somewhere else.
