@@ -20,7 +20,7 @@ pub enum ApplyEvent<'a> {
         place: (usize, usize),
         step: &'a Step,
     },
-    /// The server asks for patience.
+    /// The server throttles requests.
     Throttled { wait: Duration },
     /// What became of a step; `place` is its stage and its number in it.
     Step {
@@ -121,7 +121,7 @@ impl StopReason {
     }
 }
 
-/// What came of a plan: the fate of each step, stage by stage.
+/// What came of a plan: the result of each step, stage by stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanOutcome {
     pub ended: StopReason,
@@ -290,7 +290,7 @@ impl PlanOutcome {
                 .all(|t| released.iter().any(|r| r.names_the_place_of(t)))
     }
 
-    /// Each step of the plan with its fate.
+    /// Each step of the plan with its result.
     pub fn of<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (&'a Step, &'a StepResult)> {
         plan.steps().zip(self.results.iter().flatten())
     }

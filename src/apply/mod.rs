@@ -55,7 +55,7 @@ pub struct Options {
     /// Whose the pauses are that plans begin with.
     pub holder: String,
     /// The wait between two looks at what a stage waits for, and before a first retry.
-    pub patience: Duration,
+    pub retry_wait: Duration,
 }
 
 impl Options {
@@ -94,7 +94,7 @@ impl Default for Options {
             timeout: Duration::from_secs(30),
             longest_wait: Duration::from_secs(60),
             holder: owner::of(jiff::Timestamp::UNIX_EPOCH).text(),
-            patience: Duration::from_millis(250),
+            retry_wait: Duration::from_millis(250),
         }
     }
 }
@@ -115,7 +115,7 @@ pub async fn apply<'h>(
 ) -> PlanOutcome {
     let run = PlanRun {
         in_flight: Semaphore::new(options.parallel.max(1)),
-        line: ApiWriter::new(client.clone(), options),
+        api: ApiWriter::new(client.clone(), options),
         plan,
         options,
         stop,
@@ -128,7 +128,7 @@ pub async fn apply<'h>(
                 .collect(),
         ),
     };
-    run.tell(&ApplyEvent::Started {
+    run.emit(&ApplyEvent::Started {
         steps: plan.steps().count(),
     });
     let ended = run.stages(wait_strategy).await;
@@ -136,14 +136,14 @@ pub async fn apply<'h>(
         ended,
         results: run.results.take(),
     };
-    run.tell(&ApplyEvent::Done { outcome: &outcome });
+    run.emit(&ApplyEvent::Done { outcome: &outcome });
     outcome
 }
 
 struct PlanRun<'a, 'h> {
     /// Stages share it.
     in_flight: Semaphore,
-    line: ApiWriter,
+    api: ApiWriter,
     plan: &'a Plan,
     options: &'a Options,
     stop: &'a Stop,
@@ -153,7 +153,7 @@ struct PlanRun<'a, 'h> {
 }
 
 impl PlanRun<'_, '_> {
-    fn tell(&self, event: &ApplyEvent<'_>) {
+    fn emit(&self, event: &ApplyEvent<'_>) {
         if let Some(journal) = self.journal.borrow_mut().as_mut() {
             journal.on_event(event);
         }
@@ -167,13 +167,13 @@ impl PlanRun<'_, '_> {
         trouble.map(str::to_owned)
     }
 
-    /// Takes the steps of a stage, and waits for what it sets off; nothing where `attended` says that another does.
-    async fn stage(&self, number: usize, attended: bool) -> Option<StopReason> {
+    /// Takes the steps of a stage, and waits for what it sets off; returns `None` where the wait strategy is to wait.
+    async fn stage(&self, number: usize, by_strategy: bool) -> Option<StopReason> {
         let ended = self.take_steps(number).await;
         match &self.plan.stages[number].until {
             Some(until) if ended == StopReason::Finished && !self.options.dry_run => {
-                if attended {
-                    self.tell(&ApplyEvent::Waiting { until });
+                if by_strategy {
+                    self.emit(&ApplyEvent::Waiting { until });
                     return None;
                 }
                 Some(self.wait_until(until).await)
@@ -244,7 +244,7 @@ impl PlanRun<'_, '_> {
         if !always && (self.stop.asked() || failures() || self.unjournalled().is_some()) {
             return;
         }
-        self.tell(&ApplyEvent::Sending { step });
+        self.emit(&ApplyEvent::Sending { step });
         // The server would say that it is there already, or not yet.
         let beyond = self.plan.makes_again(step) || self.plan.works_on_what_it_makes(step);
         let result = if self.options.dry_run && beyond {
@@ -252,7 +252,7 @@ impl PlanRun<'_, '_> {
         } else {
             self.execute(stage, at, step, always).await
         };
-        self.tell(&ApplyEvent::Step {
+        self.emit(&ApplyEvent::Step {
             place: (stage, at),
             step,
             result: &result,
@@ -280,7 +280,7 @@ impl PlanRun<'_, '_> {
                 failed: self.failed(),
             });
         }
-        self.tell(&ApplyEvent::Pausing {
+        self.emit(&ApplyEvent::Pausing {
             pause,
             done: done.len(),
             left,
@@ -302,18 +302,18 @@ impl PlanRun<'_, '_> {
 
     /// The nodes among those that were written to that say they are erroring.
     async fn erroring(&self, done: &[Step]) -> Result<Vec<String>, String> {
-        let Some(sign) = &self.plan.erroring else {
+        let Some(selector) = &self.plan.erroring else {
             return Ok(Vec::new());
         };
         let written: Vec<&str> = done.iter().map(|s| s.target.name.as_str()).collect();
         let mut tries = 0;
         let mut nodes = loop {
-            match self.line.named("/api/v1/nodes", sign).await {
+            match self.api.named("/api/v1/nodes", selector).await {
                 Ok(nodes) => break nodes,
                 Err(why) if tries == MOST_LOOKS => return Err(why),
                 Err(_) => tries += 1,
             }
-            tokio::time::sleep(self.options.patience * 2u32.pow(tries)).await;
+            tokio::time::sleep(self.options.retry_wait * 2u32.pow(tries)).await;
         };
         nodes.retain(|n| written.contains(&n.as_str()));
         Ok(nodes)

@@ -24,10 +24,10 @@ pub trait WaitStrategy {
 impl PlanRun<'_, '_> {
     /// Looks at the object again and again.
     pub(super) async fn wait_until(&self, until: &WaitFor) -> StopReason {
-        self.tell(&ApplyEvent::Waiting { until });
+        self.emit(&ApplyEvent::Waiting { until });
         let come_about = async {
             while !self.holds(until).await {
-                tokio::time::sleep(self.options.patience).await;
+                tokio::time::sleep(self.options.retry_wait).await;
             }
             StopReason::Finished
         };
@@ -46,7 +46,7 @@ impl PlanRun<'_, '_> {
 
     /// Whether it has come about, as far as can be read.
     pub(super) async fn holds(&self, until: &WaitFor) -> bool {
-        let object = self.line.read(&until.target).await;
+        let object = self.api.read(&until.target).await;
         object.is_ok_and(|object| until.holds(&object))
     }
 }

@@ -180,10 +180,7 @@ fn proxy(cluster: &Cluster, environment: &Environment, server: &Uri) -> Result<O
 }
 
 fn certificates(bundle: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-    let bad = |why: &str| Error::BadCredential {
-        what: "certificate authority",
-        why: why.to_owned(),
-    };
+    let bad = |why: &str| bad("certificate authority", why.to_owned());
     let blocks = pem::parse_many(bundle).map_err(|_| bad("it is not in PEM format"))?;
     let certificates: Vec<Vec<u8>> = blocks
         .into_iter()

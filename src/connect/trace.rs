@@ -31,12 +31,6 @@ impl HttpTrace {
     /// The level from which on requests are said at all.
     pub const FROM: u8 = 6;
 
-    fn says(&self, level: u8, line: impl FnOnce() -> String) {
-        if self.level >= level {
-            (self.say)(&line());
-        }
-    }
-
     fn headers(&self, title: &str, headers: &HeaderMap) {
         (self.say)(&format!("{title} headers:"));
         for (name, value) in headers {
@@ -130,14 +124,11 @@ where
             let answer = service.oneshot(request).await.map_err(Into::into);
             let took = begun.elapsed().as_millis();
             let response = answer.inspect_err(|error| {
-                trace.says(HttpTrace::FROM, || {
-                    let why = redact::text(&error.to_string());
-                    format!("{line} failed after {took} milliseconds: {why}")
-                });
+                let why = redact::text(&error.to_string());
+                (trace.say)(&format!("{line} failed after {took} milliseconds: {why}"));
             })?;
-            trace.says(HttpTrace::FROM, || {
-                format!("{line} {} in {took} milliseconds", response.status())
-            });
+            let status = response.status();
+            (trace.say)(&format!("{line} {status} in {took} milliseconds"));
             if trace.level >= 8 {
                 trace.headers("Response", response.headers());
             }

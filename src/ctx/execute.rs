@@ -9,7 +9,7 @@ use super::limits::within;
 use super::outcome_view::OutcomeView;
 use super::preview::Preview;
 use super::progress::Progress;
-use super::wait::Attendant;
+use super::wait::WatchStrategy;
 use super::{Ctx, PlanWait, PlannedAim, process, unreadable};
 use crate::apply::file as apply_file;
 use crate::apply::journal::{Circumstances, Store};
@@ -304,10 +304,10 @@ impl Ctx {
         let connected = self.connected().await?;
         let (client, namespace) = (connected.client.clone(), connected.namespace.clone());
         let (stopper, stop) = Stopper::new();
-        // An attendant draws by itself.
+        // The wait strategy draws by itself.
         let mut progress = Progress::of(plan, self.screen.err.terminal && waiting.is_none());
-        let mut wait_strategy =
-            waiting.map(|waiting| Attendant::new(waiting, &mut self.screen, &client, namespace));
+        let mut wait_strategy = waiting
+            .map(|waiting| WatchStrategy::new(waiting, &mut self.screen, &client, namespace));
         let wait_strategy = wait_strategy.as_mut().map(|a| a as &mut dyn WaitStrategy);
         let held = RefCell::new(Vec::new());
         let mut on_event = |event: &ApplyEvent<'_>| {

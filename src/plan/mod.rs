@@ -42,7 +42,7 @@ pub use edit::{At, Edit, Move, OnConflict, Rebased};
 pub use fields::Field;
 pub use grade::Grade;
 pub use graph::retain_stages;
-pub use guard::{Broken, Guard, How};
+pub use guard::Guard;
 pub use hold::Hold;
 pub use metadata::Metadata;
 pub use permission::Permission;
@@ -142,10 +142,7 @@ impl Plan {
         if self.is_empty() {
             return Grade::B0;
         }
-        self.consequences
-            .grade
-            .max(Some(Grade::B1))
-            .unwrap_or(Grade::B1)
+        self.consequences.worst_grade()
     }
 
     /// The names of the nodes that are written to, sorted.

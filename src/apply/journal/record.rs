@@ -63,7 +63,7 @@ pub struct Begun {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     pub begun: Begun,
-    /// The fate of each step as far as it is known.
+    /// The result of each step as far as it is known.
     pub results: Vec<Vec<Option<StepResult>>>,
     /// `None` if it was cut short.
     pub ended: Option<StopReason>,
@@ -209,7 +209,7 @@ impl Record {
         ))
     }
 
-    /// Each step with its fate, but for the pause around them.
+    /// Each step with its result, but for the pause around them.
     fn work(&self) -> impl Iterator<Item = (&Step, &Option<StepResult>)> {
         let all = self.begun.plan.steps().zip(self.results.iter().flatten());
         all.filter(|(step, _)| !step.change.is_hold())
