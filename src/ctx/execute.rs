@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use super::after_apply;
-use super::ask::Unconfirmed;
+use super::ask::{Question, Unconfirmed};
 use super::external_diff::External;
 use super::limits::within;
 use super::outcome_view::OutcomeView;
@@ -112,7 +112,7 @@ impl Ctx {
             }
         }
         if !options.dry_run && !changes.is_empty() && !safety.confirm {
-            match self.question(changes).await {
+            match Question::of(changes).ask(changes, &mut self.screen).await {
                 Err(Unconfirmed::Unanswered) if command_options.aborts => {
                     return self.abort(&preview);
                 }
