@@ -22,7 +22,7 @@ use crate::args::connection::Connection;
 pub use environment::Environment;
 pub use error::Error;
 pub use names::{Names, names};
-pub use request_policy::{RETRIES, RequestPolicy, ServedBy, wait};
+pub use request_policy::{RETRIES, RequestPolicy, ServedBy, TimeLimit, retry_after, wait};
 pub use target::Named;
 use target::Target;
 pub use trace::HttpTrace;
@@ -54,23 +54,6 @@ pub struct Connected {
 /// A kubeconfig that is missing, unreadable, or names what is not there; flags that exclude each
 /// other; credentials that cannot be read; a credential plugin that fails.
 pub async fn connect(
-    connection: &Connection,
-    verb: &str,
-    trace: Option<HttpTrace>,
-) -> Result<Connected, Error> {
-    connect_traced(&Environment::of_process(), connection, verb, trace).await
-}
-
-/// [`connect`], in an environment of choice, and telling nobody.
-pub async fn connect_from(
-    environment: &Environment,
-    connection: &Connection,
-    verb: &str,
-) -> Result<Connected, Error> {
-    connect_traced(environment, connection, verb, None).await
-}
-
-async fn connect_traced(
     environment: &Environment,
     connection: &Connection,
     verb: &str,

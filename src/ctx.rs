@@ -33,7 +33,7 @@ use std::sync::Arc;
 use crate::apply::owner;
 use crate::args::global::Global;
 use crate::cluster::{Clock, Cluster, Only, Source, Unread, dump, live};
-use crate::connect::{self, Connected, HttpTrace};
+use crate::connect::{self, Connected, Environment, HttpTrace};
 use crate::error::{Error, Result};
 use crate::screen::{OutputStream, Screen, Shown};
 use crate::view::{View, text};
@@ -220,7 +220,8 @@ impl Ctx {
             level,
             say: Arc::new(crate::screen::trace),
         });
-        Ok(connect::connect(&self.global.connection, self.verb, trace).await?)
+        let environment = Environment::of_process();
+        Ok(connect::connect(&environment, &self.global.connection, self.verb, trace).await?)
     }
 
     /// The client, once something was loaded; none where files are read.

@@ -20,7 +20,7 @@ pub enum ApplyEvent<'a> {
         place: (usize, usize),
         step: &'a Step,
     },
-    /// The server asks for patience.
+    /// The server throttles requests.
     Throttled { wait: Duration },
     /// What became of a step; `place` is its stage and its number in it.
     Step {
@@ -121,14 +121,14 @@ impl StopReason {
     }
 }
 
-/// What came of a plan: the fate of each step, stage by stage.
+/// What came of a plan: the result of each step, stage by stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanOutcome {
     pub ended: StopReason,
     pub results: Vec<Vec<StepResult>>,
 }
 
-/// Steps by fate.
+/// Number of steps by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Tally {
@@ -147,6 +147,25 @@ pub struct Tally {
 
 fn none(number: &usize) -> bool {
     *number == 0
+}
+
+impl<'a> FromIterator<&'a StepResult> for Tally {
+    fn from_iter<I: IntoIterator<Item = &'a StepResult>>(results: I) -> Tally {
+        let mut tally = Tally::default();
+        for result in results {
+            *match result {
+                StepResult::Applied => &mut tally.applied,
+                StepResult::Unchanged => &mut tally.unchanged,
+                StepResult::Gone => &mut tally.gone,
+                StepResult::Kept { .. } => &mut tally.kept,
+                StepResult::Skipped { .. } => &mut tally.skipped,
+                StepResult::Failed { .. } => &mut tally.failed,
+                StepResult::Unknown { .. } => &mut tally.unknown,
+                StepResult::NotReached => &mut tally.not_reached,
+            } += 1;
+        }
+        tally
+    }
 }
 
 /// The verdict on a plan that was carried out.
@@ -197,21 +216,26 @@ impl PlanOutcome {
         }
     }
 
+    /// All steps by result.
     pub fn tally(&self) -> Tally {
-        let mut tally = Tally::default();
-        for result in self.results.iter().flatten() {
-            *match result {
-                StepResult::Applied => &mut tally.applied,
-                StepResult::Unchanged => &mut tally.unchanged,
-                StepResult::Gone => &mut tally.gone,
-                StepResult::Kept { .. } => &mut tally.kept,
-                StepResult::Skipped { .. } => &mut tally.skipped,
-                StepResult::Failed { .. } => &mut tally.failed,
-                StepResult::Unknown { .. } => &mut tally.unknown,
-                StepResult::NotReached => &mut tally.not_reached,
-            } += 1;
-        }
-        tally
+        self.results.iter().flatten().collect()
+    }
+
+    /// The steps by result, as the user counts them: a pause around the changes is left out, unless it could not be set
+    /// or ended.
+    pub fn tally_of_work(&self, plan: &Plan) -> Tally {
+        let counts = |(step, result): &(&Step, &StepResult)| {
+            let went_wrong = matches!(
+                result,
+                StepResult::Kept { .. }
+                    | StepResult::Skipped { .. }
+                    | StepResult::Failed { .. }
+                    | StepResult::Unknown { .. }
+            );
+            went_wrong || plan.is_work(step)
+        };
+        let counted = self.of(plan).filter(counts);
+        counted.map(|(_, result)| result).collect()
     }
 
     pub fn verdict(&self) -> PlanVerdict {
@@ -230,18 +254,20 @@ impl PlanOutcome {
         }
     }
 
-    /// What a pause of ours may still be on, because its end was not taken.
-    pub fn left_paused<'a>(&'a self, plan: &'a Plan) -> Option<&'a Target> {
-        // A plan that does not begin with one ends one that was there before.
-        let mut may_be = plan.steps().all(|step| !step.change.holds());
-        for (step, result) in self.of(plan) {
-            match &step.change {
-                Change::Hold(_) => may_be = result.may_have_changed(),
-                Change::Release(_) if may_be && !result.is_settled() => return Some(&step.target),
-                _ => {}
-            }
-        }
-        None
+    /// The custom resources that a pause of ours may still be on, because its end was not taken.
+    pub fn left_paused<'a>(&'a self, plan: &'a Plan) -> Vec<&'a Target> {
+        let may_be_paused = |target: &Target| {
+            let mut pauses = self.of(plan).filter(|(step, _)| step.change.holds());
+            let pause = pauses.find(|(step, _)| step.target.names_the_place_of(target));
+            // A plan that does not begin with one ends one that was there before.
+            pause.is_none_or(|(_, result)| result.may_have_changed())
+        };
+        let not_ended = self.of(plan).filter(|(step, result)| {
+            matches!(step.change, Change::Release(_))
+                && !result.is_settled()
+                && may_be_paused(&step.target)
+        });
+        not_ended.map(|(step, _)| &step.target).collect()
     }
 
     /// Whether all that was changed is as it was: each object was put back by a step that is taken in any case.
@@ -264,8 +290,57 @@ impl PlanOutcome {
                 .all(|t| released.iter().any(|r| r.names_the_place_of(t)))
     }
 
-    /// Each step of the plan with its fate.
+    /// Each step of the plan with its result.
     pub fn of<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (&'a Step, &'a StepResult)> {
         plan.steps().zip(self.results.iter().flatten())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::ApiFlavor;
+    use crate::plan::Hold;
+
+    /// Two custom resources are paused, and then resumed in the same order.
+    fn pauses() -> Plan {
+        let pair = |name: &str| {
+            let target = Target::skyhook(ApiFlavor::Skyhook, name, None);
+            let [hold, end] = Hold::around("pause", "a test", |_| None, None);
+            [Change::Hold(hold), Change::Release(end)]
+                .map(|change| Step::new(target.clone(), change, "a test"))
+        };
+        let ([first, end_of_first], [second, end_of_second]) = (pair("a"), pair("b"));
+        let steps = [first, second, end_of_first, end_of_second];
+        Plan {
+            stages: steps.map(|step| PlanStage::of(vec![step])).into(),
+            ..Plan::default()
+        }
+    }
+
+    #[test]
+    fn each_custom_resource_whose_pause_was_not_ended_is_named() {
+        let failed = || StepResult::Failed { why: String::new() };
+        let skipped = || StepResult::Skipped { why: String::new() };
+        let applied = || StepResult::Applied;
+        for (results, left) in [
+            ([applied(), applied(), applied(), applied()], &[][..]),
+            ([applied(), applied(), failed(), failed()], &["a", "b"]),
+            // The other one is paused by somebody else.
+            ([applied(), skipped(), failed(), skipped()], &["a"]),
+            ([skipped(), applied(), skipped(), failed()], &["b"]),
+        ] {
+            let plan = pauses();
+            let outcome = PlanOutcome {
+                ended: StopReason::Finished,
+                results: results.map(|result| vec![result]).into(),
+            };
+            let named: Vec<&str> = outcome
+                .left_paused(&plan)
+                .iter()
+                .map(|t| &*t.name)
+                .collect();
+            assert_eq!(named, left, "{:?}", outcome.results);
+        }
     }
 }

@@ -57,7 +57,7 @@ impl Looked {
 
 /// Looks at every object that the plan changes. What cannot be read is left to be found out when it is written to.
 pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Looked {
-    let line = ApiWriter::new(client.clone(), options);
+    let api = ApiWriter::new(client.clone(), options);
     let mut kinds: BTreeMap<String, Vec<&Step>> = BTreeMap::new();
     for step in plan.steps().filter(|step| stands_alone(plan, step)) {
         let of_kind = kinds.entry(step.target.collection()).or_default();
@@ -80,7 +80,7 @@ pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Look
         };
         let read = match by_name.len() {
             0..=FEW => Ok(by_name),
-            _ => listed(&line, &collection, by_name, &mut put).await,
+            _ => listed(&api, &collection, by_name, &mut put).await,
         };
         let left = match read {
             Ok(left) => left,
@@ -90,7 +90,7 @@ pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Look
             }
         };
         let one_by_one = left.into_values().map(|steps| async {
-            let object = line.read(&steps[0].target).await;
+            let object = api.read(&steps[0].target).await;
             (steps, object)
         });
         let mut objects =
@@ -110,13 +110,11 @@ pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Look
 
 /// Whether the object shows what the step will do: it is not made or held by the plan itself.
 fn stands_alone(plan: &Plan, step: &Step) -> bool {
-    let of_its_own = step.change.is_hold() && plan.steps().any(|s| s.change.holds());
-    !(of_its_own || plan.makes_again(step) || plan.works_on_what_it_makes(step))
+    plan.is_work(step) && !plan.makes_again(step) && !plan.works_on_what_it_makes(step)
 }
 
 fn onto(step: &Step, object: &Value) -> Rebased<Step> {
-    let other = || step.target.uid.as_deref() != object["metadata"]["uid"].as_str();
-    if step.may_be_gone && (object.is_null() || step.target.uid.is_some() && other()) {
+    if step.is_needless(object) {
         Rebased::Done
     } else {
         step.rebase(object)
@@ -126,7 +124,7 @@ fn onto(step: &Step, object: &Value) -> Rebased<Step> {
 /// Reads a collection page by page, and keeps none of it, as long as what is wanted is not a few of very many; what is left
 /// is to be asked for by its name.
 async fn listed<'a>(
-    line: &ApiWriter,
+    api: &ApiWriter,
     collection: &str,
     mut wanted: BTreeMap<&'a str, Vec<&'a Step>>,
     put: &mut impl FnMut(&[&Step], &Value),
@@ -134,7 +132,7 @@ async fn listed<'a>(
     let mut next = None;
     loop {
         let limit = wanted.len().clamp(*PAGES.start(), *PAGES.end());
-        let page = line.page(collection, limit, next.as_deref()).await?;
+        let page = api.page(collection, limit, next.as_deref()).await?;
         page.each(|name, item| {
             if let Some(steps) = wanted.remove(name) {
                 put(&steps, &item()?);

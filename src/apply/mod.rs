@@ -30,12 +30,12 @@ pub use event::{ApplyEvent, PlanOutcome, PlanVerdict, StepResult, StopReason, Ta
 pub use journal::Journal;
 pub use preflight::{PermissionCheck, preflight};
 use send::ApiWriter;
-pub use wait::WaitStrategy;
-
-/// How often nodes are looked for anew where they cannot be read.
-const MOST_LOOKS: u32 = 3;
 pub use stop::{Stop, Stopper};
+pub use wait::WaitStrategy;
 pub use waves::Canary;
+
+/// How often the list of erroring nodes is read again where it cannot be read.
+const MOST_LOOKS: u32 = 3;
 
 /// How a plan is carried out.
 #[derive(Debug, Clone)]
@@ -55,11 +55,22 @@ pub struct Options {
     /// Whose the pauses are that plans begin with.
     pub holder: String,
     /// The wait between two looks at what a stage waits for, and before a first retry.
-    pub patience: Duration,
+    pub retry_wait: Duration,
 }
 
-impl From<&Safety> for Options {
-    fn from(safety: &Safety) -> Options {
+impl Options {
+    /// The defaults, with as much time for a request as `--request-timeout` says.
+    pub fn of_connection(connection: &Connection) -> Options {
+        let mut options = Options::default();
+        if let Some(limit) = connection.timeout() {
+            options.timeout = limit;
+            options.longest_wait = options.longest_wait.min(limit);
+        }
+        options
+    }
+
+    /// What the flags say.
+    pub fn of(safety: &Safety, connection: &Connection) -> Options {
         Options {
             parallel: safety.max_parallel,
             dry_run: safety.dry_run == DryRun::Server,
@@ -68,20 +79,8 @@ impl From<&Safety> for Options {
                 pause: safety.pause_between,
             }),
             max_failures: safety.max_failures,
-            ..Options::default()
+            ..Options::of_connection(connection)
         }
-    }
-}
-
-impl Options {
-    /// What the flags say; a request may take as long as `--request-timeout` says.
-    pub fn of(safety: &Safety, connection: &Connection) -> Options {
-        let mut options = Options::from(safety);
-        if let Some(limit) = connection.timeout() {
-            options.timeout = limit;
-            options.longest_wait = options.longest_wait.min(limit);
-        }
-        options
     }
 }
 
@@ -95,28 +94,17 @@ impl Default for Options {
             timeout: Duration::from_secs(30),
             longest_wait: Duration::from_secs(60),
             holder: owner::of(jiff::Timestamp::UNIX_EPOCH).text(),
-            patience: Duration::from_millis(250),
+            retry_wait: Duration::from_millis(250),
         }
     }
 }
 
 /// Carries out a plan. The journal, if there is one, is on disk before the first request.
 ///
-/// Where `stop` is given the sign, or the journal cannot be written any more, nothing more is sent, what is in flight is
-/// finished, and only what the plan changed for its own sake is put back.
-pub async fn apply(
-    client: &kube::Client,
-    plan: &Plan,
-    options: &Options,
-    journal: Option<&mut Journal>,
-    stop: &Stop,
-    on_event: &mut dyn FnMut(&ApplyEvent<'_>),
-) -> PlanOutcome {
-    attended(client, plan, options, journal, stop, on_event, None).await
-}
-
-/// [`apply`], with someone who waits for what takes long.
-pub async fn attended<'h>(
+/// Once the user asks to stop, or the journal cannot be written any more, nothing more is sent, what is in flight is
+/// finished, and only what the plan changed for its own sake is put back. Without a `wait_strategy`, what stages wait for
+/// is looked at again and again.
+pub async fn apply<'h>(
     client: &kube::Client,
     plan: &Plan,
     options: &Options,
@@ -127,7 +115,7 @@ pub async fn attended<'h>(
 ) -> PlanOutcome {
     let run = PlanRun {
         in_flight: Semaphore::new(options.parallel.max(1)),
-        line: ApiWriter::new(client.clone(), options),
+        api: ApiWriter::new(client.clone(), options),
         plan,
         options,
         stop,
@@ -140,7 +128,7 @@ pub async fn attended<'h>(
                 .collect(),
         ),
     };
-    run.tell(&ApplyEvent::Started {
+    run.emit(&ApplyEvent::Started {
         steps: plan.steps().count(),
     });
     let ended = run.stages(wait_strategy).await;
@@ -148,14 +136,14 @@ pub async fn attended<'h>(
         ended,
         results: run.results.take(),
     };
-    run.tell(&ApplyEvent::Done { outcome: &outcome });
+    run.emit(&ApplyEvent::Done { outcome: &outcome });
     outcome
 }
 
 struct PlanRun<'a, 'h> {
     /// Stages share it.
     in_flight: Semaphore,
-    line: ApiWriter,
+    api: ApiWriter,
     plan: &'a Plan,
     options: &'a Options,
     stop: &'a Stop,
@@ -165,7 +153,7 @@ struct PlanRun<'a, 'h> {
 }
 
 impl PlanRun<'_, '_> {
-    fn tell(&self, event: &ApplyEvent<'_>) {
+    fn emit(&self, event: &ApplyEvent<'_>) {
         if let Some(journal) = self.journal.borrow_mut().as_mut() {
             journal.on_event(event);
         }
@@ -179,13 +167,13 @@ impl PlanRun<'_, '_> {
         trouble.map(str::to_owned)
     }
 
-    /// Takes the steps of a stage, and waits for what it sets off; nothing where `attended` says that another does.
-    async fn stage(&self, number: usize, attended: bool) -> Option<StopReason> {
+    /// Takes the steps of a stage, and waits for what it sets off; returns `None` where the wait strategy is to wait.
+    async fn stage(&self, number: usize, by_strategy: bool) -> Option<StopReason> {
         let ended = self.take_steps(number).await;
         match &self.plan.stages[number].until {
             Some(until) if ended == StopReason::Finished && !self.options.dry_run => {
-                if attended {
-                    self.tell(&ApplyEvent::Waiting { until });
+                if by_strategy {
+                    self.emit(&ApplyEvent::Waiting { until });
                     return None;
                 }
                 Some(self.wait_until(until).await)
@@ -256,7 +244,7 @@ impl PlanRun<'_, '_> {
         if !always && (self.stop.asked() || failures() || self.unjournalled().is_some()) {
             return;
         }
-        self.tell(&ApplyEvent::Sending { step });
+        self.emit(&ApplyEvent::Sending { step });
         // The server would say that it is there already, or not yet.
         let beyond = self.plan.makes_again(step) || self.plan.works_on_what_it_makes(step);
         let result = if self.options.dry_run && beyond {
@@ -264,7 +252,7 @@ impl PlanRun<'_, '_> {
         } else {
             self.execute(stage, at, step, always).await
         };
-        self.tell(&ApplyEvent::Step {
+        self.emit(&ApplyEvent::Step {
             place: (stage, at),
             step,
             result: &result,
@@ -292,7 +280,7 @@ impl PlanRun<'_, '_> {
                 failed: self.failed(),
             });
         }
-        self.tell(&ApplyEvent::Pausing {
+        self.emit(&ApplyEvent::Pausing {
             pause,
             done: done.len(),
             left,
@@ -314,20 +302,47 @@ impl PlanRun<'_, '_> {
 
     /// The nodes among those that were written to that say they are erroring.
     async fn erroring(&self, done: &[Step]) -> Result<Vec<String>, String> {
-        let Some(sign) = &self.plan.erroring else {
+        let Some(selector) = &self.plan.erroring else {
             return Ok(Vec::new());
         };
         let written: Vec<&str> = done.iter().map(|s| s.target.name.as_str()).collect();
         let mut tries = 0;
         let mut nodes = loop {
-            match self.line.named("/api/v1/nodes", sign).await {
+            match self.api.named("/api/v1/nodes", selector).await {
                 Ok(nodes) => break nodes,
                 Err(why) if tries == MOST_LOOKS => return Err(why),
                 Err(_) => tries += 1,
             }
-            tokio::time::sleep(self.options.patience * 2u32.pow(tries)).await;
+            tokio::time::sleep(self.options.retry_wait * 2u32.pow(tries)).await;
         };
         nodes.retain(|n| written.contains(&n.as_str()));
         Ok(nodes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        connection: Connection,
+    }
+
+    #[test]
+    fn a_request_may_take_as_long_as_the_flag_says_and_thirty_seconds_otherwise() {
+        for (flag, seconds) in [
+            (None, 30),
+            (Some("--request-timeout=0"), 30),
+            (Some("--request-timeout=1s"), 1),
+            (Some("--request-timeout=2m"), 120),
+        ] {
+            let flags = Flags::parse_from(["x"].into_iter().chain(flag));
+            let options = Options::of_connection(&flags.connection);
+            assert_eq!(options.timeout, Duration::from_secs(seconds), "{flag:?}");
+        }
     }
 }

@@ -1,5 +1,6 @@
-//! A page of a list, of which only what is wanted is taken apart: the rest of it is text that was read over.
+//! A page of a list, of which only the wanted items are parsed in full.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -24,15 +25,6 @@ struct List<'a> {
     items: Option<Vec<&'a RawValue>>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ListMeta {
-    #[serde(rename = "continue")]
-    next: Option<String>,
-    #[serde(rename = "remainingItemCount")]
-    remaining: Option<usize>,
-}
-
 #[derive(Deserialize)]
 struct ObjectHead {
     metadata: Meta,
@@ -49,25 +41,25 @@ impl RawPage {
         if !list.kind.is_some_and(|kind| kind.ends_with("List")) {
             return Err("the server's response is not a list".to_owned());
         }
-        let ListMeta { next, remaining } = list.metadata.unwrap_or_default();
-        let next = next.filter(|next| !next.is_empty());
+        let metadata = list.metadata.unwrap_or_default();
+        let remaining = metadata.remaining_item_count;
         Ok(RawPage {
             body,
-            next,
-            remaining,
+            next: metadata.continue_.filter(|next| !next.is_empty()),
+            remaining: remaining.and_then(|count| usize::try_from(count).ok()),
         })
     }
 
-    /// Tells of each item: its name, and how to have all of it.
+    /// Calls `visit` for each item, with its name and with a function that parses the whole of it.
     pub fn each(
         &self,
-        mut tell: impl FnMut(&str, &dyn Fn() -> Result<Value, String>) -> Result<(), String>,
+        mut visit: impl FnMut(&str, &dyn Fn() -> Result<Value, String>) -> Result<(), String>,
     ) -> Result<(), String> {
         for item in List::of(&self.body)?.items.unwrap_or_default() {
             let Ok(ObjectHead { metadata }) = serde_json::from_str(item.get()) else {
                 continue;
             };
-            tell(&metadata.name, &|| {
+            visit(&metadata.name, &|| {
                 serde_json::from_str(item.get()).map_err(|e| e.to_string())
             })?;
         }
@@ -99,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_told_by_name() {
+    fn items_are_given_by_name() {
         let body = r#"{"kind": "NodeList", "metadata": {"continue": "x", "remainingItemCount": 7}, "items": [
             {"metadata": {"name": "a"}, "spec": {"x": [1]}}, {"metadata": {}}, {"metadata": {"name": "b"}}
         ]}"#;

@@ -23,14 +23,14 @@ const MOST_NAMES: usize = 32;
 
 /// Asks for exactly the verbs that the plan needs.
 pub async fn preflight(client: &kube::Client, plan: &Plan, options: &Options) -> PermissionCheck {
-    let line = ApiWriter::new(client.clone(), options);
+    let api = ApiWriter::new(client.clone(), options);
     let permissions = plan.permissions();
-    let answers = join_all(permissions.iter().map(|p| allowed(&line, p, None))).await;
+    let answers = join_all(permissions.iter().map(|p| allowed(&api, p, None))).await;
     let mut preflight = PermissionCheck::default();
     for (permission, answer) in permissions.into_iter().zip(answers) {
         match answer {
             Ok(true) => {}
-            Ok(false) if allowed_by_name(&line, plan, &permission).await => {}
+            Ok(false) if allowed_by_name(&api, plan, &permission).await => {}
             Ok(false) => preflight.denied.push(permission),
             Err(why) => preflight.unknown = Some(why),
         }
@@ -39,22 +39,22 @@ pub async fn preflight(client: &kube::Client, plan: &Plan, options: &Options) ->
 }
 
 async fn allowed(
-    line: &ApiWriter,
+    api: &ApiWriter,
     permission: &Permission,
     name: Option<&str>,
 ) -> Result<bool, String> {
-    line.review(&review(permission, name)).await
+    api.review(&review(permission, name)).await
 }
 
 /// Whether what may not be done to all objects may be done to each of these: a role may name them.
-async fn allowed_by_name(line: &ApiWriter, plan: &Plan, permission: &Permission) -> bool {
+async fn allowed_by_name(api: &ApiWriter, plan: &Plan, permission: &Permission) -> bool {
     let names = plan.needed_for(permission);
     if permission.verb == "create" || names.len() > MOST_NAMES {
         return false;
     }
     let asked = names
         .iter()
-        .map(|name| allowed(line, permission, Some(name)));
+        .map(|name| allowed(api, permission, Some(name)));
     join_all(asked).await.iter().all(|a| *a == Ok(true))
 }
 

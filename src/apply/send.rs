@@ -1,9 +1,9 @@
-//! Requests and answers, raw: one writer's own view of the line to the server.
+//! Sends requests to the API server, and judges what each answer says of the object.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http_body_util::BodyExt;
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use kube::client::Body;
@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Options;
 use super::page::RawPage;
+use crate::connect::retry_after;
 use crate::plan::{FIELD_MANAGER, Kind, Request, Step, Target, Verb};
 use crate::view::go_json::escaped;
 
@@ -21,18 +22,18 @@ const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 /// For nodes: the answer without spec and status, which are most of it.
 const METADATA_ONLY: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-/// Once it was waited for so long in all, and nothing was done meanwhile, the server is not asked again.
+/// After so much waiting in all, without any change in between, a busy server is not asked again.
 const MOST_WAITED: Duration = Duration::from_secs(120);
 
-/// The line to the server that all steps share.
+/// The client that all steps share, with the waits that the server asks for.
 pub(super) struct ApiWriter {
     client: kube::Client,
     timeout: Duration,
     dry_run: bool,
-    /// Nothing is sent before this: the server asked for patience.
+    /// Nothing is sent before this: the server asked to wait.
     not_before: Cell<Option<Instant>>,
     longest_wait: Duration,
-    /// How long it was waited for that since something was done.
+    /// How long that was in all since a change was last made.
     waited: Cell<Duration>,
 }
 
@@ -74,7 +75,7 @@ impl ApiWriter {
     }
 
     /// Whether the server has made all steps wait for long, and has let nothing through.
-    pub fn is_out_of_patience(&self) -> bool {
+    pub fn has_waited_too_long(&self) -> bool {
         self.waited.get() >= MOST_WAITED
     }
 
@@ -91,7 +92,8 @@ impl ApiWriter {
             return Answer::Refused(why);
         }
         let mut request = step.request();
-        let uri = match (request.verb, self.dry_run) {
+        let (verb, _) = step.change.endpoint();
+        let uri = match (verb, self.dry_run) {
             (Verb::Delete, dry_run) => {
                 if dry_run {
                     // The server does not read the query of a deletion that has a body.
@@ -102,9 +104,9 @@ impl ApiWriter {
             (_, true) => format!("{}?fieldManager={FIELD_MANAGER}&dryRun=All", step.path()),
             (_, false) => format!("{}?fieldManager={FIELD_MANAGER}", step.path()),
         };
-        let sent = http_request(&uri, &request, step.target.kind);
+        let sent = http_request(&uri, verb, &request, step.target.kind);
         let answer = match self.exchange(sent).await {
-            Ok(reply) => reply.judge(request.verb, &step.target),
+            Ok(reply) => reply.judge(verb, &step.target),
             Err(why) => Answer::Unsure(why),
         };
         if matches!(answer, Answer::Done) {
@@ -138,15 +140,12 @@ impl ApiWriter {
         if reply.status != 200 {
             return Err(reply.message());
         }
-        let list = reply.object();
-        // A server writes null for no items.
-        let items = match &list["items"] {
-            Value::Array(items) => &items[..],
-            Value::Null if is_list(&list) => &[],
-            _ => return Err("the response is not a list".to_owned()),
-        };
-        let name = |item: &Value| item["metadata"]["name"].as_str().map(str::to_owned);
-        Ok(items.iter().filter_map(name).collect())
+        let mut names = Vec::new();
+        RawPage::of(reply.body)?.each(|name, _| {
+            names.push(name.to_owned());
+            Ok(())
+        })?;
+        Ok(names)
     }
 
     /// A page of a collection.
@@ -199,10 +198,9 @@ impl ApiWriter {
             let response = self.client.send(request).await.map_err(plain)?;
             let (head, body) = response.into_parts();
             let body = body.collect().await.map_err(plain)?.to_bytes().to_vec();
-            let wait = head.headers.get(RETRY_AFTER).and_then(|v| v.to_str().ok());
             Ok(Reply {
                 status: head.status.as_u16(),
-                wait: wait.and_then(|v| v.parse().ok()).map(Duration::from_secs),
+                wait: retry_after(&head.headers),
                 body,
             })
         };
@@ -213,21 +211,9 @@ impl ApiWriter {
     }
 }
 
-/// An error of the stack, with the cause that says most.
-fn plain(error: impl std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = error.to_string();
-        cause = error.source();
-    }
-    text
-}
-
-fn is_list(answer: &Value) -> bool {
-    answer["kind"]
-        .as_str()
-        .is_some_and(|kind| kind.ends_with("List"))
+/// An error of the HTTP stack in the words of its innermost cause, which says most.
+fn plain(error: kube::Error) -> String {
+    anyhow::Error::from(error).root_cause().to_string()
 }
 
 /// Refuses what is no name of an object: it could lead the request somewhere else.
@@ -246,8 +232,8 @@ fn shows(object: &Value, target: &Target) -> bool {
         && object["metadata"]["name"] == target.name.as_str()
 }
 
-fn http_request(uri: &str, request: &Request, kind: Kind) -> http::Request<Body> {
-    let method = match request.verb {
+fn http_request(uri: &str, verb: Verb, request: &Request, kind: Kind) -> http::Request<Body> {
+    let method = match verb {
         Verb::Create => http::Method::POST,
         Verb::Delete => http::Method::DELETE,
         Verb::Patch => http::Method::PATCH,

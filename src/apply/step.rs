@@ -115,7 +115,7 @@ impl PlanRun<'_, '_> {
             if !self.waited_for_its_turn(must).await || !must && self.unjournalled().is_some() {
                 return StepResult::NotReached;
             }
-            let answer = self.line.write(&step).await;
+            let answer = self.api.write(&step).await;
             let next = match answer {
                 Answer::Done => Next::End(applied(&step)),
                 Answer::Refused(why) => tries.given_up(failed, why),
@@ -135,11 +135,11 @@ impl PlanRun<'_, '_> {
                 }
                 Answer::Busy(why, wait) => {
                     tries.busy += 1;
-                    if tries.busy > MOST_BUSY || self.line.is_out_of_patience() {
+                    if tries.busy > MOST_BUSY || self.api.has_waited_too_long() {
                         tries.given_up(failed, why)
                     } else {
-                        if let Some(wait) = wait.and_then(|wait| self.line.hold(wait)) {
-                            self.tell(&ApplyEvent::Throttled { wait });
+                        if let Some(wait) = wait.and_then(|wait| self.api.hold(wait)) {
+                            self.emit(&ApplyEvent::Throttled { wait });
                         }
                         self.backoff(tries.busy, at).await;
                         Next::Again
@@ -153,9 +153,9 @@ impl PlanRun<'_, '_> {
         }
     }
 
-    /// Waits as long as the server has asked for; `false` if the sign to stop was given, and nothing must go on.
+    /// Waits as long as the server has asked for; `false` if a stop was asked for, and nothing must go on.
     async fn waited_for_its_turn(&self, must: bool) -> bool {
-        while let Some(until) = self.line.held() {
+        while let Some(until) = self.api.held() {
             match must {
                 true => sleep_until(until).await,
                 false if self.stop.during(sleep_until(until)).await.is_none() => return false,
@@ -175,7 +175,7 @@ impl PlanRun<'_, '_> {
     ) -> Next {
         let mut looks = 0;
         let object = loop {
-            match self.line.read(&step.target).await {
+            match self.api.read(&step.target).await {
                 Ok(object) => break object,
                 Err(why) if looks == MOST_UNSURE => {
                     return Next::End(match tries.unsure {
@@ -194,9 +194,7 @@ impl PlanRun<'_, '_> {
             }
             self.backoff(looks, place.1).await;
         };
-        // An object of the same name that was made later is another one.
-        let other = || step.target.uid.as_deref() != object["metadata"]["uid"].as_str();
-        if step.may_be_gone && (object.is_null() || step.target.uid.is_some() && other()) {
+        if step.is_needless(&object) {
             return Next::End(StepResult::Gone);
         }
         if let Change::Hold(hold) = &mut step.change
@@ -234,7 +232,7 @@ impl PlanRun<'_, '_> {
                 tries.replans += 1;
                 let noted = tries.note(step, &same);
                 *step = same;
-                self.tell(&ApplyEvent::Replanned {
+                self.emit(&ApplyEvent::Replanned {
                     place,
                     step: &noted,
                 });
@@ -245,8 +243,8 @@ impl PlanRun<'_, '_> {
 
     /// Waits a little longer each time, and not at the same moment as the neighbours.
     async fn backoff(&self, times: u32, at: usize) {
-        let doubled = self.options.patience * 2u32.saturating_pow(times.min(8) - 1);
-        let apart = self.options.patience * u32::try_from(at % 16).unwrap_or(0) / 16;
+        let doubled = self.options.retry_wait * 2u32.saturating_pow(times.min(8) - 1);
+        let apart = self.options.retry_wait * u32::try_from(at % 16).unwrap_or(0) / 16;
         tokio::time::sleep(doubled.min(LONGEST_WAIT) + apart).await;
     }
 }

@@ -1,14 +1,14 @@
-//! The sign to stop, given by the user.
+//! The user's request to stop.
 
 use std::future::Future;
 
 use tokio::sync::watch;
 
-/// Gives the sign.
+/// Asks a plan to stop.
 #[derive(Debug)]
 pub struct Stopper(watch::Sender<bool>);
 
-/// Is given the sign.
+/// Whether a plan was asked to stop.
 #[derive(Debug, Clone)]
 pub struct Stop(watch::Receiver<bool>);
 
@@ -28,12 +28,12 @@ impl Stop {
         *self.0.borrow()
     }
 
-    /// Runs a future until the sign is given; `None` if it was given first.
+    /// Runs a future until a stop is asked for; `None` if that came first.
     pub async fn during<F: Future>(&self, future: F) -> Option<F::Output> {
-        let mut sign = self.0.clone();
+        let mut receiver = self.0.clone();
         let asked = async move {
-            // A sender that is gone gives no sign any more.
-            if sign.wait_for(|asked| *asked).await.is_err() {
+            // A sender that is gone asks no more.
+            if receiver.wait_for(|asked| *asked).await.is_err() {
                 std::future::pending::<()>().await;
             }
         };

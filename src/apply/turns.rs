@@ -1,4 +1,4 @@
-//! Whose turn it is: a stage begins once all that it comes after is over.
+//! When each stage runs: it begins once all the stages that it comes after are over.
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -37,8 +37,8 @@ impl PlanRun<'_, '_> {
                 }
                 turns[number] = Turn::Going;
                 let takes = |until: &WaitFor| strategy.as_ref().is_some_and(|s| s.takes(until));
-                let attended = stages[number].until.as_ref().is_some_and(takes);
-                going.push(async move { (number, self.stage(number, attended).await) });
+                let awaited = stages[number].until.as_ref().is_some_and(takes);
+                going.push(async move { (number, self.stage(number, awaited).await) });
             }
             let awaited = (0..stages.len()).filter(|number| turns[*number] == Turn::Awaited);
             let awaited: Vec<usize> = awaited.collect();
@@ -51,7 +51,7 @@ impl PlanRun<'_, '_> {
                         continue;
                     }
                 },
-                over = self.attend(&mut strategy, &awaited), if !awaited.is_empty() => over,
+                over = self.wait_for_any(&mut strategy, &awaited), if !awaited.is_empty() => over,
                 else => return ended,
             };
             for number in over {
@@ -83,7 +83,7 @@ impl PlanRun<'_, '_> {
     }
 
     /// Waits until some of these stages are over: which, and how.
-    async fn attend(
+    async fn wait_for_any(
         &self,
         strategy: &mut Option<&mut dyn WaitStrategy>,
         stages: &[usize],
@@ -92,7 +92,7 @@ impl PlanRun<'_, '_> {
         if let Some(why) = self.unjournalled() {
             return (stages.to_vec(), StopReason::Unjournalled { why });
         }
-        let strategy = strategy.as_mut().expect("it has taken them");
+        let strategy = strategy.as_mut().expect("it waits for them");
         let untils = stages.iter();
         let untils = untils.filter_map(|number| self.plan.stages[*number].until.as_ref());
         let untils: Vec<&WaitFor> = untils.collect();

@@ -25,7 +25,7 @@ pub trait WaitStrategy {
 impl PlanRun<'_, '_> {
     /// Looks at the object again and again. Where it cannot be read to the last, nothing tells that it has not come about.
     pub(super) async fn wait_until(&self, until: &WaitFor) -> StopReason {
-        self.tell(&ApplyEvent::Waiting { until });
+        self.emit(&ApplyEvent::Waiting { until });
         let unread = RefCell::new(None);
         let come_about = async {
             loop {
@@ -34,7 +34,7 @@ impl PlanRun<'_, '_> {
                     return StopReason::Finished;
                 }
                 unread.replace(looked.err());
-                tokio::time::sleep(self.options.patience).await;
+                tokio::time::sleep(self.options.retry_wait).await;
             }
         };
         let ended = self.stop.during(async {
@@ -57,7 +57,7 @@ impl PlanRun<'_, '_> {
 
     /// Whether it has come about; why the object could not be read.
     pub(super) async fn holds(&self, until: &WaitFor) -> Result<bool, String> {
-        let object = self.line.read(&until.target).await?;
+        let object = self.api.read(&until.target).await?;
         Ok(until.holds(&object))
     }
 }

@@ -68,9 +68,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let mut looked = ctx.look(&plan).await?;
     if !looked.works() {
         let earlier = store.newest_undo_of(&record.begun.id)?;
-        let standing = earlier.and_then(|undo| undo.standing_hold());
-        let standing = standing.or_else(|| record.standing_hold());
-        plan.stages = standing.into_iter().collect();
+        plan.stages = earlier.map_or_else(Vec::new, |undo| undo.standing_holds());
+        if plan.stages.is_empty() {
+            plan.stages = record.standing_holds();
+        }
         looked = looked.with_no_pause_but(ctx.look(&plan).await?);
     }
     let mut shown = shown(ctx, &record, &looked)?;

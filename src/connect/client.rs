@@ -9,13 +9,13 @@ use tower::filter::AsyncFilterLayer;
 use tower::layer::layer_fn;
 use tower::util::option_layer;
 
-use super::compression::{Pace, Paced};
+use super::compression::{Pace, paced};
 use super::error::{Error, unreadable, unsendable};
 use super::plugin;
 use super::target::Target;
-use super::trace::{HttpTrace, Traced};
+use super::trace::{HttpTrace, traced};
 use super::transport;
-use super::{Connected, Environment, RequestPolicy, Warnings};
+use super::{Connected, Environment, RequestPolicy, TimeLimit, Warnings};
 use crate::args::connection::Connection;
 use crate::reason::first_line;
 use crate::redact;
@@ -40,11 +40,12 @@ pub(super) async fn client(
     let warnings = Warnings::default();
     let request_policy = RequestPolicy {
         server: server.clone(),
-        timeout: connection.timeout(),
-        silence: connection.silence(),
+        limit: match connection.timeout() {
+            Some(time) => Some(TimeLimit::Whole(time)),
+            None => connection.silence().map(TimeLimit::Silence),
+        },
         warnings: warnings.clone(),
     };
-    let traced = server.clone();
     // Whoever asks for none gets none.
     let pace = (!config.disable_compression).then(Pace::default);
     let client = match config.proxy_url {
@@ -57,14 +58,9 @@ pub(super) async fn client(
         .with_layer(&option_layer(renewal.map(|renewal| {
             AsyncFilterLayer::new(move |request| renewal.clone().authorize(request))
         })))
-        .with_layer(&layer_fn(|service| Paced {
-            pace: pace.clone(),
-            service,
-        }))
-        .with_layer(&layer_fn(|service| Traced {
-            server: traced.clone(),
-            trace: trace.clone(),
-            service,
+        .with_layer(&layer_fn(|service| paced(service, pace.clone())))
+        .with_layer(&layer_fn(|service| {
+            traced(service, server.clone(), trace.clone())
         }))
         .with_layer(&layer_fn(|service| request_policy.clone().over(service)))
         .build();
@@ -184,10 +180,7 @@ fn proxy(cluster: &Cluster, environment: &Environment, server: &Uri) -> Result<O
 }
 
 fn certificates(bundle: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-    let bad = |why: &str| Error::BadCredential {
-        what: "certificate authority",
-        why: why.to_owned(),
-    };
+    let bad = |why: &str| bad("certificate authority", why.to_owned());
     let blocks = pem::parse_many(bundle).map_err(|_| bad("it is not in PEM format"))?;
     let certificates: Vec<Vec<u8>> = blocks
         .into_iter()

@@ -3,18 +3,17 @@
 //! How far it is, the time of the first answers tells; how fast data comes, the pages themselves.
 
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Request, Response};
 use kube::client::Body;
 use tokio::time::Instant;
-use tower::{BoxError, Service, ServiceExt};
+use tower::util::BoxCloneService;
+use tower::{BoxError, Service, ServiceExt, service_fn};
 
-use super::observed::{Observed, Observer, observed};
+use super::observed::{Observed, observed};
 
 /// A server that has answered anything within this is near; it may have had to be connected to first.
 const NEAR: Duration = Duration::from_millis(20);
@@ -59,51 +58,43 @@ impl Pace {
     }
 }
 
-/// A service that asks for what is not compressed where that comes sooner.
-#[derive(Clone)]
-pub(super) struct Paced<S> {
-    /// `None` where compression is out of the question.
-    pub pace: Option<Pace>,
-    pub service: S,
-}
-
-impl<S, B> Service<Request<Body>> for Paced<S>
+/// A service that asks for what is not compressed where that comes sooner; `pace` is `None` where compression is out of
+/// the question.
+pub(super) fn paced<S, B>(
+    service: S,
+    pace: Option<Pace>,
+) -> BoxCloneService<Request<Body>, Response<Observed<B>>, BoxError>
 where
     S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
     B: http_body::Body<Data = Bytes> + Send + 'static,
 {
-    type Response = Response<Observed<B>>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // Each request waits for its own clone to be ready.
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let Paced { pace, service } = self.clone();
+    let send = move |mut request: Request<Body>| {
+        let (service, pace) = (service.clone(), pace.clone());
         let plain = pace.clone().filter(|pace| !pace.way().compresses());
         if plain.is_some() {
             let identity = HeaderValue::from_static("identity");
             request.headers_mut().insert(ACCEPT_ENCODING, identity);
         }
-        Box::pin(async move {
+        async move {
             let begun = Instant::now();
             let response = service.oneshot(request).await.map_err(Into::into)?;
             if let Some(pace) = pace {
                 pace.way().answered(begun.elapsed());
             }
-            let measured = plain.map(|pace| Measured {
-                pace,
-                begun: Instant::now(),
-                bytes: 0,
+            let count = plain.map(|pace| {
+                let mut measured = Measured {
+                    pace,
+                    begun: Instant::now(),
+                    bytes: 0,
+                };
+                move |bytes: &Bytes| measured.add(bytes)
             });
-            Ok(response.map(|body| observed(body, measured)))
-        })
-    }
+            Ok(response.map(|body| observed(body, count)))
+        }
+    };
+    service_fn(send).boxed_clone()
 }
 
 /// How long a body takes.
@@ -113,8 +104,8 @@ struct Measured {
     bytes: usize,
 }
 
-impl Observer for Measured {
-    fn data(&mut self, bytes: &Bytes) {
+impl Measured {
+    fn add(&mut self, bytes: &Bytes) {
         self.bytes += bytes.len();
     }
 }

@@ -1,5 +1,7 @@
 //! The names that stand in the kubeconfig.
 
+use std::collections::BTreeSet;
+
 use super::kubeconfig;
 use super::{Environment, Error};
 use crate::args::connection::Connection;
@@ -39,8 +41,6 @@ pub fn names(connection: &Connection) -> Result<Names, Error> {
 }
 
 fn sorted(names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut names: Vec<String> = names.collect();
-    names.sort_unstable();
-    names.dedup();
-    names
+    let names: BTreeSet<String> = names.collect();
+    names.into_iter().collect()
 }

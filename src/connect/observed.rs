@@ -5,21 +5,20 @@ use http_body::Frame;
 use http_body_util::BodyExt;
 use http_body_util::combinators::MapFrame;
 
-/// What looks at data; it is dropped with the body, at its end or where that is given up.
-pub(super) trait Observer: Send + 'static {
-    fn data(&mut self, bytes: &Bytes);
-}
-
 pub(super) type Observed<B> = MapFrame<B, Box<dyn FnMut(Frame<Bytes>) -> Frame<Bytes> + Send>>;
 
-/// The same body, seen by an observer, where there is one.
-pub(super) fn observed<B>(body: B, mut observer: Option<impl Observer>) -> Observed<B>
+/// The same body. Its data is passed to `look`, if there is one, which is dropped with the body: at its end, or where it is
+/// given up.
+pub(super) fn observed<B>(
+    body: B,
+    mut look: Option<impl FnMut(&Bytes) + Send + 'static>,
+) -> Observed<B>
 where
     B: http_body::Body<Data = Bytes>,
 {
     body.map_frame(Box::new(move |frame| {
-        if let (Some(observer), Some(bytes)) = (&mut observer, frame.data_ref()) {
-            observer.data(bytes);
+        if let (Some(look), Some(bytes)) = (&mut look, frame.data_ref()) {
+            look(bytes);
         }
         frame
     }))

@@ -6,14 +6,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
 use http::header::RETRY_AFTER;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
-use tower::{BoxError, Service, ServiceExt};
+use tower::util::BoxCloneService;
+use tower::{BoxError, Service, ServiceExt, service_fn};
 
 use super::transport_error::{TransportError, TransportErrorKind};
 use super::warnings::Warnings;
@@ -32,21 +32,21 @@ const FIRST_WAIT: Duration = Duration::from_millis(250);
 pub struct RequestPolicy {
     /// The address of the server, for messages.
     pub server: String,
-    /// The time one request may take, its body included; `None` is for ever.
-    pub timeout: Option<Duration>,
-    /// The time for which the server may send nothing of what is read, where there is no time limit; `None` is for ever.
-    /// Watches and logs that are followed are quiet for longer.
-    pub silence: Option<Duration>,
+    /// `None` is for ever.
+    pub limit: Option<TimeLimit>,
     pub warnings: Warnings,
 }
 
 impl RequestPolicy {
-    /// A client whose requests all go this way.
+    /// The service that makes requests this way.
     ///
     /// Reads that the server is too busy for (429, 503, 504) or fails at (500, 502), and those to which it closes
-    /// the connection, are tried again up to three times, after the time it asks for, at most ten seconds. Writes are never repeated here: whether
-    /// that is safe only their author knows. Must be called within a tokio runtime.
-    pub fn client<S, B>(self, service: S, default_namespace: &str) -> kube::Client
+    /// the connection, are tried again up to three times, after the time it asks for, at most ten seconds. Writes are
+    /// never repeated here: whether that is safe only their author knows. Requests must be made within a tokio runtime.
+    pub fn over<S, B>(
+        self,
+        service: S,
+    ) -> BoxCloneService<Request<Body>, Response<TimedBody>, BoxError>
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
         S::Future: Send + 'static,
@@ -54,12 +54,38 @@ impl RequestPolicy {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        kube::Client::new(self.over(service), default_namespace)
-    }
-
-    /// The service that makes requests this way.
-    pub(super) fn over<S>(self, service: S) -> PoliteService<S> {
-        PoliteService { how: self, service }
+        let send = move |request: Request<Body>| {
+            let (policy, service) = (self.clone(), service.clone());
+            async move {
+                let (head, body) = request.into_parts();
+                if head.method != Method::GET {
+                    return once(&policy, service, Request::from_parts(head, body)).await;
+                }
+                let mut retries = 0;
+                loop {
+                    let request = Request::from_parts(head.clone(), Body::empty());
+                    let answer = once(&policy, service.clone(), request).await;
+                    let passes = match &answer {
+                        Ok(response) => passes(response.status()),
+                        Err(error) => was_cut(&**error),
+                    };
+                    if retries == RETRIES || !passes {
+                        return answer;
+                    }
+                    let busy =
+                        |response: &Response<_>| response.status() == StatusCode::TOO_MANY_REQUESTS;
+                    if answer.as_ref().is_ok_and(busy) {
+                        policy.warnings.say(BUSY.to_owned());
+                    }
+                    let asked = answer
+                        .ok()
+                        .and_then(|response| retry_after(response.headers()));
+                    sleep(wait(asked, retries)).await;
+                    retries += 1;
+                }
+            }
+        };
+        service_fn(send).boxed_clone()
     }
 
     fn transport_error(&self, error: BoxError) -> BoxError {
@@ -73,32 +99,34 @@ impl RequestPolicy {
         Box::new(TransportError::new(&self.server, &*error))
     }
 
-    fn timed_out(&self, limit: Limit) -> BoxError {
+    fn timed_out(&self, limit: TimeLimit) -> BoxError {
         Box::new(TransportError {
             server: self.server.clone(),
             kind: TransportErrorKind::TimedOut(Some(limit.time())),
         })
     }
 
-    fn limit(&self, request: &Request<Body>) -> Option<Limit> {
-        let silence = self.silence.filter(|_| is_answered_at_once(request));
-        let whole = self.timeout.map(Limit::Whole);
-        whole.or(silence.map(Limit::Silence))
+    fn limit_of(&self, request: &Request<Body>) -> Option<TimeLimit> {
+        self.limit.filter(|limit| match limit {
+            TimeLimit::Whole(_) => true,
+            TimeLimit::Silence(_) => is_answered_at_once(request),
+        })
     }
 }
 
 /// How long a request may take.
 #[derive(Debug, Clone, Copy)]
-enum Limit {
-    /// With its body.
+pub enum TimeLimit {
+    /// For the request and its whole response.
     Whole(Duration),
-    /// From one part of the response to the next.
+    /// From one part of the response to a read to the next. Watches and logs that are followed are quiet for longer, and
+    /// have no limit.
     Silence(Duration),
 }
 
-impl Limit {
+impl TimeLimit {
     fn time(self) -> Duration {
-        let (Limit::Whole(time) | Limit::Silence(time)) = self;
+        let (TimeLimit::Whole(time) | TimeLimit::Silence(time)) = self;
         time
     }
 }
@@ -111,64 +139,9 @@ fn is_answered_at_once(request: &Request<Body>) -> bool {
     request.method() == Method::GET && !lasts
 }
 
-/// What [`RequestPolicy`] makes of a service.
-#[derive(Clone)]
-pub struct PoliteService<S> {
-    how: RequestPolicy,
-    service: S,
-}
-
-impl<S, B> Service<Request<Body>> for PoliteService<S>
-where
-    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
-{
-    type Response = Response<TimedBody>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // Each request waits for its own clone to be ready, within its time limit.
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (how, service) = (self.how.clone(), self.service.clone());
-        let (head, body) = request.into_parts();
-        Box::pin(async move {
-            if head.method != Method::GET {
-                return once(&how, service, Request::from_parts(head, body)).await;
-            }
-            let mut retries = 0;
-            loop {
-                let request = Request::from_parts(head.clone(), Body::empty());
-                let answer = once(&how, service.clone(), request).await;
-                let passes = match &answer {
-                    Ok(response) => passes(response.status()),
-                    Err(error) => was_cut(&**error),
-                };
-                if retries == RETRIES || !passes {
-                    return answer;
-                }
-                let busy =
-                    |response: &Response<_>| response.status() == StatusCode::TOO_MANY_REQUESTS;
-                if answer.as_ref().is_ok_and(busy) {
-                    how.warnings.say(BUSY.to_owned());
-                }
-                let asked = answer.ok().and_then(|response| asked(&response));
-                sleep(wait(asked, retries)).await;
-                retries += 1;
-            }
-        })
-    }
-}
-
 /// One request, with its time limit on head and body.
 async fn once<S, B>(
-    how: &RequestPolicy,
+    policy: &RequestPolicy,
     service: S,
     request: Request<Body>,
 ) -> Result<Response<TimedBody>, BoxError>
@@ -178,23 +151,25 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let limit = how.limit(&request).map(|l| (l, Instant::now() + l.time()));
+    let limit = policy
+        .limit_of(&request)
+        .map(|l| (l, Instant::now() + l.time()));
     let call = service.oneshot(request);
     let response = match limit {
         Some((limit, at)) => tokio::time::timeout_at(at, call)
             .await
-            .map_err(|_| how.timed_out(limit))?,
+            .map_err(|_| policy.timed_out(limit))?,
         None => call.await,
     };
-    let mut response = response.map_err(|e| how.transport_error(e.into()))?;
-    how.warnings.note(response.headers());
+    let mut response = response.map_err(|e| policy.transport_error(e.into()))?;
+    policy.warnings.note(response.headers());
     response
         .extensions_mut()
-        .insert(ServedBy(how.server.clone()));
+        .insert(ServedBy(policy.server.clone()));
     Ok(response.map(|body| TimedBody {
         body: body.map_err(Into::into).boxed_unsync(),
         limit: limit.map(|(limit, at)| (limit, Box::pin(sleep_until(at)))),
-        how: how.clone(),
+        policy: policy.clone(),
     }))
 }
 
@@ -219,9 +194,9 @@ fn was_cut(error: &(dyn std::error::Error + 'static)) -> bool {
     transport_error.is_some_and(|transport_error| transport_error.kind == TransportErrorKind::Cut)
 }
 
-/// The wait that the server asks for.
-fn asked<B>(response: &Response<B>) -> Option<Duration> {
-    let asked = response.headers().get(RETRY_AFTER)?;
+/// The wait that a server asks for.
+pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let asked = headers.get(RETRY_AFTER)?;
     asked.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
@@ -235,8 +210,8 @@ pub fn wait(asked: Option<Duration>, retries: u32) -> Duration {
 /// A body that must come within its limit.
 pub struct TimedBody {
     body: http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>,
-    limit: Option<(Limit, Pin<Box<Sleep>>)>,
-    how: RequestPolicy,
+    limit: Option<(TimeLimit, Pin<Box<Sleep>>)>,
+    policy: RequestPolicy,
 }
 
 impl http_body::Body for TimedBody {
@@ -249,15 +224,15 @@ impl http_body::Body for TimedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
-            if let Some((Limit::Silence(time), late)) = &mut this.limit {
+            if let Some((TimeLimit::Silence(time), late)) = &mut this.limit {
                 late.as_mut().reset(Instant::now() + *time);
             }
-            return Poll::Ready(frame.map(|f| f.map_err(|e| this.how.transport_error(e))));
+            return Poll::Ready(frame.map(|f| f.map_err(|e| this.policy.transport_error(e))));
         }
         if let Some((limit, late)) = &mut this.limit
             && late.as_mut().poll(context).is_ready()
         {
-            return Poll::Ready(Some(Err(this.how.timed_out(*limit))));
+            return Poll::Ready(Some(Err(this.policy.timed_out(*limit))));
         }
         Poll::Pending
     }

@@ -5,18 +5,17 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use tokio::time::Instant;
-use tower::{BoxError, Service, ServiceExt};
+use tower::util::BoxCloneService;
+use tower::{BoxError, Service, ServiceExt, service_fn};
 
-use super::observed::{Observed, Observer, observed};
+use super::observed::{Observed, observed};
 use crate::redact;
 
 /// How much is said of requests, and where. The levels are kubectl's: 6 says method, URL, status and duration of each,
@@ -31,12 +30,6 @@ pub struct HttpTrace {
 impl HttpTrace {
     /// The level from which on requests are said at all.
     pub const FROM: u8 = 6;
-
-    fn says(&self, level: u8, line: impl FnOnce() -> String) {
-        if self.level >= level {
-            (self.say)(&line());
-        }
-    }
 
     fn headers(&self, title: &str, headers: &HeaderMap) {
         (self.say)(&format!("{title} headers:"));
@@ -84,41 +77,25 @@ fn is_secret(header: &str) -> bool {
         .any(|word| header.to_lowercase().contains(word))
 }
 
-/// A service whose requests and answers are said.
-#[derive(Clone)]
-pub(super) struct Traced<S> {
-    /// The address of the server, without credentials.
-    pub server: String,
-    pub trace: Option<HttpTrace>,
-    pub service: S,
-}
-
-impl<S, B> Service<Request<Body>> for Traced<S>
+/// A service whose requests and answers are said; `server` is the address of the server, without credentials.
+pub(super) fn traced<S, B>(
+    service: S,
+    server: String,
+    trace: Option<HttpTrace>,
+) -> BoxCloneService<Request<Body>, Response<Observed<B>>, BoxError>
 where
     S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
     B: http_body::Body<Data = Bytes> + Send + 'static,
 {
-    type Response = Response<Observed<B>>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // Each request waits for its own clone to be ready.
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Traced {
-            server,
-            trace,
-            service,
-        } = self.clone();
-        Box::pin(async move {
-            let Some(trace) = trace.filter(|t| t.level >= HttpTrace::FROM) else {
+    let trace = trace.filter(|t| t.level >= HttpTrace::FROM);
+    let send = move |request: Request<Body>| {
+        let (service, server, trace) = (service.clone(), server.clone(), trace.clone());
+        async move {
+            let Some(trace) = trace else {
                 let response = service.oneshot(request).await.map_err(Into::into)?;
-                return Ok(response.map(|body| observed(body, None::<Seen>)));
+                return Ok(response.map(|body| observed(body, None::<fn(&Bytes)>)));
             };
             let (mut head, body) = request.into_parts();
             if trace.most() > 0 {
@@ -147,25 +124,26 @@ where
             let answer = service.oneshot(request).await.map_err(Into::into);
             let took = begun.elapsed().as_millis();
             let response = answer.inspect_err(|error| {
-                trace.says(HttpTrace::FROM, || {
-                    let why = redact::text(&error.to_string());
-                    format!("{line} failed after {took} milliseconds: {why}")
-                });
+                let why = redact::text(&error.to_string());
+                (trace.say)(&format!("{line} failed after {took} milliseconds: {why}"));
             })?;
-            trace.says(HttpTrace::FROM, || {
-                format!("{line} {} in {took} milliseconds", response.status())
-            });
+            let status = response.status();
+            (trace.say)(&format!("{line} {status} in {took} milliseconds"));
             if trace.level >= 8 {
                 trace.headers("Response", response.headers());
             }
-            let seen = (trace.most() > 0).then(|| Seen {
-                trace,
-                bytes: Vec::new(),
-                total: 0,
+            let keep = (trace.most() > 0).then(|| {
+                let mut seen = Seen {
+                    trace,
+                    bytes: Vec::new(),
+                    total: 0,
+                };
+                move |bytes: &Bytes| seen.add(bytes)
             });
-            Ok(response.map(|body| observed(body, seen)))
-        })
-    }
+            Ok(response.map(|body| observed(body, keep)))
+        }
+    };
+    service_fn(send).boxed_clone()
 }
 
 /// Bodies that are shown come as JSON.
@@ -184,8 +162,8 @@ struct Seen {
     total: usize,
 }
 
-impl Observer for Seen {
-    fn data(&mut self, bytes: &Bytes) {
+impl Seen {
+    fn add(&mut self, bytes: &Bytes) {
         let room = self.trace.most().saturating_sub(self.bytes.len());
         self.bytes
             .extend_from_slice(&bytes[..room.min(bytes.len())]);

@@ -1,10 +1,11 @@
 //! The `Warning:` headers with which an API server comments on requests.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use http::HeaderMap;
 use http::header::WARNING;
+use regex::Regex;
 
 /// Collects the server's warnings, each once, until the edge takes them to print.
 ///
@@ -53,42 +54,21 @@ impl Warnings {
 ///
 /// Other codes are not Kubernetes' and are passed over, as client-go does; so is what is malformed.
 fn parse(header: &str) -> Vec<String> {
-    let mut texts = Vec::new();
-    let mut rest = header.trim();
-    while !rest.is_empty() {
-        let Some((code, tail)) = rest.split_once(' ') else {
-            break;
-        };
-        let Some((_agent, tail)) = tail.trim_start().split_once(' ') else {
-            break;
-        };
-        let Some((text, tail)) = quoted(tail.trim_start()) else {
-            break;
-        };
-        let tail = tail.trim_start();
-        let tail = quoted(tail).map_or(tail, |(_date, tail)| tail.trim_start());
-        if code == "299" && !text.is_empty() {
-            texts.push(text);
-        }
-        rest = tail.trim_start_matches([',', ' ']);
-    }
-    texts
+    static WARNING: LazyLock<Regex> = LazyLock::new(|| {
+        let pattern = r#"\b(?<code>\d{3}) +\S+ +"(?<text>(?:[^"\\]|\\.)*)"(?: +"[^"]*")?"#;
+        Regex::new(pattern).expect("it is tested")
+    });
+    let warnings = WARNING.captures_iter(header);
+    let ours = warnings.filter(|warning| &warning["code"] == "299");
+    let texts = ours.map(|warning| unescaped(&warning["text"]));
+    texts.filter(|text| !text.is_empty()).collect()
 }
 
-/// A quoted string with backslash escapes, and what follows it. Control characters are dropped.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let body = text.strip_prefix('"')?;
-    let mut value = String::new();
-    let mut chars = body.char_indices();
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '"' => return Some((value, &body[at + 1..])),
-            '\\' => value.extend(chars.next().map(|(_, c)| c)),
-            c if c.is_control() => {}
-            c => value.push(c),
-        }
-    }
-    None
+/// The text without the backslashes that escape, and without control characters.
+fn unescaped(text: &str) -> String {
+    static ESCAPE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\(.)").expect("it is tested"));
+    let text = ESCAPE.replace_all(text, "$1");
+    text.chars().filter(|c| !c.is_control()).collect()
 }
 
 #[cfg(test)]

@@ -21,20 +21,21 @@ pub fn perhaps_left_paused(target: &Target) -> String {
     )
 }
 
-/// Remembers what a pause of ours is on, from its beginning to its end.
-pub fn note_hold(held: &RefCell<Option<Target>>, event: &ApplyEvent<'_>) {
+/// Remembers the custom resources that a pause of ours is on, from its beginning to its end.
+pub fn note_hold(held: &RefCell<Vec<Target>>, event: &ApplyEvent<'_>) {
     match event {
         ApplyEvent::Sending { step } if step.change.holds() => {
-            held.replace(Some(step.target.clone()));
+            held.borrow_mut().push(step.target.clone());
         }
         ApplyEvent::Step { step, result, .. } if step.change.is_hold() => {
-            let none = if step.change.holds() {
+            let over = if step.change.holds() {
                 !result.may_have_changed()
             } else {
                 result.is_settled()
             };
-            if none {
-                held.replace(None);
+            if over {
+                let other = |target: &Target| !target.names_the_place_of(&step.target);
+                held.borrow_mut().retain(other);
             }
         }
         _ => {}

@@ -105,10 +105,6 @@ impl Question {
 }
 
 impl Ctx {
-    pub(super) async fn question(&mut self, plan: &Plan) -> Result<(), Unconfirmed> {
-        Question::of(plan).ask(plan, &mut self.screen).await
-    }
-
     /// Refuses to confirm a change to files.
     ///
     /// # Errors

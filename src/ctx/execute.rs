@@ -3,19 +3,19 @@
 use std::cell::RefCell;
 
 use super::after_apply;
-use super::ask::Unconfirmed;
+use super::ask::{Question, Unconfirmed};
 use super::external_diff::External;
 use super::limits::within;
 use super::outcome_view::OutcomeView;
 use super::preview::Preview;
 use super::progress::Progress;
-use super::wait::Attendant;
+use super::wait::WatchStrategy;
 use super::{Ctx, PlanWait, PlannedAim, process, unreadable};
 use crate::apply::file as apply_file;
 use crate::apply::journal::{Circumstances, Store};
 use crate::apply::look::{Looked, look};
 use crate::apply::{ApplyEvent, Journal, Options, PlanOutcome, StopReason, Stopper, WaitStrategy};
-use crate::apply::{attended, owner, preflight};
+use crate::apply::{apply, owner, preflight};
 use crate::args::safety::{DryRun, Safety};
 use crate::error::{Error, Exit, Result};
 use crate::plan::{ClusterIdentity, Plan, SavedPlan};
@@ -112,7 +112,7 @@ impl Ctx {
             }
         }
         if !options.dry_run && !changes.is_empty() && !safety.confirm {
-            match self.question(changes).await {
+            match Question::of(changes).ask(changes, &mut self.screen).await {
                 Err(Unconfirmed::Unanswered) if command_options.aborts => {
                     return self.abort(&preview);
                 }
@@ -250,10 +250,10 @@ impl Ctx {
             Ok(())
         };
         let exit = outcome_view.exit();
-        if safety.dry_run == DryRun::None
-            && let Some(target) = outcome.left_paused(plan)
-        {
-            self.warn(after_apply::left_paused(target));
+        if safety.dry_run == DryRun::None {
+            for target in outcome.left_paused(plan) {
+                self.warn(after_apply::left_paused(target));
+            }
         }
         shown.map_err(|error| self.unshown(error, &outcome_view))?;
         Ok(exit)
@@ -304,12 +304,12 @@ impl Ctx {
         let connected = self.connected().await?;
         let (client, namespace) = (connected.client.clone(), connected.namespace.clone());
         let (stopper, stop) = Stopper::new();
-        // An attendant draws by itself.
+        // The wait strategy draws by itself.
         let mut progress = Progress::of(plan, self.screen.err.terminal && waiting.is_none());
-        let mut wait_strategy =
-            waiting.map(|waiting| Attendant::new(waiting, &mut self.screen, &client, namespace));
+        let mut wait_strategy = waiting
+            .map(|waiting| WatchStrategy::new(waiting, &mut self.screen, &client, namespace));
         let wait_strategy = wait_strategy.as_mut().map(|a| a as &mut dyn WaitStrategy);
-        let held = RefCell::new(None);
+        let held = RefCell::new(Vec::new());
         let mut on_event = |event: &ApplyEvent<'_>| {
             after_apply::note_hold(&held, event);
             progress.on_event(event);
@@ -323,12 +323,11 @@ impl Ctx {
                 }
                 .hint("kubectl skyhook journal show")
                 .hint("kubectl skyhook undo");
-                Err(match held.borrow().as_ref() {
-                    Some(target) => error.hint(after_apply::perhaps_left_paused(target)),
-                    None => error,
-                })
+                let paused = held.borrow();
+                let hints = paused.iter().map(after_apply::perhaps_left_paused);
+                Err(hints.fold(error, Error::hint))
             }
-            outcome = attended(&client, plan, options, journal, &stop, &mut on_event, wait_strategy) => {
+            outcome = apply(&client, plan, options, journal, &stop, &mut on_event, wait_strategy) => {
                 Ok(outcome)
             }
         };
@@ -338,8 +337,9 @@ impl Ctx {
 
     /// A plan on the objects as they are now.
     pub async fn look(&mut self, plan: &Plan) -> Result<Looked> {
+        let options = Options::of_connection(&self.global.connection);
         let client = self.writer().await?;
-        let looked = look(&client, plan, &Options::default()).await;
+        let looked = look(&client, plan, &options).await;
         self.pass_on_warnings();
         Ok(looked)
     }

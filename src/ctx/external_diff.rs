@@ -101,14 +101,17 @@ fn file_name(target: &Target) -> String {
     };
     let namespace = target.namespace.as_deref().unwrap_or_default();
     format!(
-        "{group}{version}.{:?}.{namespace}.{}",
-        target.kind, target.name
+        "{group}{version}.{}.{namespace}.{}",
+        target.kind.kind(),
+        target.name
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::ApiFlavor;
+    use crate::plan::Kind;
 
     #[test]
     fn words_are_kept_as_kubectl_keeps_them() {
@@ -141,5 +144,22 @@ mod tests {
             );
         }
         assert_eq!(External::of(|_| None), None);
+    }
+
+    #[test]
+    fn files_are_named_as_kubectl_names_them() {
+        for (target, name) in [
+            (Target::node("gpu-1", None), "v1.Node..gpu-1"),
+            (
+                Target::inside(Kind::Job, "skyhook", "driver", None),
+                "batch.v1.Job.skyhook.driver",
+            ),
+            (
+                Target::policy(ApiFlavor::Skyhook, "slow", None),
+                "skyhook.nvidia.com.v1alpha1.DeploymentPolicy..slow",
+            ),
+        ] {
+            assert_eq!(file_name(&target), name);
+        }
     }
 }

@@ -21,11 +21,7 @@ impl Ctx {
     /// access reviews, which are posted and change nothing.
     pub async fn may_change(&self, plan: &Plan) -> Option<PermissionCheck> {
         let client = self.client()?;
-        let timeout = self.global.connection.timeout();
-        let options = Options {
-            timeout: timeout.unwrap_or(Options::default().timeout),
-            ..Options::default()
-        };
+        let options = Options::of_connection(&self.global.connection);
         Some(preflight(&client, plan, &options).await)
     }
 }

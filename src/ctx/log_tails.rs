@@ -11,7 +11,7 @@ use crate::cluster::attempts::ContainerLog;
 use crate::cluster::live::tail::tail;
 
 /// The time that all of them together may take.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 /// Logs that are read at once.
 const AT_ONCE: usize = 16;
 
@@ -54,7 +54,7 @@ impl Ctx {
         let Some(client) = self.client() else {
             return Vec::new();
         };
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIME_LIMIT;
         let read = |pieces| {
             let client = client.clone();
             async move {

@@ -57,15 +57,14 @@ impl OutcomeView<'_> {
     }
 
     fn summary(&self) -> text::Line {
-        let tally = self.outcome.tally();
+        let tally = self.outcome.tally_of_work(self.plan);
         let mut parts = Vec::new();
         let would = if self.dry_run { "would be " } else { "" };
         if self.did_nothing() {
             parts.push("nothing changed".to_owned());
         }
-        let applied = if self.put_back() { 0 } else { tally.applied };
         for (number, what) in [
-            (applied, format!("{would}changed")),
+            (tally.applied, format!("{would}changed")),
             (tally.unchanged, "unchanged".to_owned()),
             (tally.gone, "gone".to_owned()),
             (tally.kept, "kept for another owner".to_owned()),
@@ -244,7 +243,7 @@ impl View for OutcomeView<'_> {
             digest: self.plan.digest(),
             dry_run: self.dry_run,
             journal: self.journal.clone(),
-            counts: self.outcome.tally(),
+            counts: self.outcome.tally_of_work(self.plan),
             steps: steps.collect(),
             ended: self.outcome.ended.clone(),
             reached: self.reached.clone(),
@@ -269,6 +268,8 @@ pub struct Document {
     dry_run: bool,
     /// The journal that takes it back.
     journal: Option<String>,
+    /// Number of `steps` by result. A pause that the command sets around its changes and ends again is not counted, unless
+    /// it could not be set or ended.
     counts: Tally,
     steps: Vec<StepView>,
     #[serde(flatten)]

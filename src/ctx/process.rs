@@ -109,7 +109,7 @@ pub enum Line {
 /// The next line of standard input, or as much of it as an answer may need, unless an interrupt comes first.
 pub async fn line(interrupt: impl Future<Output = ()>) -> Line {
     const MOST: u64 = 1024;
-    let (tell, told) = tokio::sync::oneshot::channel();
+    let (sender, receiver) = tokio::sync::oneshot::channel();
     // A read cannot be called off; on a thread of nobody's it does not keep the process from ending.
     std::thread::spawn(move || {
         let mut line = Vec::new();
@@ -118,12 +118,12 @@ pub async fn line(interrupt: impl Future<Output = ()>) -> Line {
             .lock()
             .take(MOST)
             .read_until(b'\n', &mut line);
-        let _ = tell.send(String::from_utf8_lossy(&line).into_owned());
+        let _ = sender.send(String::from_utf8_lossy(&line).into_owned());
     });
     tokio::select! {
         biased;
         () = interrupt => Line::Interrupted,
-        line = told => Line::Of(line.unwrap_or_default()),
+        line = receiver => Line::Of(line.unwrap_or_default()),
     }
 }
 

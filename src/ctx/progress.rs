@@ -19,7 +19,7 @@ pub struct Progress {
 
 impl Progress {
     pub fn of(plan: &Plan, terminal: bool) -> Progress {
-        let steps = plan.steps().count();
+        let steps = plan.steps().filter(|step| plan.is_work(step)).count();
         // A single object is done before one could read the line.
         let target = if terminal && steps > 1 {
             ProgressDrawTarget::stderr()
@@ -43,7 +43,7 @@ impl Progress {
 
     pub fn on_event(&mut self, event: &ApplyEvent<'_>) {
         match event {
-            ApplyEvent::Step { result, .. } => {
+            ApplyEvent::Step { step, result, .. } => {
                 self.failed += usize::from(matches!(
                     result,
                     StepResult::Failed { .. } | StepResult::Unknown { .. }
@@ -51,7 +51,7 @@ impl Progress {
                 if self.failed > 0 {
                     self.bar.set_message(format!("{} failed", self.failed));
                 }
-                self.bar.inc(1);
+                self.bar.inc(u64::from(!step.change.is_hold()));
             }
             ApplyEvent::Throttled { wait } => self.throttled(*wait),
             ApplyEvent::Waiting { until } => self

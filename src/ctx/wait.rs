@@ -246,7 +246,7 @@ impl Drop for Display<'_> {
 }
 
 /// Waits in the writer's stead, for all stages over one watch.
-pub(super) struct Attendant<'a> {
+pub(super) struct WatchStrategy<'a> {
     aim: &'a mut dyn PlannedAim,
     /// As it was loaded, to watch from there.
     cluster: Cluster,
@@ -261,18 +261,18 @@ pub(super) struct Attendant<'a> {
     shown: Display<'a>,
 }
 
-impl<'a> Attendant<'a> {
+impl<'a> WatchStrategy<'a> {
     pub fn new(
         waiting: &'a mut PlanWait<'_>,
         screen: &'a mut Screen,
         client: &kube::Client,
         namespace: Option<String>,
-    ) -> Attendant<'a> {
+    ) -> WatchStrategy<'a> {
         let mut cluster = waiting.cluster.clone();
         if !waiting.aim.bears_delay() {
             cluster.versions = cluster.versions.without_custom();
         }
-        Attendant {
+        WatchStrategy {
             aim: &mut *waiting.aim,
             cluster,
             watch: None,
@@ -316,7 +316,7 @@ impl<'a> Attendant<'a> {
     }
 }
 
-impl WaitStrategy for Attendant<'_> {
+impl WaitStrategy for WatchStrategy<'_> {
     fn takes(&self, until: &WaitFor) -> bool {
         self.aim.takes(until)
     }

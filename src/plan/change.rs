@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::edit::Rebased;
 use super::fields::{self, Field};
-use super::guard::{Broken, check};
+use super::guard::check;
 use super::hold::{self, Hold};
 use super::metadata::Metadata;
 use super::pointer::{lookup, normalise, pointer, test};
@@ -55,12 +55,11 @@ pub enum Change {
 /// What goes to the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    pub verb: Verb,
-    pub subresource: Option<&'static str>,
     pub content_type: &'static str,
     pub body: Value,
 }
 
+/// What is asked of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
     Create,
@@ -95,24 +94,33 @@ impl Change {
         }
     }
 
+    /// What is asked of the server, and the subresource that it is asked of.
+    pub fn endpoint(&self) -> (Verb, Option<&'static str>) {
+        match self {
+            Change::Metadata(_)
+            | Change::Hold(_)
+            | Change::Release(_)
+            | Change::Spec(_)
+            | Change::Taints { .. }
+            | Change::Finalizer { .. } => (Verb::Patch, None),
+            Change::Status(_) | Change::Conditions { .. } => (Verb::Patch, Some("status")),
+            Change::Delete { .. } => (Verb::Delete, None),
+            Change::Create(_) => (Verb::Create, None),
+        }
+    }
+
     /// What goes to the server, with everything that it must test.
     pub fn request(&self, target: &Target, guard: &Guard) -> Request {
-        let patch = |subresource, operations: Vec<Value>| Request {
-            verb: Verb::Patch,
-            subresource,
-            content_type: JSON_PATCH,
-            body: guarded(target, guard, operations),
-        };
-        match self {
-            Change::Metadata(metadata) => patch(None, metadata.operations()),
-            Change::Hold(hold) | Change::Release(hold) => patch(None, hold.operations()),
-            Change::Spec(fields) => patch(None, fields::operations(fields)),
-            Change::Status(fields) => patch(Some("status"), fields::operations(fields)),
-            Change::Taints { from, to } => patch(None, taints::operations(from, to)),
+        let patch = |operations| (JSON_PATCH, guarded(target, guard, operations));
+        let (content_type, body) = match self {
+            Change::Metadata(metadata) => patch(metadata.operations()),
+            Change::Hold(hold) | Change::Release(hold) => patch(hold.operations()),
+            Change::Spec(fields) | Change::Status(fields) => patch(fields::operations(fields)),
+            Change::Taints { from, to } => patch(taints::operations(from, to)),
             Change::Finalizer { entry, index, .. } => {
                 let at = finalizer(*index);
                 let remove = json!({"op": "remove", "path": at});
-                patch(None, vec![test(&at, json!(entry)), remove])
+                patch(vec![test(&at, json!(entry)), remove])
             }
             Change::Conditions { remove, restore } => {
                 let gone = remove
@@ -124,39 +132,26 @@ impl Change {
                     // A server answers 409 where the uid is another one.
                     body["metadata"] = json!({"uid": uid});
                 }
-                Request {
-                    verb: Verb::Patch,
-                    subresource: Some("status"),
-                    content_type: STRATEGIC,
-                    body,
-                }
+                (STRATEGIC, body)
             }
-            Change::Delete { .. } => Request {
-                verb: Verb::Delete,
-                subresource: None,
-                content_type: JSON,
-                body: match &target.uid {
-                    Some(uid) => {
-                        json!({"preconditions": {"uid": uid}, "propagationPolicy": "Background"})
-                    }
-                    None => json!({"propagationPolicy": "Background"}),
-                },
-            },
-            Change::Create(object) => Request {
-                verb: Verb::Create,
-                subresource: None,
-                content_type: JSON,
-                body: (**object).clone(),
-            },
-        }
+            Change::Delete { .. } => {
+                let mut body = json!({"propagationPolicy": "Background"});
+                if let Some(uid) = &target.uid {
+                    body["preconditions"] = json!({"uid": uid});
+                }
+                (JSON, body)
+            }
+            Change::Create(object) => (JSON, (**object).clone()),
+        };
+        Request { content_type, body }
     }
 
     /// What the server will do to the object; null is no object.
     ///
     /// # Errors
     ///
-    /// The first value that is not as the change expects. The object is untouched then.
-    pub fn apply_to(&self, object: &mut Value) -> Result<(), Broken> {
+    /// What differs about the first value that is not as the change expects. The object is untouched then.
+    pub fn apply_to(&self, object: &mut Value) -> Result<(), String> {
         check(object, &self.tests())?;
         match self {
             Change::Metadata(metadata) => metadata.write(object),

@@ -42,6 +42,11 @@ pub struct Consequences {
 }
 
 impl Consequences {
+    /// What the plan may do to the cluster at worst: never less than the changes themselves do.
+    pub fn worst_grade(&self) -> Grade {
+        self.grade.map_or(Grade::B1, |grade| grade.max(Grade::B1))
+    }
+
     /// Raises the grade to at least this one.
     pub fn at_least(&mut self, grade: Grade) {
         self.grade = self.grade.max(Some(grade));

@@ -1,5 +1,7 @@
 //! One annotation or label that is set or removed, and what else it may be by the time it is.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::api::keys::NodeKey;
@@ -78,7 +80,49 @@ pub enum Rebased<T> {
     Moved(String),
 }
 
+impl At {
+    /// Where an entry of a node state stands.
+    pub fn of(state: &NodeState, entry: &Entry) -> At {
+        At {
+            stage: entry.stage.clone(),
+            state: entry.state.clone(),
+            text: state.entry_text(&entry.key).unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+/// Stage and state, if the package stands anywhere.
+type Place<'a> = Option<(&'a Stage, &'a State)>;
+
+fn place(at: Option<&At>) -> Place<'_> {
+    at.map(|at| (&at.stage, &at.state))
+}
+
+fn place_of(entry: Option<&Entry>) -> Place<'_> {
+    entry.map(|entry| (&entry.stage, &entry.state))
+}
+
+fn words(place: Place<'_>) -> String {
+    place.map_or("absent".to_owned(), |(stage, state)| {
+        format!("{stage}/{state}")
+    })
+}
+
 impl Move {
+    /// Preview line.
+    pub(super) fn describe(&self) -> String {
+        let (entry, from, to) = (
+            &self.entry,
+            place(self.from.as_ref()),
+            place(self.to.as_ref()),
+        );
+        match (from, to) {
+            (Some(_), None) => format!("remove entry {entry} ({})", words(from)),
+            (None, _) => format!("add entry {entry} ({})", words(to)),
+            _ => format!("entry {entry}: {} -> {}", words(from), words(to)),
+        }
+    }
+
     /// The annotation once the move is made; the entry is where the move begins.
     pub(super) fn on(&self, key: &str, text: Option<&str>) -> Option<String> {
         let state = state_of(key, text);
@@ -110,28 +154,10 @@ impl Edit {
 
     /// The edit that takes this one back.
     pub fn inverse(&self) -> Edit {
-        let on_conflict = match &self.on_conflict {
-            // What the operator wrote since is newer than what was there before.
-            OnConflict::Overwrite => OnConflict::KeepLive,
-            OnConflict::Fail
-            | OnConflict::IfStillFailing
-            | OnConflict::KeepLive
-            | OnConflict::ReplaceCommandPause => OnConflict::Fail,
-            OnConflict::MoveEntries(moves) => {
-                let back = |m: &Move| Move {
-                    entry: m.entry.clone(),
-                    from: m.to.clone(),
-                    to: m.from.clone(),
-                    // What the operator did since is not taken back.
-                    onward: false,
-                };
-                OnConflict::MoveEntries(moves.iter().rev().map(back).collect())
-            }
-        };
         Edit {
             from: self.to.clone(),
             to: self.from.clone(),
-            on_conflict,
+            on_conflict: self.on_conflict.inverse(),
         }
     }
 
@@ -178,6 +204,28 @@ impl Edit {
 }
 
 impl OnConflict {
+    /// What becomes of the edit that takes back one of this kind.
+    pub(super) fn inverse(&self) -> OnConflict {
+        match self {
+            // What the operator wrote since is newer than what was there before.
+            OnConflict::Overwrite => OnConflict::KeepLive,
+            OnConflict::Fail
+            | OnConflict::IfStillFailing
+            | OnConflict::KeepLive
+            | OnConflict::ReplaceCommandPause => OnConflict::Fail,
+            OnConflict::MoveEntries(moves) => {
+                let back = |m: &Move| Move {
+                    entry: m.entry.clone(),
+                    from: m.to.clone(),
+                    to: m.from.clone(),
+                    // What the operator did since is not taken back.
+                    onward: false,
+                };
+                OnConflict::MoveEntries(moves.iter().rev().map(back).collect())
+            }
+        }
+    }
+
     pub(super) fn is_fail(&self) -> bool {
         *self == OnConflict::Fail
     }
@@ -199,14 +247,12 @@ fn holds_one_package(key: &str) -> bool {
 /// Whether the operator has only gone on with what it was doing, if anything has changed at all.
 fn went_on(key: &str, before: Option<&str>, now: Option<&str>) -> bool {
     let (before, now) = (state_of(key, before), state_of(key, now));
-    let at = |e: &Entry| (e.stage.clone(), e.state.clone());
     let as_before = |was: &Entry| {
-        now.entry(&was.key)
-            .is_some_and(|is| at(was) == at(is) || was.state != State::Erroring)
+        let is = now.entry(&was.key);
+        is.is_some() && (place_of(is) == place_of(Some(was)) || was.state != State::Erroring)
     };
     let not_uninstalled_since = |is: &Entry| {
-        let was = before.entry(&is.key);
-        !is.stage.is_uninstall() || was.is_some_and(|was| at(was) == at(is))
+        !is.stage.is_uninstall() || place_of(before.entry(&is.key)) == place_of(Some(is))
     };
     before.malformed().is_empty()
         && now.malformed().is_empty()
@@ -216,26 +262,17 @@ fn went_on(key: &str, before: Option<&str>, now: Option<&str>) -> bool {
 
 /// The entries that moved, in words.
 fn differences(before: &NodeState, now: &NodeState) -> Vec<String> {
-    let mut keys: Vec<&str> = before
-        .entries()
-        .iter()
-        .chain(now.entries())
-        .map(|e| e.key.as_str())
-        .collect();
-    keys.sort_unstable();
-    keys.dedup();
-    let at = |state: &NodeState, key: &str| {
-        state
-            .entry(key)
-            .map_or("absent".to_owned(), |e| format!("{}/{}", e.stage, e.state))
-    };
-    keys.into_iter()
-        .filter(|key| at(before, key) != at(now, key))
-        .map(|key| {
-            let (was, is) = (at(before, key), at(now, key));
-            format!("{key} changed from {was} to {is}")
-        })
-        .collect()
+    let entries = before.entries().iter().chain(now.entries());
+    let keys: BTreeSet<&str> = entries.map(|e| e.key.as_str()).collect();
+    let moved = keys.into_iter().filter_map(|key| {
+        let (was, is) = (place_of(before.entry(key)), place_of(now.entry(key)));
+        (was != is).then(|| entry_changed(key, was, is))
+    });
+    moved.collect()
+}
+
+fn entry_changed(entry: &str, was: Place<'_>, is: Place<'_>) -> String {
+    format!("{entry} changed from {} to {}", words(was), words(is))
 }
 
 /// What has changed about a key, for people.
@@ -264,8 +301,8 @@ fn replay(key: &str, now: Option<&str>, moves: &[Move]) -> Result<Option<Replaye
             return Err(format!("{key} cannot be read: {}", malformed.error));
         }
         let entry = state.entry(&one.entry);
-        let here = entry.map(|e| (&e.stage, &e.state));
-        if here == one.to.as_ref().map(|to| (&to.stage, &to.state)) {
+        let here = place_of(entry);
+        if here == place(one.to.as_ref()) {
             made += 1;
             continue;
         }
@@ -275,18 +312,9 @@ fn replay(key: &str, now: Option<&str>, moves: &[Move]) -> Result<Option<Replaye
             && !entry.stage.is_uninstall()
         {
             // What takes it back has to know what was there.
-            *from = At {
-                stage: entry.stage.clone(),
-                state: entry.state.clone(),
-                text: state.entry_text(&entry.key).unwrap_or_default().to_owned(),
-            };
-        } else if here != one.from.as_ref().map(|from| (&from.stage, &from.state)) {
-            let is = entry.map_or("absent".to_owned(), |e| format!("{}/{}", e.stage, e.state));
-            let was = one
-                .from
-                .as_ref()
-                .map_or("absent".to_owned(), |f| format!("{}/{}", f.stage, f.state));
-            return Err(format!("{} changed from {was} to {is}", one.entry));
+            *from = At::of(&state, entry);
+        } else if here != place(one.from.as_ref()) {
+            return Err(entry_changed(&one.entry, place(one.from.as_ref()), here));
         }
         text = one.on(key, text.as_deref());
     }

@@ -103,10 +103,7 @@ pub(super) fn inverse(fields: &[Field]) -> Vec<Field> {
         from: f.to.clone(),
         to: f.from.clone(),
         path: f.path.clone(),
-        on_conflict: match f.on_conflict {
-            OnConflict::Overwrite => OnConflict::KeepLive,
-            _ => OnConflict::Fail,
-        },
+        on_conflict: f.on_conflict.inverse(),
     };
     fields.iter().rev().map(back).collect()
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Uncordon;
-use super::edit::{Edit, Rebased};
+use super::edit::{Edit, Move, OnConflict, Rebased};
 use super::pointer::{change, lookup, pointer, set, test};
 use crate::cluster::Node;
 
@@ -143,10 +143,10 @@ impl Metadata {
 
     pub(super) fn inverse(&self) -> Metadata {
         let back = |edits: &BTreeMap<String, Edit>| {
-            edits
+            let inverse = edits
                 .iter()
-                .map(|(key, edit)| (key.clone(), edit.inverse()))
-                .collect()
+                .map(|(key, edit)| (key.clone(), edit.inverse()));
+            inverse.collect()
         };
         Metadata {
             annotations: back(&self.annotations),
@@ -238,23 +238,14 @@ const LONGEST_SHOWN: usize = 40;
 const LONGEST_STARTED: usize = 60;
 
 fn describe_edit(kind: &str, key: &str, edit: &Edit) -> Vec<String> {
-    if let super::edit::OnConflict::MoveEntries(moves) = &edit.on_conflict {
-        let at = |at: &Option<super::edit::At>| match at {
-            Some(at) => format!("{}/{}", at.stage, at.state),
-            None => "absent".to_owned(),
-        };
-        let line = |m: &super::edit::Move| match (&m.from, &m.to) {
-            (Some(_), None) => format!("remove entry {} ({})", m.entry, at(&m.from)),
-            (None, _) => format!("add entry {} ({})", m.entry, at(&m.to)),
-            _ => format!("entry {}: {} -> {}", m.entry, at(&m.from), at(&m.to)),
-        };
-        return moves.iter().map(line).collect();
+    if let OnConflict::MoveEntries(moves) = &edit.on_conflict {
+        return moves.iter().map(Move::describe).collect();
     }
     let short = |text: &str| text.len() <= LONGEST_SHOWN;
     vec![match (&edit.from, &edit.to) {
         (from, to) if from == to => return Vec::new(),
         // What follows from other values differs from node to node, and matters to nobody.
-        (Some(_), None) if edit.on_conflict == super::edit::OnConflict::Overwrite => {
+        (Some(_), None) if edit.on_conflict == OnConflict::Overwrite => {
             format!("remove {kind} {key}")
         }
         (None, Some(to)) => {

@@ -42,7 +42,7 @@ pub use edit::{At, Edit, Move, OnConflict, Rebased};
 pub use fields::Field;
 pub use grade::Grade;
 pub use graph::retain_stages;
-pub use guard::{Broken, Guard, How};
+pub use guard::Guard;
 pub use hold::Hold;
 pub use metadata::Metadata;
 pub use permission::Permission;
@@ -96,6 +96,20 @@ impl Plan {
         self.stages.iter().flat_map(|s| &s.steps)
     }
 
+    /// Whether the step is part of what the plan is for: it neither pauses the operator for the sake of other steps nor
+    /// ends such a pause that the plan itself has set. The end of a pause that was there before is work.
+    pub fn is_work(&self, step: &Step) -> bool {
+        let pauses = |other: &Step| {
+            matches!(other.change, Change::Hold(_) | Change::Create(_))
+                && other.target.names_the_place_of(&step.target)
+        };
+        match step.change {
+            Change::Hold(_) => false,
+            Change::Release(_) => !self.steps().any(pauses),
+            _ => true,
+        }
+    }
+
     /// Whether the step makes an object that another step of the plan has removed by then.
     pub fn makes_again(&self, step: &Step) -> bool {
         let removes = |other: &Step| {
@@ -128,10 +142,7 @@ impl Plan {
         if self.is_empty() {
             return Grade::B0;
         }
-        self.consequences
-            .grade
-            .max(Some(Grade::B1))
-            .unwrap_or(Grade::B1)
+        self.consequences.worst_grade()
     }
 
     /// The names of the nodes that are written to, sorted.

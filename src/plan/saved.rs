@@ -74,20 +74,6 @@ impl SavedPlan {
 }
 
 impl Plan {
-    /// The plan as the text of a file, for no certain cluster.
-    pub fn save(&self) -> String {
-        SavedPlan::of(self, None).text()
-    }
-
-    /// The plan in the text of a file.
-    ///
-    /// # Errors
-    ///
-    /// As [`SavedPlan::parse`].
-    pub fn load(text: &str) -> Result<Plan, SavedError> {
-        Ok(SavedPlan::parse(text)?.plan)
-    }
-
     /// Names what the plan does: its targets, guards and changes, and in which order of stages.
     pub fn digest(&self) -> String {
         let mut lines: Vec<String> = Vec::new();

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Broken, Change, Guard, Permission, Rebased, Request, Target, Verb, recreate};
+use super::{Change, Guard, Permission, Rebased, Request, Target, Verb, recreate};
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,8 +54,7 @@ impl Step {
 
     /// The URL path that it goes to.
     pub fn path(&self) -> String {
-        let request = self.request();
-        match (request.verb, request.subresource) {
+        match self.change.endpoint() {
             (Verb::Create, _) => self.target.collection(),
             (_, Some(subresource)) => format!("{}/{subresource}", self.target.path()),
             (_, None) => self.target.path(),
@@ -65,7 +64,7 @@ impl Step {
     /// Reading is needed to tell a conflict from a refusal.
     pub(super) fn permissions(&self) -> [Permission; 2] {
         let (group, _, resource) = self.target.kind.resource();
-        let request = self.request();
+        let (verb, subresource) = self.change.endpoint();
         let permission = |verb, subresource: Option<&'static str>| Permission {
             verb,
             group,
@@ -73,23 +72,20 @@ impl Step {
             subresource,
             namespace: self.target.namespace.clone(),
         };
-        let verb = match request.verb {
+        let verb = match verb {
             Verb::Create => "create",
             Verb::Delete => "delete",
             Verb::Patch => "patch",
         };
-        [
-            permission("get", None),
-            permission(verb, request.subresource),
-        ]
+        [permission("get", None), permission(verb, subresource)]
     }
 
     /// What the server will do to the object; null is no object.
     ///
     /// # Errors
     ///
-    /// The first value that is not as expected. The object is untouched then.
-    pub fn apply_to(&self, object: &mut Value) -> Result<(), Broken> {
+    /// What differs about the first value that is not as expected. The object is untouched then.
+    pub fn apply_to(&self, object: &mut Value) -> Result<(), String> {
         self.identity().check(object)?;
         self.guard.check(object)?;
         self.change.apply_to(object)
@@ -118,11 +114,19 @@ impl Step {
                     change: self.with_what_goes(change, object),
                     ..self.clone()
                 }),
-                Err(broken) => Rebased::Moved(broken.to_string()),
+                Err(why) => Rebased::Moved(why),
             },
             Rebased::Done => Rebased::Done,
             Rebased::Moved(why) => Rebased::Moved(why),
         }
+    }
+
+    /// Whether the step has no purpose any more on the object as it is now: it is gone, or one of the same name was made
+    /// later. Null is no object.
+    pub fn is_needless(&self, object: &Value) -> bool {
+        let uid = self.target.uid.as_deref();
+        let is_another = uid.is_some() && uid != object["metadata"]["uid"].as_str();
+        self.may_be_gone && (object.is_null() || is_another)
     }
 
     /// This step together with an earlier form of it that may have been carried out.

@@ -13,7 +13,7 @@ use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::args::connection::Connection;
 use kubectl_skyhook::cluster::live::load;
 use kubectl_skyhook::cluster::{Read, Source};
-use kubectl_skyhook::connect::{Connected, Environment, connect_from};
+use kubectl_skyhook::connect::{Connected, Environment, connect};
 use serde_json::{Value, json};
 
 use crate::support::fake_api::{self, FakeApi};
@@ -63,13 +63,13 @@ fn with_user(url: &str, user: &Value) -> String {
 }
 
 async fn connected(environment: &Environment, args: &[&str]) -> Connected {
-    let connected = connect_from(environment, &flags(args), "diagnose stuck").await;
+    let connected = connect(environment, &flags(args), "diagnose stuck", None).await;
     connected.expect("a client")
 }
 
 /// Why there is no client.
 async fn refused(environment: &Environment, args: &[&str]) -> String {
-    match connect_from(environment, &flags(args), "diagnose stuck").await {
+    match connect(environment, &flags(args), "diagnose stuck", None).await {
         Ok(_) => panic!("a client where none was expected"),
         Err(error) => error.to_string(),
     }

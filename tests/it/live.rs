@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::cluster::live::{LoadError, load};
 use kubectl_skyhook::cluster::{Cluster, Read, Source, Unread};
-use kubectl_skyhook::connect::{RequestPolicy, Warnings};
+use kubectl_skyhook::connect::{RequestPolicy, TimeLimit, Warnings};
 use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
@@ -21,11 +21,13 @@ fn polite(fake: &FakeApi, timeout: Option<Duration>) -> (kube::Client, Warnings)
     let warnings = Warnings::default();
     let polite = RequestPolicy {
         server: "https://fake:6443".to_owned(),
-        timeout,
-        silence: None,
+        limit: timeout.map(TimeLimit::Whole),
         warnings: warnings.clone(),
     };
-    (polite.client(fake.clone(), "default"), warnings)
+    (
+        kube::Client::new(polite.over(fake.clone()), "default"),
+        warnings,
+    )
 }
 
 /// A source that the server answered with this status, or that could not be read for another reason.

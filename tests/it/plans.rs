@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use kubectl_skyhook::cluster::hold::{HOLDER, REASON};
-use kubectl_skyhook::plan::Plan;
+use kubectl_skyhook::plan::SavedPlan;
 use serde_json::Value;
 
 use crate::support::model::{Objects, execute, objects, tidy};
@@ -91,7 +91,7 @@ fn every_plan_says_does_and_takes_back_what_it_should() {
         let before = tidy(objects(&read("before.yaml")));
         let mut after = before.clone();
         if let Ok(text) = std::fs::read_to_string(&file) {
-            let plan = Plan::load(&text).expect("a plan");
+            let plan = SavedPlan::parse(&text).expect("a plan").plan;
             if let Err(why) = execute(&plan.stages, &mut after) {
                 wrong.push_str(&format!("--- {}: {why}\n", case.display()));
             }

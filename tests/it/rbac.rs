@@ -8,7 +8,7 @@ use kubectl_skyhook::cluster::live::origin::NAMESPACE;
 use kubectl_skyhook::commands;
 use kubectl_skyhook::commands::rbac::{self, Right};
 use kubectl_skyhook::commands::shared::command::Run as _;
-use kubectl_skyhook::plan::Plan;
+use kubectl_skyhook::plan::SavedPlan;
 use kubectl_skyhook::program::Program;
 use serde_json::Value;
 
@@ -94,7 +94,7 @@ fn plans_take_no_more() {
         let Ok(text) = std::fs::read_to_string(&file) else {
             continue;
         };
-        let plan = Plan::load(&text).expect("a plan");
+        let plan = SavedPlan::parse(&text).expect("a plan").plan;
         let verb = verb(&words);
         let allowed = rights(verb);
         for p in plan.permissions() {

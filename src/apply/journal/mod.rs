@@ -48,19 +48,13 @@ impl Journal {
     ) -> anyhow::Result<Journal> {
         let hint = "set XDG_STATE_HOME to a writable directory, or pass --no-journal to continue without undo";
         let directory = &store.directory;
-        make_directory(directory).with_context(|| {
-            format!(
-                "cannot write the journal to {}; {hint}",
-                directory.display()
-            )
-        })?;
+        let cannot = || {
+            let name = directory.display();
+            format!("cannot write the journal to {name}; {hint}")
+        };
+        make_directory(directory).with_context(cannot)?;
         store.trusted()?;
-        let (id, path, file) = create(store, plan, circumstances.at).with_context(|| {
-            format!(
-                "cannot write the journal to {}; {hint}",
-                directory.display()
-            )
-        })?;
+        let (id, path, file) = create(store, plan, circumstances.at).with_context(cannot)?;
         let mut journal = Journal {
             id: id.clone(),
             path,

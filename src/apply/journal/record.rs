@@ -9,8 +9,9 @@ use thiserror::Error;
 
 use crate::apply::{StepResult, StopReason};
 use crate::args::redacted::redacted;
-use crate::plan::{Change, ClusterIdentity, Consequences, Kind, Plan, PlanStage, Step};
+use crate::plan::{Change, ClusterIdentity, Consequences, Kind, Plan, PlanStage, Step, Target};
 use crate::redact;
+use crate::view::plural;
 
 /// The format of the lines. A later one that readers of this one cannot take gets another number.
 pub const FORMAT: &str = "kubectl-skyhook/journal/v1";
@@ -62,7 +63,7 @@ pub struct Begun {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     pub begun: Begun,
-    /// The fate of each step as far as it is known.
+    /// The result of each step as far as it is known.
     pub results: Vec<Vec<Option<StepResult>>>,
     /// `None` if it was cut short.
     pub ended: Option<StopReason>,
@@ -208,7 +209,7 @@ impl Record {
         ))
     }
 
-    /// Each step with its fate, but for the pause around them.
+    /// Each step with its result, but for the pause around them.
     fn work(&self) -> impl Iterator<Item = (&Step, &Option<StepResult>)> {
         let all = self.begun.plan.steps().zip(self.results.iter().flatten());
         all.filter(|(step, _)| !step.change.is_hold())
@@ -268,14 +269,12 @@ impl Record {
             }
         }
         let (mut stages, lost) = done.inverse();
-        stages.extend(self.standing_hold().filter(|_| !worked));
+        if !worked {
+            stages.extend(self.standing_holds());
+        }
         let lost: Vec<String> = lost.iter().map(|step| step.target.to_string()).collect();
-        let changes = match stages.iter().map(|s| s.steps.len()).sum() {
-            1 => "1 change".to_owned(),
-            more => format!("{more} changes"),
-        };
-        let plan = Plan {
-            title: format!("{} ({changes})", self.undo_title()),
+        let mut plan = Plan {
+            title: String::new(),
             subject: self.begun.plan.subject.clone(),
             stages,
             consequences: Consequences {
@@ -284,6 +283,9 @@ impl Record {
             },
             erroring: None,
         };
+        let changes = plan.steps().filter(|step| plan.is_work(step)).count();
+        let changes = plural(changes, "change");
+        plan.title = format!("{} ({changes})", self.undo_title());
         (plan, lost)
     }
 
@@ -298,24 +300,29 @@ impl Record {
         format!("undo of {uncounted}")
     }
 
-    /// The end of a pause of this journal that may stand.
-    pub fn standing_hold(&self) -> Option<PlanStage> {
-        let mut all = self.begun.plan.steps().zip(self.results.iter().flatten());
-        let (step, _) = all.find(|(step, result)| {
-            step.change.holds() && result.as_ref().is_none_or(StepResult::may_have_changed)
-        })?;
-        let ended = |step: &Step, result: &Option<StepResult>| {
-            matches!(step.change, Change::Release(_))
-                && result.as_ref().is_some_and(StepResult::is_settled)
+    /// The ends of the pauses of this journal that may stand.
+    pub fn standing_holds(&self) -> Vec<PlanStage> {
+        let steps = || self.begun.plan.steps().zip(self.results.iter().flatten());
+        let ended = |target: &Target| {
+            steps().any(|(step, result)| {
+                matches!(step.change, Change::Release(_))
+                    && step.target.names_the_place_of(target)
+                    && result.as_ref().is_some_and(StepResult::is_settled)
+            })
         };
-        if all.any(|(step, result)| ended(step, result)) {
-            return None;
-        }
-        let end = step.change.end()?;
-        let step = Step::new(step.target.clone(), end, "restores the previous state").may_be_gone();
-        Some(PlanStage {
-            always: true,
-            ..PlanStage::of(vec![step])
-        })
+        let standing = steps().filter(|(step, result)| {
+            step.change.holds()
+                && result.as_ref().is_none_or(StepResult::may_have_changed)
+                && !ended(&step.target)
+        });
+        let ends = standing.filter_map(|(step, _)| {
+            let end = step.change.end()?;
+            let step = Step::new(step.target.clone(), end, "restores the previous state");
+            Some(PlanStage {
+                always: true,
+                ..PlanStage::of(vec![step.may_be_gone()])
+            })
+        });
+        ends.collect()
     }
 }

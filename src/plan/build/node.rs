@@ -255,44 +255,34 @@ fn edit<'a>(
         let Some(entry) = state.entry(key) else {
             continue;
         };
-        let text = state.entry_text(key).expect("the entry is there");
-        let from = At {
-            stage: entry.stage.clone(),
-            state: entry.state.clone(),
-            text: text.to_owned(),
-        };
+        let from = At::of(state, entry);
         let to = to.map(|(stage, to)| At {
             stage: stage.clone(),
             state: to.clone(),
-            text: text.to_owned(),
+            ..from.clone()
         });
+        let (annotation, text) = state.annotation_of(key).expect("the entry is there");
         // Two entries may stand in one annotation: the second goes onto what the first left.
-        let annotation = state.annotation_of(key).expect("the entry is there");
-        let (before, so_far) = match change.annotations.get(annotation.0) {
-            Some(edit) => (edit.from.clone(), edit.to.clone()),
-            None => (Some(annotation.1.to_owned()), Some(annotation.1.to_owned())),
-        };
+        let so_far = change.annotations.remove(annotation);
+        let so_far = so_far.unwrap_or_else(|| Edit::new(Some(text), Some(text)));
         let one = Move {
             entry: key.to_owned(),
             from: Some(from),
             onward: to.is_none(),
             to,
         };
-        let mut moves = match change.annotations.remove(annotation.0) {
-            Some(Edit {
-                on_conflict: OnConflict::MoveEntries(moves),
-                ..
-            }) => moves,
+        let to = one.on(annotation, so_far.to.as_deref());
+        let mut moves = match so_far.on_conflict {
+            OnConflict::MoveEntries(moves) => moves,
             _ => Vec::new(),
         };
-        let left = one.on(annotation.0, so_far.as_deref());
         moves.push(one);
         let edit = Edit {
-            from: before,
-            to: left,
+            from: so_far.from,
+            to,
             on_conflict: OnConflict::MoveEntries(moves),
         };
-        change = change.annotation(annotation.0, edit);
+        change = change.annotation(annotation, edit);
     }
     change
 }

@@ -3,7 +3,6 @@
 use serde_json::{Map, Value};
 
 use super::effects;
-use crate::api::node_state::Malformed;
 use crate::api::{NodeState, Skyhook};
 use crate::cluster::{Node, NodeRecord};
 use crate::plan::{Consequences, Edit, Grade, Metadata};
@@ -34,7 +33,7 @@ impl Repaired {
     pub fn grade(&self, skyhook: &Skyhook, node: &Node) -> Grade {
         let mut effects = Consequences::default();
         self.consequences(skyhook, node, &mut effects);
-        effects.grade.max(Some(Grade::B1)).unwrap_or(Grade::B1)
+        effects.worst_grade()
     }
 }
 
@@ -61,7 +60,8 @@ pub fn repaired(skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> Result<Repai
             None => text.to_owned(),
             Some(malformed) => {
                 let text = restored(&copy, package).ok_or(CannotRepair::NoCopy)?;
-                change = change.annotation(key, edit(malformed, &text));
+                let edit = Edit::new(Some(&malformed.text), Some(&text));
+                change = change.annotation(key, edit);
                 text
             }
         };
@@ -75,10 +75,6 @@ pub fn repaired(skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> Result<Repai
     } else {
         Err(CannotRepair::NoCopy)
     }
-}
-
-fn edit(malformed: &Malformed, text: &str) -> Edit {
-    Edit::new(Some(&malformed.text), Some(text))
 }
 
 /// The text of an annotation from the copy: of all packages, or of the one that the annotation is for.

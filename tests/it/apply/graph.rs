@@ -3,7 +3,7 @@
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use http::Method;
-use kubectl_skyhook::apply::{StepResult, StopReason, WaitStrategy, attended};
+use kubectl_skyhook::apply::{StepResult, StopReason, WaitStrategy, apply};
 use kubectl_skyhook::plan::{WaitCondition, WaitFor};
 
 use super::server::{Call, Fault, Store};
@@ -209,7 +209,7 @@ async fn what_branches_wait_for_is_handed_over_together() {
     let server = serve(&plan);
     let (_stopper, stop) = Stopper::new();
     let mut pairs = Pairs::default();
-    let outcome = attended(
+    let outcome = apply(
         &server.client(),
         &plan,
         &options(),
@@ -252,7 +252,7 @@ async fn what_is_blocked_weighs_less_than_what_failed() {
             (refused && sends(call, "d")).then_some(Fault::Answer(403))
         });
         let (_stopper, stop) = Stopper::new();
-        let outcome = attended(
+        let outcome = apply(
             &server.client(),
             &plan,
             &options(),

@@ -345,7 +345,16 @@ fn carried_out(fake: &FakeApi, plan: &Plan, journal: Option<&mut Journal>) -> Pl
     };
     runtime.block_on(async {
         let (_stopper, stop) = Stopper::new();
-        apply(&fake.client(), plan, &options, journal, &stop, &mut |_| {}).await
+        apply(
+            &fake.client(),
+            plan,
+            &options,
+            journal,
+            &stop,
+            &mut |_| {},
+            None,
+        )
+        .await
     })
 }
 

@@ -153,6 +153,7 @@ async fn carry_out_until(
         journal,
         stop,
         &mut on_event,
+        None,
     )
     .await;
     (outcome, heard)

@@ -182,7 +182,10 @@ impl Store {
                 .filter(|(p, o)| p.starts_with(&inside) && o["metadata"]["labels"][key] == value)
                 .map(|(_, o)| o)
                 .collect();
-            return (200, json!({"items": items}));
+            return (
+                200,
+                json!({"kind": "PartialObjectMetadataList", "items": items}),
+            );
         }
         let Some(object) = self.objects.get(path) else {
             return (404, status(404, "not found"));

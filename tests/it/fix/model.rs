@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use kubectl_skyhook::cluster::dump::{self, DumpError};
-use kubectl_skyhook::plan::Plan;
+use kubectl_skyhook::plan::{Plan, SavedPlan};
 use kubectl_skyhook::rules::{self, Scope};
 
 use super::clusters;
@@ -61,7 +61,7 @@ fn tried(capture: &Path) -> Result<bool, String> {
     }
     let text =
         std::fs::read_to_string(&file).map_err(|_| format!("no plan: {}", ran.transcript()))?;
-    let plan = Plan::load(&text).expect("a plan");
+    let plan = SavedPlan::parse(&text).expect("a plan").plan;
     if plan.is_empty() {
         return Ok(false);
     }

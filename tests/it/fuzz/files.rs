@@ -12,7 +12,7 @@ use kubectl_skyhook::apply::journal::record::{Begun, Entry, FORMAT};
 use kubectl_skyhook::apply::{StepResult, StopReason};
 use kubectl_skyhook::args::connection::Connection;
 use kubectl_skyhook::cluster::dump;
-use kubectl_skyhook::connect::{Environment, connect_from};
+use kubectl_skyhook::connect::{Environment, connect};
 
 use kubectl_skyhook::plan::{Plan, SavedError, SavedPlan};
 use kubectl_skyhook::rules::{Scope, diagnose};
@@ -182,7 +182,7 @@ fn plans() -> Vec<Plan> {
         let ran = Run::new(words.chain(["--plan-out".into(), file.as_os_str().to_owned()])).go();
         assert_eq!(ran.code, Some(0), "{}", ran.transcript());
         let text = std::fs::read_to_string(&file).expect("a plan");
-        Plan::load(&text).expect("a plan")
+        SavedPlan::parse(&text).expect("a plan").plan
     });
     plans.to_vec()
 }
@@ -217,7 +217,10 @@ fn plan_files() {
         .iter()
         .map(|plan| serde_json::to_value(plan).expect("JSON"))
         .collect();
-    let texts: Vec<String> = plans.iter().map(Plan::save).collect();
+    let texts: Vec<String> = plans
+        .iter()
+        .map(|plan| SavedPlan::of(plan, None).text())
+        .collect();
     let whole: Value = serde_json::from_slice(&capture("apply-erroring")).expect("JSON");
     let mut objects = vec![Value::Null, json!({})];
     objects.extend(
@@ -240,7 +243,7 @@ fn plan_files() {
                 else {
                     return Ok(());
                 };
-                match SavedPlan::parse(&plan.save()) {
+                match SavedPlan::parse(&SavedPlan::of(&plan, None).text()) {
                     // Nested as deeply as JSON is read: such a plan is not written.
                     Err(SavedError::Syntax(why)) if why.to_string().contains("recursion limit") => {
                         let saved = SavedPlan::of(&plan, None);
@@ -311,7 +314,7 @@ fn journals() {
             asked(&plan, &[Value::Null]);
             let _ = (
                 record.complaint(),
-                record.standing_hold(),
+                record.standing_holds(),
                 record.begun.origin(),
             );
         }
@@ -385,7 +388,7 @@ fn lists_of_kubeconfigs() {
             home: Some(directory.path().to_owned()),
             ..Environment::default()
         };
-        runtime.block_on(connect_from(&environment, &connection, "status"))
+        runtime.block_on(connect(&environment, &connection, "status", None))
     };
     // Which of the names a file defines, and its own current context.
     let file = (

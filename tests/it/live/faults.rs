@@ -5,7 +5,7 @@ use std::time::Duration;
 use kubectl_skyhook::api::ApiFlavor::{NodeWright, Skyhook};
 use kubectl_skyhook::cluster::live::{LoadError, load};
 use kubectl_skyhook::cluster::{Cluster, Read, Source};
-use kubectl_skyhook::connect::RequestPolicy;
+use kubectl_skyhook::connect::{RequestPolicy, TimeLimit};
 
 use super::{fleet, now, operator, polite, read, sources, unreadable};
 use crate::support::fake_api::{FakeApi, Problem, Reply};
@@ -107,10 +107,10 @@ async fn a_server_that_goes_quiet_in_the_middle_is_given_up() {
     let fake = fleet(NodeWright);
     fake.on("LIST jobs").reply(Reply::Hang);
     let policy = RequestPolicy {
-        silence: Some(LIMIT),
+        limit: Some(TimeLimit::Silence(LIMIT)),
         ..RequestPolicy::default()
     };
-    let client = policy.client(fake, "default");
+    let client = kube::Client::new(policy.over(fake), "default");
     let after = load(&client, &needs(), None, None, now()).await;
     let why = unreadable(None, "timed out after 50ms");
     assert_eq!(

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use kubectl_skyhook::cluster::dump::{self, DumpError};
-use kubectl_skyhook::plan::{Grade, Plan};
+use kubectl_skyhook::plan::{Grade, SavedPlan};
 use kubectl_skyhook::rules::{self, Remedy, Scope};
 
 use super::captures;
@@ -133,7 +133,7 @@ fn tried(case: &Case) -> Result<(), String> {
     }
     let text = std::fs::read_to_string(&file)
         .map_err(|_| format!("no plan: {}{}", ran.stdout, ran.stderr))?;
-    let plan = Plan::load(&text).expect("a plan");
+    let plan = SavedPlan::parse(&text).expect("a plan").plan;
     if plan.is_empty() {
         return Err("does nothing".to_owned());
     }

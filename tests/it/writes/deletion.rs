@@ -1,7 +1,7 @@
 //! A custom resource that a plan deletes, and its undo makes again.
 
 use kubectl_skyhook::api::ApiFlavor;
-use kubectl_skyhook::plan::{Change, Plan, PlanStage, Step, Target};
+use kubectl_skyhook::plan::{Change, Plan, PlanStage, SavedPlan, Step, Target};
 use serde_json::{Value, json};
 
 use super::{CR, Stage, expect};
@@ -18,7 +18,7 @@ fn saved(stage: &Stage) -> String {
         ..Plan::default()
     };
     let file = stage.state.path().join("plan.json");
-    std::fs::write(&file, plan.save()).expect("a file");
+    std::fs::write(&file, SavedPlan::of(&plan, None).text()).expect("a file");
     file.display().to_string()
 }
 

@@ -2,6 +2,7 @@
 //! come to its end.
 
 mod arriving;
+mod counts;
 mod ended;
 #[cfg(target_os = "linux")]
 mod hangup;
@@ -169,7 +170,7 @@ fn nothing_is_sent_where_the_operator_never_sees_the_end_of_the_pause_before() {
     let before = stage.objects();
     let ran = stage.run(RESET);
     expect(&ran, 5);
-    let says = "reset gpu-tune on 3 nodes: 1 unchanged, 5 not reached\n\
+    let says = "reset gpu-tune on 3 nodes: 4 not reached\n\
                 timed out waiting until the operator has seen that skyhook/gpu-tune is no longer paused; \
                 `kubectl skyhook diagnose check` shows whether the operator is running\n";
     assert_eq!(ran.stdout, says, "{}", ran.transcript());

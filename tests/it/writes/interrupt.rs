@@ -110,7 +110,7 @@ fn an_interrupt_while_permissions_are_asked_comes_before_all_writes() {
     let ran = wide.interrupted(RESET, REVIEWS, 1);
     expect(&ran, 130);
     assert_eq!(wide.0.writes(), [""; 0]);
-    let says = "reset gpu on 60 nodes: 63 not reached\ninterrupted before any request was sent\n";
+    let says = "reset gpu on 60 nodes: 61 not reached\ninterrupted before any request was sent\n";
     assert_eq!(ran.stdout, says, "{}", ran.transcript());
     let journals = wide.0.state.path().join("kubectl-skyhook/journal");
     assert!(!journals.exists(), "{}", ran.transcript());

@@ -13,7 +13,7 @@ fn a_reset_forgets_everything_and_an_undo_brings_it_back() {
     expect(&ran, 0);
     assert!(
         ran.stdout
-            .starts_with("reset gpu-tune on 3 nodes: 6 changed\n"),
+            .starts_with("reset gpu-tune on 3 nodes: 4 changed\n"),
         "{}",
         ran.transcript()
     );
