@@ -157,7 +157,7 @@ fn holders(cluster: &Cluster, one: &Node) -> Vec<String> {
             } else {
                 cluster.legacy.items().iter().find(|s| s.name() == name)
             };
-            let selects = owner.filter(|s| s.spec.node_selectors.matches(&one.labels));
+            let selects = owner.filter(|s| s.selects(one));
             holders.extend(selects.map(|s| s.reference()));
         }
         if held.runtime_required_cordon {

@@ -13,7 +13,7 @@ use crate::commands::shared::command::{command, group};
 use crate::ctx::{Ctx, variable};
 use crate::error::{Error, Exit, Result};
 use crate::view::text::{self, Label, Text};
-use crate::view::{API_VERSION, Table, View, age, cells, plural};
+use crate::view::{API_VERSION, Table, View, age, cells, plural, to_json};
 
 group! {
     /// Inspect past changes
@@ -111,8 +111,7 @@ impl Journals {
     fn sort(&mut self, sorting: &Sorting) -> Result<()> {
         let undone = self.undone();
         sorting.sort(&mut self.records, |record| {
-            let item = JournalEntry::of(record, undone.holds(&record.begun.id));
-            serde_json::to_value(item).expect("an item is plain data")
+            to_json(&JournalEntry::of(record, &undone))
         })?;
         Ok(())
     }
@@ -165,13 +164,11 @@ impl View for Journals {
     fn document(&self) -> Value {
         let undone = self.undone();
         let items = self.records.iter();
-        let items = items.map(|record| JournalEntry::of(record, undone.holds(&record.begun.id)));
-        let document = ListDocument {
+        to_json(&ListDocument {
             api_version: API_VERSION,
             kind: "JournalList",
-            items: items.collect(),
-        };
-        serde_json::to_value(document).expect("a document is plain data")
+            items: items.map(|r| JournalEntry::of(r, &undone)).collect(),
+        })
     }
 }
 
@@ -206,7 +203,7 @@ struct JournalEntry {
 }
 
 impl JournalEntry {
-    fn of(record: &Record, taken_back: bool) -> JournalEntry {
+    fn of(record: &Record, undone: &Undone) -> JournalEntry {
         let (changed, steps) = steps(record);
         JournalEntry {
             id: record.begun.id.clone(),
@@ -218,7 +215,7 @@ impl JournalEntry {
             steps,
             cut_short: record.ended.is_none(),
             undoes: record.begun.undoes.clone(),
-            taken_back,
+            taken_back: undone.holds(&record.begun.id),
         }
     }
 }
@@ -273,14 +270,13 @@ impl View for One {
     }
 
     fn document(&self) -> Value {
-        let document = Document {
+        to_json(&Document {
             api_version: API_VERSION,
             kind: "Journal",
             begun: &self.0.begun,
             results: &self.0.results,
             ended: self.0.ended.as_ref(),
-        };
-        serde_json::to_value(document).expect("a document is plain data")
+        })
     }
 }
 

@@ -84,7 +84,7 @@ command! {
         Write::DeleteConfigMaps,
     ],
     looks: true,
-    prints: { "LeftoverList": report::Document },
+    prints: { "LeftoverList": report::Document<'static> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {

@@ -52,7 +52,7 @@ command! {
     needs: Scope::default().needs(),
     gets: &[("apiextensions.k8s.io", "customresourcedefinitions")],
     lists: &[("coordination.k8s.io", "leases")],
-    prints: { "Check": report::Document },
+    prints: { "Check": CheckReport },
 }
 
 /// The rules that are about the installation, and those about what stops it for every custom resource.
@@ -81,7 +81,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let mut ended = Some(Exit::TimedOut);
     {
         let again = async {
-            while !last.sound() {
+            while !last.sound {
                 tokio::time::sleep(PAUSE).await;
                 // A server that is away for a while is looked at again.
                 if let Ok(page) = look(ctx).await {

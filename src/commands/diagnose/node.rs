@@ -38,7 +38,7 @@ pub struct Args {
 command! {
     "diagnose node": Args => run,
     needs: Scope::default().needs(),
-    prints: { "NodeDiagnosis": report::Document },
+    prints: { "NodeDiagnosis": report::Document<'static> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {

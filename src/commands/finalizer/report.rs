@@ -11,7 +11,7 @@ use crate::commands::shared::rule::severity;
 use crate::commands::shared::shell_words::shell_words;
 use crate::rules::{Finding, Remedy};
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{NodeSet, Table, View, age, cells};
+use crate::view::{NodeSet, Table, View, age, cells, to_json};
 
 /// Runs of node names that are shown before the rest is only counted.
 const SHOWN: usize = 6;
@@ -229,7 +229,6 @@ impl View for FinalizerStatus<'_> {
     }
 
     fn document(&self) -> Value {
-        let document = Document::of(self.cluster, &self.deletion);
-        serde_json::to_value(document).expect("a document is plain data")
+        to_json(&Document::of(self.cluster, &self.deletion))
     }
 }

@@ -118,7 +118,7 @@ impl NodeRow {
                 .collect(),
             gone,
             selected: match skyhook {
-                Some(skyhook) => Some(skyhook.spec.node_selectors.matches(&node.labels)),
+                Some(skyhook) => Some(skyhook.selects(node)),
                 None => gone.then_some(false),
             },
             ignored: node.ignored(cluster.flavor()),
@@ -194,11 +194,7 @@ impl<'a> Rows<'a> {
                 .map(|(n, _)| n.as_str())
                 .collect();
             let selecting = cluster.skyhooks.items().iter();
-            names.extend(
-                selecting
-                    .filter(|s| s.spec.node_selectors.matches(&node.labels))
-                    .map(Skyhook::name),
-            );
+            names.extend(selecting.filter(|s| s.selects(node)).map(Skyhook::name));
             names.sort_unstable();
             names.dedup();
             names.retain(|name| only.is_none_or(|only| only == *name));

@@ -99,7 +99,7 @@ fn refuse_stranding(cluster: &Cluster, request: &ResetRequest<'_>) -> Result<()>
     let targets: Vec<(&Node, &NodeRecord)> = request
         .nodes
         .iter()
-        .filter(|node| skyhook.spec.node_selectors.matches(&node.labels))
+        .filter(|node| skyhook.selects(node))
         .filter_map(|node| Some((*node, cluster.on_node(node, request.name)?)))
         .filter(|(_, on)| on.entry(&key).is_some_and(|e| !e.stage.is_uninstall()))
         .filter(|(_, on)| !request.failed_only || node_filter::fails(on))
@@ -220,16 +220,14 @@ impl<'a> ResetPlanner<'a> {
 
     /// The custom resource, if the operator would run its packages on the node.
     fn runs_here(&self, node: &Node) -> Option<&'a Skyhook> {
-        let selects = |s: &&Skyhook| s.spec.node_selectors.matches(&node.labels);
+        let selects = |s: &&Skyhook| s.selects(node);
         self.skyhook.filter(|s| !s.deleting()).filter(selects)
     }
 
     /// Whether this custom resource put the runtime-required taint on, and no other one did.
     fn retaints(&self, node: &Node) -> bool {
         let taints = |s: &&Skyhook| {
-            s.spec.runtime_required
-                && s.spec.auto_taint_new_nodes
-                && s.spec.node_selectors.matches(&node.labels)
+            s.spec.runtime_required && s.spec.auto_taint_new_nodes && s.selects(node)
         };
         let mut all = self.cluster.skyhooks.items().iter().filter(taints);
         all.next().is_some_and(|s| s.name() == self.request.name) && all.next().is_none()

@@ -171,7 +171,7 @@ fn held_because(skyhook: &Skyhook) -> Option<String> {
 }
 
 fn selects(skyhook: Option<&Skyhook>, node: &Node) -> bool {
-    skyhook.is_some_and(|s| s.spec.node_selectors.matches(&node.labels))
+    skyhook.is_some_and(|s| s.selects(node))
 }
 
 impl Nodes {

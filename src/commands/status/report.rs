@@ -10,7 +10,7 @@ use crate::args::listing::Sorting;
 use crate::cluster::Cluster;
 use crate::rules::Report;
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{FormatError, NodeSet, Table, View, age, cells, count, list, plural};
+use crate::view::{FormatError, NodeSet, Table, View, age, cells, count, list, plural, to_json};
 
 /// Where the operator and its custom resources stand.
 pub struct StatusReport<'a> {
@@ -84,9 +84,7 @@ impl<'a> StatusReport<'a> {
     ///
     /// See [`Sorting::sort`].
     pub fn sort(&mut self, sorting: &Sorting) -> Result<(), FormatError> {
-        sorting.sort(&mut self.document.items, |item| {
-            serde_json::to_value(item).expect("an item is plain data")
-        })
+        sorting.sort(&mut self.document.items, to_json)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -216,7 +214,7 @@ impl View for StatusReport<'_> {
     }
 
     fn document(&self) -> Value {
-        serde_json::to_value(&self.document).expect("a document is plain data")
+        to_json(&self.document)
     }
 }
 

@@ -145,7 +145,7 @@ fn builds_on(cluster: &Cluster, later: &Skyhook, earlier: &Skyhook) -> bool {
         // Which nodes they have in common is not known then.
         None => true,
         Some(nodes) => nodes.iter().any(|n| {
-            let of = |s: &Skyhook| s.spec.node_selectors.matches(&n.labels);
+            let of = |s: &Skyhook| s.selects(n);
             of(later) && of(earlier)
         }),
     };

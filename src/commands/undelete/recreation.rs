@@ -241,7 +241,7 @@ impl<'a> Recreation<'a> {
         let (cluster, skyhook) = (self.cluster, &self.skyhook);
         let mut reruns = Reruns::default();
         let nodes = cluster.nodes.items().iter();
-        for node in nodes.filter(|n| skyhook.spec.node_selectors.matches(&n.labels)) {
+        for node in nodes.filter(|n| skyhook.selects(n)) {
             let restored = self.states.iter().find(|(name, _)| *name == node.name);
             let on = cluster.on_node(node, skyhook.name());
             let state = restored.map(|(_, state)| state);

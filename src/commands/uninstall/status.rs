@@ -20,7 +20,7 @@ use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::rules::{Finding, Report, Scope};
-use crate::view::age;
+use crate::view::{age, to_json};
 
 /// Show the progress of an uninstall on each node
 ///
@@ -104,9 +104,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
             }
         }
     }
-    args.sorting.sort(&mut rows, |row| {
-        serde_json::to_value(row).expect("rows are plain data")
-    })?;
+    args.sorting.sort(&mut rows, to_json)?;
     Ok(UninstallStatus { rows })
 }
 

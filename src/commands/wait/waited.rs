@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::{Condition, ConditionState};
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
-use crate::view::View;
 use crate::view::text::{self, Text};
+use crate::view::{API_VERSION, View, to_json};
 
 /// The custom resources that are waited for, and how far they have got.
 pub struct Waited {
@@ -112,13 +112,12 @@ impl View for Waited {
                 }
             },
         });
-        let document = Document {
-            api_version: crate::view::API_VERSION,
+        to_json(&Document {
+            api_version: API_VERSION,
             kind: "Waited",
             condition: self.condition.to_string(),
             items: items.collect(),
-        };
-        serde_json::to_value(document).expect("a document is plain data")
+        })
     }
 }
 

@@ -20,13 +20,13 @@ pub enum CheckResult {
     NotChecked,
 }
 
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
     /// What was checked: `operator`, `webhooks` …
-    pub about: String,
+    pub about: &'static str,
     /// The expected state.
-    pub title: String,
+    pub title: &'static str,
     pub outcome: CheckResult,
     /// What was observed, or why the check could not run.
     pub says: String,
@@ -54,8 +54,8 @@ pub struct Expectation(pub &'static str, pub &'static str);
 impl Expectation {
     fn check(self, outcome: CheckResult, says: impl Into<String>) -> Check {
         Check {
-            about: self.0.to_owned(),
-            title: self.1.to_owned(),
+            about: self.0,
+            title: self.1,
             outcome,
             says: says.into(),
             hint: None,

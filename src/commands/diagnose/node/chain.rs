@@ -103,7 +103,7 @@ impl<'a> Chain<'a> {
 impl<'a> Inspection<'_, 'a> {
     fn link(&self, skyhook: &'a Skyhook, before: &[Link<'_>]) -> Option<Link<'a>> {
         let on = self.cluster.on_node(self.node, skyhook.name());
-        let selected = skyhook.spec.node_selectors.matches(&self.node.labels);
+        let selected = skyhook.selects(self.node);
         if !selected && !on.is_some_and(NodeRecord::has_keys) {
             return None;
         }

@@ -15,7 +15,7 @@ use crate::error::Exit;
 use crate::rules::causes::Causes;
 use crate::rules::{Finding, Grade, Remedy, Severity};
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{API_VERSION, NodeSet, View};
+use crate::view::{API_VERSION, NodeSet, View, to_json};
 
 /// Findings that are named below a node.
 const SHOWN: usize = 8;
@@ -30,47 +30,47 @@ pub struct NodeReport<'a> {
 /// Why a node is not done.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Document {
-    api_version: String,
+pub struct Document<'a> {
+    api_version: &'static str,
     /// Always `NodeDiagnosis`.
-    kind: String,
-    node: String,
+    kind: &'static str,
+    node: &'a str,
     /// The worst state among the custom resources.
     standing: LinkState,
     /// In the order in which they run.
-    skyhooks: Vec<LinkDocument>,
+    skyhooks: Vec<LinkDocument<'a>>,
     /// Findings that concern the node, causes first.
-    findings: Vec<FindingDocument>,
+    findings: Vec<FindingDocument<'a>>,
     /// Remedies, least disruptive first.
-    next: Vec<Remedy>,
+    next: Vec<&'a Remedy>,
     /// What could not be read from the cluster; it may affect the result.
-    withheld: Vec<String>,
+    withheld: &'a [String],
     taken_at: String,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct LinkDocument {
-    kind: String,
-    name: String,
+struct LinkDocument<'a> {
+    kind: &'static str,
+    name: &'a str,
     /// Lower runs first; absent of one that is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<i64>,
     standing: LinkState,
     /// Why it is not complete here, or that it is complete.
-    reason: String,
-    packages: Vec<NextStep>,
+    reason: &'a str,
+    packages: &'a [NextStep],
 }
 
 #[derive(Serialize, JsonSchema)]
-struct FindingDocument {
-    code: String,
-    name: String,
+struct FindingDocument<'a> {
+    code: &'static str,
+    name: &'static str,
     severity: Severity,
     #[serde(skip_serializing_if = "Option::is_none")]
-    node: Option<String>,
+    node: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    skyhook: Option<String>,
-    message: String,
+    skyhook: Option<&'a str>,
+    message: &'a str,
 }
 
 impl<'a> NodeReport<'a> {
@@ -342,32 +342,31 @@ impl View for NodeReport<'_> {
 
     fn document(&self) -> Value {
         let links = self.chain.links.iter().map(|link| LinkDocument {
-            kind: self.cluster.flavor().kind().to_owned(),
-            name: link.name.to_owned(),
+            kind: self.cluster.flavor().kind(),
+            name: link.name,
             priority: link.priority,
             standing: link.standing,
-            reason: link.reason.clone(),
-            packages: link.packages.clone(),
+            reason: &link.reason,
+            packages: &link.packages,
         });
         let findings = self.chain.findings.iter().map(|f| FindingDocument {
-            code: f.rule.code.to_owned(),
-            name: f.rule.name.to_owned(),
+            code: f.rule.code,
+            name: f.rule.name,
             severity: f.severity,
-            node: f.subject.node.clone(),
-            skyhook: f.subject.skyhook.clone(),
-            message: f.message.clone(),
+            node: f.subject.node.as_deref(),
+            skyhook: f.subject.skyhook.as_deref(),
+            message: &f.message,
         });
-        let document = Document {
-            api_version: API_VERSION.to_owned(),
-            kind: "NodeDiagnosis".to_owned(),
-            node: self.node.name.to_string(),
+        to_json(&Document {
+            api_version: API_VERSION,
+            kind: "NodeDiagnosis",
+            node: &self.node.name,
             standing: self.chain.standing(self.node),
             skyhooks: links.collect(),
             findings: findings.collect(),
-            next: self.next().into_iter().cloned().collect(),
-            withheld: self.withheld.clone(),
+            next: self.next(),
+            withheld: &self.withheld,
             taken_at: self.cluster.taken_at.to_string(),
-        };
-        serde_json::to_value(document).expect("a document is plain data")
+        })
     }
 }

@@ -31,7 +31,7 @@ pub fn needs_no_taint(cluster: &Cluster, node: &Node, name: &str) -> bool {
     cluster.runtime_required_taint(node).is_some()
         && cluster
             .skyhook(name)
-            .is_some_and(|s| s.spec.runtime_required && s.spec.node_selectors.matches(&node.labels))
+            .is_some_and(|s| s.spec.runtime_required && s.selects(node))
         && !cluster.taint_kept_by_others(node, name)
 }
 
@@ -163,7 +163,7 @@ fn held(cluster: &Cluster, name: &str, nodes: &[&Node], effects: &mut Consequenc
         return;
     };
     let all = cluster.nodes.items().iter().filter(tainted);
-    let selected = all.filter(|n| skyhook.spec.node_selectors.matches(&n.labels));
+    let selected = all.filter(|n| skyhook.selects(n));
     let (free, needed): (Vec<&Node>, Vec<&Node>) =
         selected.partition(|n| needs_no_taint(cluster, n, name));
     if !needed.is_empty() {

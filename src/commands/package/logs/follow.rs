@@ -84,7 +84,7 @@ fn concerned<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<&'a Node>> {
     let skyhook = cluster.skyhook(name);
     let mut nodes = args.nodes(cluster)?;
     nodes.retain(|node| {
-        skyhook.is_some_and(|s| s.spec.node_selectors.matches(&node.labels))
+        skyhook.is_some_and(|s| s.selects(node))
             || cluster.on_node(node, name).is_some_and(|on| on.has_keys())
     });
     Ok(nodes)

@@ -15,7 +15,7 @@ use crate::ctx::Tail;
 use crate::rules::causes::Causes;
 use crate::rules::{self, Report, Verdict, reason as attempts};
 use crate::view::text::{self, Layout, Line, Text};
-use crate::view::{View, list, plural};
+use crate::view::{View, list, plural, to_json};
 
 /// What `diagnose stuck` answers.
 pub struct Diagnosis<'a> {
@@ -241,7 +241,7 @@ impl View for Diagnosis<'_> {
     }
 
     fn document(&self) -> Value {
-        serde_json::to_value(Document::of(self)).expect("a document is plain data")
+        to_json(&Document::of(self))
     }
 }
 

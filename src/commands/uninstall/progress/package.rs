@@ -71,7 +71,7 @@ impl Package {
         // A node that has left the cluster, or is not selected any more, is not waited for.
         let stays = |name: &String| {
             let node = cluster.node(name);
-            node.is_some_and(|n| skyhook.spec.node_selectors.matches(&n.labels))
+            node.is_some_and(|n| skyhook.selects(n))
         };
         self.at.retain(|name, _| stays(name));
         news
