@@ -122,7 +122,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         plan.stages.push(PlanStage::of(steps));
     }
     for (by, nodes) in held {
-        let names = NodeSet::of(nodes.iter().copied()).limited(SHOWN);
+        let names = NodeSet::of(&nodes).limited(SHOWN);
         let verb = if nodes.len() == 1 { "stays" } else { "stay" };
         let held = format!("{names} {verb} cordoned by {by}");
         plan.consequences.warn(held);

@@ -190,12 +190,10 @@ fn plan_held(
 /// Holds it, lets it go and makes it again: the whole object stands in the plan, so it is in the
 /// journal before it goes.
 fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result<Plan> {
-    let ours = cluster.flavor().finalizer();
-    let others = skyhook.metadata.finalizers.iter().filter(|f| **f != ours);
-    let others: Vec<&str> = others.map(String::as_str).collect();
-    let resource = cluster.flavor().resource();
+    let others = skyhook.third_party_finalizers();
     if !others.is_empty() {
         let name = &args.name;
+        let resource = cluster.flavor().resource();
         return Err(Error::unchanged(format!(
             "third-party finalizers block the deletion of {}, which cannot be recreated until it is gone: {}",
             skyhook.reference(),

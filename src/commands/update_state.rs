@@ -160,7 +160,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
 
 /// Nodes were named, and none of them has the entry.
 fn no_entry(cluster: &Cluster, args: &Args, nodes: &[&str]) -> Error {
-    let set = NodeSet::of(nodes.iter().copied());
+    let set = NodeSet::of(nodes);
     let (has, add) = match nodes.len() {
         1 => ("has", "use --add to add it"),
         _ => ("have", "use --add to add it to each node"),
@@ -203,10 +203,7 @@ fn new_entry(skyhook: &Skyhook, args: &Args) -> String {
 
 /// Refuses a package, version, stage or state that nobody knows.
 fn refuse_unknown(skyhook: &Skyhook, args: &Args) -> Result<()> {
-    let Some(package) = skyhook.package(&args.package) else {
-        let known = skyhook.packages().map(|(name, _)| name);
-        return Err(Error::unknown_among("package", &args.package, known));
-    };
+    let package = selection::package(skyhook, &args.package)?;
     if package.version != args.version {
         return Err(Error::failed(format!(
             "{} of {} is at version {}, not {}",

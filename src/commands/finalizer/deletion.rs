@@ -95,7 +95,7 @@ impl<'a> Deletion<'a> {
         let old = cluster.is_stale(self.skyhook.metadata.deletion_timestamp);
         let left = plural(self.pending.len(), "uninstall");
         if !self.skyhook.has_finalizer() {
-            let others = self.others().join(", ");
+            let others = self.skyhook.third_party_finalizers().join(", ");
             let reason = format!("only third-party finalizers are left: {others}");
             (DeletionState::HeldByOthers, reason)
         } else if let Some(blocker) = blockers.first() {
@@ -127,13 +127,6 @@ impl<'a> Deletion<'a> {
         } else {
             (DeletionState::Progressing, format!("{left} left"))
         }
-    }
-
-    /// The finalizers that are not the operator's.
-    pub fn others(&self) -> Vec<&str> {
-        let ours = self.cluster.flavor().finalizer();
-        let all = self.skyhook.metadata.finalizers.iter();
-        all.map(String::as_str).filter(|f| *f != ours).collect()
     }
 
     /// Every remedy, least disruptive first; the finalizer's removal comes last.
@@ -184,7 +177,7 @@ impl<'a> Deletion<'a> {
         if self.operator_down {
             return None;
         }
-        let others = self.others();
+        let others = self.skyhook.third_party_finalizers();
         if !others.is_empty() && !self.skyhook.paused() {
             return Some(Objection {
                 why: format!(

@@ -75,7 +75,7 @@ impl FinalizerStatus<'_> {
         }
         let mut table = Table::new(["pending", "version", "at", "nodes", "on"]);
         for ((package, version, at, _), nodes) in &rows {
-            let set = NodeSet::of(nodes.iter().copied());
+            let set = NodeSet::of(nodes);
             table.row(cells![
                 package.as_str(),
                 version.as_str(),
@@ -167,7 +167,7 @@ impl FinalizerStatus<'_> {
             command.line(text::command(Self::command(remedy, nodes)));
             let joins = remedy.own().is_some() && nodes.len() <= NAMED;
             if nodes.len() > 1 && !joins {
-                let more = NodeSet::of(nodes[1..].iter().map(String::as_str)).limited(SHOWN);
+                let more = NodeSet::of(&nodes[1..]).limited(SHOWN);
                 command.paragraph(text::dim(format!("repeat for {more}")));
             }
             if let Some(caveat) = &remedy.caveat {

@@ -200,12 +200,8 @@ fn refuse(
 /// Pauses what goes on to exist, held by finalizers of others: the operator would start over on it within seconds.
 fn hold_off(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Option<PlanStage> {
     let flavor = cluster.flavor();
-    let stays = skyhook
-        .metadata
-        .finalizers
-        .iter()
-        .any(|f| *f != flavor.finalizer());
-    if !stays || skyhook.paused() || skyhook.disabled() || cluster.operator_absent() {
+    let stays = !skyhook.third_party_finalizers().is_empty();
+    if !stays || !skyhook.runs() || cluster.operator_absent() {
         return None;
     }
     let annotations = &skyhook.metadata.annotations;

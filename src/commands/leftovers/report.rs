@@ -175,7 +175,7 @@ impl Leftovers<'_> {
         }
         let [tainted, noted] = self.cluster.closed_for_nobody();
         if !tainted.is_empty() {
-            let set = NodeSet::of(tainted.iter().copied());
+            let set = NodeSet::of(&tainted);
             text.paragraph(text::warning(format!(
                 "The runtime-required taint stays on {}, and no custom resource will remove it: see kubectl skyhook \
                  diagnose stuck --rule SKY405",
@@ -183,7 +183,7 @@ impl Leftovers<'_> {
             )));
         }
         if !noted.is_empty() {
-            let set = NodeSet::of(noted.iter().copied());
+            let set = NodeSet::of(&noted);
             let key = self.cluster.flavor().key("autoTaint_");
             text.paragraph(text::dim(format!(
                 "The annotation {key}… stays on {}: a node with this annotation does not count as new and is not tainted.",
@@ -232,7 +232,7 @@ impl View for Leftovers<'_> {
         let shown = if wide { 5 } else { 4 };
         let mut table = Table::new(&headings[..shown]).prose();
         for (one, what, names) in &rows {
-            let set = NodeSet::of(names.iter().copied());
+            let set = NodeSet::of(names);
             // The names of pods are long, and would leave no room for what wraps.
             let (on, left) = match one.place {
                 LeftoverObject::Node(..) => (set.limited(SHOWN), what.clone()),

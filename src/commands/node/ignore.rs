@@ -213,7 +213,7 @@ fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
         if held.is_empty() {
             continue;
         }
-        let set = NodeSet::of(held.iter().copied()).limited(6);
+        let set = NodeSet::of(&held).limited(6);
         let (are, keep, out) = if held.len() == 1 {
             ("is", "keeps its place", "it")
         } else {

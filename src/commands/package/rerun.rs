@@ -73,10 +73,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let skyhook = selection::existing(cluster, &args.of.skyhook)?;
-    let Some(package) = skyhook.package(&args.package) else {
-        let known = skyhook.packages().map(|(name, _)| name);
-        return Err(Error::unknown_among("package", &args.package, known));
-    };
+    let package = selection::package(skyhook, &args.package)?;
     let stage = stage(args)?;
     let key = package.entry_key(&args.package);
     let targets: Vec<(&Node, &NodeRecord)> = args
@@ -190,7 +187,7 @@ fn refuse_uninstalls(
     let why = if !nodes.is_empty() {
         format!(
             "{package} is at an uninstall stage on {}, and a rerun cannot run uninstall stages",
-            NodeSet::of(nodes.iter().copied()).limited(6)
+            NodeSet::of(&nodes).limited(6)
         )
     } else if targets.is_empty() || stage.is_some() {
         return Ok(());
@@ -222,11 +219,7 @@ fn refuse_uninstalls(
 }
 
 fn warn_of_dependants(skyhook: &Skyhook, package: &str, plan: &mut Plan) {
-    let dependants: Vec<&str> = skyhook
-        .packages()
-        .filter(|(_, p)| p.depends_on.contains_key(package))
-        .map(|(name, _)| name)
-        .collect();
+    let dependants = skyhook.dependants(package);
     if !dependants.is_empty() {
         plan.consequences.warn(format!(
             "packages that depend on {package} do not run again: {}",

@@ -244,10 +244,9 @@ fn nothing_given_up(
         })
         .collect();
     if recorded.is_empty() {
-        let known = skyhook.packages().map(|(name, _)| name);
-        return match skyhook.package(package) {
-            None => Error::unknown_among("package", package, known),
-            Some(_) => Error::unchanged(format!("{package} is not recorded on any of these nodes")),
+        return match selection::package(skyhook, package) {
+            Err(unknown) => unknown,
+            Ok(_) => Error::unchanged(format!("{package} is not recorded on any of these nodes")),
         };
     }
     let mut running = Vec::new();

@@ -27,7 +27,7 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
     if others.is_empty() {
         return Ok(pause_guard::around(cluster, plan, skyhook));
     }
-    let set = NodeSet::of(others.iter().copied());
+    let set = NodeSet::of(&others);
     let given_up = format!(
         "{} failed permanently on {}, and a pause would hide this: the operator would set {} to waiting and never retry",
         if others.len() == 1 {

@@ -43,7 +43,7 @@ pub fn refuse(
     if stranded.is_empty() {
         return Ok(());
     }
-    let nodes = NodeSet::of(stranded.iter().copied());
+    let nodes = NodeSet::of(&stranded);
     Err(Error::unchanged(format!(
         "this operator version would never run {package} again on {}: the number of complete packages there exceeds the number of \
          packages without dependencies in the spec",

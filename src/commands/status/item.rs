@@ -162,11 +162,10 @@ impl SkyhookProgress {
 }
 
 fn held_because(skyhook: &Skyhook) -> Option<String> {
-    let (_, reason) = match (skyhook.paused(), skyhook.disabled()) {
-        (true, _) => skyhook.annotated_reason("pause"),
-        (_, true) => skyhook.annotated_reason("disable"),
-        _ => None,
-    }?;
+    let (_, reason) = skyhook.annotated_reason(match skyhook.stopped()? {
+        "paused" => "pause",
+        _ => "disable",
+    })?;
     Some(reason.to_owned())
 }
 

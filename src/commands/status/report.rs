@@ -239,7 +239,7 @@ fn node_counts(nodes: &Nodes, wide: bool) -> Text {
     let mut text = Text::new();
     text.line(line);
     for (status, names) in nodes.names.iter().filter(|(s, _)| wide && *s != "complete") {
-        let set = NodeSet::of(names.iter().map(String::as_str));
+        let set = NodeSet::of(names);
         text.indented(2, Line::from(format!("{status}: {set}")));
     }
     text

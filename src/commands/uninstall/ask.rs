@@ -114,14 +114,8 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
     }
     let cluster = ctx.load_to_change(&needs(what), &Source::DECIDING).await?;
     let skyhook = selection::existing(&cluster, name)?;
-    let known = |package: &str| {
-        let names = skyhook.packages().map(|(name, _)| name);
-        Error::unknown_among("package", package, names)
-    };
     if let Some(package) = what.package.as_deref().filter(|_| what.cancel) {
-        let Some(spec) = skyhook.package(package) else {
-            return Err(known(package));
-        };
+        let spec = selection::package(skyhook, package)?;
         let plan = cancel(&cluster, skyhook, package, spec, what.force)?;
         return ctx.execute(&plan, &what.safety).await;
     }
@@ -135,8 +129,10 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
         );
     }
     let packages: Vec<&str> = match what.package.as_deref() {
-        Some(package) if skyhook.package(package).is_none() => return Err(known(package)),
-        Some(package) => vec![package],
+        Some(package) => {
+            selection::package(skyhook, package)?;
+            vec![package]
+        }
         None => removal_order(skyhook),
     };
     let plan = plan(&cluster, skyhook, &packages, what)?;
@@ -180,7 +176,7 @@ fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], what: &What) ->
     };
     let mut gone: Vec<&str> = Vec::new();
     for name in packages {
-        let package = skyhook.package(name).expect("it was looked up");
+        let package = selection::package(skyhook, name)?;
         let survey = PlacementSummary::of(cluster, skyhook, name, package);
         refuse::refuse_traps(cluster, skyhook, name, package, &survey, what)?;
         let fields = spec::request(name, package);
@@ -288,16 +284,11 @@ fn cancel(
 
 /// Warns where nothing comes of it for the time being, and says who else decides on it.
 fn at_rest(skyhook: &Skyhook, plan: &mut Plan) {
-    let what = match (skyhook.paused(), skyhook.disabled()) {
-        (true, _) => "paused",
-        (_, true) => "disabled",
-        _ => "",
-    };
-    let reference = skyhook.reference();
-    if !what.is_empty() {
-        let warning =
-            format!("{reference} is {what}: nothing happens until it is no longer {what}");
-        plan.consequences.warn(warning);
+    if let Some(what) = skyhook.stopped() {
+        plan.consequences.warn(format!(
+            "{} is {what}: nothing happens until it is no longer {what}",
+            skyhook.reference()
+        ));
     }
     if !plan.is_empty() {
         let note = "the operator's webhook may still reject this; check with --dry-run=server";

@@ -92,16 +92,11 @@ impl ImpactNotes<'_> {
             ));
         }
         self.left_alone(effects);
-        let dependants = dependants(self.skyhook, name);
-        let staying: Vec<&str> = dependants
-            .iter()
-            .filter(|d| !gone.contains(d))
-            .filter(|d| {
-                let package = self.skyhook.package(d).map(Package::uninstall);
-                !package.is_some_and(|u| u.enabled && u.apply)
-            })
-            .copied()
-            .collect();
+        let mut staying = self.skyhook.dependants(name);
+        staying.retain(|dependant| {
+            let uninstall = self.skyhook.package(dependant).map(Package::uninstall);
+            !gone.contains(dependant) && !uninstall.is_some_and(|u| u.enabled && u.apply)
+        });
         if !staying.is_empty() {
             let (verb, them) = match staying.len() {
                 1 => ("depends", "it stays installed and is"),
@@ -251,13 +246,4 @@ fn interrupted(package: &Package, kind: &str) -> String {
         ("service", None) => ", and services restart".to_owned(),
         _ => String::new(),
     }
-}
-
-/// The packages that name this one as what they depend on.
-pub(super) fn dependants<'a>(skyhook: &'a Skyhook, name: &str) -> Vec<&'a str> {
-    let packages = skyhook.packages();
-    packages
-        .filter(|(_, p)| p.depends_on.contains_key(name))
-        .map(|(dependant, _)| dependant)
-        .collect()
 }

@@ -122,7 +122,7 @@ impl ctx::Aim for Progress {
         let news = package.look(cluster, skyhook);
         let so_far = package.so_far();
         let line = |(point, nodes): (Point, Vec<String>)| {
-            let set = NodeSet::of(nodes.iter().map(String::as_str)).limited(4);
+            let set = NodeSet::of(&nodes).limited(4);
             Line::from(format!(
                 "{} on {set}: {}; {so_far}",
                 package.name,

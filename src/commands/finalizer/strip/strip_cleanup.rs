@@ -42,9 +42,7 @@ pub fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &m
     effects.gpus = nodes.iter().map(|n| n.gpus).sum();
     let name = args.name.as_str();
     if let Some(skyhook) = cluster.skyhook(name) {
-        let ours = cluster.flavor().finalizer();
-        let others = skyhook.metadata.finalizers.iter().filter(|f| **f != ours);
-        let others: Vec<&str> = others.map(String::as_str).collect();
+        let others = skyhook.third_party_finalizers();
         if others.is_empty() {
             effects.warn(format!(
                 "{} will be deleted; restore it with `kubectl skyhook undelete {name}` (it is saved in the journal)",
@@ -126,17 +124,14 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
         return;
     };
     let on = NodeSet::of(on).limited(SHOWN);
-    let ours = cluster.flavor().finalizer();
-    let mut others = skyhook.metadata.finalizers.iter().filter(|f| **f != ours);
     // Their pods are collected with the custom resource, and no sooner.
-    effects.warn(match others.next() {
-        None => {
-            format!("package pods are running on {on}: they are killed while they modify the hosts")
-        }
-        Some(_) => format!(
+    effects.warn(if skyhook.third_party_finalizers().is_empty() {
+        format!("package pods are running on {on}: they are killed while they modify the hosts")
+    } else {
+        format!(
             "package pods are running on {on}: they may continue until {} is gone, and are then killed",
             skyhook.reference()
-        ),
+        )
     });
     // Where it runs bare pods, what watches them asks neither for a pause nor for the custom resource.
     if cluster.flavor().executor() == Executor::Pod && !pause_guard::away(cluster) {

@@ -12,6 +12,7 @@ use super::choose;
 use super::printer::Printer;
 use super::stream::{Key, LogEvent, LogPosition, stream};
 use super::{Args, complain, no_log};
+use crate::api::Skyhook;
 use crate::cluster::attempts::{Choice, ContainerLog};
 use crate::cluster::{Cluster, Node};
 use crate::ctx::WatchUpdate;
@@ -222,12 +223,11 @@ impl Following<'_> {
             no_log::about(ctx, choice, newest, false);
         }
         let package = &self.args.package;
-        let held = cluster.skyhook(&self.args.of.skyhook);
-        let why = match held {
-            Some(s) if s.paused() => ", because the custom resource is paused",
-            Some(s) if s.disabled() => ", because the custom resource is disabled",
-            _ => "",
-        };
+        let skyhook = cluster.skyhook(&self.args.of.skyhook);
+        let stopped = skyhook.and_then(Skyhook::stopped);
+        let why = stopped.map_or_else(String::new, |how| {
+            format!(", because the custom resource is {how}")
+        });
         ctx.note(format!(
             "No more output from {package} on {}{why}.",
             plural(nodes.len(), "node")

@@ -47,7 +47,7 @@ pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
     }
     let on = match begun.as_slice() {
         [] => "the nodes".to_owned(),
-        begun => NodeSet::of(begun.iter().copied()).limited(4),
+        begun => NodeSet::of(begun).limited(4),
     };
     note.paragraph(format!(
         "The agent's own logs stay on {on}, in {}.",

@@ -271,7 +271,7 @@ impl<'a> FindingGroup<'a> {
             }
             return words.join(" ");
         }
-        let folded = NodeSet::of(nodes.iter().copied());
+        let folded = NodeSet::of(&nodes);
         let folded = match (wide, folded.runs() > FOLDED) {
             (false, true) => label_of(cluster, &nodes).unwrap_or_else(|| folded.limited(FOLDED)),
             _ => folded.to_string(),

@@ -4,7 +4,6 @@ use super::What;
 use crate::api::{Package, Skyhook};
 use crate::cluster::Cluster;
 use crate::cluster::history::History;
-use crate::commands::uninstall::effects::dependants;
 use crate::commands::uninstall::placement_summary::{PlacementSummary, first, nodes};
 use crate::error::{Error, Result};
 use crate::view::list;
@@ -44,7 +43,7 @@ pub(super) fn refuse_traps(
     if survey.is_absent() && !what.all_packages {
         never_installed(cluster, skyhook, name, package, what)?;
     }
-    let held_by = dependants(skyhook, name);
+    let held_by = skyhook.dependants(name);
     if what.remove && !what.all_packages && !held_by.is_empty() {
         return Err(Error::unchanged(format!(
             "{} {} on {name}, so {name} cannot be removed from the spec first",
@@ -81,10 +80,12 @@ pub(super) fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, what: &What) 
         ))
         .hint(format!("kubectl skyhook finalizer status {cr}")));
     }
-    let (code, state, way_out) = match (skyhook.paused(), skyhook.disabled()) {
-        (true, _) => ("SKY308", "paused", format!("kubectl skyhook resume {cr}")),
-        (_, true) => ("SKY309", "disabled", format!("kubectl skyhook enable {cr}")),
-        _ => return Ok(()),
+    let Some(state) = skyhook.stopped() else {
+        return Ok(());
+    };
+    let (code, way_out) = match state {
+        "paused" => ("SKY308", format!("kubectl skyhook resume {cr}")),
+        _ => ("SKY309", format!("kubectl skyhook enable {cr}")),
     };
     if what.force && !what.waits() {
         return Ok(());

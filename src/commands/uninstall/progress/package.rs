@@ -164,7 +164,7 @@ impl Package {
     pub(super) fn drawn(&self, now: Timestamp) -> Text {
         let mut table = Table::new(["stage", "nodes", "which"]).prose();
         for (point, nodes) in self.left() {
-            let set = NodeSet::of(nodes.iter().copied());
+            let set = NodeSet::of(&nodes);
             table.row(cells![point.words(), count(nodes.len()), set.limited(4)]);
         }
         let mut slow: Vec<_> = self.at.iter().collect();

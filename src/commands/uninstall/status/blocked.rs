@@ -10,11 +10,7 @@ impl<'a> Of<'a> {
     pub fn blocked(&self, placement: &Placement<'a>) -> Option<String> {
         let skyhook = self.skyhook?;
         let at_work = self.package_runs.since(placement).is_some();
-        let rests = [
-            (skyhook.paused(), "paused"),
-            (skyhook.disabled(), "disabled"),
-        ];
-        if let Some((_, how)) = rests.into_iter().find(|(rests, _)| *rests && !at_work) {
+        if let Some(how) = skyhook.stopped().filter(|_| !at_work) {
             return Some(format!("the custom resource is {how}"));
         }
         let blockers = self.blockers.get_or_init(|| {
