@@ -6,6 +6,7 @@ use crate::cluster::Cluster;
 use crate::commands::parse;
 use crate::commands::shared::command::Run as _;
 use crate::commands::shared::diagnosis::group::FindingGroup;
+use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::shell_words::shell_words;
 use crate::plan::{Grade, Plan};
 use crate::rules::causes::{Cause, Causes};
@@ -105,9 +106,6 @@ impl Alike<'_> {
     }
 }
 
-/// Whether a finding is about something else than what the flags name, and the rule whose remedy works there already.
-type Whose = (bool, Option<&'static str>);
-
 /// A custom resource on a node.
 type SkyhookOnNode = (String, String);
 
@@ -149,13 +147,10 @@ impl Choosing<'_> {
     fn alike<'f>(&self, cause: &Cause, findings: &'f [Finding]) -> Vec<Alike<'f>> {
         // Stands for the node.
         const ANY: &str = "NODE";
-        let mut kinds: Vec<(Whose, Vec<usize>)> = Vec::new();
-        let mut known = HashMap::new();
-        for at in cause.findings.iter().copied() {
+        let meant = cause.findings.iter().copied();
+        let meant = meant.filter(|at| self.is_meant(&findings[*at]));
+        let by_command = meant.map(|at| {
             let finding = &findings[at];
-            if !self.is_meant(finding) {
-                continue;
-            }
             let command = first(finding).map(|remedy| {
                 if remedy.own().is_none() {
                     return Vec::new();
@@ -164,19 +159,16 @@ impl Choosing<'_> {
                 let other = node.and_then(|node| remedy.on_nodes(node, &[ANY]));
                 other.unwrap_or_else(|| remedy.argv.clone())
             });
-            let whose = (self.is_elsewhere(finding), self.cured_by(finding));
-            let kind = *known.entry((whose, command)).or_insert_with(|| {
-                kinds.push((whose, Vec::new()));
-                kinds.len() - 1
-            });
-            kinds[kind].1.push(at);
-        }
-        let kinds = kinds.into_iter().map(|((elsewhere, cured_by), places)| {
+            let key = (self.is_elsewhere(finding), self.cured_by(finding), command);
+            (key, at)
+        });
+        let kinds = grouped(by_command).into_iter();
+        let kinds = kinds.map(|((elsewhere, cured_by, _), places)| {
+            let alike: Vec<&Finding> = places.iter().map(|at| &findings[*at]).collect();
             let own = Cause {
-                findings: places.clone(),
+                findings: places,
                 effects: Vec::new(),
             };
-            let alike: Vec<&Finding> = places.iter().map(|at| &findings[*at]).collect();
             let nodes: Vec<&str> = alike
                 .iter()
                 .filter_map(|f| f.subject.node.as_deref())

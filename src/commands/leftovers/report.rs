@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::cluster::leftover::{Leftover, LeftoverObject};
 use crate::cluster::{Certainty, Cluster, NodeRecord};
+use crate::commands::shared::grouped::grouped;
 use crate::plan::build::node;
 use crate::view::text::{self, Text};
 use crate::view::{API_VERSION, NodeSet, Table, View, cells, plural, to_json};
@@ -211,39 +212,30 @@ impl View for Leftovers<'_> {
             });
             return text.line(text::dim(format!("Checked {nodes}."))).clone();
         }
-        let mut rows: Vec<(&Leftover<'_>, String, Vec<&str>)> = Vec::new();
-        for one in &self.left {
-            let what = one.what();
-            let name = one.object().name;
-            let like = rows.iter_mut().find(|(first, known, _)| {
-                !wide
-                    && *known == what
-                    && (first.owner, first.flavor, first.why) == (one.owner, one.flavor, one.why)
-            });
-            match like {
-                Some((_, _, names)) => names.push(name),
-                None => rows.push((one, what, vec![name])),
-            }
-        }
+        let alike = self.left.iter().enumerate().map(|(at, one)| {
+            let alone = wide.then_some(at);
+            let key = (one.owner, one.flavor, one.why, one.what(), alone);
+            (key, one)
+        });
         let presumed = self.cluster.skyhooks.absence() == Certainty::Presumed;
         // What wraps comes last.
         let owner = if presumed { "owner" } else { "former owner" };
         let headings = [owner, "on", "count", "left", "why"];
         let shown = if wide { 5 } else { 4 };
         let mut table = Table::new(&headings[..shown]).prose();
-        for (one, what, names) in &rows {
-            let set = NodeSet::of(names);
+        for ((owner, flavor, why, what, _), all) in grouped(alike) {
+            let set = NodeSet::of(all.iter().map(|one| one.object().name));
             // The names of pods are long, and would leave no room for what wraps.
-            let (on, left) = match one.place {
-                LeftoverObject::Node(..) => (set.limited(SHOWN), what.clone()),
+            let (on, left) = match all[0].place {
+                LeftoverObject::Node(..) => (set.limited(SHOWN), what),
                 _ => (String::new(), format!("{what} {}", set.limited(SHOWN))),
             };
             let row = cells![
-                text::name(format!("{}/{}", one.flavor.name(), one.owner)),
+                text::name(format!("{}/{owner}", flavor.name())),
                 on,
                 set.len(),
                 left,
-                one.why
+                why
             ];
             table.row(row.into_iter().take(shown));
         }

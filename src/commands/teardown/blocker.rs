@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::order::{DoomedObject, items};
 use crate::cluster::Cluster;
+use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::shell_words::shell_words;
 use crate::rules::{self, Blocks, Finding, Goal, Report, Scope};
 use crate::view::{NodeSet, plural, some_of};
@@ -117,28 +118,20 @@ fn strip(name: &str) -> String {
 ///
 /// Their mildest step comes first. Before the deletion is asked for there is no finalizer to strip.
 fn folded<'f>(findings: impl IntoIterator<Item = &'f Finding>, may_strip: bool) -> Vec<Blocker> {
-    let mut groups: Vec<(&Finding, Vec<&str>)> = Vec::new();
-    for finding in findings {
-        let node = finding.subject.node.as_deref();
-        let alike = groups.iter_mut().find(|(first, on)| {
-            first.rule.code == finding.rule.code
-                && first.message == finding.message
-                && first.subject.package == finding.subject.package
-                && !on.is_empty()
-        });
-        match (alike, node) {
-            (Some((_, on)), Some(node)) => on.push(node),
-            _ => groups.push((finding, node.into_iter().collect())),
-        }
-    }
-    let blockers = groups.into_iter().map(|(finding, on)| {
+    let alike = findings.into_iter().enumerate().map(|(at, f)| {
+        let alone = f.subject.node.is_none().then_some(at);
+        ((f.rule.code, &f.message, &f.subject.package, alone), f)
+    });
+    let blockers = grouped(alike).into_iter().map(|(_, findings)| {
+        let finding = findings[0];
+        let on = NodeSet::of(findings.iter().filter_map(|f| f.subject.node.as_deref()));
         let mut remedies = finding.remedies.iter();
         let remedy = remedies.find(|r| may_strip || !r.argv.iter().any(|w| w == "strip"));
         Blocker {
             code: Some(finding.rule.code.to_owned()),
             name: Some(finding.rule.name.to_owned()),
             package: finding.subject.package.clone(),
-            node: (!on.is_empty()).then(|| NodeSet::of(on).limited(SHOWN)),
+            node: (!on.is_empty()).then(|| on.limited(SHOWN)),
             message: finding.message.clone(),
             next: remedy.map(|r| shell_words(&r.argv)),
         }

@@ -9,6 +9,8 @@ use serde_json::Value;
 use super::chain::{Chain, Link, LinkState};
 use super::step::NextStep;
 use crate::cluster::{Cluster, Node};
+use crate::commands::shared::grouped::grouped;
+use crate::commands::shared::remedy::remedy_text;
 use crate::commands::shared::rule::label_of;
 use crate::commands::shared::shell_words::shell_words;
 use crate::error::Exit;
@@ -228,21 +230,12 @@ impl<'a> NodeReport<'a> {
             return text;
         }
         text.line(text::dim("findings, causes first"));
-        let mut groups: Vec<Vec<&Finding>> = Vec::new();
-        for finding in told {
-            let alike = |group: &&mut Vec<&Finding>| {
-                let (a, b) = (&group[0].subject, &finding.subject);
-                group[0].rule.code == finding.rule.code
-                    && (&a.skyhook, &a.package) == (&b.skyhook, &b.package)
-                    && (a.node.as_deref() == Some(self.node.name.as_str()))
-                        == (b.node.as_deref() == Some(self.node.name.as_str()))
-            };
-            match groups.iter_mut().find(alike) {
-                Some(group) => group.push(finding),
-                None => groups.push(vec![finding]),
-            }
-        }
-        for group in groups.iter().take(SHOWN) {
+        let groups = grouped(told.into_iter().map(|f| {
+            let subject = &f.subject;
+            let here = subject.node.as_deref() == Some(&self.node.name);
+            ((f.rule.code, &subject.skyhook, &subject.package, here), f)
+        }));
+        for (_, group) in groups.iter().take(SHOWN) {
             let finding = group[0];
             let nodes = group.iter().filter_map(|f| f.subject.node.as_deref());
             let nodes: Vec<&str> = nodes.filter(|on| *on != self.node.name).collect();
@@ -280,17 +273,8 @@ impl<'a> NodeReport<'a> {
             text.line(text::dim("what to do next"));
         }
         for (at, remedy) in next.iter().enumerate() {
-            let grade = format!(" ({}, {})", remedy.grade, remedy.grade.meaning());
-            text.item(
-                &format!("{}. ", at + 1),
-                Line::from(remedy.title.as_str()) + text::dim(grade),
-            );
-            let mut command = Text::new();
-            command.line(text::command(shell_words(&remedy.argv)));
-            if let Some(caveat) = &remedy.caveat {
-                command.paragraph(text::dim(format!("note: {caveat}")));
-            }
-            text.indented(5, command);
+            let mark = format!("{}. ", at + 1);
+            text.append(remedy_text(&mark, remedy, &remedy.argv, None));
         }
         if self.chain.standing(self.node) >= LinkState::Held || !self.grave().is_empty() {
             // What stands on other nodes is left out of a report on this one.

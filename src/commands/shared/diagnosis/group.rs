@@ -1,11 +1,13 @@
 //! The same trouble on many nodes, told once.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{contrast, reason};
 use crate::api::keys::NodeKey;
 use crate::cluster::contrast::{Contrast, contrasts};
 use crate::cluster::{Cluster, Node};
+use crate::commands::shared::grouped::grouped;
+use crate::commands::shared::remedy::remedy_text;
 use crate::commands::shared::rule::severity;
 use crate::commands::shared::shell_words::shell_words;
 use crate::rules::causes::Cause;
@@ -51,26 +53,21 @@ impl<'a> FindingGroup<'a> {
 
     /// What hangs on it, as groups of their own.
     pub fn effects(&self) -> Vec<FindingGroup<'a>> {
-        let mut groups: Vec<FindingGroup<'a>> = Vec::new();
-        let mut places = HashMap::new();
-        for finding in &self.effects {
-            let subject = &finding.subject;
+        let alike = self.effects.iter().map(|f| {
+            let subject = &f.subject;
             let key = (
-                finding.rule.code,
+                f.rule.code,
                 &subject.kind,
                 &subject.skyhook,
                 &subject.package,
             );
-            let at = *places.entry(key).or_insert_with(|| {
-                groups.push(FindingGroup {
-                    findings: Vec::new(),
-                    effects: Vec::new(),
-                });
-                groups.len() - 1
-            });
-            groups[at].findings.push(finding);
-        }
-        groups
+            (key, *f)
+        });
+        let group = |(_, findings)| FindingGroup {
+            findings,
+            effects: Vec::new(),
+        };
+        grouped(alike).into_iter().map(group).collect()
     }
 
     /// The one that stands for all of them.
@@ -143,17 +140,14 @@ impl<'a> FindingGroup<'a> {
         let skyhook = self.findings[0].subject.skyhook.as_deref();
         let words = OWN.into_iter().chain(["diagnose", "stuck"]).chain(skyhook);
         let argv: Vec<String> = words.chain(["--rule", rule]).map(str::to_owned).collect();
-        let mut held: Vec<(&str, BTreeSet<&str>)> = Vec::new();
-        for effect in &self.effects {
+        let effects = self.effects.iter().map(|effect| {
             let subject = &effect.subject;
             let name = subject.skyhook.as_deref().unwrap_or(&subject.name);
-            let at = held.iter().position(|(known, _)| *known == name);
-            let at = at.unwrap_or_else(|| {
-                held.push((name, BTreeSet::new()));
-                held.len() - 1
-            });
-            held[at].1.extend(subject.node.as_deref());
-        }
+            (name, subject.node.as_deref())
+        });
+        let held = grouped(effects).into_iter();
+        let held = held.map(|(name, nodes)| (name, nodes.into_iter().flatten().collect()));
+        let mut held: Vec<(&str, BTreeSet<&str>)> = held.collect();
         held.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
         let held = held.iter().map(|(name, nodes)| match nodes.len() {
             0 => (*name).to_owned(),
@@ -285,30 +279,14 @@ impl<'a> FindingGroup<'a> {
     }
 
     fn remedy(&self, mark: &str, remedy: &Remedy) -> Text {
-        let grade = format!("{}, {}", remedy.grade, remedy.grade.meaning());
-        let grade = match remedy.grade {
-            Grade::B0 | Grade::B1 => text::dim(grade),
-            Grade::B2 | Grade::B3 => text::warning(grade),
-            Grade::B4 => text::error(grade),
-        };
-        let mut text = Text::new();
-        text.item(
-            mark,
-            Line::from(remedy.title.as_str()) + " (" + Line::from(grade) + ")",
-        );
-        let mut command = Text::new();
         match self.on_all_nodes(remedy) {
-            Some(argv) => command.line(text::command(shell_words(&argv))),
-            None => command.line(text::command(shell_words(&remedy.argv))),
-        };
-        if self.is_for_one_of_many(remedy) && self.on_all_nodes(remedy).is_none() {
-            command.paragraph(text::dim("repeat for each node"));
+            Some(argv) => remedy_text(mark, remedy, &argv, None),
+            None => {
+                let repeat = self.is_for_one_of_many(remedy);
+                let repeat = repeat.then(|| "repeat for each node".to_owned());
+                remedy_text(mark, remedy, &remedy.argv, repeat)
+            }
         }
-        if let Some(caveat) = &remedy.caveat {
-            command.paragraph(text::dim(format!("note: {caveat}")));
-        }
-        text.indented(if mark.is_empty() { 2 } else { 5 }, command);
-        text
     }
 
     /// Whether it names the node, or what is on it, and so has another command on the next node.

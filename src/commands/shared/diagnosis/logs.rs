@@ -3,9 +3,9 @@
 use super::Diagnosis;
 use super::group::FindingGroup;
 use crate::cluster::attempts::ContainerLog;
+use crate::commands::shared::grouped::grouped;
 use crate::ctx::Tail;
 use crate::rules::Finding;
-use crate::rules::causes::Causes;
 use crate::view::text::{self, Line};
 use crate::view::{list, plural};
 
@@ -33,22 +33,17 @@ impl Diagnosis<'_> {
                 }
             }
         }
-        self.asks = tails;
+        self.tails = tails;
         self
     }
 
     /// The findings with the logs to ask for; those with the same logs together.
     fn asked(&self) -> Vec<(Vec<usize>, Vec<ContainerLog>)> {
         let findings = &self.report.findings;
-        let causes = Causes::of(findings).ranked(findings);
-        let groups: Vec<FindingGroup<'_>> = causes
-            .iter()
-            .map(|c| FindingGroup::of(c, findings))
-            .collect();
-        let effects: Vec<FindingGroup<'_>> =
-            groups.iter().flat_map(FindingGroup::effects).collect();
+        let causes = self.causes();
+        let effects: Vec<_> = causes.iter().flat_map(FindingGroup::effects).collect();
         let mut asked: Vec<(Vec<usize>, Vec<ContainerLog>)> = Vec::new();
-        for group in groups.iter().chain(&effects) {
+        for group in causes.iter().chain(&effects) {
             let with_logs = |f: &&&Finding| f.reason.as_ref().is_some_and(|r| !r.pieces.is_empty());
             let Some(finding) = group.findings.iter().find(with_logs) else {
                 continue;
@@ -73,25 +68,14 @@ impl Diagnosis<'_> {
 
     /// One line on the logs that could not be read.
     pub(super) fn logs_not_read(&self) -> Option<Line> {
-        let mut reasons: Vec<(&str, usize)> = Vec::new();
-        for tail in &self.asks {
-            let why = match tail {
-                Tail::Unread(why) => why.as_str(),
-                Tail::Late => "no response within a second",
-                Tail::Lines(..) | Tail::Nothing => continue,
-            };
-            match reasons.iter_mut().find(|(known, _)| *known == why) {
-                Some((_, count)) => *count += 1,
-                None => reasons.push((why, 1)),
-            }
-        }
-        if reasons.is_empty() {
-            return None;
-        }
-        let parts = reasons
-            .iter()
-            .map(|(why, count)| format!("{} ({why})", plural(*count, "log")));
+        let unread = self.tails.iter().filter_map(|tail| match tail {
+            Tail::Unread(why) => Some((why.as_str(), tail)),
+            Tail::Late => Some(("no response within a second", tail)),
+            Tail::Lines(..) | Tail::Nothing => None,
+        });
+        let reasons = grouped(unread).into_iter();
+        let parts = reasons.map(|(why, logs)| format!("{} ({why})", plural(logs.len(), "log")));
         let parts: Vec<String> = parts.collect();
-        Some(text::warning("Not read") + format!(": {}", list(&parts)))
+        (!parts.is_empty()).then(|| text::warning("Not read") + format!(": {}", list(&parts)))
     }
 }
