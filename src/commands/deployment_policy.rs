@@ -1,4 +1,4 @@
-//! `deployment-policy reset`: the batches of a rollout start anew.
+//! `deployment-policy reset`: restarts the batches of a rollout.
 
 use crate::api::Status;
 use crate::args::named;
@@ -10,7 +10,7 @@ use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{batches, node};
-use crate::plan::{Change, Grade, Plan, PlanStage, Step, Target};
+use crate::plan::{Change, Grade, Plan, Step, Target};
 
 group! {
     /// Reset the batch state of rollouts
@@ -113,16 +113,12 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         Some(compartment) => format!("reset the batches of {name} in compartment {compartment}"),
         None => format!("reset the batches of {name}"),
     };
-    let mut plan = Plan {
-        title,
-        subject: name.to_owned(),
-        ..Plan::default()
-    };
+    let mut plan = Plan::new(title, name);
     plan.consequences.nodes = steps.len();
     // A rollout that had stopped goes on.
     plan.consequences.at_least(Grade::B2);
     if !steps.is_empty() {
-        plan.stages.push(PlanStage::of(steps));
+        plan.stage(steps);
         plan.consequences.warn(
             "erroring nodes are set to waiting and may be chosen again; if the cause remains, they will fail again",
         );
@@ -150,7 +146,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             Change::Status(fields),
             "the rollout starts again from the first batch",
         );
-        plan.stages.push(PlanStage::of(vec![step]));
+        plan.stage(vec![step]);
     }
     if cluster.operator_before(0, 8) {
         let says = "the operator is older than v0.8.0 and does not support deployment policies: it may ignore the reset";

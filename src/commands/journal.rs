@@ -84,7 +84,7 @@ async fn show(ctx: &mut Ctx, args: &Show) -> Result<Exit> {
             newest.ok_or_else(|| Error::failed(format!("no journal in {directory}")))?
         }
     };
-    ctx.show(&One(record))?;
+    ctx.show(&JournalView(record))?;
     Ok(Exit::Done)
 }
 
@@ -220,9 +220,9 @@ impl JournalEntry {
     }
 }
 
-struct One(Record);
+struct JournalView(Record);
 
-impl View for One {
+impl View for JournalView {
     fn blocks(&self, _wide: bool) -> Text {
         let begun = &self.0.begun;
         let mut text = Text::new();

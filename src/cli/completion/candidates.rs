@@ -1,4 +1,4 @@
-//! What can be typed, with what is worth knowing of it.
+//! The words that complete a line, each with a short description.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::rules;
 use crate::view::list;
 
-/// A word, and a few words about it; they may be empty.
+/// A word, and its description, which may be empty.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
     pub value: String,
@@ -65,16 +65,16 @@ pub fn formats() -> Vec<Candidate> {
     .to_vec()
 }
 
-/// The custom resources, with how far they are.
+/// The custom resources, with their progress.
 pub fn skyhooks(cluster: &Cluster) -> Vec<Candidate> {
     let skyhooks = cluster.skyhooks.items().iter();
     skyhooks
-        .map(|s| Candidate::new(s.name(), standing(s)))
+        .map(|s| Candidate::new(s.name(), progress(s)))
         .collect()
 }
 
 /// `3/5 nodes complete, paused`
-fn standing(skyhook: &Skyhook) -> String {
+fn progress(skyhook: &Skyhook) -> String {
     let mut words = Vec::new();
     if !skyhook.status.complete_nodes.is_empty() {
         words.push(format!("{} nodes complete", skyhook.status.complete_nodes));
@@ -90,16 +90,16 @@ fn standing(skyhook: &Skyhook) -> String {
         // Said already, by annotation or by the count.
         None | Some(Status::Complete | Status::Paused | Status::Disabled) => {}
         Some(Status::Unknown) => {}
-        Some(status) => words.push(spoken(status)),
+        Some(status) => words.push(words_of(status)),
     }
     words.join(", ")
 }
 
-fn spoken(status: &Status) -> String {
+fn words_of(status: &Status) -> String {
     status.as_str().replace('_', " ")
 }
 
-/// The nodes, with what is not in order on them.
+/// The nodes, with what is wrong on them.
 pub fn nodes(cluster: &Cluster) -> Vec<Candidate> {
     let nodes = cluster.nodes.items().iter();
     nodes
@@ -129,7 +129,7 @@ fn condition(cluster: &Cluster, node: &Node) -> String {
     let mut words: Vec<String> = keys
         .skyhooks
         .iter()
-        .filter_map(|(name, on)| Some(format!("{name} {}", spoken(&status(on)?))))
+        .filter_map(|(name, on)| Some(format!("{name} {}", words_of(&status(on)?))))
         .collect();
     for (is, word) in [
         (!node.ready(), "not ready"),

@@ -1,4 +1,4 @@
-//! Which remedy is taken of which finding, and why the others are left alone.
+//! Which remedy is applied for which finding, and why other findings are skipped.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,7 +13,7 @@ use crate::rules::causes::{Cause, Causes};
 use crate::rules::{Finding, Remedy, Rule, Scope, Severity};
 use crate::view::{count, list};
 
-/// What may be taken.
+/// What may be fixed.
 pub struct FixLimits {
     pub scope: Scope,
     /// The rules whose findings are meant; all, if none is named.
@@ -22,17 +22,17 @@ pub struct FixLimits {
     pub no_pause: bool,
 }
 
-/// A remedy that is taken, with the plan of its command.
+/// A remedy that is applied, with the plan of its command.
 pub struct Part {
     pub rule: &'static Rule,
     /// What it is about: `gpu-tune driver on node-1`.
     pub subject: String,
-    /// The command that it stands for.
+    /// The command of the remedy.
     pub command: String,
     pub plan: Plan,
 }
 
-/// What is taken, and what is left alone.
+/// What is applied, and what is skipped.
 #[derive(Default)]
 pub struct Chosen {
     pub parts: Vec<Part>,
@@ -52,7 +52,7 @@ fn said(rule: &Rule, subject: &str) -> String {
     format!("{} {}, {subject}", rule.code, rule.name)
 }
 
-/// Takes of each cause what may be taken.
+/// Chooses a remedy for each cause, within the limits.
 pub fn choose(cluster: &Cluster, findings: &[Finding], limits: &FixLimits) -> Chosen {
     let mut choosing = Choosing {
         cluster,

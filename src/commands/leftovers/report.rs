@@ -42,7 +42,7 @@ pub struct Document<'a> {
     noted: Vec<&'a str>,
 }
 
-/// Something that nobody looks after any more.
+/// Something left behind.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct LeftoverEntry<'a> {

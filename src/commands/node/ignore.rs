@@ -9,7 +9,7 @@ use crate::commands::shared::{migration, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::build::{batches, released};
-use crate::plan::{Change, Edit, Metadata, Plan, PlanStage, Step, Target};
+use crate::plan::{Change, Edit, Metadata, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// Make the operator ignore nodes
@@ -121,20 +121,15 @@ fn plan(cluster: &Cluster, nodes: &[&Node], does: Does) -> Plan {
         }
     }
     let verb = if ignore { "ignore" } else { "unignore" };
-    let mut plan = Plan {
-        title: format!("{verb} {}", plural(steps.len(), "node")),
-        subject: verb.to_owned(),
-        ..Plan::default()
-    };
+    let title = format!("{verb} {}", plural(steps.len(), "node"));
+    let mut plan = Plan::new(title, verb);
     plan.consequences.nodes = steps.len();
     plan.consequences.gpus = nodes.iter().map(|n| n.gpus).sum();
     if ignore && !steps.is_empty() {
         plan.consequences
             .warn("this applies to every custom resource");
     }
-    if !steps.is_empty() {
-        plan.stages.push(PlanStage::of(steps));
-    }
+    plan.stage(steps);
     released::add(cluster, &mut plan);
     match does {
         Does::Ignore { leave_batch: true } => leave_batches(cluster, nodes, &mut plan),
@@ -174,7 +169,7 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
             plural(steps.len(), "batch")
         );
     }
-    plan.stages.push(PlanStage::of(steps));
+    plan.stage(steps);
 }
 
 fn change(flavor: ApiFlavor, node: &Node, ignore: bool) -> Metadata {

@@ -11,7 +11,7 @@ use crate::commands::shared::{held, reset, selection, stranding};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{effects, node, pause_guard};
-use crate::plan::{Change, Plan, PlanStage, Step, Target};
+use crate::plan::{Change, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// Rerun a package
@@ -123,7 +123,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     if steps.is_empty() {
         return Ok(held::end_what_is_left(cluster, plan, skyhook));
     }
-    plan.stages.push(PlanStage::of(steps));
+    plan.stage(steps);
     effects::stopped_rollout(cluster, skyhook, &nodes, &mut plan.consequences);
     warn_of_dependants(skyhook, &args.package, &mut plan);
     warn_of_running(
@@ -137,11 +137,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
     pause_guard::end_failing(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
     pause_guard::warn_of_halt(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
-    if !args.no_pause && pause_guard::is_needed(cluster, skyhook, &nodes) {
-        held::around(cluster, plan, skyhook)
-    } else {
-        Ok(plan)
-    }
+    held::around_if_needed(cluster, plan, skyhook, &nodes, args.no_pause)
 }
 
 /// The stage to start from; only those that the operator takes up as a start.

@@ -122,7 +122,7 @@ pub trait Run {
 /// Declares a command: its words, its arguments and the function that runs it; then what [`CommandInfo`] says of it, where
 /// there is something to say.
 macro_rules! command {
-    ($words:literal: $args:ty => $run:path
+    ($words:literal: $args:ty => $run:expr
      $(, needs: $needs:expr)?
      $(, gets: $gets:expr)?
      $(, lists: $lists:expr)?
@@ -165,7 +165,7 @@ macro_rules! command {
                 &self,
                 ctx: &mut $crate::ctx::Ctx,
             ) -> $crate::error::Result<$crate::error::Exit> {
-                $run(ctx, self).await
+                ($run)(ctx, self).await
             }
         }
     };

@@ -1,8 +1,8 @@
 //! A custom resource that is held for a command: one does not work on it while another one does.
 
 use crate::api::Skyhook;
-use crate::cluster::Cluster;
 use crate::cluster::hold::{Hold, HolderState};
+use crate::cluster::{Cluster, Node};
 use crate::commands::shared::shell_words::shell_words;
 use crate::error::{Error, Result};
 use crate::plan::build::pause_guard;
@@ -43,7 +43,7 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
         },
     );
     if pause_guard::at_work(cluster, skyhook, &plan.stages) {
-        let words = shell_words(&["--node".to_owned(), set.to_string()]);
+        let words = shell_words(&["--node", &set.to_string()]);
         return Err(Error::unchanged(given_up)
             .hint(format!(
                 "use {words} to include the nodes whose job has failed permanently"
@@ -54,6 +54,25 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
         "the custom resource is not paused while changes are applied, because {given_up}; if the operator writes to the nodes at the same time, rerun this command"
     ));
     Ok(plan)
+}
+
+/// [`around`] where the operator could write to these nodes meanwhile, unless `--no-pause` forbids it.
+///
+/// # Errors
+///
+/// See [`around`].
+pub fn around_if_needed(
+    cluster: &Cluster,
+    plan: Plan,
+    skyhook: &Skyhook,
+    nodes: &[&Node],
+    no_pause: bool,
+) -> Result<Plan> {
+    if !no_pause && pause_guard::is_needed(cluster, skyhook, nodes) {
+        around(cluster, plan, skyhook)
+    } else {
+        Ok(plan)
+    }
 }
 
 /// A plan that needs no pause of its own ends the one that an earlier try has left behind.

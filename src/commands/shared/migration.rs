@@ -86,7 +86,7 @@ pub fn warn_of_hold(cluster: &Cluster, effects: &mut Consequences) {
 ///
 /// # Errors
 ///
-/// There is such a pod, or nobody can tell.
+/// There is such a pod, or the pods cannot be read.
 pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result<()> {
     if !cluster.active_api.migrating() {
         return Ok(());

@@ -8,6 +8,7 @@ use super::item::{Findings, Nodes, Package, SkyhookProgress};
 use crate::api::deployment_policy::DEFAULT_COMPARTMENT;
 use crate::args::listing::Sorting;
 use crate::cluster::Cluster;
+use crate::commands::shared::rule::counted;
 use crate::rules::Report;
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{FormatError, NodeSet, Table, View, age, cells, count, list, plural, to_json};
@@ -18,7 +19,7 @@ pub struct StatusReport<'a> {
     document: Document,
 }
 
-/// The operator, and how far each custom resource has got on its nodes.
+/// The operator, and the progress of each custom resource.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
@@ -332,12 +333,7 @@ fn compartments(item: &SkyhookProgress, wide: bool) -> Table {
 
 /// `2 errors and 1 warning: kubectl skyhook diagnose stuck gpu-tune`
 fn said(findings: Findings, name: Option<&str>) -> Text {
-    let mut counts = Vec::new();
-    for (number, noun) in [(findings.errors, "error"), (findings.warnings, "warning")] {
-        if number > 0 {
-            counts.push(plural(number, noun));
-        }
-    }
+    let counts = counted(findings.errors, findings.warnings);
     let mut text = Text::new();
     if counts.is_empty() {
         return text;

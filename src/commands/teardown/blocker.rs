@@ -1,4 +1,4 @@
-//! What keeps an object from going once its deletion was asked for, or is left afterwards. Pure.
+//! What blocks the deletion of an object, and what is left afterwards. Pure.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,11 +13,11 @@ use crate::view::{NodeSet, plural, some_of};
 /// Nodes, pods and jobs that are named before the rest is only counted.
 const SHOWN: usize = 4;
 
-/// Something that keeps an object from going, or is left.
+/// Something that blocks the deletion of an object, or is left afterwards.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Blocker {
-    /// The rule that found it; nothing where it is not for a rule to find.
+    /// The rule that found it, if it was found by a rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,7 +28,7 @@ pub struct Blocker {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     pub message: String,
-    /// The mildest step against it, as it is typed.
+    /// The least disruptive command against it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }

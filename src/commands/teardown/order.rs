@@ -35,7 +35,7 @@ fn in_full<S: Serializer>(flavor: &ApiFlavor, serializer: S) -> Result<S::Ok, S:
     serializer.serialize_str(&flavor.api_version())
 }
 
-/// The object of that name as it was read; it may have been made anew since.
+/// The object of that name as it was read; it may be a new one.
 #[derive(Debug, Clone, Copy)]
 pub struct LiveObject<'a> {
     pub metadata: &'a Meta,

@@ -220,17 +220,14 @@ impl ImpactNotes<'_> {
 fn weigh(nodes: &[&Node], interrupt: Option<&str>, effects: &mut Consequences) {
     effects.nodes = effects.nodes.max(nodes.len());
     effects.gpus = effects.gpus.max(nodes.iter().map(|n| n.gpus).sum());
-    effects.at_least(Grade::B2);
-    let Some(kind) = interrupt.filter(|_| !nodes.is_empty()) else {
+    let interrupt = interrupt.filter(|_| !nodes.is_empty());
+    effects.at_least(Grade::of_rerun(interrupt));
+    let Some(kind) = interrupt else {
         return;
     };
     effects.drains = effects.drains.max(nodes.len());
-    effects.at_least(Grade::B3);
     match kind {
-        "reboot" => {
-            effects.reboots = effects.reboots.max(nodes.len());
-            effects.at_least(Grade::B4);
-        }
+        "reboot" => effects.reboots = effects.reboots.max(nodes.len()),
         "noop" => {}
         _ => effects.restarts = effects.restarts.max(nodes.len()),
     }

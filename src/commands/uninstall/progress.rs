@@ -1,4 +1,4 @@
-//! How far the uninstall of packages has got, look by look.
+//! The progress of uninstalls, each time that the cluster is looked at.
 
 mod package;
 
@@ -75,7 +75,7 @@ impl Progress {
         self.mirror_too && skyhook.status.node_state.has(&key)
     }
 
-    /// Why it will not come about, or nothing.
+    /// Why the uninstall can no longer finish, if so.
     fn never(&self, skyhook: &Skyhook) -> Option<String> {
         let Package { name, version, .. } = &self.packages[self.current];
         let reference = skyhook.reference();

@@ -1,4 +1,4 @@
-//! What is waited for, and whether it has come about.
+//! The condition that `wait` waits for, and whether it is met.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,13 +22,13 @@ pub enum Condition {
     Erroring,
 }
 
-/// How far a custom resource has got towards it.
+/// The progress of a custom resource towards the condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConditionState {
     Met,
-    /// Not yet, and what there is so far.
+    /// Not yet met, and the progress so far.
     Not(String),
-    /// It will not come about, and why; with something to type.
+    /// It can no longer be met: why, and a command to run instead.
     Never(String, Option<String>),
 }
 
@@ -104,7 +104,8 @@ impl Condition {
     }
 }
 
-/// The operator says so of the present spec, and the nodes bear it out: its word alone may be of the spec before.
+/// Complete if the operator reports it for the current spec and every node is done: its status alone may still be about
+/// the previous spec.
 fn complete(cluster: &Cluster, skyhook: &Skyhook) -> ConditionState {
     let status = &skyhook.status;
     let observed = status.observed_generation;

@@ -1,4 +1,4 @@
-//! What has become of what was waited for.
+//! The custom resources that `wait` waits for.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,7 +31,7 @@ impl Waited {
         waited
     }
 
-    /// Looks again. What has come about stays so.
+    /// Checks again. A condition that was met stays met.
     pub fn judge(&mut self, cluster: &Cluster) {
         for (name, standing) in &mut self.items {
             if *standing != ConditionState::Met {
@@ -51,7 +51,7 @@ impl Waited {
 
     /// # Errors
     ///
-    /// One of them will not come about.
+    /// A custom resource that can no longer meet the condition.
     pub fn refuse_what_never_comes(&self) -> Result<()> {
         for (_, standing) in &self.items {
             if let ConditionState::Never(why, hint) = standing {

@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::outcome::{Check, CheckResult};
 use crate::cluster::Cluster;
+use crate::commands::shared::rule::counted;
 use crate::error::Exit;
 use crate::view::text::{self, Label, Text};
-use crate::view::{API_VERSION, View, list, plural, to_json};
+use crate::view::{API_VERSION, View, list, to_json};
 
 /// Whether an installation is sound.
 #[derive(Serialize, JsonSchema)]
@@ -35,10 +36,6 @@ impl CheckReport {
         }
     }
 
-    fn count(&self, outcome: CheckResult) -> usize {
-        self.checks.iter().filter(|c| c.outcome == outcome).count()
-    }
-
     pub fn exit(&self) -> Exit {
         if !self.sound {
             Exit::Findings
@@ -50,29 +47,21 @@ impl CheckReport {
     }
 
     fn verdict(&self) -> Text {
-        let mut parts = Vec::new();
-        for (outcome, noun) in [
-            (CheckResult::Error, "error"),
-            (CheckResult::Warning, "warning"),
-        ] {
-            match self.count(outcome) {
-                0 => {}
-                n => parts.push(plural(n, noun)),
-            }
-        }
-        match self.count(CheckResult::NotChecked) {
-            0 => {}
-            n => parts.push(format!("{n} not checked")),
+        let of = |outcome| self.checks.iter().filter(|c| c.outcome == outcome).count();
+        let (warnings, not_checked) = (of(CheckResult::Warning), of(CheckResult::NotChecked));
+        let mut parts = counted(of(CheckResult::Error), warnings);
+        if not_checked > 0 {
+            parts.push(format!("{not_checked} not checked"));
         }
         let found = if parts.is_empty() {
             String::new()
         } else {
             format!(": {}", list(&parts))
         };
-        let verdict = match (self.sound, self.count(CheckResult::NotChecked)) {
+        let verdict = match (self.sound, not_checked) {
             (false, _) => text::error("The installation has problems"),
             (true, 0) => text::good("The installation is healthy"),
-            (true, _) if self.count(CheckResult::Warning) > 0 => {
+            (true, _) if warnings > 0 => {
                 text::warning("No errors found, but some checks could not run")
             }
             (true, _) => text::warning("No problems found, but some checks could not run"),

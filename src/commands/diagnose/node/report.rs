@@ -286,7 +286,6 @@ impl<'a> NodeReport<'a> {
             if !self.grave().iter().any(elsewhere) {
                 argv.extend(["--node", &self.node.name]);
             }
-            let argv: Vec<String> = argv.into_iter().map(str::to_owned).collect();
             text.line(text::dim("more: ") + text::command(shell_words(&argv)));
         }
         text

@@ -35,7 +35,7 @@ pub fn needs_no_taint(cluster: &Cluster, node: &Node, name: &str) -> bool {
         && !cluster.taint_kept_by_others(node, name)
 }
 
-/// What comes of it, and what no API can take back.
+/// The consequences, and what no API can undo.
 pub fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &mut Consequences) {
     effects.at_least(Grade::B4);
     effects.nodes = nodes.len();
@@ -73,7 +73,7 @@ fn folded<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> String {
     }
 }
 
-/// What packages did to the hosts, and the record of it.
+/// Warns of host changes that stay, and of their record.
 fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
     let name = args.name.as_str();
     let recorded: Vec<_> = cluster
@@ -112,7 +112,7 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
     }
 }
 
-/// What becomes of what runs now.
+/// Warns of package pods that are running now.
 fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
     let package_runs = cluster.package_runs();
     let alive = package_runs

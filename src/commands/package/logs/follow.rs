@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::choose;
 use super::printer::Printer;
 use super::stream::{Key, LogEvent, LogPosition, stream};
-use super::{Args, complain, no_log};
+use super::{Args, no_log, warn_unreadable};
 use crate::api::Skyhook;
 use crate::cluster::attempts::{Choice, ContainerLog};
 use crate::cluster::{Cluster, Node};
@@ -191,7 +191,7 @@ impl Following<'_> {
                 if let Some(error) = error.filter(|e| !e.nothing_there()) {
                     let what = format!("{} in pod/{}", key.container, key.pod);
                     if self.said.insert(format!("{what}: {error}")) {
-                        complain(ctx, &what, &error);
+                        warn_unreadable(ctx, &what, &error);
                     }
                     self.unread = true;
                 }

@@ -16,8 +16,7 @@ use crate::cluster::attempts::Choice;
 use crate::cluster::live::log::{LogError, Since};
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::command;
-use crate::commands::shared::scope;
-use crate::commands::shared::selection;
+use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 
@@ -186,7 +185,7 @@ fn stage(text: &str) -> std::result::Result<Stage, String> {
 }
 
 /// Says that a log cannot be read, and why.
-fn complain(ctx: &mut Ctx, what: &str, error: &LogError) {
+fn warn_unreadable(ctx: &mut Ctx, what: &str, error: &LogError) {
     if error.code == Some(403) {
         ctx.note_refusal();
     }

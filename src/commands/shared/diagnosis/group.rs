@@ -1,4 +1,4 @@
-//! The same trouble on many nodes, told once.
+//! Findings of the same problem on many nodes, reported once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::rules::{Finding, Grade, Remedy, Severity};
 use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, age, list, plural};
 
-/// The same trouble on several nodes, and what hangs on it.
+/// Findings of the same problem on several nodes, and their effects.
 pub struct FindingGroup<'a> {
     pub(super) findings: Vec<&'a Finding>,
     effects: Vec<&'a Finding>,
@@ -51,7 +51,7 @@ impl<'a> FindingGroup<'a> {
         }
     }
 
-    /// What hangs on it, as groups of their own.
+    /// The effects, as groups of their own.
     pub fn effects(&self) -> Vec<FindingGroup<'a>> {
         let alike = self.effects.iter().map(|f| {
             let subject = &f.subject;
@@ -70,12 +70,12 @@ impl<'a> FindingGroup<'a> {
         grouped(alike).into_iter().map(group).collect()
     }
 
-    /// The one that stands for all of them.
+    /// The finding that is shown for all of them.
     pub fn first(&self) -> &'a Finding {
         self.findings[0]
     }
 
-    /// The worst of what is found, with what hangs on it.
+    /// The highest severity of the findings and of their effects.
     pub fn severity(&self) -> Severity {
         let all = self.findings.iter().chain(&self.effects);
         all.map(|f| f.severity).max().unwrap_or(Severity::Info)
@@ -111,7 +111,7 @@ impl<'a> FindingGroup<'a> {
         text
     }
 
-    /// What is wrong, in words that are true of all of them.
+    /// The message, in words that are true of all findings.
     fn message(&self) -> &'a str {
         let first = self.findings[0];
         if self.findings.iter().all(|f| f.message == first.message) {
@@ -134,12 +134,12 @@ impl<'a> FindingGroup<'a> {
         }
     }
 
-    /// How much hangs on it, and the command that shows it alone.
+    /// How many nodes it holds up, and the command that shows it alone.
     fn pointer(&self) -> Line {
         let rule = self.findings[0].rule.code;
         let skyhook = self.findings[0].subject.skyhook.as_deref();
         let words = OWN.into_iter().chain(["diagnose", "stuck"]).chain(skyhook);
-        let argv: Vec<String> = words.chain(["--rule", rule]).map(str::to_owned).collect();
+        let argv: Vec<&str> = words.chain(["--rule", rule]).collect();
         let effects = self.effects.iter().map(|effect| {
             let subject = &effect.subject;
             let name = subject.skyhook.as_deref().unwrap_or(&subject.name);

@@ -15,12 +15,15 @@ const MOST: usize = 50;
 impl Diagnosis<'_> {
     /// The logs to ask for: of one finding of each group, the causes first. Each is what to try, best first.
     pub fn logs(&self) -> Vec<Vec<ContainerLog>> {
-        self.asked().into_iter().map(|(_, pieces)| pieces).collect()
+        self.log_requests()
+            .into_iter()
+            .map(|(_, pieces)| pieces)
+            .collect()
     }
 
     /// Adds what became of the logs asked for, in their order.
-    pub fn heard(mut self, tails: Vec<Tail>) -> Self {
-        for ((findings, pieces), tail) in self.asked().into_iter().zip(&tails) {
+    pub fn with_logs(mut self, tails: Vec<Tail>) -> Self {
+        for ((findings, pieces), tail) in self.log_requests().into_iter().zip(&tails) {
             for at in findings {
                 let Some(reason) = &mut self.report.findings[at].reason else {
                     continue;
@@ -38,7 +41,7 @@ impl Diagnosis<'_> {
     }
 
     /// The findings with the logs to ask for; those with the same logs together.
-    fn asked(&self) -> Vec<(Vec<usize>, Vec<ContainerLog>)> {
+    fn log_requests(&self) -> Vec<(Vec<usize>, Vec<ContainerLog>)> {
         let findings = &self.report.findings;
         let causes = self.causes();
         let effects: Vec<_> = causes.iter().flat_map(FindingGroup::effects).collect();

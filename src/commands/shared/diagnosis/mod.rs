@@ -12,6 +12,7 @@ pub use self::document::Document;
 use self::group::{Detail, FindingGroup};
 use crate::cluster::Cluster;
 use crate::commands::shared::grouped::grouped;
+use crate::commands::shared::rule::counted;
 use crate::ctx::Tail;
 use crate::rules::causes::Causes;
 use crate::rules::{self, Report, Verdict, reason as attempts};
@@ -119,12 +120,7 @@ impl<'a> Diagnosis<'a> {
 
     fn verdict(&self) -> Line {
         let counts = &self.report.counts;
-        let mut parts = Vec::new();
-        for (number, noun) in [(counts.errors, "error"), (counts.warnings, "warning")] {
-            if number > 0 {
-                parts.push(plural(number, noun));
-            }
-        }
+        let mut parts = counted(counts.errors, counts.warnings);
         if counts.infos > 0 {
             parts.push(format!("{} info", counts.infos));
         }

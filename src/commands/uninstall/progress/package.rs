@@ -1,4 +1,4 @@
-//! Where one package stands on each node, look by look.
+//! The progress of the uninstall of one package on each node.
 
 use std::collections::BTreeMap;
 

@@ -1,12 +1,12 @@
 //! Why an uninstall does not continue, or does not begin.
 
-use super::Of;
+use super::PackageUninstall;
 use crate::cluster::Placement;
 use crate::rules::{self, Finding, Goal, Scope};
 
-impl<'a> Of<'a> {
-    /// Why it does not until somebody acts. What is at work on the node is stopped by what is wrong there, and by nothing
-    /// else.
+impl<'a> PackageUninstall<'a> {
+    /// Why it does not continue until someone intervenes. A stage that is running on the node is stopped only by findings
+    /// about that node.
     pub fn blocked(&self, placement: &Placement<'a>) -> Option<String> {
         let skyhook = self.skyhook?;
         let at_work = self.package_runs.since(placement).is_some();

@@ -115,7 +115,7 @@ impl View for UninstallStatus {
     }
 }
 
-/// How far uninstalls have got on each node.
+/// The progress of uninstalls on each node.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a> {
