@@ -72,16 +72,10 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let name = args.name.as_str();
     let skyhook = selection::existing(cluster, name)?;
     let compartment = args.compartment.as_deref();
-    if let Some(compartment) = compartment {
-        let known = skyhook.status.compartment_statuses.keys();
-        if !skyhook
-            .status
-            .compartment_statuses
-            .contains_key(compartment)
-        {
-            let known = known.map(String::as_str);
-            return Err(Error::unknown_among("compartment", compartment, known));
-        }
+    let known = &skyhook.status.compartment_statuses;
+    if let Some(unknown) = compartment.filter(|name| !known.contains_key(*name)) {
+        let known = known.keys().map(String::as_str);
+        return Err(Error::unknown_among("compartment", unknown, known));
     }
     let within = |node: &Node| {
         compartment.is_none_or(|wanted| {

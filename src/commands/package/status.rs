@@ -64,7 +64,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<PackageStatus> {
     if let Some(package) = &args.package {
         scope::known_package(cluster, skyhook, package)?;
     }
-    let nodes = scope::nodes(cluster, &args.on)?;
+    let nodes = scope::nodes(cluster, &args.on.nodes, args.on.selector.as_ref())?;
     let mut rows = rows(cluster, &nodes, skyhook, args.package.as_deref());
     args.sorting.sort(&mut rows, to_json)?;
     Ok(PackageStatus { rows })

@@ -2,23 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use crate::args::selection::OnNodes;
+use crate::api::LabelSelector;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::selection;
 use crate::ctx::{Ctx, unread};
 use crate::error::{Error, Result};
 use crate::rules::Scope;
 
-/// The nodes that the flags pick.
+/// The nodes that the words name and that have the labels; all, where neither is given.
 ///
 /// # Errors
 ///
 /// A name that is no node; see [`selection::nodes`].
-pub fn nodes<'a>(cluster: &'a Cluster, flags: &OnNodes) -> Result<Vec<&'a Node>> {
-    let mut nodes = selection::nodes(cluster, &flags.nodes)?;
-    if let Some(selector) = &flags.selector {
-        nodes.retain(|node| selector.matches(&node.labels));
-    }
+pub fn nodes<'a>(
+    cluster: &'a Cluster,
+    words: &[String],
+    labels: Option<&LabelSelector>,
+) -> Result<Vec<&'a Node>> {
+    let mut nodes = selection::nodes(cluster, words)?;
+    nodes.retain(|node| labels.is_none_or(|labels| labels.matches(&node.labels)));
     Ok(nodes)
 }
 

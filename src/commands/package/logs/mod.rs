@@ -151,7 +151,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<Vec<Choice>> {
 
 impl Args {
     fn nodes<'a>(&self, cluster: &'a Cluster) -> Result<Vec<&'a Node>> {
-        scope::nodes(cluster, &self.on)
+        scope::nodes(cluster, &self.on.nodes, self.on.selector.as_ref())
     }
 
     fn wanted(&self) -> LogSelection<'_> {
