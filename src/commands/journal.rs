@@ -10,7 +10,7 @@ use crate::apply::{StepResult, StopReason};
 use crate::args::listing::Sorting;
 use crate::args::named;
 use crate::commands::shared::command::{command, group};
-use crate::ctx::{Ctx, variable};
+use crate::ctx::{Ctx, now, variable};
 use crate::error::{Error, Exit, Result};
 use crate::view::text::{self, Label, Text};
 use crate::view::{API_VERSION, Table, View, age, cells, plural, to_json};
@@ -56,15 +56,21 @@ command! {
 
 async fn list(ctx: &mut Ctx, args: &List) -> Result<Exit> {
     let store = Store::of(variable)?;
-    let (records, complaints) = store.all()?;
+    let (mut records, complaints) = store.all()?;
     warn(ctx, &store, complaints);
     if records.is_empty() {
         ctx.note(format!("No journal in {}.", store.directory.display()));
     }
-    let now = crate::ctx::now();
-    let mut journals = Journals { records, now };
-    journals.sort(&args.sorting)?;
-    ctx.show(&journals)?;
+    let mut undone = Undone::default();
+    records.iter().for_each(|record| undone.note(record));
+    let item = |record: &Record| to_json(&JournalEntry::of(record, &undone));
+    args.sorting.sort(&mut records, item)?;
+    let now = now();
+    ctx.show(&Journals {
+        records,
+        undone,
+        now,
+    })?;
     Ok(Exit::Done)
 }
 
@@ -98,23 +104,9 @@ fn warn(ctx: &mut Ctx, store: &Store, complaints: Vec<String>) {
 
 struct Journals {
     records: Vec<Record>,
+    /// Which of them are undone.
+    undone: Undone,
     now: jiff::Timestamp,
-}
-
-impl Journals {
-    fn undone(&self) -> Undone {
-        let mut undone = Undone::default();
-        self.records.iter().for_each(|record| undone.note(record));
-        undone
-    }
-
-    fn sort(&mut self, sorting: &Sorting) -> Result<()> {
-        let undone = self.undone();
-        sorting.sort(&mut self.records, |record| {
-            to_json(&JournalEntry::of(record, &undone))
-        })?;
-        Ok(())
-    }
 }
 
 /// How many steps of a journal were taken, and how many there are.
@@ -128,12 +120,11 @@ impl View for Journals {
     fn blocks(&self, wide: bool) -> Text {
         let columns = ["id", "age", "what", "changed", "note", "server"];
         let mut table = Table::new(columns.into_iter().take(if wide { 6 } else { 5 }));
-        let undone = self.undone();
         for record in &self.records {
             let (done, all) = steps(record);
             let note = if record.ended.is_none() {
                 Some(Label::Warning.on("cut short"))
-            } else if undone.holds(&record.begun.id) {
+            } else if self.undone.holds(&record.begun.id) {
                 Some(Label::Dim.on("taken back"))
             } else {
                 None
@@ -162,12 +153,11 @@ impl View for Journals {
     }
 
     fn document(&self) -> Value {
-        let undone = self.undone();
         let items = self.records.iter();
         to_json(&ListDocument {
             api_version: API_VERSION,
             kind: "JournalList",
-            items: items.map(|r| JournalEntry::of(r, &undone)).collect(),
+            items: items.map(|r| JournalEntry::of(r, &self.undone)).collect(),
         })
     }
 }

@@ -61,8 +61,12 @@ fn view<'a>(cluster: &'a Cluster, name: &str) -> Option<NodeReport<'a>> {
     let node = cluster.node(name)?;
     let mut report = rules::diagnose(cluster, &Scope::default());
     reason::add(cluster, &mut report.findings);
-    let chain = Chain::of(cluster, node, report);
-    Some(NodeReport::new(cluster, node, chain, withheld(cluster)))
+    Some(NodeReport {
+        cluster,
+        node,
+        chain: Chain::of(cluster, node, report),
+        withheld: withheld(cluster),
+    })
 }
 
 /// The sources that the cluster would not give.

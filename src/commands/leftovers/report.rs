@@ -203,14 +203,14 @@ impl View for Leftovers<'_> {
             let nodes = plural(self.cluster.nodes.items().len(), "node");
             if !closed.is_empty() {
                 text.append(closed);
-                return text.line(text::dim(format!("Checked {nodes}."))).clone();
-            }
-            text.line(if self.unread {
-                text::warning("No leftovers found, but some objects could not be read")
+            } else if self.unread {
+                let why = "No leftovers found, but some objects could not be read";
+                text.line(text::warning(why));
             } else {
-                text::good("No leftovers of deleted custom resources found")
-            });
-            return text.line(text::dim(format!("Checked {nodes}."))).clone();
+                text.line(text::good("No leftovers of deleted custom resources found"));
+            }
+            text.line(text::dim(format!("Checked {nodes}.")));
+            return text;
         }
         let alike = self.left.iter().enumerate().map(|(at, one)| {
             let alone = wide.then_some(at);

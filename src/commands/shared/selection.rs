@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use regex::Regex;
-
 use super::migration;
 use crate::api::{Package, Skyhook};
+use crate::args::selection::pattern;
 use crate::cluster::{Certainty, Cluster, Node, Only, Read, Source};
 use crate::error::{Error, Result};
 use crate::view::expand;
@@ -29,12 +28,11 @@ pub fn nodes<'a>(cluster: &'a Cluster, words: &[String]) -> Result<Vec<&'a Node>
             && is_expression(word)
             && (is_class(word) || expand(word).is_none())
         {
-            let regex = Regex::new(&format!("^(?:{word})$")).map_err(|_| {
+            expressions.push(pattern(word).map_err(|_| {
                 Error::usage(format!(
                     "{word:?} is neither a node name nor a valid regular expression"
                 ))
-            })?;
-            expressions.push(regex);
+            })?);
         } else {
             for name in expanded(word)? {
                 known_node(cluster, &name)?;

@@ -23,10 +23,11 @@ use crate::view::{API_VERSION, NodeSet, View, to_json};
 const SHOWN: usize = 8;
 
 pub struct NodeReport<'a> {
-    cluster: &'a Cluster,
-    node: &'a Node,
-    chain: Chain<'a>,
-    withheld: Vec<String>,
+    pub cluster: &'a Cluster,
+    pub node: &'a Node,
+    pub chain: Chain<'a>,
+    /// The sources that the cluster did not return, and why.
+    pub withheld: Vec<String>,
 }
 
 /// Why a node is not done.
@@ -75,21 +76,7 @@ struct FindingDocument<'a> {
     message: &'a str,
 }
 
-impl<'a> NodeReport<'a> {
-    pub fn new(
-        cluster: &'a Cluster,
-        node: &'a Node,
-        chain: Chain<'a>,
-        withheld: Vec<String>,
-    ) -> NodeReport<'a> {
-        NodeReport {
-            cluster,
-            node,
-            chain,
-            withheld,
-        }
-    }
-
+impl NodeReport<'_> {
     pub fn exit(&self) -> Exit {
         if self.chain.standing(self.node) == LinkState::Stuck {
             Exit::Findings
