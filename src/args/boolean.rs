@@ -1,4 +1,4 @@
-//! Flags that are on or off, spelled as scripts spell them.
+//! Boolean flags, as kubectl takes them.
 
 use clap::{Arg, ArgAction, Command};
 

@@ -1,4 +1,4 @@
-//! How lists are put in order, and what they show beside.
+//! The flags of lists.
 
 use serde_json::Value;
 

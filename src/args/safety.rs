@@ -1,4 +1,4 @@
-//! How a change is rehearsed, confirmed and limited.
+//! The flags of commands that change something: dry run, confirmation and limits.
 
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! The commands as clap knows them, in the name that was typed, and the lines that they parse.
+//! The clap commands under the name that was typed, and the parsing of command lines.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! `journal`: what was done, and can be taken back.
+//! `journal`: past changes, which can be undone.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! `pause`, `resume`, `disable` and `enable`: one annotation, and the reason beside it.
+//! `pause`, `resume`, `disable` and `enable`: set or remove one annotation, and the one with its reason.
 
 use crate::api::{ApiFlavor, Executor, Skyhook, Status};
 use crate::args::named;

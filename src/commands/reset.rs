@@ -1,4 +1,4 @@
-//! `reset`: packages run again from the start.
+//! `reset`: makes packages run again from the start.
 
 use crate::args::named;
 use crate::args::safety::Safety;

@@ -1,4 +1,4 @@
-//! `undelete`: a deleted custom resource comes back.
+//! `undelete`: restores a deleted custom resource.
 
 use std::path::PathBuf;
 

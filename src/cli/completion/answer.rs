@@ -1,4 +1,4 @@
-//! The answer to kubectl, or to a shim, that asks what may come next.
+//! The answer to kubectl, or to a shim, that asks for candidates.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;

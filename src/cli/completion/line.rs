@@ -1,4 +1,4 @@
-//! What stands on the command line before the word to complete.
+//! The words of the command line before the one to complete.
 
 use std::ffi::{OsStr, OsString};
 

@@ -1,4 +1,4 @@
-//! Candidates from the world: a cluster, files, the kubeconfig.
+//! Looks up candidates in a cluster, in files and in the kubeconfig.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;

@@ -1,4 +1,4 @@
-//! (edge) The answer to the scripts of shells, through clap_complete.
+//! (edge) The answer to the completion scripts of shells, through clap_complete.
 
 use std::ffi::OsString;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A deletion and the ways to its end, laid out.
+//! The text of `finalizer status`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -110,7 +110,7 @@ impl FinalizerStatus<'_> {
         text
     }
 
-    /// Remedies that differ in the node alone, as one with all nodes that it is for.
+    /// The remedies; those that differ only in the node as one, with all its nodes.
     fn folded_ladder(&self) -> Vec<(Remedy, Vec<String>)> {
         let nodes = self.cluster.nodes.items().iter();
         let nodes: BTreeSet<&str> = nodes.map(|n| n.name.as_str()).collect();
@@ -137,7 +137,7 @@ impl FinalizerStatus<'_> {
         folded.into_iter().map(|(r, _, all)| (r, all)).collect()
     }
 
-    /// The command on all of these nodes; of more than are named in one, on the first.
+    /// The command for all of these nodes, or for the first if there are too many to name.
     fn command(remedy: &Remedy, nodes: &[String]) -> Vec<String> {
         let all: Vec<&str> = nodes.iter().map(String::as_str).collect();
         let joined = match all.as_slice() {

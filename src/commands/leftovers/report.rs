@@ -1,4 +1,4 @@
-//! What is left, laid out.
+//! The text and the JSON document of `leftovers`.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! `node ignore` and `node unignore`: one label, which concerns every custom resource.
+//! `node ignore` and `node unignore`: set and remove the ignore label, which applies to every custom resource.
 
 use crate::api::ApiFlavor;
 use crate::args::named;
@@ -78,7 +78,7 @@ async fn unignore(ctx: &mut Ctx, args: &Unignore) -> Result<Exit> {
     run(ctx, &args.with, Does::Unignore).await
 }
 
-/// What happens to the label.
+/// Whether the label is set or removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Does {
     Ignore { leave_batch: bool },
@@ -141,7 +141,7 @@ fn plan(cluster: &Cluster, nodes: &[&Node], does: Does) -> Plan {
     plan
 }
 
-/// The places of these nodes in batches are given up, once the nodes are ignored.
+/// Adds the removal of these nodes from current batches, after they are ignored.
 fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
     let mut steps = Vec::new();
     for skyhook in cluster.skyhooks.items() {

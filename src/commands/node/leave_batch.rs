@@ -1,4 +1,4 @@
-//! `node leave-batch`: a node gives up its place in the batch that a rollout works on.
+//! `node leave-batch`: removes nodes from the current batch of a rollout.
 
 use crate::args::named;
 use crate::args::safety::Safety;

@@ -1,4 +1,4 @@
-//! `node repair`: a node state that cannot be read, from the operator's own copy.
+//! `node repair`: restores a node state that cannot be read from the operator's copy.
 
 use crate::args::named;
 use crate::args::safety::Safety;

@@ -1,4 +1,4 @@
-//! `node reset`: the same as `reset`, with the nodes as words.
+//! `node reset`: the same as `reset`, with the nodes as positional arguments.
 
 use crate::args::named;
 use crate::args::safety::Safety;

@@ -1,4 +1,4 @@
-//! `package rerun`: one package again, from the start or from a stage on.
+//! `package rerun`: runs one package again, from the start or from a stage on.
 
 use crate::api::{Skyhook, Stage, State, keys};
 use crate::args::safety::Safety;

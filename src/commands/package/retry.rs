@@ -1,4 +1,4 @@
-//! `package retry`: a stage again that was given up, from where it stands.
+//! `package retry`: runs a stage again that has failed permanently.
 
 use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::args::safety::Safety;

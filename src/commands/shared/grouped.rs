@@ -1,4 +1,4 @@
-//! Things that are alike, told once.
+//! Items that are alike, to be shown once.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,4 +1,4 @@
-//! What must wait while one API takes over from the other.
+//! What is refused while the operator migrates from one API to the other.
 
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Read, Source};
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Consequences, Plan};
 use crate::view::{plural, some_of};
 
-/// Going ahead although a migration is in the way.
+/// Whether to proceed during a migration.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Force {
     /// Proceed even during a migration, while the operator does nothing

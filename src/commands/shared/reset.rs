@@ -1,4 +1,4 @@
-//! The plan of a reset. Pure: everything that may be wrong with a reset is wrong here.
+//! The plan of a reset, for `reset` and `node reset`. Pure.
 
 use std::collections::BTreeSet;
 

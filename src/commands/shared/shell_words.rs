@@ -1,4 +1,4 @@
-//! Command lines of ours, for a shell.
+//! Command lines, quoted for a shell.
 
 use shlex::Quoter;
 

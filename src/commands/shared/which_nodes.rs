@@ -1,4 +1,4 @@
-//! The nodes that a change to one package is for: they have to be said.
+//! The nodes that a change to one package is for; they must be specified.
 
 use crate::api::LabelSelector;
 use crate::args::named;

@@ -1,4 +1,4 @@
-//! One custom resource, summed up.
+//! The summary of one custom resource.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The page: the operator on top, then one block a custom resource.
+//! The text and the JSON document of `status`: the operator, then one block per custom resource.
 
 use schemars::JsonSchema;
 use serde::Serialize;

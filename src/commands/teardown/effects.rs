@@ -1,4 +1,4 @@
-//! What deletions make happen on nodes, and leave there. Pure.
+//! What deletions trigger on nodes, and what they leave there. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 

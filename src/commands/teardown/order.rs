@@ -1,4 +1,4 @@
-//! What is removed, and what has to be gone before it. Pure.
+//! The objects that a teardown deletes, and their order. Pure.
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};

@@ -1,4 +1,4 @@
-//! The removal of everything, laid out: before, and afterwards.
+//! The text of a teardown, before and afterwards.
 
 use serde_json::Value;
 

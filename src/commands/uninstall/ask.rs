@@ -1,4 +1,4 @@
-//! `uninstall NAME PACKAGE`: asks the operator to uninstall packages everywhere, or takes that back.
+//! `uninstall NAME PACKAGE`: asks the operator to uninstall packages on all nodes, or cancels that.
 
 mod refuse;
 mod spec;

@@ -1,4 +1,4 @@
-//! What an uninstall does where, in the words of the preview.
+//! What an uninstall does on which nodes, as the preview says it.
 
 use super::placement_summary::{PlacementSummary, first, nodes};
 use crate::api::{Package, Skyhook, Stage};

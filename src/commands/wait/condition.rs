@@ -18,7 +18,7 @@ pub enum Condition {
     Uninstalled(Option<String>),
     /// The object is gone.
     Deleted,
-    /// The operator calls the custom resource or one of its nodes erroring.
+    /// The operator reports the custom resource or one of its nodes as erroring.
     Erroring,
 }
 
@@ -68,12 +68,12 @@ impl fmt::Display for Condition {
 }
 
 impl Condition {
-    /// Whether one custom resource will do, where several are waited for.
+    /// Whether it is enough that one of several custom resources meets it.
     pub fn any(&self) -> bool {
         *self == Condition::Erroring
     }
 
-    /// What findings may block; nothing does where a failure is waited for.
+    /// The goal that findings may block; none if a failure is waited for.
     pub fn goal(&self) -> Option<Goal<'_>> {
         match self {
             Condition::Complete => Some(Goal::Install),
@@ -83,7 +83,7 @@ impl Condition {
         }
     }
 
-    /// How far a custom resource has got. Nothing is said of what could not be read.
+    /// The progress of a custom resource. One that could not be read has not met the condition yet.
     pub fn standing(&self, cluster: &Cluster, name: &str) -> ConditionState {
         let skyhook = cluster.skyhook(name);
         if skyhook.is_none() && !matches!(cluster.skyhooks, Read::Ok(_)) {

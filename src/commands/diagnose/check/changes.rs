@@ -1,4 +1,4 @@
-//! Whether the user may do what the commands change, asked before there is anything to change. Pure.
+//! Whether the user has the permissions for the changes that commands make. Pure.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The checks, laid out.
+//! The text and the JSON document of `diagnose check`.
 
 use schemars::JsonSchema;
 use serde::Serialize;

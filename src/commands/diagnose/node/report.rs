@@ -1,4 +1,4 @@
-//! The chain, laid out.
+//! The text and the JSON document of `diagnose node`.
 
 use std::collections::BTreeSet;
 

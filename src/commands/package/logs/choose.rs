@@ -1,4 +1,4 @@
-//! Which logs there are to show, and which of them tell the most.
+//! Which logs to show.
 
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::attempts::{Choice, choice};

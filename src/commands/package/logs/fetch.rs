@@ -1,4 +1,4 @@
-//! What there is now, once.
+//! `package logs` without `-f`: prints the logs that exist now.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What there is now, and what comes, until nothing more is to come.
+//! `package logs -f`: prints logs until all runs have finished.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

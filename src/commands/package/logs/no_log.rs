@@ -1,4 +1,4 @@
-//! What to say where there is no log, or beside one.
+//! Notes beside a log, or instead of one.
 
 use super::choose::LogSelection;
 use crate::api::{Entry, Executor, State};

@@ -1,4 +1,4 @@
-//! Lines of logs, each behind where it comes from.
+//! Prints log lines, prefixed with their node and container.
 
 use crate::cluster::attempts::ContainerLog;
 use crate::ctx::Ctx;

@@ -1,4 +1,4 @@
-//! The logs that a report asks for, and what became of them.
+//! The logs that a report needs, and which of them could not be read.
 
 use super::Diagnosis;
 use super::group::FindingGroup;

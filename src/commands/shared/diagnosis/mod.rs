@@ -1,4 +1,4 @@
-//! A report, laid out.
+//! The report of `diagnose stuck`, as text and as a document.
 
 mod contrast;
 mod document;

@@ -1,4 +1,4 @@
-//! Why packages fail, as their attempts say.
+//! Why a package fails: the outcome, log and events of its latest attempt.
 
 use crate::cluster::Cluster;
 use crate::rules::reason::Recurring;

@@ -1,4 +1,4 @@
-//! The traps that an uninstall can be walked into, and the way around each.
+//! Uninstall requests that are refused, with what to do instead.
 
 use super::Request;
 use crate::api::{Package, Skyhook};
