@@ -25,6 +25,7 @@ pub use origin::{Destination, Here};
 pub use outcome_view::Document as OutcomeDocument;
 pub use preview::Document as PlanDocument;
 pub use process::{interrupt, variable};
+pub use unreadable::unread;
 pub use wait::{Aim, AimProgress, AimState, Awaited, Blocked, PlanWait, PlannedAim};
 pub use watch::{Watch, WatchUpdate, pause_after};
 

@@ -147,6 +147,14 @@ impl Skyhook {
         self.spec.packages.get(name)
     }
 
+    /// The packages that depend on this one.
+    pub fn dependants(&self, package: &str) -> Vec<&str> {
+        self.packages()
+            .filter(|(_, p)| p.depends_on.contains_key(package))
+            .map(|(name, _)| name)
+            .collect()
+    }
+
     pub fn deleting(&self) -> bool {
         self.metadata.deleting()
     }
@@ -168,6 +176,15 @@ impl Skyhook {
 
     pub fn disabled(&self) -> bool {
         self.annotated_true("disable")
+    }
+
+    /// `paused` or `disabled`, where the operator starts no new work for it.
+    pub fn stopped(&self) -> Option<&'static str> {
+        match (self.paused(), self.disabled()) {
+            (true, _) => Some("paused"),
+            (_, true) => Some("disabled"),
+            _ => None,
+        }
     }
 
     /// The object of the older API that the operator made this one from.
@@ -204,6 +221,15 @@ impl Skyhook {
     pub fn has_finalizer(&self) -> bool {
         self.flavor()
             .is_some_and(|g| self.metadata.finalizers.contains(&g.finalizer()))
+    }
+
+    /// The finalizers that are not the operator's own.
+    pub fn third_party_finalizers(&self) -> Vec<&str> {
+        let ours = self.flavor().map(ApiFlavor::finalizer);
+        let all = self.metadata.finalizers.iter();
+        all.filter(|f| ours.as_ref() != Some(f))
+            .map(String::as_str)
+            .collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Flags that are on or off, spelled as scripts spell them.
+//! Boolean flags, as kubectl takes them.
 
 use clap::{Arg, ArgAction, Command};
 
@@ -13,7 +13,7 @@ pub fn boolean(text: &str) -> Result<bool, String> {
 
 /// The tree with every plain flag also taking `=true` and `=false`, as in kubectl; and of any flag that takes one value the
 /// last one counts.
-pub fn spelled_out(tree: Command) -> Command {
+pub fn with_boolean_values(tree: Command) -> Command {
     let spell = |flag: Arg| match flag.get_action() {
         ArgAction::SetTrue => flag
             .action(ArgAction::Set)
@@ -28,7 +28,7 @@ pub fn spelled_out(tree: Command) -> Command {
     };
     tree.args_override_self(true)
         .mut_args(spell)
-        .mut_subcommands(spelled_out)
+        .mut_subcommands(with_boolean_values)
 }
 
 #[cfg(test)]
@@ -49,7 +49,7 @@ mod tests {
 
     fn parse(words: &str) -> Option<Cli> {
         let words = ["x"].into_iter().chain(words.split_whitespace());
-        let matches = spelled_out(Cli::command()).try_get_matches_from(words);
+        let matches = with_boolean_values(Cli::command()).try_get_matches_from(words);
         matches
             .ok()
             .map(|m| Cli::from_arg_matches(&m).expect("it fits"))

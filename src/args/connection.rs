@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
+use secrecy::SecretString;
 
 use super::boolean::boolean;
 use super::duration::duration;
@@ -11,7 +12,7 @@ use super::duration::duration;
 /// Which cluster to talk to, and as whom.
 ///
 /// Flags go before the kubeconfig. Where a flag that takes one value is given twice, the last wins.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Connection options")]
 pub struct Connection {
     /// Kubeconfig file to use, instead of those in KUBECONFIG or ~/.kube/config
@@ -40,7 +41,7 @@ pub struct Connection {
 
     /// Bearer token to authenticate with
     #[arg(long, global = true, hide_short_help = true, value_name = "TOKEN")]
-    pub token: Option<Token>,
+    pub token: Option<SecretString>,
 
     /// Username to impersonate
     #[arg(
@@ -145,35 +146,6 @@ impl Connection {
     }
 }
 
-/// A bearer token. It shows itself in no output, not even in a debug one.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
-
-impl Token {
-    /// The token itself, for the one place that sends it.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<String> for Token {
-    fn from(text: String) -> Token {
-        Token(text)
-    }
-}
-
-impl From<&str> for Token {
-    fn from(text: &str) -> Token {
-        Token(text.to_owned())
-    }
-}
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token(…)")
-    }
-}
-
 fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
@@ -220,7 +192,7 @@ mod tests {
             impersonate_extra: vec![("k".into(), "v=w".into())],
             ..Connection::default()
         };
-        assert_eq!(parse(&args), expected);
+        assert_eq!(format!("{:?}", parse(&args)), format!("{expected:?}"));
     }
 
     #[test]

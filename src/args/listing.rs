@@ -1,8 +1,7 @@
-//! How lists are put in order, and what they show beside.
+//! The flags of lists.
 
 use serde_json::Value;
 
-use super::boolean::boolean;
 use crate::view::{FormatError, SortBy};
 
 const HEADING: &str = "Output options";
@@ -39,8 +38,6 @@ impl Sorting {
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Labels {
     /// Show the labels of each node as the last column
-    #[arg(long, help_heading = HEADING, num_args = 0..=1, require_equals = true, value_name = "true|false",
-        value_parser = boolean, default_missing_value = "true", default_value = "false", hide_default_value = true,
-        action = clap::ArgAction::Set)]
+    #[arg(long, help_heading = HEADING)]
     pub show_labels: bool,
 }

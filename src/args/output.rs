@@ -28,19 +28,7 @@ pub struct Output {
     pub format: OutputFormat,
 
     /// Do not print table headings
-    #[arg(
-        long,
-        value_name = "true|false",
-        help_heading = HEADING,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "false",
-        default_missing_value = "true",
-        hide_default_value = true,
-        hide_possible_values = true,
-        action = clap::ArgAction::Set,
-        global = true
-    )]
+    #[arg(long, help_heading = HEADING, global = true)]
     pub no_headers: bool,
 
     /// Color the output: auto, always or never
@@ -85,12 +73,12 @@ pub enum ColorChoice {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory, FromArgMatches, Parser};
 
     use super::*;
+    use crate::args::boolean::with_boolean_values;
 
     #[derive(Debug, Parser)]
-    #[command(args_override_self = true)]
     struct Cli {
         #[command(flatten)]
         output: Output,
@@ -111,9 +99,9 @@ mod tests {
             output: Output,
             /// Unrelated
             #[arg(long)]
-            other: bool,
+            other: Option<String>,
         }
-        let help = <Cli as clap::CommandFactory>::command()
+        let help = with_boolean_values(Cli::command())
             .term_width(80)
             .render_help();
         assert_eq!(
@@ -122,8 +110,8 @@ mod tests {
 Usage: kubectl-skyhook [OPTIONS]
 
 Options:
-      --other  Unrelated
-  -h, --help   Print help (see more with '--help')
+      --other <OTHER>  Unrelated
+  -h, --help           Print help (see more with '--help')
 
 Output options:
   -o, --output <FORMAT>
@@ -138,7 +126,9 @@ Output options:
 
     fn parse(args: &str) -> Result<Output, String> {
         let args = ["kubectl-skyhook"].into_iter().chain(args.split(' '));
-        let cli = Cli::try_parse_from(args).map_err(|e| e.to_string())?;
+        let matches = with_boolean_values(Cli::command()).try_get_matches_from(args);
+        let matches = matches.map_err(|e| e.to_string())?;
+        let cli = Cli::from_arg_matches(&matches).map_err(|e| e.to_string())?;
         let Command::List { names } = cli.command;
         assert!(names.iter().all(|name| name == "n"), "{names:?}");
         Ok(cli.output)

@@ -61,7 +61,7 @@ pub struct Reading {
 pub struct Verbosity(pub u8);
 
 impl Verbosity {
-    /// Whether more is said than what one has to know.
+    /// Whether anything beyond errors and warnings is printed.
     pub fn talks(self) -> bool {
         self.0 > 0
     }
@@ -70,7 +70,7 @@ impl Verbosity {
 impl FromStr for Verbosity {
     type Err = String;
 
-    /// A level, or a boolean, as which this began.
+    /// A level; or a boolean, which earlier versions took.
     fn from_str(text: &str) -> Result<Verbosity, String> {
         match (text.parse(), boolean(text)) {
             (Ok(level), _) => Ok(Verbosity(level)),

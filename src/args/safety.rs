@@ -1,4 +1,4 @@
-//! How a change is rehearsed, confirmed and limited.
+//! The flags of commands that change something: dry run, confirmation and limits.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -69,7 +69,7 @@ pub struct Safety {
     pub no_journal: bool,
 }
 
-/// Whether anything is done.
+/// Whether the change is only shown, or checked by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DryRun {
     #[default]
@@ -106,7 +106,7 @@ impl FromStr for Share {
 }
 
 impl DryRun {
-    /// As in kubectl; a Boolean is taken too, as scripts of old pass one.
+    /// As in kubectl; a Boolean is accepted too, because existing scripts pass one.
     pub fn parse(text: &str) -> Result<DryRun, String> {
         match text {
             "none" => Ok(DryRun::None),
@@ -131,7 +131,7 @@ mod tests {
     use clap::{CommandFactory, FromArgMatches, Parser};
 
     use super::*;
-    use crate::args::boolean::spelled_out;
+    use crate::args::boolean::with_boolean_values;
 
     #[derive(Debug, Parser)]
     struct Cli {
@@ -142,7 +142,7 @@ mod tests {
 
     fn parse(words: &str) -> Option<Safety> {
         let words = ["x"].into_iter().chain(words.split_whitespace());
-        let matches = spelled_out(Cli::command())
+        let matches = with_boolean_values(Cli::command())
             .try_get_matches_from(words)
             .ok()?;
         Some(Cli::from_arg_matches(&matches).expect("it fits").safety)

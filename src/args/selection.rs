@@ -1,5 +1,7 @@
 //! Which custom resource, and which of its nodes.
 
+use regex::Regex;
+
 pub use super::labels::selector;
 use super::named;
 use crate::api::LabelSelector;
@@ -34,7 +36,7 @@ pub struct Selection {
 
     /// Only nodes whose full name matches the regular expression
     #[arg(long = "match", value_name = "REGEX", value_parser = pattern)]
-    pub pattern: Option<Pattern>,
+    pub pattern: Option<Regex>,
 
     /// Only nodes with these labels
     #[arg(short = 'l', long = "selector", value_name = "SELECTOR", value_parser = selector)]
@@ -44,10 +46,6 @@ pub struct Selection {
     #[arg(long)]
     pub failed_only: bool,
 }
-
-/// A regular expression over a whole name.
-#[derive(Debug, Clone)]
-pub struct Pattern(pub regex::Regex);
 
 impl Selection {
     /// Whether it leaves the choice to the command.
@@ -59,8 +57,7 @@ impl Selection {
     }
 }
 
-fn pattern(text: &str) -> Result<Pattern, String> {
-    regex::Regex::new(&format!("^(?:{text})$"))
-        .map(Pattern)
-        .map_err(|e| e.to_string())
+/// A regular expression over a whole name.
+pub fn pattern(text: &str) -> Result<Regex, String> {
+    Regex::new(&format!("^(?:{text})$")).map_err(|e| e.to_string())
 }

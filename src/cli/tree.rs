@@ -1,4 +1,4 @@
-//! The commands as clap knows them, in the name that was typed, and the lines that they parse.
+//! The clap commands under the name that was typed, and the parsing of command lines.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -7,14 +7,14 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches};
 
 use super::{Cli, by_task};
-use crate::args::boolean::spelled_out;
+use crate::args::boolean::with_boolean_values;
 use crate::program::Program;
 use crate::suggestions::near;
 
 impl Program {
     /// The clap tree, with usage lines and examples in the name that was typed.
     pub fn tree(self) -> clap::Command {
-        let tree = spelled_out(Cli::command());
+        let tree = with_boolean_values(Cli::command());
         if self.plugin == Program::SKYHOOK.plugin {
             tree
         } else {

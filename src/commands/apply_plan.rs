@@ -1,4 +1,4 @@
-//! `apply-plan`: a plan from a file is carried out.
+//! `apply-plan`: applies a plan from a file.
 
 use std::path::PathBuf;
 

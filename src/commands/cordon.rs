@@ -1,4 +1,4 @@
-//! `cordon release`: nodes that stay cordoned although nobody is left to release them.
+//! `cordon release`: removes cordons whose custom resource is gone or no longer selects the node.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::commands::shared::{reset, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::build::node;
-use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, PlanStage, Step, Target};
+use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
 group! {
@@ -45,7 +45,7 @@ pub struct Args {
     safety: Safety,
 }
 
-/// The mark of a cordon that is kept once the runtime is installed.
+/// The annotation of a cordon that the operator keeps after the runtime is installed.
 const RUNTIME_REQUIRED: &str = "runtimeRequiredCordon";
 /// Runs of node names in a warning.
 const SHOWN: usize = 6;
@@ -87,7 +87,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
                 Edit::new(Some("true"), None).on_conflict(OnConflict::Overwrite),
             );
         }
-        // A cordon without any mark of ours is somebody else's.
+        // A cordon without an annotation of the operator is someone else's.
         if one.unschedulable && holders.is_empty() && !change.is_empty() {
             change = change.uncordoned(one);
         }
@@ -107,22 +107,19 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             steps.push(Step::new(target, Change::Metadata(change), why));
         }
     }
-    let mut plan = Plan {
-        title: format!(
-            "release orphaned cordons on {}",
-            plural(steps.len(), "node")
-        ),
-        subject: "release".to_owned(),
-        ..Plan::default()
-    };
+    let title = format!(
+        "release orphaned cordons on {}",
+        plural(steps.len(), "node")
+    );
+    let mut plan = Plan::new(title, "release");
     if !steps.is_empty() {
         plan.consequences.at_least(Grade::B1);
         plan.consequences.nodes = steps.len();
         plan.consequences.gpus = released.iter().map(|n| n.gpus).sum();
-        plan.stages.push(PlanStage::of(steps));
+        plan.stage(steps);
     }
     for (by, nodes) in held {
-        let names = NodeSet::of(nodes.iter().copied()).limited(SHOWN);
+        let names = NodeSet::of(&nodes).limited(SHOWN);
         let verb = if nodes.len() == 1 { "stays" } else { "stay" };
         let held = format!("{names} {verb} cordoned by {by}");
         plan.consequences.warn(held);
@@ -157,7 +154,7 @@ fn holders(cluster: &Cluster, one: &Node) -> Vec<String> {
             } else {
                 cluster.legacy.items().iter().find(|s| s.name() == name)
             };
-            let selects = owner.filter(|s| s.spec.node_selectors.matches(&one.labels));
+            let selects = owner.filter(|s| s.selects(one));
             holders.extend(selects.map(|s| s.reference()));
         }
         if held.runtime_required_cordon {

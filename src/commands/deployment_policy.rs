@@ -1,4 +1,4 @@
-//! `deployment-policy reset`: the batches of a rollout start anew.
+//! `deployment-policy reset`: restarts the batches of a rollout.
 
 use crate::api::Status;
 use crate::args::named;
@@ -10,7 +10,7 @@ use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{batches, node};
-use crate::plan::{Change, Grade, Plan, PlanStage, Step, Target};
+use crate::plan::{Change, Grade, Plan, Step, Target};
 
 group! {
     /// Reset the batch state of rollouts
@@ -72,16 +72,10 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let name = args.name.as_str();
     let skyhook = selection::existing(cluster, name)?;
     let compartment = args.compartment.as_deref();
-    if let Some(compartment) = compartment {
-        let known = skyhook.status.compartment_statuses.keys();
-        if !skyhook
-            .status
-            .compartment_statuses
-            .contains_key(compartment)
-        {
-            let known = known.map(String::as_str);
-            return Err(Error::unknown_among("compartment", compartment, known));
-        }
+    let known = &skyhook.status.compartment_statuses;
+    if let Some(unknown) = compartment.filter(|name| !known.contains_key(*name)) {
+        let known = known.keys().map(String::as_str);
+        return Err(Error::unknown_among("compartment", unknown, known));
     }
     let within = |node: &Node| {
         compartment.is_none_or(|wanted| {
@@ -113,16 +107,12 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         Some(compartment) => format!("reset the batches of {name} in compartment {compartment}"),
         None => format!("reset the batches of {name}"),
     };
-    let mut plan = Plan {
-        title,
-        subject: name.to_owned(),
-        ..Plan::default()
-    };
+    let mut plan = Plan::new(title, name);
     plan.consequences.nodes = steps.len();
     // A rollout that had stopped goes on.
     plan.consequences.at_least(Grade::B2);
     if !steps.is_empty() {
-        plan.stages.push(PlanStage::of(steps));
+        plan.stage(steps);
         plan.consequences.warn(
             "erroring nodes are set to waiting and may be chosen again; if the cause remains, they will fail again",
         );
@@ -150,7 +140,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             Change::Status(fields),
             "the rollout starts again from the first batch",
         );
-        plan.stages.push(PlanStage::of(vec![step]));
+        plan.stage(vec![step]);
     }
     if cluster.operator_before(0, 8) {
         let says = "the operator is older than v0.8.0 and does not support deployment policies: it may ignore the reset";

@@ -8,8 +8,8 @@ use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::Grade;
 use crate::rules::Rule;
-use crate::view::View;
 use crate::view::text::{self, Text};
+use crate::view::{View, to_json};
 
 /// Explain a rule: what it means, how to confirm it, how to fix it
 ///
@@ -46,7 +46,7 @@ enum Topic {
 #[derive(Serialize, JsonSchema)]
 struct GradeDocument {
     grade: Grade,
-    meaning: String,
+    meaning: &'static str,
 }
 
 impl Topic {
@@ -93,14 +93,13 @@ impl Topic {
     }
 
     fn document(&self) -> Value {
-        let document = match self {
-            Topic::Rule(rule) => serde_json::to_value(Document::of(rule)),
-            Topic::Grade(grade) => serde_json::to_value(GradeDocument {
+        match self {
+            Topic::Rule(rule) => to_json(&Document::of(rule)),
+            Topic::Grade(grade) => to_json(&GradeDocument {
                 grade: *grade,
-                meaning: grade.meaning().to_owned(),
+                meaning: grade.meaning(),
             }),
-        };
-        document.expect("a document is plain data")
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! `journal`: what was done, and can be taken back.
+//! `journal`: past changes, which can be undone.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,10 +10,10 @@ use crate::apply::{StepResult, StopReason};
 use crate::args::listing::Sorting;
 use crate::args::named;
 use crate::commands::shared::command::{command, group};
-use crate::ctx::{Ctx, variable};
+use crate::ctx::{Ctx, now, variable};
 use crate::error::{Error, Exit, Result};
 use crate::view::text::{self, Label, Text};
-use crate::view::{API_VERSION, Table, View, age, cells, plural};
+use crate::view::{API_VERSION, Table, View, age, cells, plural, to_json};
 
 group! {
     /// Inspect past changes
@@ -56,15 +56,21 @@ command! {
 
 async fn list(ctx: &mut Ctx, args: &List) -> Result<Exit> {
     let store = Store::of(variable)?;
-    let (records, complaints) = store.all()?;
+    let (mut records, complaints) = store.all()?;
     warn(ctx, &store, complaints);
     if records.is_empty() {
         ctx.note(format!("No journal in {}.", store.directory.display()));
     }
-    let now = crate::ctx::now();
-    let mut journals = Journals { records, now };
-    journals.sort(&args.sorting)?;
-    ctx.show(&journals)?;
+    let mut undone = Undone::default();
+    records.iter().for_each(|record| undone.note(record));
+    let item = |record: &Record| to_json(&JournalEntry::of(record, &undone));
+    args.sorting.sort(&mut records, item)?;
+    let now = now();
+    ctx.show(&Journals {
+        records,
+        undone,
+        now,
+    })?;
     Ok(Exit::Done)
 }
 
@@ -84,7 +90,7 @@ async fn show(ctx: &mut Ctx, args: &Show) -> Result<Exit> {
             newest.ok_or_else(|| Error::failed(format!("no journal in {directory}")))?
         }
     };
-    ctx.show(&One(record))?;
+    ctx.show(&JournalView(record))?;
     Ok(Exit::Done)
 }
 
@@ -98,24 +104,9 @@ fn warn(ctx: &mut Ctx, store: &Store, complaints: Vec<String>) {
 
 struct Journals {
     records: Vec<Record>,
+    /// Which of them are undone.
+    undone: Undone,
     now: jiff::Timestamp,
-}
-
-impl Journals {
-    fn undone(&self) -> Undone {
-        let mut undone = Undone::default();
-        self.records.iter().for_each(|record| undone.note(record));
-        undone
-    }
-
-    fn sort(&mut self, sorting: &Sorting) -> Result<()> {
-        let undone = self.undone();
-        sorting.sort(&mut self.records, |record| {
-            let item = JournalEntry::of(record, undone.holds(&record.begun.id));
-            serde_json::to_value(item).expect("an item is plain data")
-        })?;
-        Ok(())
-    }
 }
 
 /// How many steps of a journal were taken, and how many there are.
@@ -129,12 +120,11 @@ impl View for Journals {
     fn blocks(&self, wide: bool) -> Text {
         let columns = ["id", "age", "what", "changed", "note", "server"];
         let mut table = Table::new(columns.into_iter().take(if wide { 6 } else { 5 }));
-        let undone = self.undone();
         for record in &self.records {
             let (done, all) = steps(record);
             let note = if record.ended.is_none() {
                 Some(Label::Warning.on("cut short"))
-            } else if undone.holds(&record.begun.id) {
+            } else if self.undone.holds(&record.begun.id) {
                 Some(Label::Dim.on("taken back"))
             } else {
                 None
@@ -163,15 +153,12 @@ impl View for Journals {
     }
 
     fn document(&self) -> Value {
-        let undone = self.undone();
         let items = self.records.iter();
-        let items = items.map(|record| JournalEntry::of(record, undone.holds(&record.begun.id)));
-        let document = ListDocument {
+        to_json(&ListDocument {
             api_version: API_VERSION,
             kind: "JournalList",
-            items: items.collect(),
-        };
-        serde_json::to_value(document).expect("a document is plain data")
+            items: items.map(|r| JournalEntry::of(r, &self.undone)).collect(),
+        })
     }
 }
 
@@ -206,7 +193,7 @@ struct JournalEntry {
 }
 
 impl JournalEntry {
-    fn of(record: &Record, taken_back: bool) -> JournalEntry {
+    fn of(record: &Record, undone: &Undone) -> JournalEntry {
         let (changed, steps) = steps(record);
         JournalEntry {
             id: record.begun.id.clone(),
@@ -218,14 +205,14 @@ impl JournalEntry {
             steps,
             cut_short: record.ended.is_none(),
             undoes: record.begun.undoes.clone(),
-            taken_back,
+            taken_back: undone.holds(&record.begun.id),
         }
     }
 }
 
-struct One(Record);
+struct JournalView(Record);
 
-impl View for One {
+impl View for JournalView {
     fn blocks(&self, _wide: bool) -> Text {
         let begun = &self.0.begun;
         let mut text = Text::new();
@@ -273,14 +260,13 @@ impl View for One {
     }
 
     fn document(&self) -> Value {
-        let document = Document {
+        to_json(&Document {
             api_version: API_VERSION,
             kind: "Journal",
             begun: &self.0.begun,
             results: &self.0.results,
             ended: self.0.ended.as_ref(),
-        };
-        serde_json::to_value(document).expect("a document is plain data")
+        })
     }
 }
 

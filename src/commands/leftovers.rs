@@ -1,15 +1,14 @@
-//! `leftovers`: what custom resources that are gone left behind.
+//! `leftovers`: what deleted custom resources left behind.
 
 use std::collections::BTreeMap;
 
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::leftover::{Leftover, LeftoverObject};
-use crate::cluster::{Cluster, Node, Read, Source, Unread};
+use crate::cluster::{Cluster, Node, Source, Unread};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::scope;
-use crate::commands::shared::selection;
-use crate::ctx::Ctx;
+use crate::commands::shared::{scope, selection};
+use crate::ctx::{self, Ctx};
 use crate::error::{Exit, Result};
 use crate::plan::build::node::{self, Owner};
 use crate::plan::recreate::as_new;
@@ -84,7 +83,7 @@ command! {
         Write::DeleteConfigMaps,
     ],
     looks: true,
-    prints: { "LeftoverList": report::Document },
+    prints: { "LeftoverList": report::Document<'static> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -128,11 +127,7 @@ fn of<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<Leftover<'a>>> {
 
 /// The places that could not be looked at, and why.
 fn unread(cluster: &Cluster) -> impl Iterator<Item = (Source, Unread)> {
-    let places = PLACES.into_iter().filter(|s| cluster.has(*s));
-    places.filter_map(|source| match cluster.source(source) {
-        Read::Unreadable(why) => Some((source, why)),
-        Read::Ok(_) | Read::NotRequested => None,
-    })
+    ctx::unread(cluster, &PLACES).filter(|(source, _)| cluster.has(*source))
 }
 
 fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool) -> Plan {
@@ -211,7 +206,7 @@ fn on_node(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) ->
         .collect()
 }
 
-/// Says what becomes of the records of packages.
+/// Warns of package records that are kept or removed.
 fn recorded(left: &[Leftover<'_>], purge: bool, effects: &mut Consequences) {
     let recorded = left.iter().filter_map(|l| match l.place {
         LeftoverObject::Node(node, on) if node::is_recorded(on) && !l.is_copy() => {

@@ -1,4 +1,4 @@
-//! `pause`, `resume`, `disable` and `enable`: one annotation, and the reason beside it.
+//! `pause`, `resume`, `disable` and `enable`: set or remove one annotation, and the one with its reason.
 
 use crate::api::{ApiFlavor, Executor, Skyhook, Status};
 use crate::args::named;
@@ -10,7 +10,7 @@ use crate::commands::shared::{held, migration, reset, selection};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
 use crate::plan::build::released;
-use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, PlanStage, Step, Target};
+use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, Step, Target};
 
 /// Pause a custom resource
 ///
@@ -106,45 +106,29 @@ pub const STOP_NEEDS: [Source; 4] = [
     Source::Pods,
 ];
 command! {
-    "pause": Pause => pause,
+    "pause": Pause => async |ctx, args: &Pause| stop(ctx, Verb::Pause, &args.with).await,
     needs: STOP_NEEDS,
     writes: &[Write::Skyhooks],
 }
 
 command! {
-    "resume": Resume => resume,
+    "resume": Resume => async |ctx, args: &Resume| go(ctx, Verb::Resume, &args.with).await,
     // What begins then begins on nodes.
     needs: reset::NEEDS,
     writes: &[Write::Skyhooks],
 }
 
 command! {
-    "disable": Disable => disable,
+    "disable": Disable => async |ctx, args: &Disable| stop(ctx, Verb::Disable, &args.with).await,
     needs: STOP_NEEDS,
     writes: &[Write::Skyhooks],
 }
 
 command! {
-    "enable": Enable => enable,
+    "enable": Enable => async |ctx, args: &Enable| go(ctx, Verb::Enable, &args.with).await,
     // What begins then begins on nodes.
     needs: reset::NEEDS,
     writes: &[Write::Skyhooks],
-}
-
-async fn pause(ctx: &mut Ctx, args: &Pause) -> Result<Exit> {
-    stop(ctx, Verb::Pause, &args.with).await
-}
-
-async fn disable(ctx: &mut Ctx, args: &Disable) -> Result<Exit> {
-    stop(ctx, Verb::Disable, &args.with).await
-}
-
-async fn resume(ctx: &mut Ctx, args: &Resume) -> Result<Exit> {
-    go(ctx, Verb::Resume, &args.with).await
-}
-
-async fn enable(ctx: &mut Ctx, args: &Enable) -> Result<Exit> {
-    go(ctx, Verb::Enable, &args.with).await
 }
 
 async fn stop(ctx: &mut Ctx, verb: Verb, args: &Stop) -> Result<Exit> {
@@ -156,7 +140,7 @@ async fn stop(ctx: &mut Ctx, verb: Verb, args: &Stop) -> Result<Exit> {
 async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
     let cluster = ctx.load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, verb, &args.name, None, args.force)?;
-    // Scripts of old call these without a confirmation and without a terminal, and expect no error.
+    // Existing scripts call these without a confirmation and without a terminal, and expect no error.
     let manner = CommandOptions {
         aborts: true,
         ..CommandOptions::default()
@@ -199,11 +183,7 @@ fn plan(
     }
     let skyhook = selection::existing(cluster, name)?;
     let flavor = cluster.flavor();
-    let mut plan = Plan {
-        title: format!("{} {name}", verb.word()),
-        subject: name.to_owned(),
-        ..Plan::default()
-    };
+    let mut plan = Plan::new(format!("{} {name}", verb.word()), name);
     let annotations = &skyhook.metadata.annotations;
     let key = flavor.key(verb.annotation());
     let reason_key = REASON.replace("pause", verb.annotation());
@@ -231,7 +211,7 @@ fn plan(
         change = change.annotation(HOLDER, Edit::new(holder, None));
     }
     if verb == Verb::Pause && !change.is_empty() {
-        // A hold would end with the command that it is for, be it here already or not yet.
+        // Another command's pause, which may also be set only now, would end with that command.
         let noted = annotations.get(REASON).map(String::as_str);
         let reason = reason.or(noted.filter(|_| hold.is_none()));
         for (key, from, to) in [(HOLDER, holder, None), (REASON, noted, reason)] {
@@ -258,11 +238,7 @@ fn plan(
         } else {
             "the operator resumes work on it"
         };
-        plan.stages = vec![PlanStage::of(vec![Step::new(
-            target,
-            Change::Metadata(change),
-            why,
-        )])];
+        plan.stage(vec![Step::new(target, Change::Metadata(change), why)]);
         released::add(cluster, &mut plan);
     }
     if verb.sets() {
@@ -274,8 +250,8 @@ fn plan(
     Ok(plan)
 }
 
-/// The plan where custom resources cannot be read, be it for a field of one that nobody knows: an emergency does not
-/// wait until they can. Whether there is one of the name, the server says.
+/// The plan where custom resources cannot be read, for example because one has an unknown field: an emergency does not
+/// wait until they can. The server tells whether the name exists.
 fn unseen(flavor: ApiFlavor, verb: Verb, name: &str, reason: Option<&str>, why: &Unread) -> Plan {
     let set = |to: &str| Edit::new(None, Some(to)).on_conflict(OnConflict::Overwrite);
     let key = flavor.key(verb.annotation());
@@ -294,12 +270,8 @@ fn unseen(flavor: ApiFlavor, verb: Verb, name: &str, reason: Option<&str>, why: 
         Change::Metadata(change),
         "the operator starts no new work for it",
     );
-    let mut plan = Plan {
-        title: format!("{} {name}", verb.word()),
-        subject: name.to_owned(),
-        stages: vec![PlanStage::of(vec![step])],
-        ..Plan::default()
-    };
+    let mut plan = Plan::new(format!("{} {name}", verb.word()), name);
+    plan.stage(vec![step]);
     plan.consequences.warn(format!(
         "custom resources cannot be read ({why}): continuing without reading {name}"
     ));

@@ -1,7 +1,7 @@
-//! One file a command: its arguments, which are its manual, and how to carry it out.
+//! One file per command: its arguments, whose doc comments are its manual, and how to run it.
 //!
 //! To add a command: write its file, with `Args`, `run` and a line `command!` that says what it needs, changes and
-//! prints; then list it below, under what it is for.
+//! prints; then list it below, under its task.
 
 pub mod apply_plan;
 pub mod collect;
@@ -34,7 +34,7 @@ pub mod wait;
 use clap::{FromArgMatches, Subcommand};
 
 use self::shared::command::{CommandInfo, Run, group};
-use crate::args::boolean::spelled_out;
+use crate::args::boolean::with_boolean_values;
 
 /// Declares [`Command`] and [`tasks`].
 macro_rules! table {
@@ -109,10 +109,10 @@ pub fn all() -> Vec<&'static CommandInfo> {
 ///
 /// # Errors
 ///
-/// What clap says of words that are none.
+/// What clap reports of words that are no command.
 pub fn parse(words: &[String]) -> Result<Command, clap::Error> {
     let tree = clap::Command::new("kubectl-skyhook").no_binary_name(true);
-    let mut tree = spelled_out(Command::augment_subcommands(tree));
+    let mut tree = with_boolean_values(Command::augment_subcommands(tree));
     let matches = tree.try_get_matches_from_mut(words)?;
     Command::from_arg_matches(&matches)
 }

@@ -1,4 +1,4 @@
-//! `reset`: packages run again from the start.
+//! `reset`: makes packages run again from the start.
 
 use crate::args::named;
 use crate::args::safety::Safety;
@@ -6,9 +6,7 @@ use crate::args::selection::Selection;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::migration::Force;
-use crate::commands::shared::scope;
-use crate::commands::shared::selection;
-use crate::commands::shared::{node_filter, reset};
+use crate::commands::shared::{node_filter, reset, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::Plan;

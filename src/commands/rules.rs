@@ -5,8 +5,8 @@ use crate::commands::shared::rule;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::rules::ALL;
-use crate::view::View;
 use crate::view::text::Text;
+use crate::view::{View, to_json};
 
 /// List the rules that `diagnose stuck` runs
 ///
@@ -39,7 +39,7 @@ impl View for Rules {
     }
 
     fn document(&self) -> Value {
-        let rules: Vec<_> = ALL.iter().map(|r| rule::Document::of(r)).collect();
-        serde_json::to_value(rules).expect("a document is plain data")
+        let rules = ALL.iter().map(|r| to_json(&rule::Document::of(r)));
+        rules.collect()
     }
 }

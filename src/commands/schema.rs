@@ -1,4 +1,4 @@
-//! `schema`: the shapes of the documents that `-o json` prints.
+//! `schema`: the JSON Schemas of the documents that `-o json` prints.
 
 use clap::builder::PossibleValuesParser;
 use schemars::JsonSchema;

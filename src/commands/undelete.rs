@@ -1,4 +1,4 @@
-//! `undelete`: a deleted custom resource comes back.
+//! `undelete`: restores a deleted custom resource.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::commands::shared::{admission, held, migration, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::applied;
-use crate::plan::{Change, Field, Plan, PlanStage, Step, Target};
+use crate::plan::{Change, Field, Plan, Step, Target};
 
 mod recreation;
 mod saved;
@@ -97,11 +97,11 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
     let mut plan = match existing(&cluster, args)? {
-        Some(skyhook) if !skyhook.deleting() && !cluster.left_paused(skyhook) => Plan {
-            title: format!("{} exists and is not being deleted", skyhook.reference()),
-            subject: args.name.clone(),
-            ..Plan::default()
-        },
+        Some(skyhook) if !skyhook.deleting() && !cluster.left_paused(skyhook) => {
+            let reference = skyhook.reference();
+            let title = format!("{reference} exists and is not being deleted");
+            Plan::new(title, &args.name)
+        }
         Some(skyhook) if !skyhook.deleting() => {
             let saved = saved::find(ctx, &cluster, &args.name, args.journal.as_deref()).await;
             plan_held(&cluster, skyhook, saved.ok(), args)
@@ -149,7 +149,7 @@ fn from_file(cluster: &Cluster, file: &PathBuf, name: &str) -> Result<SavedResou
 fn plan_gone(cluster: &Cluster, saved: &SavedResource, args: &Args) -> Result<Plan> {
     let mut again = Recreation::of(cluster, &saved.object, args.reason.as_deref())?;
     let create = Operation::Create;
-    admission::refuse_unreachable(cluster, create, Some(&again.skyhook), &mut again.effects)?;
+    admission::refuse_unreachable(cluster, create, &again.skyhook, &mut again.effects)?;
     again.restore(&saved.nodes);
     again.make();
     Ok(again.plan(format!("restore {} from {}", args.name, saved.origin)))
@@ -162,11 +162,7 @@ fn plan_held(
     saved: Option<SavedResource>,
     args: &Args,
 ) -> Plan {
-    let mut plan = Plan {
-        title: format!("finish restoring {}", args.name),
-        subject: args.name.clone(),
-        ..Plan::default()
-    };
+    let mut plan = Plan::new(format!("finish restoring {}", args.name), &args.name);
     let updates = |object: &Value| {
         let updates = &object["status"]["configUpdates"];
         updates
@@ -181,8 +177,7 @@ fn plan_held(
         let change = Change::Status(vec![field.whatever_it_is()]);
         let why =
             "otherwise packages whose configuration has changed would run their interrupts again";
-        plan.stages
-            .push(PlanStage::of(vec![Step::new(target, change, why)]));
+        plan.stage(vec![Step::new(target, change, why)]);
     }
     held::end_what_is_left(cluster, plan, skyhook)
 }
@@ -190,12 +185,10 @@ fn plan_held(
 /// Holds it, lets it go and makes it again: the whole object stands in the plan, so it is in the
 /// journal before it goes.
 fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result<Plan> {
-    let ours = cluster.flavor().finalizer();
-    let others = skyhook.metadata.finalizers.iter().filter(|f| **f != ours);
-    let others: Vec<&str> = others.map(String::as_str).collect();
-    let resource = cluster.flavor().resource();
+    let others = skyhook.third_party_finalizers();
     if !others.is_empty() {
         let name = &args.name;
+        let resource = cluster.flavor().resource();
         return Err(Error::unchanged(format!(
             "third-party finalizers block the deletion of {}, which cannot be recreated until it is gone: {}",
             skyhook.reference(),
@@ -215,7 +208,7 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
     }
     let mut again = Recreation::of(cluster, &skyhook.whole, args.reason.as_deref())?;
     for operation in [Operation::Update, Operation::Create] {
-        admission::refuse_unreachable(cluster, operation, Some(skyhook), &mut again.effects)?;
+        admission::refuse_unreachable(cluster, operation, skyhook, &mut again.effects)?;
     }
     again.let_go(skyhook, args.no_pause);
     again.make();

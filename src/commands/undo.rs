@@ -1,4 +1,4 @@
-//! `undo`: what a command did is taken back.
+//! `undo`: reverts the changes of a command.
 
 use crate::apply::journal::{Record, Store};
 use crate::apply::look::Looked;
@@ -12,7 +12,7 @@ use crate::plan::build::{applied, released};
 use crate::plan::{Plan, Step};
 use crate::view::{age, some_of};
 
-/// Objects that are named one by one; the rest is counted.
+/// Objects that are named in a message; the rest is counted.
 const SHOWN: usize = 6;
 
 /// Undo a previous command
@@ -87,7 +87,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .await
 }
 
-/// Adds what the operator starts after it, with the grade of that.
+/// Adds the work that the operator starts afterwards, with its grade.
 async fn weigh(ctx: &mut Ctx, shown: &mut Plan) -> Result<()> {
     if released::edits_only_stops(shown) {
         shown.consequences.grade = None;
@@ -103,7 +103,7 @@ async fn weigh(ctx: &mut Ctx, shown: &mut Plan) -> Result<()> {
     Ok(())
 }
 
-/// The most recent command that is not yet undone, and what is to be known of it.
+/// The most recent command that is not yet undone.
 fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
     let found = store.newest_in_force()?;
     for complaint in found.complaints {
@@ -124,7 +124,7 @@ fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
     Ok(found.record)
 }
 
-/// What would change, with what is left alone.
+/// The plan of what would change, with a warning about what is left unchanged.
 ///
 /// # Errors
 ///

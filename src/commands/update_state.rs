@@ -9,8 +9,8 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{held, migration, node_filter, reset, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::{effects, node, pause_guard};
-use crate::plan::{Change, Grade, Plan, PlanStage, Step, Target};
+use crate::plan::build::{effects, node};
+use crate::plan::{Change, Grade, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// Set the state of one package by hand
@@ -149,18 +149,14 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     }
     plan.consequences.nodes = nodes.len();
     plan.consequences.at_least(Grade::B2);
-    plan.stages.push(PlanStage::of(steps));
+    plan.stage(steps);
     migration::refuse_held(cluster, &mut plan, args.force)?;
-    if !args.no_pause && pause_guard::is_needed(cluster, skyhook, &nodes) {
-        held::around(cluster, plan, skyhook)
-    } else {
-        Ok(plan)
-    }
+    held::around_if_needed(cluster, plan, skyhook, &nodes, args.no_pause)
 }
 
 /// Nodes were named, and none of them has the entry.
 fn no_entry(cluster: &Cluster, args: &Args, nodes: &[&str]) -> Error {
-    let set = NodeSet::of(nodes.iter().copied());
+    let set = NodeSet::of(nodes);
     let (has, add) = match nodes.len() {
         1 => ("has", "use --add to add it"),
         _ => ("have", "use --add to add it to each node"),
@@ -201,12 +197,9 @@ fn new_entry(skyhook: &Skyhook, args: &Args) -> String {
     .to_string()
 }
 
-/// Refuses a package, version, stage or state that nobody knows.
+/// Refuses a package or version that is not in the spec, and a stage or state that the operator does not know.
 fn refuse_unknown(skyhook: &Skyhook, args: &Args) -> Result<()> {
-    let Some(package) = skyhook.package(&args.package) else {
-        let known = skyhook.packages().map(|(name, _)| name);
-        return Err(Error::unknown_among("package", &args.package, known));
-    };
+    let package = selection::package(skyhook, &args.package)?;
     if package.version != args.version {
         return Err(Error::failed(format!(
             "{} of {} is at version {}, not {}",
@@ -231,7 +224,7 @@ fn refuse_unknown(skyhook: &Skyhook, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what the operator does not take up as it reads.
+/// Refuses a stage and state that the operator does not handle as their names suggest.
 fn refuse_misleading(stage: &Stage, state: &State) -> Result<()> {
     let why = match (stage, state) {
         (Stage::Interrupt, State::InProgress) => {

@@ -8,8 +8,8 @@ use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::view::View;
 use crate::view::text::Text;
+use crate::view::{View, to_json};
 
 /// Show the versions of this plugin and of the operator
 ///
@@ -31,7 +31,7 @@ pub struct Args {
 command! {
     "version": Args => run,
     needs: [Source::Operator],
-    prints: { "Version": Document },
+    prints: { "Version": Version },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -40,7 +40,12 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     } else {
         Some(ask(ctx, args.timeout).await)
     };
-    ctx.show(&Version { operator })?;
+    ctx.show(&Version {
+        plugin: Plugin {
+            version: concat!("v", env!("CARGO_PKG_VERSION")),
+        },
+        operator,
+    })?;
     Ok(Exit::Done)
 }
 
@@ -62,12 +67,8 @@ async fn ask(ctx: &mut Ctx, timeout: Duration) -> Operator {
     }
 }
 
-struct Version {
-    operator: Option<Operator>,
-}
-
 /// The operator, as far as it is known.
-#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+#[derive(Default, Serialize, JsonSchema)]
 struct Operator {
     version: Option<String>,
     namespace: Option<String>,
@@ -80,7 +81,7 @@ struct Operator {
 
 /// The versions of this program and of the operator.
 #[derive(Serialize, JsonSchema)]
-pub struct Document {
+pub struct Version {
     plugin: Plugin,
     /// Null with --client-only.
     operator: Option<Operator>,
@@ -88,7 +89,7 @@ pub struct Document {
 
 #[derive(Serialize, JsonSchema)]
 struct Plugin {
-    version: String,
+    version: &'static str,
 }
 
 impl Operator {
@@ -111,7 +112,7 @@ impl Operator {
 impl View for Version {
     fn blocks(&self, _wide: bool) -> Text {
         let mut text = Text::new();
-        text.line(format!("Skyhook plugin:   v{}", env!("CARGO_PKG_VERSION")));
+        text.line(format!("Skyhook plugin:   {}", self.plugin.version));
         if let Some(operator) = &self.operator {
             let version = match (&operator.version, &operator.why) {
                 (Some(version), _) => version.clone(),
@@ -127,16 +128,10 @@ impl View for Version {
     }
 
     fn names(&self) -> Vec<String> {
-        vec![format!("version/v{}", env!("CARGO_PKG_VERSION"))]
+        vec![format!("version/{}", self.plugin.version)]
     }
 
     fn document(&self) -> Value {
-        let document = Document {
-            plugin: Plugin {
-                version: format!("v{}", env!("CARGO_PKG_VERSION")),
-            },
-            operator: self.operator.clone(),
-        };
-        serde_json::to_value(document).expect("a document is plain data")
+        to_json(self)
     }
 }

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use kube::config::{AuthInfo, Cluster, Kubeconfig};
-use secrecy::SecretString;
 
 use super::error::Error;
 use crate::args::connection::Connection;
@@ -161,7 +160,7 @@ impl Target {
         let user = &mut self.user;
         if let Some(token) = &flags.token {
             // A token on the command line goes before whatever else would authenticate.
-            user.token = Some(SecretString::from(token.expose()));
+            user.token = Some(token.clone());
             user.token_file = None;
             user.username = None;
             user.password = None;

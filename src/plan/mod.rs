@@ -87,6 +87,22 @@ pub struct PlanStage {
 }
 
 impl Plan {
+    /// A plan without steps yet; the subject is the name that a user types to confirm it.
+    pub fn new(title: impl Into<String>, subject: &str) -> Plan {
+        Plan {
+            title: title.into(),
+            subject: subject.to_owned(),
+            ..Plan::default()
+        }
+    }
+
+    /// Adds a stage of these steps after the others, unless there are none.
+    pub fn stage(&mut self, steps: Vec<Step>) {
+        if !steps.is_empty() {
+            self.stages.push(PlanStage::of(steps));
+        }
+    }
+
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.steps().next().is_none()

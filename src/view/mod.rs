@@ -27,6 +27,8 @@ pub use table::{Table, cells};
 pub use text::{Label, Layout, Line, Span, Text};
 pub use words::{count, list, plural, some_of};
 
+use serde::Serialize;
+
 /// The `apiVersion` of the documents that this program prints.
 pub const API_VERSION: &str = "kubectl-skyhook/v1";
 
@@ -47,4 +49,9 @@ pub trait View {
     fn items(&self) -> Option<Box<dyn Iterator<Item = serde_json::Value> + '_>> {
         None
     }
+}
+
+/// A document, or an item of one, as JSON.
+pub fn to_json<T: Serialize + ?Sized>(document: &T) -> serde_json::Value {
+    serde_json::to_value(document).expect("a document is plain data")
 }

@@ -44,8 +44,9 @@ struct NumberRange {
 
 impl NodeSet {
     /// Folds names; one that is there twice counts once. The order of what is given does not matter.
-    pub fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> NodeSet {
-        let names: BTreeSet<&str> = names.into_iter().collect();
+    pub fn of<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> NodeSet {
+        let names: Vec<S> = names.into_iter().collect();
+        let names: BTreeSet<&str> = names.iter().map(AsRef::as_ref).collect();
         let len = names.len();
         let mut shapes: BTreeMap<String, Vec<Vec<&str>>> = BTreeMap::new();
         for name in names {

@@ -1,4 +1,4 @@
-//! The answer to kubectl, or to a shim, that asks what may come next.
+//! The answer to kubectl, or to a shim, that asks for candidates.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ const ASKS: &str = "__complete";
 /// The word by which one asks for the candidates alone, without what is said of them.
 const ASKS_BARE: &str = "__completeNoDesc";
 
-/// What a shell may make of the candidates: cobra's directives, as bits.
+/// What the shell does with the candidates: cobra's directives, as bits.
 mod directive {
     pub const FILES: u8 = 0;
     pub const ERROR: u8 = 1;
@@ -52,7 +52,7 @@ pub fn asked(program: Program, args: &[OsString]) -> Option<Asked<'_>> {
     Some(Asked { words, bare })
 }
 
-/// Prints the candidates. There is no error to speak of: it would be printed over the prompt.
+/// Prints the candidates. Errors are not printed: they would stand over the prompt.
 pub fn run(program: Program, asked: &Asked<'_>) -> Exit {
     let answer = answer(program, asked);
     // Nobody is left to tell if this fails.
@@ -66,7 +66,7 @@ fn answer(program: Program, asked: &Asked<'_>) -> String {
     let (current, before) = asked.words.split_last().unwrap_or((&nothing, &[]));
     let lookup = Arc::new(Lookup::new(program, Typed::read(program, before)));
     let Ok(mut candidates) = candidates(&lookup, before, current) else {
-        return spell(&[], directive::ERROR);
+        return render(&[], directive::ERROR);
     };
     if asked.bare {
         candidates.iter_mut().for_each(|c| c.about.clear());
@@ -82,16 +82,16 @@ fn answer(program: Program, asked: &Asked<'_>) -> String {
         _ if outcome.ordered => directive::NO_FILES | directive::KEEP_ORDER,
         _ => directive::NO_FILES,
     };
-    spell(&candidates, directive)
+    render(&candidates, directive)
 }
 
-/// What clap's engine finds, less what kubectl's users do not expect.
+/// What clap's engine finds, without what users of kubectl do not expect.
 fn candidates(
     lookup: &Arc<Lookup>,
     before: &[OsString],
     current: &OsString,
 ) -> std::io::Result<Vec<Candidate>> {
-    let mut tree = completing(lookup.program().tree(), lookup, |_| true);
+    let mut tree = with_completers(lookup.program().tree(), lookup, |_| true);
     let name = OsString::from("kubectl-skyhook");
     let begun = std::iter::once(&name).chain(before);
     if let Err(error) = lookup.program().parse(begun.clone().cloned())
@@ -123,7 +123,7 @@ fn candidates(
 }
 
 /// The tree with a completer at each argument that names something of the kinds that are ours.
-pub fn completing(
+pub fn with_completers(
     tree: clap::Command,
     lookup: &Arc<Lookup>,
     ours: fn(&CandidateKind) -> bool,
@@ -135,24 +135,24 @@ pub fn completing(
             let lookup = Arc::clone(lookup);
             arg.add(ArgValueCompleter::new(move |current: &OsStr| {
                 let found = lookup.candidates(&wanted, many, &current.to_string_lossy());
-                found.into_iter().map(engine_s).collect::<Vec<_>>()
+                found.into_iter().map(to_completion).collect::<Vec<_>>()
             }))
         }
         None => arg,
     };
     tree.mut_args(with)
-        .mut_subcommands(|command| completing(command, lookup, ours))
+        .mut_subcommands(|command| with_completers(command, lookup, ours))
 }
 
-/// Harmless on whatever terminal it comes to.
-fn engine_s(candidate: Candidate) -> CompletionCandidate {
+/// The candidate as clap's engine takes it, with control characters made harmless.
+fn to_completion(candidate: Candidate) -> CompletionCandidate {
     let about = Some(candidate.about).filter(|about| !about.is_empty());
     let about = about.map(|about| StyledStr::from(sanitize(&about).into_owned()));
     CompletionCandidate::new(sanitize(&candidate.value).into_owned()).help(about)
 }
 
 /// One candidate a line, the first line of what is said of it beside it, and the directive.
-fn spell(candidates: &[Candidate], directive: u8) -> String {
+fn render(candidates: &[Candidate], directive: u8) -> String {
     let mut text = String::new();
     for Candidate { value, about } in candidates {
         let about = about.lines().next().unwrap_or_default();

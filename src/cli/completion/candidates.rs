@@ -1,14 +1,14 @@
-//! What can be typed, with what is worth knowing of it.
+//! The words that complete a line, each with a short description.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{Skyhook, Status};
 use crate::cluster::live::Named;
 use crate::cluster::{Cluster, Node, NodeRecord};
-use crate::rules;
+use crate::rules::{self, Rule};
 use crate::view::list;
 
-/// A word, and a few words about it; they may be empty.
+/// A word, and its description, which may be empty.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
     pub value: String,
@@ -32,16 +32,16 @@ pub fn plain<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> Vec<Candidate
 
 /// The codes of all rules; their names once something is typed that no code begins with.
 pub fn rules(current: &str) -> Vec<Candidate> {
-    let rules = rules::ALL.iter();
-    if rules::ALL.iter().any(|r| r.code.starts_with(current)) {
-        rules
-            .map(|r| Candidate::new(r.code, format!("{}: {}", r.name, r.summary())))
-            .collect()
-    } else {
-        rules
-            .map(|r| Candidate::new(r.name, format!("{}: {}", r.code, r.summary())))
-            .collect()
-    }
+    let by_code = rules::ALL.iter().any(|r| r.code.starts_with(current));
+    let candidate = |rule: &&Rule| {
+        let (word, other) = if by_code {
+            (rule.code, rule.name)
+        } else {
+            (rule.name, rule.code)
+        };
+        Candidate::new(word, format!("{other}: {}", rule.summary()))
+    };
+    rules::ALL.iter().map(candidate).collect()
 }
 
 /// The formats of `-o`.
@@ -65,16 +65,16 @@ pub fn formats() -> Vec<Candidate> {
     .to_vec()
 }
 
-/// The custom resources, with how far they are.
+/// The custom resources, with their progress.
 pub fn skyhooks(cluster: &Cluster) -> Vec<Candidate> {
     let skyhooks = cluster.skyhooks.items().iter();
     skyhooks
-        .map(|s| Candidate::new(s.name(), standing(s)))
+        .map(|s| Candidate::new(s.name(), progress(s)))
         .collect()
 }
 
 /// `3/5 nodes complete, paused`
-fn standing(skyhook: &Skyhook) -> String {
+fn progress(skyhook: &Skyhook) -> String {
     let mut words = Vec::new();
     if !skyhook.status.complete_nodes.is_empty() {
         words.push(format!("{} nodes complete", skyhook.status.complete_nodes));
@@ -90,16 +90,16 @@ fn standing(skyhook: &Skyhook) -> String {
         // Said already, by annotation or by the count.
         None | Some(Status::Complete | Status::Paused | Status::Disabled) => {}
         Some(Status::Unknown) => {}
-        Some(status) => words.push(spoken(status)),
+        Some(status) => words.push(words_of(status)),
     }
     words.join(", ")
 }
 
-fn spoken(status: &Status) -> String {
+fn words_of(status: &Status) -> String {
     status.as_str().replace('_', " ")
 }
 
-/// The nodes, with what is not in order on them.
+/// The nodes, with what is wrong on them.
 pub fn nodes(cluster: &Cluster) -> Vec<Candidate> {
     let nodes = cluster.nodes.items().iter();
     nodes
@@ -129,7 +129,7 @@ fn condition(cluster: &Cluster, node: &Node) -> String {
     let mut words: Vec<String> = keys
         .skyhooks
         .iter()
-        .filter_map(|(name, on)| Some(format!("{name} {}", spoken(&status(on)?))))
+        .filter_map(|(name, on)| Some(format!("{name} {}", words_of(&status(on)?))))
         .collect();
     for (is, word) in [
         (!node.ready(), "not ready"),
@@ -143,29 +143,23 @@ fn condition(cluster: &Cluster, node: &Node) -> String {
 
 /// The packages of one custom resource, or of all, with their versions.
 pub fn packages(cluster: &Cluster, skyhook: Option<&str>) -> Vec<Candidate> {
-    let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (name, version) in all_packages(cluster, skyhook) {
-        versions.entry(name).or_default().push(version);
+        versions.entry(name).or_default().insert(version);
     }
-    versions
-        .into_iter()
-        .map(|(name, mut versions)| {
-            versions.sort_unstable();
-            versions.dedup();
-            Candidate::new(name, list(&versions))
-        })
-        .collect()
+    let candidate = |(name, versions)| Candidate::new(name, list(&Vec::from_iter(versions)));
+    versions.into_iter().map(candidate).collect()
 }
 
 /// The versions of a package in the spec.
 pub fn versions(cluster: &Cluster, skyhook: Option<&str>, package: Option<&str>) -> Vec<Candidate> {
-    let mut versions: Vec<&str> = all_packages(cluster, skyhook)
-        .filter(|(name, _)| package.is_none_or(|p| p == *name))
-        .map(|(_, version)| version)
-        .collect();
-    versions.sort_unstable();
-    versions.dedup();
-    plain(versions)
+    let of_package =
+        all_packages(cluster, skyhook).filter(|(name, _)| package.is_none_or(|p| p == *name));
+    plain(
+        of_package
+            .map(|(_, version)| version)
+            .collect::<BTreeSet<_>>(),
+    )
 }
 
 fn all_packages<'a>(

@@ -1,4 +1,4 @@
-//! What stands on the command line before the word to complete.
+//! The words of the command line before the one to complete.
 
 use std::ffi::{OsStr, OsString};
 
@@ -9,18 +9,18 @@ use crate::args::global::Global;
 use crate::args::reading::Reading;
 use crate::program::Program;
 
-/// What was typed, as far as it bears on what may follow.
+/// The part of a command line that candidates for its next word depend on.
 #[derive(Debug, Clone, Default)]
 pub struct Typed {
     pub global: Global,
-    /// The custom resource, be it an option's value or a word of its own.
+    /// The custom resource, from an option or a positional argument.
     pub skyhook: Option<String>,
     pub package: Option<String>,
     pub words: Vec<OsString>,
 }
 
 impl Typed {
-    /// Reads an unfinished line: what does not parse is passed over.
+    /// Reads an unfinished line; what does not parse is ignored.
     pub fn read(program: Program, words: &[OsString]) -> Typed {
         let tree = program
             .tree()

@@ -1,4 +1,4 @@
-//! Candidates from the world: a cluster, files, the kubeconfig.
+//! Looks up candidates in a cluster, in files and in the kubeconfig.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -15,15 +15,15 @@ use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::program::Program;
 
-/// All the time there is: whoever presses a key does not wait longer.
+/// The time for all requests of one lookup: the user waits for it at the prompt.
 const BUDGET: Duration = Duration::from_millis(1500);
-/// The time for one request, so that one that is lost can be made up for.
+/// The time for one request, so that there is time to repeat a lost one.
 const REQUEST: Duration = Duration::from_millis(1000);
 
 /// More nodes than this are not read whole.
 const MANY: usize = 300;
 
-/// Looks things up for one word of one line, and remembers how that went.
+/// Looks up the candidates for one word of a line, and records how the lookup went.
 #[derive(Debug)]
 pub struct Lookup {
     program: Program,
@@ -32,14 +32,14 @@ pub struct Lookup {
     outcome: Mutex<Directive>,
 }
 
-/// What the candidates do not say themselves.
+/// How a lookup went, and what the shell has to complete itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Directive {
-    /// Something could not be read, so what is offered may lack what is wanted.
+    /// Something could not be read, so candidates may be missing.
     pub failed: bool,
     pub files: bool,
     pub directories: bool,
-    /// The candidates stand in an order that says something.
+    /// The candidates are in an order that the shell has to keep.
     pub ordered: bool,
 }
 
@@ -54,7 +54,7 @@ impl Lookup {
     }
 
     pub fn outcome(&self) -> Directive {
-        *self.noting()
+        *self.locked()
     }
 
     /// The words of a kind that begin like the one being typed.
@@ -88,29 +88,26 @@ impl Lookup {
             CandidateKind::Journal => self.journals(),
             CandidateKind::Word(words) => candidates::plain(words),
             CandidateKind::File => {
-                self.noting().files = true;
+                self.locked().files = true;
                 Vec::new()
             }
             CandidateKind::Directory => {
-                self.noting().directories = true;
+                self.locked().directories = true;
                 Vec::new()
             }
         }
     }
 
-    /// The nodes; where they are many, without what is not in order on each, which takes too long to read.
+    /// The nodes; where there are many, without the condition of each, which takes too long to read.
     fn nodes(&self) -> Vec<Candidate> {
         match self.ask(async |ctx| ctx.names("nodes").await) {
             Some(Some(names)) if names.len() > MANY => candidates::names(&names, "Ready"),
             Some(_) => self.read(Source::Nodes, candidates::nodes),
-            None => {
-                self.noting().failed = true;
-                Vec::new()
-            }
+            None => self.failed(),
         }
     }
 
-    /// The namespaces of the cluster; those of the kubeconfig's contexts, if the cluster does not tell.
+    /// The namespaces of the cluster, or those of the kubeconfig's contexts if the cluster's cannot be read.
     fn namespaces(&self) -> Vec<Candidate> {
         match self.ask(async |ctx| ctx.names("namespaces").await) {
             Some(Some(names)) => candidates::names(&names, "Active"),
@@ -118,12 +115,12 @@ impl Lookup {
         }
     }
 
-    /// The journals, newest first. What was done is in their names; to read them would take too long.
+    /// The ids of the journals, newest first. The journals themselves are not read, which would take too long.
     fn journals(&self) -> Vec<Candidate> {
         let ids = Store::of(crate::ctx::variable).and_then(|store| store.ids());
-        let mut noting = self.noting();
-        noting.ordered = true;
-        noting.failed |= ids.is_err();
+        let mut outcome = self.locked();
+        outcome.ordered = true;
+        outcome.failed |= ids.is_err();
         candidates::plain(ids.unwrap_or_default())
     }
 
@@ -136,10 +133,7 @@ impl Lookup {
         let readable = |c: &Cluster| matches!(c.source(source), Read::Ok(_));
         match cluster.filter(readable) {
             Some(cluster) => candidates(&cluster),
-            None => {
-                self.noting().failed = true;
-                Vec::new()
-            }
+            None => self.failed(),
         }
     }
 
@@ -174,14 +168,17 @@ impl Lookup {
     fn kubeconfig(&self, pick: impl FnOnce(connect::Names) -> Vec<String>) -> Vec<Candidate> {
         match connect::names(&self.typed.global.connection) {
             Ok(names) => candidates::plain(pick(names)),
-            Err(_) => {
-                self.noting().failed = true;
-                Vec::new()
-            }
+            Err(_) => self.failed(),
         }
     }
 
-    fn noting(&self) -> MutexGuard<'_, Directive> {
+    /// No candidates, because something could not be read.
+    fn failed(&self) -> Vec<Candidate> {
+        self.locked().failed = true;
+        Vec::new()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Directive> {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,8 +1,8 @@
 //! Completion of command lines: the answers to kubectl, to shims and to the shells' scripts.
 //!
 //! kubectl asks `kubectl_complete-NAME` on the PATH with the words after the plugin's name, of
-//! which the last is the one to complete. It wants a candidate a line, `value<TAB>description`,
-//! then a line `:BITS` that says what the shell may make of them.
+//! which the last is the one to complete. It expects one candidate per line, `value<TAB>description`,
+//! then a line `:BITS` that says what the shell does with them.
 
 mod answer;
 mod candidates;

@@ -1,11 +1,11 @@
-//! (edge) The answer to the scripts of shells, through clap_complete.
+//! (edge) The answer to the completion scripts of shells, through clap_complete.
 
 use std::ffi::OsString;
 use std::sync::Arc;
 
 use clap_complete::env::Shells;
 
-use super::answer::completing;
+use super::answer::with_completers;
 use super::line::Typed;
 use super::lookup::Lookup;
 use super::wanted::CandidateKind;
@@ -37,11 +37,11 @@ pub fn run(program: Program, shell: &str, line: Vec<OsString>) -> Exit {
     // These scripts cannot ask the shell for files, so the engine lists them.
     let ours =
         |wanted: &CandidateKind| !matches!(wanted, CandidateKind::File | CandidateKind::Directory);
-    let mut tree = completing(program.tree(), &lookup, ours);
+    let mut tree = with_completers(program.tree(), &lookup, ours);
     if !current.starts_with('-') {
         // Only a tree that is built has all its flags.
         tree.build();
-        tree = shy(tree);
+        tree = with_flags_hidden(tree);
     }
     let here = std::env::current_dir().ok();
     let mut bytes = Vec::new();
@@ -57,7 +57,7 @@ pub fn run(program: Program, shell: &str, line: Vec<OsString>) -> Exit {
 }
 
 /// The tree with its flags hidden: they are offered only where there is nothing else.
-fn shy(tree: clap::Command) -> clap::Command {
+fn with_flags_hidden(tree: clap::Command) -> clap::Command {
     tree.mut_args(|arg| {
         if arg.is_positional() {
             arg
@@ -65,5 +65,5 @@ fn shy(tree: clap::Command) -> clap::Command {
             arg.hide(true)
         }
     })
-    .mut_subcommands(shy)
+    .mut_subcommands(with_flags_hidden)
 }

@@ -24,9 +24,9 @@ pub enum CandidateKind {
     Namespace,
     /// The id of a journal.
     Journal,
-    /// One of these few.
+    /// One of these words.
     Word(Vec<String>),
-    /// The shell knows the files better.
+    /// A file, which the shell itself completes.
     File,
     Directory,
 }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn value_names_that_list_words_are_taken_at_their_word() {
+    fn value_names_that_list_words_complete_to_these_words() {
         let dry_run = Arg::new("dry_run")
             .long("dry-run")
             .value_name("client|server");
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn every_argument_that_names_something_is_completed() {
-        // Free text: whoever adds an argument here has found that nothing can be offered for it.
+        // Free text: whoever adds an argument here has found nothing to offer for it.
         let free = [
             "--as",
             "--as-group",

@@ -1,4 +1,4 @@
-//! Where the capture goes: a file of one's own, whole or not at all, or standard output.
+//! Where the capture is written: to a file, completely or not at all, or to standard output.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub struct File {
 }
 
 impl Target {
-    /// Looks whether there may be written, before anything is read.
+    /// Checks that the file may be written, before anything is read from the cluster.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl File {
             let file = std::fs::OpenOptions::new().write(true).open(&self.path);
             return fill(&mut file.map_err(failed)?).map_err(failed);
         }
-        // It is for nobody else to read from its first byte on.
+        // A temporary file can be read only by its owner from the start.
         let draft = Builder::new()
             .prefix(".skyhook-")
             .tempfile_in(directory(&self.path))

@@ -17,8 +17,8 @@ use crate::error::{Error, Exit, Result};
 use crate::rules::{self, Scope};
 use crate::view::OutputFormat;
 
-/// As good as for ever.
-const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// Stands for no time limit.
+const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Collect into one file everything that a diagnosis reads
 ///
@@ -42,8 +42,8 @@ const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
   kubectl skyhook diagnose stuck --from ticket-4711.tar.gz")]
 pub struct Args {
     /// The file to write, or - for standard output; by default skyhook-TIME.tar.gz
-    // It takes the place of the flag that all commands have, by its name.
-    #[arg(id = "format", short = 'o', long = "output", value_name = "FILE", value_parser = named)]
+    // By its id it replaces the flag of the same name that all commands have.
+    #[arg(id = "format", short = 'o', long = "output", value_name = "FILE", value_parser = capture_file)]
     output: Option<OutputFormat>,
 
     /// Overwrite the file if it exists
@@ -88,7 +88,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             nodes: args.sample_nodes,
         },
         patience: match args.timeout {
-            Duration::ZERO => FOR_EVER,
+            Duration::ZERO => NO_LIMIT,
             some => some,
         },
         lines: args.tail,
@@ -140,7 +140,7 @@ impl Args {
     }
 }
 
-fn named(text: &str) -> std::result::Result<OutputFormat, String> {
+fn capture_file(text: &str) -> std::result::Result<OutputFormat, String> {
     match text {
         "" => Err("expected a file, or -".to_owned()),
         path => Ok(OutputFormat::File(PathBuf::from(path))),

@@ -1,4 +1,4 @@
-//! (edge) Puts the name that kubectl asks for completion next to the plugin, and takes it away.
+//! (edge) Installs the file that kubectl runs for completion next to the plugin, and removes it.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::program::Program;
 
-/// What makes a file of that name a command.
+/// The file extension of commands.
 const EXTENSION: &str = if cfg!(unix) { "" } else { ".cmd" };
 
 /// Enable shell completion through kubectl
@@ -111,7 +111,7 @@ pub fn uninstall(ctx: &mut Ctx, args: &Uninstall) -> Result<Exit> {
     refused.map_or(Ok(Exit::Done), Err)
 }
 
-/// The plugin, and the directory whose names stand for it.
+/// The plugin, and the directory in which its completion files are.
 struct Place {
     plugin: PathBuf,
     directory: PathBuf,
@@ -180,7 +180,7 @@ fn on_path(directory: &Path) -> bool {
     directories().any(|d| d == directory || (wanted.is_some() && real(&d) == wanted))
 }
 
-/// A name, and what is to stand there.
+/// A completion file, and what it is to contain.
 struct Entry {
     path: PathBuf,
     plugin: PathBuf,

@@ -1,4 +1,4 @@
-//! Setting completion up: scripts for shells, and the name that kubectl asks.
+//! `completion`: scripts for shells, and the files that kubectl runs.
 
 mod install;
 mod shell;

@@ -1,4 +1,4 @@
-//! The scripts by which shells ask for completion of `kubectl-skyhook`.
+//! The completion scripts of `kubectl-skyhook` for shells.
 
 use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
 
@@ -14,7 +14,7 @@ pub const SCRIPTS: [(&dyn EnvCompleter, &str); 5] = [
     (&Elvish, "kubectl-skyhook.elv"),
 ];
 
-/// The script that makes a shell ask. It knows no words itself, and never grows old.
+/// The completion script of a shell. It calls the program for the candidates, so it need not be updated with it.
 pub fn script(shell: &dyn EnvCompleter) -> String {
     let mut bytes = Vec::new();
     let name = "kubectl-skyhook";

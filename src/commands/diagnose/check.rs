@@ -44,7 +44,7 @@ pub struct Args {
     timeout: Duration,
 }
 
-/// The pause between two looks.
+/// The pause before the checks run again.
 const PAUSE: Duration = Duration::from_secs(2);
 
 command! {
@@ -52,7 +52,7 @@ command! {
     needs: Scope::default().needs(),
     gets: &[("apiextensions.k8s.io", "customresourcedefinitions")],
     lists: &[("coordination.k8s.io", "leases")],
-    prints: { "Check": report::Document },
+    prints: { "Check": CheckReport },
 }
 
 /// The rules that are about the installation, and those about what stops it for every custom resource.
@@ -65,7 +65,7 @@ fn rules() -> Vec<&'static Rule> {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if !args.wait {
-        let page = look(ctx).await?;
+        let page = run_checks(ctx).await?;
         ctx.show(&page)?;
         return Ok(page.exit());
     }
@@ -77,14 +77,14 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             tokio::time::sleep(args.timeout).await
         }
     };
-    let mut last = look(ctx).await?;
+    let mut last = run_checks(ctx).await?;
     let mut ended = Some(Exit::TimedOut);
     {
         let again = async {
-            while !last.sound() {
+            while !last.sound {
                 tokio::time::sleep(PAUSE).await;
-                // A server that is away for a while is looked at again.
-                if let Ok(page) = look(ctx).await {
+                // A server that does not respond for a while is asked again.
+                if let Ok(page) = run_checks(ctx).await {
                     last = page;
                 }
             }
@@ -100,7 +100,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     Ok(ended.unwrap_or_else(|| last.exit()))
 }
 
-async fn look(ctx: &mut Ctx) -> Result<CheckReport> {
+async fn run_checks(ctx: &mut Ctx) -> Result<CheckReport> {
     let cluster: Cluster = ctx.load(&Scope::default().needs()).await?;
     let installation = ctx.installation(&cluster).await;
     let answers = ctx.may_change(&every_change(&cluster)).await;

@@ -1,4 +1,4 @@
-//! Finding out what is wrong.
+//! `diagnose`: find out what is wrong.
 
 pub mod check;
 pub mod node;

@@ -38,7 +38,7 @@ pub struct Args {
 command! {
     "diagnose node": Args => run,
     needs: Scope::default().needs(),
-    prints: { "NodeDiagnosis": report::Document },
+    prints: { "NodeDiagnosis": report::Document<'static> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -61,8 +61,12 @@ fn view<'a>(cluster: &'a Cluster, name: &str) -> Option<NodeReport<'a>> {
     let node = cluster.node(name)?;
     let mut report = rules::diagnose(cluster, &Scope::default());
     reason::add(cluster, &mut report.findings);
-    let chain = Chain::of(cluster, node, report);
-    Some(NodeReport::new(cluster, node, chain, withheld(cluster)))
+    Some(NodeReport {
+        cluster,
+        node,
+        chain: Chain::of(cluster, node, report),
+        withheld: withheld(cluster),
+    })
 }
 
 /// The sources that the cluster would not give.

@@ -83,7 +83,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         let tails = ctx
             .tails(&cluster, &diagnosis.logs(), kept_logs::LINES)
             .await;
-        diagnosis = diagnosis.heard(tails);
+        diagnosis = diagnosis.with_logs(tails);
     }
     ctx.show(&diagnosis.unfolded(args.all))?;
     Ok(exit)

@@ -1,4 +1,4 @@
-//! How a deletion stands, and what to do about it. Pure.
+//! The state of a deletion, and what to do about it. Pure.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,20 +14,20 @@ use crate::view::plural;
 const WITHOUT_CAUSE: &str = "SKY113";
 const STRIP: &str = "finalizer strip";
 
-/// How a deletion stands.
+/// The state of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeletionState {
     /// It was not requested.
     NotDeleting,
     Progressing,
-    /// It takes long or partly fails, and may still end by itself.
+    /// It takes long or partly fails, and may still finish.
     Slow,
-    /// It does not end until somebody acts.
+    /// It does not finish until someone intervenes.
     Blocked,
     /// The operator's finalizer is gone; only third-party finalizers are left.
     HeldByOthers,
-    /// What could not be read may be at work.
+    /// Package pods or Jobs that could not be read may be running.
     Unknown,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Deletion<'a> {
         if skyhook.deleting() {
             let blockers = blockers(cluster, &report, skyhook, Goal::Deletion);
             let delays = delays(cluster, &report, skyhook);
-            (deletion.standing, deletion.reason) = deletion.stands(&blockers, &delays);
+            (deletion.standing, deletion.reason) = deletion.state(&blockers, &delays);
             let held_by = blockers.into_iter().chain(delays);
             deletion.held_by = held_by.cloned().collect();
         }
@@ -81,7 +81,7 @@ impl<'a> Deletion<'a> {
         deletion
     }
 
-    fn stands(&self, blockers: &[&Finding], delays: &[&Finding]) -> (DeletionState, String) {
+    fn state(&self, blockers: &[&Finding], delays: &[&Finding]) -> (DeletionState, String) {
         let cluster = self.cluster;
         let package_runs = cluster.package_runs();
         let name = self.skyhook.name();
@@ -95,7 +95,7 @@ impl<'a> Deletion<'a> {
         let old = cluster.is_stale(self.skyhook.metadata.deletion_timestamp);
         let left = plural(self.pending.len(), "uninstall");
         if !self.skyhook.has_finalizer() {
-            let others = self.others().join(", ");
+            let others = self.skyhook.third_party_finalizers().join(", ");
             let reason = format!("only third-party finalizers are left: {others}");
             (DeletionState::HeldByOthers, reason)
         } else if let Some(blocker) = blockers.first() {
@@ -129,13 +129,6 @@ impl<'a> Deletion<'a> {
         }
     }
 
-    /// The finalizers that are not the operator's.
-    pub fn others(&self) -> Vec<&str> {
-        let ours = self.cluster.flavor().finalizer();
-        let all = self.skyhook.metadata.finalizers.iter();
-        all.map(String::as_str).filter(|f| *f != ours).collect()
-    }
-
     /// Every remedy, least disruptive first; the finalizer's removal comes last.
     pub fn remedies(&self) -> Vec<Remedy> {
         let mut remedies: Vec<Remedy> = Vec::new();
@@ -146,11 +139,11 @@ impl<'a> Deletion<'a> {
             }
         }
         remedies.sort_by_key(|r| r.grade);
-        if self.waits() {
+        if self.may_finish() {
             remedies.insert(0, self.wait());
         }
         if self.standing == DeletionState::HeldByOthers {
-            let see = self.see();
+            let see = self.show_finalizers();
             remedies.retain(|r| r.argv != see.argv);
             remedies.insert(0, see);
         }
@@ -184,7 +177,7 @@ impl<'a> Deletion<'a> {
         if self.operator_down {
             return None;
         }
-        let others = self.others();
+        let others = self.skyhook.third_party_finalizers();
         if !others.is_empty() && !self.skyhook.paused() {
             return Some(Objection {
                 why: format!(
@@ -192,10 +185,10 @@ impl<'a> Deletion<'a> {
                     self.skyhook.reference(),
                     others.join(", ")
                 ),
-                instead: self.see().argv,
+                instead: self.show_finalizers().argv,
             });
         }
-        if let Some((finding, remedy)) = self.milder() {
+        if let Some((finding, remedy)) = self.less_disruptive() {
             return Some(Objection {
                 why: format!(
                     "a less disruptive remedy exists for {}: {}",
@@ -205,7 +198,7 @@ impl<'a> Deletion<'a> {
                 instead: remedy.argv.clone(),
             });
         }
-        self.waits().then(|| Objection {
+        self.may_finish().then(|| Objection {
             why: format!("the deletion may still finish on its own: {}", self.reason),
             instead: self.wait().argv,
         })
@@ -216,40 +209,40 @@ impl<'a> Deletion<'a> {
         if let Some(strip) = self.strip().filter(|_| self.cluster.operator_absent()) {
             return Some(strip);
         }
-        if self.waits() {
+        if self.may_finish() {
             return Some(self.wait());
         }
         if self.standing == DeletionState::HeldByOthers {
-            return Some(self.see());
+            return Some(self.show_finalizers());
         }
-        let milder = self.milder().map(|(_, remedy)| remedy.clone());
+        let milder = self.less_disruptive().map(|(_, remedy)| remedy.clone());
         milder.or_else(|| self.remedies().into_iter().next())
     }
 
-    /// A milder step that would do, and the finding that names it.
-    fn milder(&self) -> Option<(&Finding, &Remedy)> {
+    /// A less disruptive remedy, and its finding.
+    fn less_disruptive(&self) -> Option<(&Finding, &Remedy)> {
         let mut caused = self.held_by.iter().filter(|f| f.rule.code != WITHOUT_CAUSE);
         caused.find_map(|f| Some((f, f.remedies.iter().find(|r| !r.runs(STRIP))?)))
     }
 
     /// Whether it may still end by itself.
-    pub fn waits(&self) -> bool {
+    fn may_finish(&self) -> bool {
         let may = matches!(
             self.standing,
             DeletionState::Progressing | DeletionState::Slow | DeletionState::Unknown
         );
-        may && self.milder().is_none()
+        may && self.less_disruptive().is_none()
     }
 
-    /// The command that shows whose finalizers there are.
-    fn see(&self) -> Remedy {
+    /// The command that shows the finalizers.
+    fn show_finalizers(&self) -> Remedy {
         let resource = self.cluster.flavor().resource();
         let argv = kubectl(&["get", &resource, self.skyhook.name(), "-o", "yaml"]);
         Remedy::new(Grade::B0, "Show the remaining finalizers", argv)
     }
 
     /// The command that waits for its end.
-    pub fn wait(&self) -> Remedy {
+    fn wait(&self) -> Remedy {
         let argv = own(&["wait", self.skyhook.name(), "--for=deleted"]);
         Remedy::new(Grade::B0, "Wait for it", argv)
     }

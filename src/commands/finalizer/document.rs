@@ -1,4 +1,4 @@
-//! A deletion and the ways to its end, for machines.
+//! The JSON document of `finalizer status`.
 
 use schemars::JsonSchema;
 use serde::Serialize;

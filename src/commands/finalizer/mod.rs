@@ -1,4 +1,4 @@
-//! `finalizer`: deletions that do not end.
+//! `finalizer`: deletions that do not finish.
 
 mod deletion;
 pub mod document;

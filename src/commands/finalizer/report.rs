@@ -1,4 +1,4 @@
-//! A deletion and the ways to its end, laid out.
+//! The text of `finalizer status`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,13 @@ use serde_json::Value;
 use super::deletion::{Deletion, DeletionState};
 use super::document::Document;
 use crate::cluster::Cluster;
+use crate::commands::shared::grouped::grouped;
+use crate::commands::shared::remedy::remedy_text;
 use crate::commands::shared::rule::severity;
 use crate::commands::shared::shell_words::shell_words;
-use crate::rules::{Finding, Remedy};
+use crate::rules::Remedy;
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{NodeSet, Table, View, age, cells};
+use crate::view::{NodeSet, Table, View, age, cells, to_json};
 
 /// Runs of node names that are shown before the rest is only counted.
 const SHOWN: usize = 6;
@@ -75,7 +77,7 @@ impl FinalizerStatus<'_> {
         }
         let mut table = Table::new(["pending", "version", "at", "nodes", "on"]);
         for ((package, version, at, _), nodes) in &rows {
-            let set = NodeSet::of(nodes.iter().copied());
+            let set = NodeSet::of(nodes);
             table.row(cells![
                 package.as_str(),
                 version.as_str(),
@@ -89,36 +91,26 @@ impl FinalizerStatus<'_> {
 
     fn findings(&self) -> Text {
         let mut text = Text::new();
-        let mut said: Vec<(Line, &Finding, Vec<&str>)> = Vec::new();
-        for finding in &self.deletion.findings {
-            let node = finding.subject.node.as_deref();
-            let same = said.iter_mut().find(|(_, f, nodes)| {
-                !nodes.is_empty()
-                    && node.is_some()
-                    && f.rule.code == finding.rule.code
-                    && f.severity == finding.severity
-                    && f.message == finding.message
-            });
-            match same {
-                Some((_, _, nodes)) => nodes.extend(node),
-                None => {
-                    let start = severity(finding.severity) + " " + text::name(finding.rule.code);
-                    said.push((start, finding, node.into_iter().collect()));
-                }
-            }
-        }
-        for (start, finding, nodes) in said {
+        let all = self.deletion.findings.iter().enumerate();
+        let alike = all.map(|(at, f)| {
+            let node = f.subject.node.as_deref();
+            let alone = node.is_none().then_some(at);
+            ((f.rule.code, f.severity, &f.message, alone), node)
+        });
+        for ((code, grave, message, _), nodes) in grouped(alike) {
+            let nodes = NodeSet::of(nodes.into_iter().flatten());
             let on = if nodes.is_empty() {
                 String::new()
             } else {
-                format!(" on {}", NodeSet::of(nodes).limited(SHOWN))
+                format!(" on {}", nodes.limited(SHOWN))
             };
-            text.item("- ", start + on.as_str() + ": " + finding.message.as_str());
+            let start = severity(grave) + " " + text::name(code) + on;
+            text.item("- ", start + ": " + message.as_str());
         }
         text
     }
 
-    /// Remedies that differ in the node alone, as one with all nodes that it is for.
+    /// The remedies; those that differ only in the node as one, with all its nodes.
     fn folded_ladder(&self) -> Vec<(Remedy, Vec<String>)> {
         let nodes = self.cluster.nodes.items().iter();
         let nodes: BTreeSet<&str> = nodes.map(|n| n.name.as_str()).collect();
@@ -145,35 +137,25 @@ impl FinalizerStatus<'_> {
         folded.into_iter().map(|(r, _, all)| (r, all)).collect()
     }
 
-    /// The command on all of these nodes; of more than are named in one, on the first.
-    fn command(remedy: &Remedy, nodes: &[String]) -> String {
+    /// The command for all of these nodes, or for the first if there are too many to name.
+    fn command(remedy: &Remedy, nodes: &[String]) -> Vec<String> {
         let all: Vec<&str> = nodes.iter().map(String::as_str).collect();
         let joined = match all.as_slice() {
             [first, _, ..] if all.len() <= NAMED => remedy.on_nodes(first, &all),
             _ => None,
         };
-        shell_words(&joined.unwrap_or_else(|| remedy.argv.clone()))
+        joined.unwrap_or_else(|| remedy.argv.clone())
     }
 
     fn remedies(&self) -> Text {
         let mut text = Text::new();
         for (at, (remedy, nodes)) in self.folded_ladder().iter().enumerate() {
-            let grade = format!("{}, {}", remedy.grade, remedy.grade.meaning());
-            text.item(
-                &format!("{}. ", at + 1),
-                Line::from(remedy.title.as_str()) + " (" + text::dim(grade) + ")",
-            );
-            let mut command = Text::new();
-            command.line(text::command(Self::command(remedy, nodes)));
             let joins = remedy.own().is_some() && nodes.len() <= NAMED;
-            if nodes.len() > 1 && !joins {
-                let more = NodeSet::of(nodes[1..].iter().map(String::as_str)).limited(SHOWN);
-                command.paragraph(text::dim(format!("repeat for {more}")));
-            }
-            if let Some(caveat) = &remedy.caveat {
-                command.paragraph(text::dim(format!("note: {caveat}")));
-            }
-            text.indented(5, command);
+            let repeat = (nodes.len() > 1 && !joins)
+                .then(|| format!("repeat for {}", NodeSet::of(&nodes[1..]).limited(SHOWN)));
+            let mark = format!("{}. ", at + 1);
+            let argv = Self::command(remedy, nodes);
+            text.append(remedy_text(&mark, remedy, &argv, repeat));
         }
         text
     }
@@ -215,7 +197,9 @@ impl View for FinalizerStatus<'_> {
             let folded = self.folded_ladder();
             let own = folded.iter().find(|(remedy, _)| *remedy == next);
             let nodes = own.map_or(&[][..], |(_, nodes)| nodes);
-            text.line(Line::from("now: ") + text::command(Self::command(&next, nodes)));
+            text.line(
+                Line::from("now: ") + text::command(shell_words(&Self::command(&next, nodes))),
+            );
         }
         text
     }
@@ -229,7 +213,6 @@ impl View for FinalizerStatus<'_> {
     }
 
     fn document(&self) -> Value {
-        let document = Document::of(self.cluster, &self.deletion);
-        serde_json::to_value(document).expect("a document is plain data")
+        to_json(&Document::of(self.cluster, &self.deletion))
     }
 }

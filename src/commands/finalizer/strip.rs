@@ -6,11 +6,9 @@ use crate::args::safety::Safety;
 use crate::cluster::admission::Operation;
 use crate::cluster::hold::{REASON, STRIPPED};
 use crate::cluster::{Cluster, Node, Source};
-use crate::commands::shared::admission;
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::migration;
-use crate::commands::shared::selection;
 use crate::commands::shared::shell_words::shell_words;
+use crate::commands::shared::{admission, migration, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{applied, node};
@@ -127,21 +125,15 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
     if skyhook.is_none() && nodes.is_empty() && !before {
         selection::known_skyhook(cluster, &args.name)?;
     }
-    let mut plan = Plan {
-        title: format!("strip the finalizer of {}", args.name),
-        subject: args.name.clone(),
-        consequences: effects,
-        ..Plan::default()
-    };
-    let effects = &mut plan.consequences;
-    plan.stages
-        .extend(skyhook.and_then(|s| hold_off(cluster, s, effects)));
-    plan.stages
-        .extend(skyhook.and_then(|s| release(cluster, s)));
-    let steps = steps(cluster, &nodes, args);
-    if !steps.is_empty() {
-        plan.stages.push(PlanStage::of(steps));
+    let title = format!("strip the finalizer of {}", args.name);
+    let mut plan = Plan::new(title, &args.name);
+    if let Some(skyhook) = skyhook {
+        let pause = pause(cluster, skyhook, &mut effects);
+        plan.stages.extend(pause);
+        plan.stages.extend(release(cluster, skyhook));
     }
+    plan.consequences = effects;
+    plan.stage(steps(cluster, &nodes, args));
     if !plan.is_empty() {
         strip_cleanup::consequences(cluster, args, &nodes, &mut plan.consequences);
     }
@@ -149,8 +141,8 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Refuses where nobody asked for the deletion, and, unless it is forced, where it may still end
-/// in a milder way.
+/// Refuses where no deletion was requested, and, unless it is forced, where a less disruptive remedy exists or the
+/// deletion may still finish.
 fn refuse(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -170,7 +162,7 @@ fn refuse(
     }
     if skyhook.has_finalizer() {
         let update = Operation::Update;
-        admission::refuse_unreachable(cluster, update, Some(skyhook), effects)?;
+        admission::refuse_unreachable(cluster, update, skyhook, effects)?;
     }
     let deletion = Deletion::of(cluster, skyhook);
     if deletion.operator_down {
@@ -197,15 +189,11 @@ fn refuse(
         ))
 }
 
-/// Pauses what goes on to exist, held by finalizers of others: the operator would start over on it within seconds.
-fn hold_off(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Option<PlanStage> {
+/// Pauses a custom resource that third-party finalizers keep: the operator would start again on it within seconds.
+fn pause(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Option<PlanStage> {
     let flavor = cluster.flavor();
-    let stays = skyhook
-        .metadata
-        .finalizers
-        .iter()
-        .any(|f| *f != flavor.finalizer());
-    if !stays || skyhook.paused() || skyhook.disabled() || cluster.operator_absent() {
+    let stays = !skyhook.third_party_finalizers().is_empty();
+    if !stays || !skyhook.runs() || cluster.operator_absent() {
         return None;
     }
     let annotations = &skyhook.metadata.annotations;

@@ -1,4 +1,4 @@
-//! Which remedy is taken of which finding, and why the others are left alone.
+//! Which remedy is applied for which finding, and why other findings are skipped.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,13 +6,14 @@ use crate::cluster::Cluster;
 use crate::commands::parse;
 use crate::commands::shared::command::Run as _;
 use crate::commands::shared::diagnosis::group::FindingGroup;
+use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::shell_words::shell_words;
 use crate::plan::{Grade, Plan};
 use crate::rules::causes::{Cause, Causes};
 use crate::rules::{Finding, Remedy, Rule, Scope, Severity};
 use crate::view::{count, list};
 
-/// What may be taken.
+/// What may be fixed.
 pub struct FixLimits {
     pub scope: Scope,
     /// The rules whose findings are meant; all, if none is named.
@@ -21,17 +22,17 @@ pub struct FixLimits {
     pub no_pause: bool,
 }
 
-/// A remedy that is taken, with the plan of its command.
+/// A remedy that is applied, with the plan of its command.
 pub struct Part {
     pub rule: &'static Rule,
     /// What it is about: `gpu-tune driver on node-1`.
     pub subject: String,
-    /// The command that it stands for.
+    /// The command of the remedy.
     pub command: String,
     pub plan: Plan,
 }
 
-/// What is taken, and what is left alone.
+/// What is applied, and what is skipped.
 #[derive(Default)]
 pub struct Chosen {
     pub parts: Vec<Part>,
@@ -51,7 +52,7 @@ fn said(rule: &Rule, subject: &str) -> String {
     format!("{} {}, {subject}", rule.code, rule.name)
 }
 
-/// Takes of each cause what may be taken.
+/// Chooses a remedy for each cause, within the limits.
 pub fn choose(cluster: &Cluster, findings: &[Finding], limits: &FixLimits) -> Chosen {
     let mut choosing = Choosing {
         cluster,
@@ -105,9 +106,6 @@ impl Alike<'_> {
     }
 }
 
-/// Whether a finding is about something else than what the flags name, and the rule whose remedy works there already.
-type Whose = (bool, Option<&'static str>);
-
 /// A custom resource on a node.
 type SkyhookOnNode = (String, String);
 
@@ -149,13 +147,10 @@ impl Choosing<'_> {
     fn alike<'f>(&self, cause: &Cause, findings: &'f [Finding]) -> Vec<Alike<'f>> {
         // Stands for the node.
         const ANY: &str = "NODE";
-        let mut kinds: Vec<(Whose, Vec<usize>)> = Vec::new();
-        let mut known = HashMap::new();
-        for at in cause.findings.iter().copied() {
+        let meant = cause.findings.iter().copied();
+        let meant = meant.filter(|at| self.is_meant(&findings[*at]));
+        let by_command = meant.map(|at| {
             let finding = &findings[at];
-            if !self.is_meant(finding) {
-                continue;
-            }
             let command = first(finding).map(|remedy| {
                 if remedy.own().is_none() {
                     return Vec::new();
@@ -164,19 +159,16 @@ impl Choosing<'_> {
                 let other = node.and_then(|node| remedy.on_nodes(node, &[ANY]));
                 other.unwrap_or_else(|| remedy.argv.clone())
             });
-            let whose = (self.is_elsewhere(finding), self.cured_by(finding));
-            let kind = *known.entry((whose, command)).or_insert_with(|| {
-                kinds.push((whose, Vec::new()));
-                kinds.len() - 1
-            });
-            kinds[kind].1.push(at);
-        }
-        let kinds = kinds.into_iter().map(|((elsewhere, cured_by), places)| {
+            let key = (self.is_elsewhere(finding), self.cured_by(finding), command);
+            (key, at)
+        });
+        let kinds = grouped(by_command).into_iter();
+        let kinds = kinds.map(|((elsewhere, cured_by, _), places)| {
+            let alike: Vec<&Finding> = places.iter().map(|at| &findings[*at]).collect();
             let own = Cause {
-                findings: places.clone(),
+                findings: places,
                 effects: Vec::new(),
             };
-            let alike: Vec<&Finding> = places.iter().map(|at| &findings[*at]).collect();
             let nodes: Vec<&str> = alike
                 .iter()
                 .filter_map(|f| f.subject.node.as_deref())

@@ -1,4 +1,4 @@
-//! Plans of several commands as one.
+//! Merges the plans of several commands into one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! `fix`: the remedies of what is found, as one plan.
+//! `fix`: the remedies of all findings, as one plan.
 
 mod choose;
 mod merge;
@@ -134,7 +134,7 @@ impl Args {
     }
 }
 
-/// The remedies of what is found, as one plan that says what it leaves alone.
+/// The remedies of the findings as one plan, with the findings that are skipped.
 ///
 /// # Errors
 ///

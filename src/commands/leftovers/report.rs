@@ -1,4 +1,4 @@
-//! What is left, laid out.
+//! The text and the JSON document of `leftovers`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use crate::cluster::leftover::{Leftover, LeftoverObject};
 use crate::cluster::{Certainty, Cluster, NodeRecord};
+use crate::commands::shared::grouped::grouped;
 use crate::plan::build::node;
 use crate::view::text::{self, Text};
-use crate::view::{API_VERSION, NodeSet, Table, View, cells, plural};
+use crate::view::{API_VERSION, NodeSet, Table, View, cells, plural, to_json};
 
 /// Runs of names that are shown before the rest is only counted.
 const SHOWN: usize = 6;
@@ -28,63 +29,63 @@ pub struct Leftovers<'a> {
 /// What custom resources that are gone left on nodes and in the cluster.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Document {
-    api_version: String,
+pub struct Document<'a> {
+    api_version: &'static str,
     /// Always `LeftoverList`.
-    kind: String,
-    items: Vec<LeftoverEntry>,
+    kind: &'static str,
+    items: Vec<LeftoverEntry<'a>>,
     /// Nodes that keep the runtime-required taint, which no custom resource will lift.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tainted: Vec<String>,
+    tainted: Vec<&'a str>,
     /// Nodes that carry the note that the operator tainted them, for no custom resource: they do not count as new.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    noted: Vec<String>,
+    noted: Vec<&'a str>,
 }
 
-/// Something that nobody looks after any more.
+/// Something left behind.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct LeftoverEntry {
+struct LeftoverEntry<'a> {
     /// The custom resource that it belonged to.
-    owner: String,
+    owner: &'a str,
     /// The API of the owner.
     api: String,
-    why: String,
-    object: ObjectRef,
+    why: &'static str,
+    object: ObjectRef<'a>,
     /// Annotations and labels, without prefix and name.
-    keys: Vec<String>,
+    keys: Vec<&'a str>,
     /// Types of node conditions, without prefix and name.
-    conditions: Vec<String>,
+    conditions: &'a [String],
     /// The node is unschedulable, and marked as cordoned for the owner.
     cordoned: bool,
     /// Packages whose files may still be on the host.
-    record: Vec<Recorded>,
+    record: Vec<Recorded<'a>>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct ObjectRef {
-    kind: String,
+struct ObjectRef<'a> {
+    kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    namespace: Option<String>,
-    name: String,
+    namespace: Option<&'a str>,
+    name: &'a str,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Recorded {
-    name: String,
-    version: String,
-    stage: String,
-    state: String,
+struct Recorded<'a> {
+    name: &'a str,
+    version: &'a str,
+    stage: &'a str,
+    state: &'a str,
 }
 
-impl Leftover<'_> {
-    fn object(&self) -> ObjectRef {
+impl<'a> Leftover<'a> {
+    fn object(&self) -> ObjectRef<'a> {
         let (kind, meta) = match self.place {
             LeftoverObject::Node(node, _) => {
                 return ObjectRef {
-                    kind: "Node".to_owned(),
+                    kind: "Node",
                     namespace: None,
-                    name: node.name.to_string(),
+                    name: &node.name,
                 };
             }
             LeftoverObject::Pod(pod) => ("Pod", &pod.metadata),
@@ -92,32 +93,35 @@ impl Leftover<'_> {
             LeftoverObject::ConfigMap(map) => ("ConfigMap", &map.metadata),
         };
         ObjectRef {
-            kind: kind.to_owned(),
-            namespace: meta.namespace.clone(),
-            name: meta.name.clone(),
+            kind,
+            namespace: meta.namespace.as_deref(),
+            name: &meta.name,
         }
     }
 
-    fn item(&self) -> LeftoverEntry {
-        let (on, unschedulable) = match self.place {
-            LeftoverObject::Node(node, on) => (on, node.unschedulable),
-            _ => (&NodeRecord::default(), false),
+    fn item(&self) -> LeftoverEntry<'a> {
+        let record = |on: &'a NodeRecord| {
+            let entries = on.entries().iter().map(|entry| Recorded {
+                name: &entry.name,
+                version: &entry.version,
+                stage: entry.stage.as_str(),
+                state: entry.state.as_str(),
+            });
+            entries.collect()
         };
-        let recorded = on.entries().iter().map(|entry| Recorded {
-            name: entry.name.to_string(),
-            version: entry.version.to_string(),
-            stage: entry.stage.to_string(),
-            state: entry.state.to_string(),
-        });
+        let (on, unschedulable) = match self.place {
+            LeftoverObject::Node(node, on) => (Some(on), node.unschedulable),
+            _ => (None, false),
+        };
         LeftoverEntry {
-            owner: self.owner.to_owned(),
+            owner: self.owner,
             api: self.flavor.api_version(),
-            why: self.why.to_owned(),
+            why: self.why,
             object: self.object(),
-            keys: on.left().into_iter().map(str::to_owned).collect(),
-            conditions: on.conditions.clone(),
-            cordoned: on.cordon && unschedulable,
-            record: recorded.collect(),
+            keys: on.map_or_else(Vec::new, NodeRecord::left),
+            conditions: on.map_or(&[], |on| &on.conditions),
+            cordoned: unschedulable && on.is_some_and(|on| on.cordon),
+            record: on.map_or_else(Vec::new, record),
         }
     }
 
@@ -172,7 +176,7 @@ impl Leftovers<'_> {
         }
         let [tainted, noted] = self.cluster.closed_for_nobody();
         if !tainted.is_empty() {
-            let set = NodeSet::of(tainted.iter().copied());
+            let set = NodeSet::of(&tainted);
             text.paragraph(text::warning(format!(
                 "The runtime-required taint stays on {}, and no custom resource will remove it: see kubectl skyhook \
                  diagnose stuck --rule SKY405",
@@ -180,7 +184,7 @@ impl Leftovers<'_> {
             )));
         }
         if !noted.is_empty() {
-            let set = NodeSet::of(noted.iter().copied());
+            let set = NodeSet::of(&noted);
             let key = self.cluster.flavor().key("autoTaint_");
             text.paragraph(text::dim(format!(
                 "The annotation {key}… stays on {}: a node with this annotation does not count as new and is not tainted.",
@@ -199,48 +203,39 @@ impl View for Leftovers<'_> {
             let nodes = plural(self.cluster.nodes.items().len(), "node");
             if !closed.is_empty() {
                 text.append(closed);
-                return text.line(text::dim(format!("Checked {nodes}."))).clone();
-            }
-            text.line(if self.unread {
-                text::warning("No leftovers found, but some objects could not be read")
+            } else if self.unread {
+                let why = "No leftovers found, but some objects could not be read";
+                text.line(text::warning(why));
             } else {
-                text::good("No leftovers of deleted custom resources found")
-            });
-            return text.line(text::dim(format!("Checked {nodes}."))).clone();
-        }
-        let mut rows: Vec<(&Leftover<'_>, String, Vec<String>)> = Vec::new();
-        for one in &self.left {
-            let what = one.what();
-            let name = one.object().name;
-            let like = rows.iter_mut().find(|(first, known, _)| {
-                !wide
-                    && *known == what
-                    && (first.owner, first.flavor, first.why) == (one.owner, one.flavor, one.why)
-            });
-            match like {
-                Some((_, _, names)) => names.push(name),
-                None => rows.push((one, what, vec![name])),
+                text.line(text::good("No leftovers of deleted custom resources found"));
             }
+            text.line(text::dim(format!("Checked {nodes}.")));
+            return text;
         }
+        let alike = self.left.iter().enumerate().map(|(at, one)| {
+            let alone = wide.then_some(at);
+            let key = (one.owner, one.flavor, one.why, one.what(), alone);
+            (key, one)
+        });
         let presumed = self.cluster.skyhooks.absence() == Certainty::Presumed;
         // What wraps comes last.
         let owner = if presumed { "owner" } else { "former owner" };
         let headings = [owner, "on", "count", "left", "why"];
         let shown = if wide { 5 } else { 4 };
         let mut table = Table::new(&headings[..shown]).prose();
-        for (one, what, names) in &rows {
-            let set = NodeSet::of(names.iter().map(String::as_str));
+        for ((owner, flavor, why, what, _), all) in grouped(alike) {
+            let set = NodeSet::of(all.iter().map(|one| one.object().name));
             // The names of pods are long, and would leave no room for what wraps.
-            let (on, left) = match one.place {
-                LeftoverObject::Node(..) => (set.limited(SHOWN), what.clone()),
+            let (on, left) = match all[0].place {
+                LeftoverObject::Node(..) => (set.limited(SHOWN), what),
                 _ => (String::new(), format!("{what} {}", set.limited(SHOWN))),
             };
             let row = cells![
-                text::name(format!("{}/{}", one.flavor.name(), one.owner)),
+                text::name(format!("{}/{owner}", flavor.name())),
                 on,
                 set.len(),
                 left,
-                one.why
+                why
             ];
             table.row(row.into_iter().take(shown));
         }
@@ -299,13 +294,12 @@ impl View for Leftovers<'_> {
         } else {
             Default::default()
         };
-        let document = Document {
-            api_version: API_VERSION.to_owned(),
-            kind: "LeftoverList".to_owned(),
+        to_json(&Document {
+            api_version: API_VERSION,
+            kind: "LeftoverList",
             items: self.left.iter().map(Leftover::item).collect(),
-            tainted: tainted.iter().map(|name| (*name).to_owned()).collect(),
-            noted: noted.iter().map(|name| (*name).to_owned()).collect(),
-        };
-        serde_json::to_value(document).expect("a document is plain data")
+            tainted,
+            noted,
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! `node ignore` and `node unignore`: one label, which concerns every custom resource.
+//! `node ignore` and `node unignore`: set and remove the ignore label, which applies to every custom resource.
 
 use crate::api::ApiFlavor;
 use crate::args::named;
@@ -9,7 +9,7 @@ use crate::commands::shared::{migration, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::build::{batches, released};
-use crate::plan::{Change, Edit, Metadata, Plan, PlanStage, Step, Target};
+use crate::plan::{Change, Edit, Metadata, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// Make the operator ignore nodes
@@ -78,7 +78,7 @@ async fn unignore(ctx: &mut Ctx, args: &Unignore) -> Result<Exit> {
     run(ctx, &args.with, Does::Unignore).await
 }
 
-/// What happens to the label.
+/// Whether the label is set or removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Does {
     Ignore { leave_batch: bool },
@@ -121,20 +121,15 @@ fn plan(cluster: &Cluster, nodes: &[&Node], does: Does) -> Plan {
         }
     }
     let verb = if ignore { "ignore" } else { "unignore" };
-    let mut plan = Plan {
-        title: format!("{verb} {}", plural(steps.len(), "node")),
-        subject: verb.to_owned(),
-        ..Plan::default()
-    };
+    let title = format!("{verb} {}", plural(steps.len(), "node"));
+    let mut plan = Plan::new(title, verb);
     plan.consequences.nodes = steps.len();
     plan.consequences.gpus = nodes.iter().map(|n| n.gpus).sum();
     if ignore && !steps.is_empty() {
         plan.consequences
             .warn("this applies to every custom resource");
     }
-    if !steps.is_empty() {
-        plan.stages.push(PlanStage::of(steps));
-    }
+    plan.stage(steps);
     released::add(cluster, &mut plan);
     match does {
         Does::Ignore { leave_batch: true } => leave_batches(cluster, nodes, &mut plan),
@@ -146,7 +141,7 @@ fn plan(cluster: &Cluster, nodes: &[&Node], does: Does) -> Plan {
     plan
 }
 
-/// The places of these nodes in batches are given up, once the nodes are ignored.
+/// Adds the removal of these nodes from current batches, after they are ignored.
 fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
     let mut steps = Vec::new();
     for skyhook in cluster.skyhooks.items() {
@@ -174,7 +169,7 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
             plural(steps.len(), "batch")
         );
     }
-    plan.stages.push(PlanStage::of(steps));
+    plan.stage(steps);
 }
 
 fn change(flavor: ApiFlavor, node: &Node, ignore: bool) -> Metadata {
@@ -213,7 +208,7 @@ fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
         if held.is_empty() {
             continue;
         }
-        let set = NodeSet::of(held.iter().copied()).limited(6);
+        let set = NodeSet::of(&held).limited(6);
         let (are, keep, out) = if held.len() == 1 {
             ("is", "keeps its place", "it")
         } else {

@@ -1,4 +1,4 @@
-//! `node leave-batch`: a node gives up its place in the batch that a rollout works on.
+//! `node leave-batch`: removes nodes from the current batch of a rollout.
 
 use crate::args::named;
 use crate::args::safety::Safety;
@@ -10,7 +10,7 @@ use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::build::batches;
-use crate::plan::{Change, Plan, PlanStage, Step, Target};
+use crate::plan::{Change, Plan, Step, Target};
 use crate::view::plural;
 
 /// Remove nodes from the current batch
@@ -64,15 +64,12 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let skyhook = selection::existing(cluster, &args.of.skyhook)?;
     let names = nodes.iter().map(|n| n.name.as_str());
     let fields = batches::leave(skyhook, names);
-    let mut plan = Plan {
-        title: format!(
-            "remove {} from the current batch of {}",
-            plural(fields.len(), "node"),
-            skyhook.name()
-        ),
-        subject: skyhook.name().to_owned(),
-        ..Plan::default()
-    };
+    let title = format!(
+        "remove {} from the current batch of {}",
+        plural(fields.len(), "node"),
+        skyhook.name()
+    );
+    let mut plan = Plan::new(title, skyhook.name());
     if fields.is_empty() {
         return Ok(plan);
     }
@@ -81,11 +78,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         .warn("the next batch starts immediately; the nodes may be chosen again later");
     let why = "the next batch is formed without these nodes";
     let target = Target::of_skyhook(cluster.flavor(), skyhook);
-    plan.stages.push(PlanStage::of(vec![Step::new(
-        target,
-        Change::Status(fields),
-        why,
-    )]));
+    plan.stage(vec![Step::new(target, Change::Status(fields), why)]);
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
     Ok(plan)
 }

@@ -11,7 +11,7 @@ use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::Text;
-use crate::view::{Table, View, cells, count, plural};
+use crate::view::{Table, View, cells, count, plural, to_json};
 
 /// List the nodes of a custom resource
 ///
@@ -57,9 +57,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<NodeList> {
     let all = selection::nodes(cluster, &[])?;
     let labels = args.labels.show_labels;
     let mut rows = Rows::of(cluster, &all, Some(&args.of.skyhook), labels);
-    rows.sort(&args.sorting, |row| {
-        serde_json::to_value(ListedNode::of(row)).expect("an item is plain data")
-    })?;
+    rows.sort(&args.sorting, |row| to_json(&ListedNode::of(row)))?;
     Ok(NodeList {
         skyhook: args.of.skyhook.clone(),
         rows: rows.iter().collect(),
@@ -170,10 +168,9 @@ impl View for NodeList {
     }
 
     fn document(&self) -> Value {
-        let document = Document {
+        to_json(&Document {
             skyhook_name: &self.skyhook,
             nodes: self.rows.iter().map(ListedNode::of).collect(),
-        };
-        serde_json::to_value(document).expect("a document is plain data")
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes, and what custom resources did on them.
+//! Nodes, and the state of custom resources on them.
 
 pub mod ignore;
 pub mod leave_batch;

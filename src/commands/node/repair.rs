@@ -1,4 +1,4 @@
-//! `node repair`: a node state that cannot be read, from the operator's own copy.
+//! `node repair`: restores a node state that cannot be read from the operator's copy.
 
 use crate::args::named;
 use crate::args::safety::Safety;
@@ -10,7 +10,7 @@ use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::node_state::{self, CannotRepair};
-use crate::plan::{Change, Grade, Plan, PlanStage, Step, Target};
+use crate::plan::{Change, Grade, Plan, Step, Target};
 use crate::view::plural;
 
 /// Restore node states that cannot be read
@@ -62,10 +62,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let nodes = selection::nodes(cluster, &args.nodes)?;
     let skyhook = selection::existing(cluster, &args.of.skyhook)?;
-    let mut plan = Plan {
-        subject: skyhook.name().to_owned(),
-        ..Plan::default()
-    };
+    let mut plan = Plan::new("", skyhook.name());
     let mut steps = Vec::new();
     for node in nodes {
         let Some(on) = cluster.on_node(node, skyhook.name()) else {
@@ -93,7 +90,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         plan.consequences.at_least(Grade::B1);
         plan.consequences
             .warn("the operator resumes work on every custom resource");
-        plan.stages.push(PlanStage::of(steps));
+        plan.stage(steps);
     }
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
     Ok(plan)

@@ -1,4 +1,4 @@
-//! `node reset`: the same as `reset`, with the nodes as words.
+//! `node reset`: the same as `reset`, with the nodes as positional arguments.
 
 use crate::args::named;
 use crate::args::safety::Safety;
@@ -6,8 +6,7 @@ use crate::args::selection::OfSkyhook;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::migration::Force;
-use crate::commands::shared::reset;
-use crate::commands::shared::selection;
+use crate::commands::shared::{reset, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::Plan;

@@ -11,7 +11,7 @@ use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Placemen
 use crate::view::text::{Label, Line, Span};
 use crate::view::{FormatError, age};
 
-/// What rows need.
+/// The sources that rows need.
 pub const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
 /// What a custom resource did on a node. The names of the first seven fields are those of
 /// upstream's CLI.
@@ -118,7 +118,7 @@ impl NodeRow {
                 .collect(),
             gone,
             selected: match skyhook {
-                Some(skyhook) => Some(skyhook.spec.node_selectors.matches(&node.labels)),
+                Some(skyhook) => Some(skyhook.selects(node)),
                 None => gone.then_some(false),
             },
             ignored: node.ignored(cluster.flavor()),
@@ -194,11 +194,7 @@ impl<'a> Rows<'a> {
                 .map(|(n, _)| n.as_str())
                 .collect();
             let selecting = cluster.skyhooks.items().iter();
-            names.extend(
-                selecting
-                    .filter(|s| s.spec.node_selectors.matches(&node.labels))
-                    .map(Skyhook::name),
-            );
+            names.extend(selecting.filter(|s| s.selects(node)).map(Skyhook::name));
             names.sort_unstable();
             names.dedup();
             names.retain(|name| only.is_none_or(|only| only == *name));
@@ -212,7 +208,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Each row, made when it is asked for: thousands of them are not held at once.
+    /// The rows, made one at a time: there may be thousands of them.
     pub fn iter(&self) -> impl Iterator<Item = NodeRow> + '_ {
         self.pairs.iter().map(|pair| self.row(pair))
     }
@@ -225,7 +221,7 @@ impl<'a> Rows<'a> {
         row
     }
 
-    /// Puts them in an order by what they are made to.
+    /// Sorts them by their JSON items.
     pub fn sort(
         &mut self,
         sorting: &Sorting,
@@ -238,8 +234,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The packages of a custom resource on a node that are done, and how many there are to do; of one that is gone, the
-/// entries say so themselves.
+/// How many packages of a custom resource are done on a node, and how many there are; for a custom resource that is
+/// gone, both are counted from the entries of the node state.
 fn progress(cluster: &Cluster, node: &Node, name: &str) -> (usize, usize) {
     if let Some(skyhook) = cluster.skyhook(name) {
         return cluster.progress(skyhook, node);
@@ -271,7 +267,7 @@ fn package<'a>(
     })
 }
 
-/// Its status, labelled by how good it is.
+/// Its status, with the label of its severity.
 pub fn status_text(row: &NodeRow) -> Line {
     Label::of_status(&row.status).on(&row.status).into()
 }

@@ -10,7 +10,7 @@ use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::{Label, Line, Text};
-use crate::view::{OutputFormat, Table, View, cells};
+use crate::view::{OutputFormat, Table, View, cells, to_json};
 
 /// Show the status of each custom resource on each node
 ///
@@ -74,12 +74,8 @@ fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<NodeStatus<'a>> {
     let labels = args.labels.show_labels;
     let nodes = selection::nodes(cluster, &args.nodes)?;
     let mut rows = Rows::of(cluster, &nodes, only, labels);
-    rows.sort(&args.sorting, document)?;
+    rows.sort(&args.sorting, to_json)?;
     Ok(NodeStatus { rows, labels })
-}
-
-fn document(row: &NodeRow) -> Value {
-    serde_json::to_value(row).expect("rows are plain data")
 }
 
 struct NodeStatus<'a> {
@@ -104,11 +100,11 @@ impl View for NodeStatus<'_> {
     }
 
     fn document(&self) -> Value {
-        self.rows.iter().map(|row| document(&row)).collect()
+        self.rows.iter().map(|row| to_json(&row)).collect()
     }
 
     fn items(&self) -> Option<Box<dyn Iterator<Item = Value> + '_>> {
-        Some(Box::new(self.rows.iter().map(|row| document(&row))))
+        Some(Box::new(self.rows.iter().map(|row| to_json(&row))))
     }
 }
 

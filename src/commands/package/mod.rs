@@ -1,4 +1,4 @@
-//! Packages, and how far they have got on each node.
+//! Packages, and their state on each node.
 
 pub mod logs;
 pub mod rerun;

@@ -1,4 +1,4 @@
-//! `package rerun`: one package again, from the start or from a stage on.
+//! `package rerun`: runs one package again, from the start or from a stage on.
 
 use crate::api::{Skyhook, Stage, State, keys};
 use crate::args::safety::Safety;
@@ -11,7 +11,7 @@ use crate::commands::shared::{held, reset, selection, stranding};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{effects, node, pause_guard};
-use crate::plan::{Change, Plan, PlanStage, Step, Target};
+use crate::plan::{Change, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// Rerun a package
@@ -73,10 +73,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let skyhook = selection::existing(cluster, &args.of.skyhook)?;
-    let Some(package) = skyhook.package(&args.package) else {
-        let known = skyhook.packages().map(|(name, _)| name);
-        return Err(Error::unknown_among("package", &args.package, known));
-    };
+    let package = selection::package(skyhook, &args.package)?;
     let stage = stage(args)?;
     let key = package.entry_key(&args.package);
     let targets: Vec<(&Node, &NodeRecord)> = args
@@ -126,7 +123,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     if steps.is_empty() {
         return Ok(held::end_what_is_left(cluster, plan, skyhook));
     }
-    plan.stages.push(PlanStage::of(steps));
+    plan.stage(steps);
     effects::stopped_rollout(cluster, skyhook, &nodes, &mut plan.consequences);
     warn_of_dependants(skyhook, &args.package, &targets, &mut plan);
     warn_of_running(
@@ -140,11 +137,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
     pause_guard::end_failing(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
     pause_guard::warn_of_halt(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
-    if !args.no_pause && pause_guard::is_needed(cluster, skyhook, &nodes) {
-        held::around(cluster, plan, skyhook)
-    } else {
-        Ok(plan)
-    }
+    held::around_if_needed(cluster, plan, skyhook, &nodes, args.no_pause)
 }
 
 /// The stage to start from; only those that the operator takes up as a start.
@@ -190,7 +183,7 @@ fn refuse_uninstalls(
     let why = if !nodes.is_empty() {
         format!(
             "{package} is at an uninstall stage on {}, and a rerun cannot run uninstall stages",
-            NodeSet::of(nodes.iter().copied()).limited(6)
+            NodeSet::of(&nodes).limited(6)
         )
     } else if targets.is_empty() || stage.is_some() {
         return Ok(());
@@ -228,12 +221,12 @@ fn warn_of_dependants(
     targets: &[(&Node, &NodeRecord)],
     plan: &mut Plan,
 ) {
-    let begun = |key: &str| targets.iter().any(|(_, on)| on.entry(key).is_some());
-    let dependants: Vec<&str> = skyhook
-        .packages()
-        .filter(|(name, p)| p.depends_on.contains_key(package) && begun(&p.entry_key(name)))
-        .map(|(name, _)| name)
-        .collect();
+    let begun = |name: &&str| {
+        let key = skyhook.package(name).map(|p| p.entry_key(name));
+        key.is_some_and(|key| targets.iter().any(|(_, on)| on.entry(&key).is_some()))
+    };
+    let mut dependants = skyhook.dependants(package);
+    dependants.retain(begun);
     if !dependants.is_empty() {
         plan.consequences.warn(format!(
             "packages that depend on {package} do not run again: {}",

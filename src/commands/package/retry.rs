@@ -1,4 +1,4 @@
-//! `package retry`: a stage again that was given up, from where it stands.
+//! `package retry`: runs a stage again that has failed permanently.
 
 use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::args::safety::Safety;
@@ -12,7 +12,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::effects::{self, Uninstalls};
 use crate::plan::build::node;
-use crate::plan::{Change, Grade, Kind, Plan, PlanStage, Step, Target};
+use crate::plan::{Change, Grade, Kind, Plan, Step, Target};
 use crate::view::{NodeSet, list, plural};
 
 /// Retry a package stage that has failed permanently
@@ -76,24 +76,19 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             &args.package,
         ));
     }
+    let title = format!(
+        "retry {} of {} on {}",
+        args.package,
+        skyhook.name(),
+        plural(stalled.len(), "node")
+    );
     let mut plan = Plan {
-        title: format!(
-            "retry {} of {} on {}",
-            args.package,
-            skyhook.name(),
-            plural(stalled.len(), "node")
-        ),
-        subject: skyhook.name().to_owned(),
         consequences: consequences(cluster, skyhook, &args.package, &stalled),
-        ..Plan::default()
+        ..Plan::new(title, skyhook.name())
     };
     let marks = stalled.iter().filter_map(|s| s.mark(cluster, skyhook));
-    let deletions = stalled.iter().flat_map(Stalled::deletions);
-    for steps in [marks.collect::<Vec<_>>(), deletions.collect()] {
-        if !steps.is_empty() {
-            plan.stages.push(PlanStage::of(steps));
-        }
-    }
+    plan.stage(marks.collect());
+    plan.stage(stalled.iter().flat_map(Stalled::deletions).collect());
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
     Ok(plan)
 }
@@ -244,10 +239,9 @@ fn nothing_given_up(
         })
         .collect();
     if recorded.is_empty() {
-        let known = skyhook.packages().map(|(name, _)| name);
-        return match skyhook.package(package) {
-            None => Error::unknown_among("package", package, known),
-            Some(_) => Error::unchanged(format!("{package} is not recorded on any of these nodes")),
+        return match selection::package(skyhook, package) {
+            Err(unknown) => unknown,
+            Ok(_) => Error::unchanged(format!("{package} is not recorded on any of these nodes")),
         };
     }
     let mut running = Vec::new();

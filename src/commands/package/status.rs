@@ -7,12 +7,11 @@ use crate::args::selection::{OfSkyhook, OnNodes};
 use crate::cluster::{Cluster, Phase, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::package_row::{PackageRow, READS, rows, words};
-use crate::commands::shared::scope;
-use crate::commands::shared::selection;
+use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{Table, View, cells, count, plural};
+use crate::view::{Table, View, cells, count, plural, to_json};
 
 /// Show the state of packages on each node
 ///
@@ -65,11 +64,9 @@ fn view(cluster: &Cluster, args: &Args) -> Result<PackageStatus> {
     if let Some(package) = &args.package {
         scope::known_package(cluster, skyhook, package)?;
     }
-    let nodes = scope::nodes(cluster, &args.on)?;
+    let nodes = scope::nodes(cluster, &args.on.nodes, args.on.selector.as_ref())?;
     let mut rows = rows(cluster, &nodes, skyhook, args.package.as_deref());
-    args.sorting.sort(&mut rows, |row| {
-        serde_json::to_value(row).expect("rows are plain data")
-    })?;
+    args.sorting.sort(&mut rows, to_json)?;
     Ok(PackageStatus { rows })
 }
 
@@ -144,12 +141,11 @@ impl View for PackageStatus {
     }
 
     fn document(&self) -> Value {
-        serde_json::to_value(&self.rows).expect("rows are plain data")
+        to_json(&self.rows)
     }
 
     fn items(&self) -> Option<Box<dyn Iterator<Item = Value> + '_>> {
-        let item = |row| serde_json::to_value(row).expect("rows are plain data");
-        Some(Box::new(self.rows.iter().map(item)))
+        Some(Box::new(self.rows.iter().map(to_json)))
     }
 }
 

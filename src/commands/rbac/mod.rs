@@ -1,4 +1,4 @@
-//! `rbac`: what one has to be allowed.
+//! `rbac`: the permissions that commands need.
 
 mod role;
 

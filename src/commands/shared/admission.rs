@@ -1,4 +1,4 @@
-//! Whether webhooks that nothing answers would turn a change down: asked before the first write.
+//! Whether an unreachable webhook would reject a change: checked before the first write.
 
 use crate::api::Skyhook;
 use crate::cluster::admission::Operation;
@@ -8,18 +8,18 @@ use crate::error::{Error, Result};
 use crate::plan::Consequences;
 use crate::rules::{self, Scope};
 
-/// The rule that knows what unblocks.
+/// The rule whose remedies unblock the change.
 const RULE: &str = "SKY505";
 
-/// Refuses where a webhook that nothing answers would turn the change of a custom resource down.
+/// Refuses where an unreachable webhook would reject the change of a custom resource.
 ///
 /// # Errors
 ///
-/// Which webhook it is, and the command that unblocks it: it is not ours to change.
+/// Names the webhook, and the commands that unblock the change: this program does not change foreign webhooks.
 pub fn refuse_unreachable(
     cluster: &Cluster,
     operation: Operation,
-    skyhook: Option<&Skyhook>,
+    skyhook: &Skyhook,
     effects: &mut Consequences,
 ) -> Result<()> {
     if let Read::Unreadable(why) = cluster.source(Source::Webhooks) {
@@ -28,7 +28,7 @@ pub fn refuse_unreachable(
             Source::Webhooks
         ));
     }
-    let dead = cluster.unreachable_webhooks(operation, skyhook);
+    let dead = cluster.unreachable_webhooks(operation, Some(skyhook));
     let Some(first) = dead.iter().find(|d| d.certain) else {
         return Ok(());
     };

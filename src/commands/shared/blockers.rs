@@ -1,4 +1,4 @@
-//! What blocks something that one waits for, look after look.
+//! Whether findings block what a command waits for. It asks again each time that it looks at the cluster.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::ctx::Blocked;
 use crate::rules::confirm::{Suspects, tolerated};
 use crate::rules::{self, Finding, Goal, Report, Scope};
 
-/// The blockers that were seen, and those that ended it.
+/// The blockers found so far, and those that ended the wait.
 pub struct Blockers {
     suspects: Suspects,
     found: Option<(Cluster, Report)>,
 }
 
 impl Blockers {
-    /// What is retried may fail for `tolerate`; by default as long as the executor of this cluster warrants.
+    /// Retried failures are tolerated for as long as `tolerate`; the default depends on the executor of this cluster.
     pub fn new(cluster: &Cluster, tolerate: Option<Duration>) -> Blockers {
         let executor = cluster.flavor().executor();
         Blockers {
@@ -24,7 +24,7 @@ impl Blockers {
         }
     }
 
-    /// Whether findings about these custom resources block the goal, now and at the look before.
+    /// Whether findings about these custom resources block the goal, both now and when last asked.
     pub fn judge(&mut self, cluster: &Cluster, names: &[String], goal: Goal<'_>) -> Blocked {
         let scope = Scope {
             skyhooks: names.to_vec(),
@@ -48,7 +48,7 @@ impl Blockers {
         Blocked::By(names)
     }
 
-    /// All that is found; and of these findings the ones that were there at the look before, too.
+    /// Everything that the rules find now; and of the findings that `of` picks, those that were also there last time.
     pub fn confirm(
         &mut self,
         cluster: &Cluster,
@@ -61,17 +61,17 @@ impl Blockers {
         (report, confirmed)
     }
 
-    /// Whether there are some that the next look may confirm.
+    /// Whether there are findings that may be confirmed next time.
     pub fn look_again(&self) -> bool {
         self.suspects.look_again()
     }
 
-    /// Forgets what was seen: something else is waited for now.
+    /// Forgets the findings: the command now waits for something else.
     pub fn clear(&mut self) {
         self.suspects.clear();
     }
 
-    /// What ended it.
+    /// The findings that ended the wait.
     pub fn found(&self) -> Option<Diagnosis<'_>> {
         let (cluster, report) = self.found.as_ref()?;
         Some(Diagnosis::new(cluster, report.clone()))

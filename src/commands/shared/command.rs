@@ -1,4 +1,4 @@
-//! What is known of a command beside its arguments, and how commands and groups of commands are declared.
+//! The description of a command beyond its arguments, and the macros that declare commands and groups of commands.
 
 use crate::cluster::{Cluster, Source};
 use crate::ctx::{Ctx, OutcomeDocument, PlanDocument};
@@ -6,16 +6,16 @@ use crate::error::{Exit, Result};
 use crate::plan::Plan;
 use crate::view::schema::Published;
 
-/// One command: its words, what it takes to run it, and what it prints.
+/// One command: its words, what it reads and changes, and what it prints.
 #[derive(Debug)]
 pub struct CommandInfo {
     /// As after `kubectl skyhook`: `node status`.
     pub words: &'static str,
-    /// The sources that it reads; more than one run needs, where that depends on its arguments.
+    /// The sources that it may read; a single run may need fewer, depending on its arguments.
     pub needs: fn() -> Vec<Source>,
-    /// Resources that it gets beside: API group, and plural with the subresource.
+    /// Further resources that it gets: API group, and plural with the subresource.
     pub gets: &'static [(&'static str, &'static str)],
-    /// Resources that it lists beside.
+    /// Further resources that it lists.
     pub lists: &'static [(&'static str, &'static str)],
     /// The sources that it also watches.
     pub watches: &'static [Source],
@@ -23,7 +23,7 @@ pub struct CommandInfo {
     pub writes: &'static [Write],
     /// Whether it writes nothing unless a flag asks for it.
     pub looks: bool,
-    /// Its documents, but those of plans; see [`CommandInfo::documents`].
+    /// Its documents, except those of plans; see [`CommandInfo::documents`].
     pub prints: &'static [Published],
 }
 
@@ -119,10 +119,10 @@ pub trait Run {
     fn run(&self, ctx: &mut Ctx) -> impl Future<Output = Result<Exit>>;
 }
 
-/// Declares a command: its words, its arguments and the function that runs it; then what [`CommandInfo`] says of it, where
-/// there is something to say.
+/// Declares a command: its words, its arguments and the function that runs it; then the fields of [`CommandInfo`] that
+/// differ from [`CommandInfo::offline`].
 macro_rules! command {
-    ($words:literal: $args:ty => $run:path
+    ($words:literal: $args:ty => $run:expr
      $(, needs: $needs:expr)?
      $(, gets: $gets:expr)?
      $(, lists: $lists:expr)?
@@ -165,7 +165,7 @@ macro_rules! command {
                 &self,
                 ctx: &mut $crate::ctx::Ctx,
             ) -> $crate::error::Result<$crate::error::Exit> {
-                $run(ctx, self).await
+                ($run)(ctx, self).await
             }
         }
     };

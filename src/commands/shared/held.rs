@@ -1,8 +1,8 @@
-//! A custom resource that is held for a command: one does not work on it while another one does.
+//! Pauses that a command sets on a custom resource while it works on it. Other commands leave it alone meanwhile.
 
 use crate::api::Skyhook;
-use crate::cluster::Cluster;
 use crate::cluster::hold::{Hold, HolderState};
+use crate::cluster::{Cluster, Node};
 use crate::commands::shared::shell_words::shell_words;
 use crate::error::{Error, Result};
 use crate::plan::build::pause_guard;
@@ -14,20 +14,20 @@ const SHOWN: usize = 6;
 
 /// Puts a plan between a pause and its end.
 ///
-/// A pause makes the operator forget that a Job has failed permanently: it would call those nodes waiting, and never
-/// retry. Where there are such nodes beside those of the plan, it goes ahead without a pause.
+/// A pause makes the operator forget that a Job has failed permanently: it would set the node to waiting and never
+/// retry. If there are such nodes outside the plan, the plan is applied without a pause.
 ///
 /// # Errors
 ///
-/// Another command that may be at work holds it; or a pause would hide such failures, and without one what is at work
-/// on the nodes of the plan would write its entries again.
+/// Another command, which may still be running, has paused it; or a pause would hide such failures, and without one
+/// the stages that are running on the nodes of the plan would write their entries again.
 pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Plan> {
     refuse(cluster, skyhook)?;
     let others = pause_guard::failed_elsewhere(cluster, skyhook, &plan.stages);
     if others.is_empty() {
         return Ok(pause_guard::around(cluster, plan, skyhook));
     }
-    let set = NodeSet::of(others.iter().copied());
+    let set = NodeSet::of(&others);
     let given_up = format!(
         "{} failed permanently on {}, and a pause would hide this: the operator would set {} to waiting and never retry",
         if others.len() == 1 {
@@ -43,7 +43,7 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
         },
     );
     if pause_guard::at_work(cluster, skyhook, &plan.stages) {
-        let words = shell_words(&["--node".to_owned(), set.to_string()]);
+        let words = shell_words(&["--node", &set.to_string()]);
         return Err(Error::unchanged(given_up)
             .hint(format!(
                 "use {words} to include the nodes whose job has failed permanently"
@@ -56,7 +56,26 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
     Ok(plan)
 }
 
-/// A plan that needs no pause of its own ends the one that an earlier try has left behind.
+/// [`around`] where the operator could write to these nodes meanwhile, unless `--no-pause` forbids it.
+///
+/// # Errors
+///
+/// See [`around`].
+pub fn around_if_needed(
+    cluster: &Cluster,
+    plan: Plan,
+    skyhook: &Skyhook,
+    nodes: &[&Node],
+    no_pause: bool,
+) -> Result<Plan> {
+    if !no_pause && pause_guard::is_needed(cluster, skyhook, nodes) {
+        around(cluster, plan, skyhook)
+    } else {
+        Ok(plan)
+    }
+}
+
+/// The plan, extended by the end of a pause that an earlier attempt left behind, if there is one.
 pub fn end_what_is_left(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Plan {
     if let Some(end) = pause_guard::left_behind(cluster, skyhook) {
         plan.stages.push(end);
@@ -68,11 +87,11 @@ pub fn end_what_is_left(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) ->
     plan
 }
 
-/// Refuses where another command holds it that may be at work.
+/// Refuses if another command, which may still be running, has paused the custom resource.
 ///
 /// # Errors
 ///
-/// There is one; says whose it is, and what to do.
+/// Names the command, and what to do.
 pub fn refuse(cluster: &Cluster, skyhook: &Skyhook) -> Result<()> {
     match cluster.hold(skyhook) {
         Some((hold, standing)) if !standing.is_left_behind() => Err(refused(
@@ -86,11 +105,11 @@ pub fn refuse(cluster: &Cluster, skyhook: &Skyhook) -> Result<()> {
     }
 }
 
-/// Refuses to end the pause of a command that is at work, unless it is forced; warns where that cannot be told.
+/// Refuses to end the pause of a running command, unless it is forced; warns if it is unknown whether it is running.
 ///
 /// # Errors
 ///
-/// It is at work.
+/// The command is running.
 pub fn refuse_end(
     cluster: &Cluster,
     skyhook: &Skyhook,

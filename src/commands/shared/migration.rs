@@ -1,4 +1,4 @@
-//! What must wait while one API takes over from the other.
+//! What is refused while the operator migrates from one API to the other.
 
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Read, Source};
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Consequences, Plan};
 use crate::view::{plural, some_of};
 
-/// Going ahead although a migration is in the way.
+/// Whether to proceed during a migration.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Force {
     /// Proceed even during a migration, while the operator does nothing
@@ -86,7 +86,7 @@ pub fn warn_of_hold(cluster: &Cluster, effects: &mut Consequences) {
 ///
 /// # Errors
 ///
-/// There is such a pod, or nobody can tell.
+/// There is such a pod, or the pods cannot be read.
 pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result<()> {
     if !cluster.active_api.migrating() {
         return Ok(());

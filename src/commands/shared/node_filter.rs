@@ -27,7 +27,7 @@ pub fn nodes<'a>(cluster: &'a Cluster, selection: &Selection) -> Result<Vec<&'a 
         .filter(|node| named.is_empty() || named.contains(node.name.as_str()))
         .filter(|node| {
             let pattern = selection.pattern.as_ref();
-            pattern.is_none_or(|p| p.0.is_match(&node.name))
+            pattern.is_none_or(|p| p.is_match(&node.name))
         })
         .filter(|node| {
             let selector = selection.selector.as_ref();

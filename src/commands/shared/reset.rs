@@ -1,4 +1,4 @@
-//! The plan of a reset. Pure: everything that may be wrong with a reset is wrong here.
+//! The plan of a reset, for `reset` and `node reset`. Pure.
 
 use std::collections::BTreeSet;
 
@@ -21,8 +21,8 @@ pub const NEEDS: [Source; 6] = [
     Source::Jobs,
 ];
 
-/// What a reset changes: it starts batches anew as well, clears the conditions of what is gone, and ends pods that would
-/// write down again what fails.
+/// What a reset changes: it also restarts batches, clears the conditions of custom resources that are gone, and deletes
+/// failing pods that would record their state again.
 pub const WRITES: &[Write] = &[
     Write::Nodes,
     Write::NodeConditions,
@@ -39,7 +39,7 @@ pub struct ResetRequest<'a> {
     /// A package, and perhaps one version of it.
     pub package: Option<(&'a str, Option<&'a str>)>,
     pub failed_only: bool,
-    /// The rollout's batches start anew.
+    /// The rollout's batches restart.
     pub batches: bool,
     pub retaint: bool,
     pub no_pause: bool,
@@ -91,7 +91,7 @@ fn refuse_stranding(cluster: &Cluster, request: &ResetRequest<'_>) -> Result<()>
     let Some(spec) = skyhook.package(name) else {
         return Ok(());
     };
-    // What is on its way out is not meant to run again.
+    // What is being uninstalled or deleted is not meant to run again.
     if skyhook.deleting() || spec.uninstall().apply || version.is_some_and(|v| v != spec.version) {
         return Ok(());
     }
@@ -99,7 +99,7 @@ fn refuse_stranding(cluster: &Cluster, request: &ResetRequest<'_>) -> Result<()>
     let targets: Vec<(&Node, &NodeRecord)> = request
         .nodes
         .iter()
-        .filter(|node| skyhook.spec.node_selectors.matches(&node.labels))
+        .filter(|node| skyhook.selects(node))
         .filter_map(|node| Some((*node, cluster.on_node(node, request.name)?)))
         .filter(|(_, on)| on.entry(&key).is_some_and(|e| !e.stage.is_uninstall()))
         .filter(|(_, on)| !request.failed_only || node_filter::fails(on))
@@ -220,22 +220,20 @@ impl<'a> ResetPlanner<'a> {
 
     /// The custom resource, if the operator would run its packages on the node.
     fn runs_here(&self, node: &Node) -> Option<&'a Skyhook> {
-        let selects = |s: &&Skyhook| s.spec.node_selectors.matches(&node.labels);
+        let selects = |s: &&Skyhook| s.selects(node);
         self.skyhook.filter(|s| !s.deleting()).filter(selects)
     }
 
     /// Whether this custom resource put the runtime-required taint on, and no other one did.
     fn retaints(&self, node: &Node) -> bool {
         let taints = |s: &&Skyhook| {
-            s.spec.runtime_required
-                && s.spec.auto_taint_new_nodes
-                && s.spec.node_selectors.matches(&node.labels)
+            s.spec.runtime_required && s.spec.auto_taint_new_nodes && s.selects(node)
         };
         let mut all = self.cluster.skyhooks.items().iter().filter(taints);
         all.next().is_some_and(|s| s.name() == self.request.name) && all.next().is_none()
     }
 
-    /// Conditions that nobody will ever write again, taken off.
+    /// The change that removes the conditions of a custom resource that is gone.
     fn without_orphaned_conditions(&self, node: &Node) -> Option<Change> {
         let gone = self.cluster.skyhooks.ok().is_some() && self.skyhook.is_none();
         node::without_conditions(node, &node::owned(self.cluster, self.request.name))
@@ -264,9 +262,7 @@ impl<'a> ResetPlanner<'a> {
         let waits = self.skyhook.filter(|s| {
             !self.request.no_pause && pause_guard::is_needed(self.cluster, s, &self.touched)
         });
-        if !self.steps.is_empty() {
-            plan.stages.push(PlanStage::of(self.steps));
-        }
+        plan.stage(self.steps);
         plan.stages.extend(batches);
         if let Some(skyhook) = self.skyhook
             && !plan.stages.is_empty()

@@ -1,4 +1,4 @@
-//! What a command may have to be allowed: what it reads, and what its plans may change.
+//! The permissions that a command may need: for what it reads, and for what its plans may change.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use crate::api::ApiFlavor;
 use crate::cluster::{Source, live};
 use crate::plan::{Change, Kind, Metadata, Plan, PlanStage, Step, Target};
 
-/// One thing that one may do.
+/// One permission.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
     pub group: String,
     /// With the subresource, if it is one: `pods/log`.
     pub resource: String,
     pub verb: String,
-    /// The one object that it is for; any where there is none.
+    /// The only object that it is for; every object, if there is none.
     pub name: Option<&'static str>,
 }
 
@@ -37,12 +37,12 @@ impl Right {
     }
 }
 
-/// All that a command may have to be allowed.
+/// All permissions that a command may need.
 pub fn rights(command: &CommandInfo) -> BTreeSet<Right> {
     rights_to(command, command.writes)
 }
 
-/// What it takes to look.
+/// The permissions that a command needs without its changes.
 pub fn rights_to_look(command: &CommandInfo) -> BTreeSet<Right> {
     rights_to(command, &[])
 }
@@ -82,7 +82,7 @@ fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
         .collect()
 }
 
-/// A plan of every kind of step that these writes may take: a plan knows best what it needs.
+/// A plan with a step of every kind that these writes may need: a plan knows the permissions that it needs.
 pub fn plan_of(writes: &[Write]) -> Plan {
     let steps = writes.iter().flat_map(|write| steps(*write)).collect();
     Plan {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::error::{Error, Exit, Result};
 use crate::rules::{self, Blocks, Rule, Severity};
 use crate::view::text::{self, Label, Text};
-use crate::view::{Table, cells};
+use crate::view::{Table, cells, plural};
 
 /// The rule of that code or name.
 pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
@@ -26,6 +26,14 @@ pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
         }
         .hint("kubectl skyhook rules")
     })
+}
+
+/// `2 errors`, `1 warning`: what there is of them.
+pub fn counted(errors: usize, warnings: usize) -> Vec<String> {
+    let all = [(errors, "error"), (warnings, "warning")].into_iter();
+    all.filter(|(number, _)| *number > 0)
+        .map(|(number, noun)| plural(number, noun))
+        .collect()
 }
 
 pub fn label_of(severity: Severity) -> Label {

@@ -1,24 +1,26 @@
-//! What the words of a command stand for on a cluster.
+//! The objects of a cluster that the arguments of a command name.
 
 use std::collections::BTreeSet;
 
-use crate::args::selection::OnNodes;
-use crate::cluster::{Cluster, Node};
+use crate::api::LabelSelector;
+use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::selection;
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, unread};
 use crate::error::{Error, Result};
 use crate::rules::Scope;
 
-/// The nodes that the flags pick.
+/// The nodes that the words name and that have the labels; all, where neither is given.
 ///
 /// # Errors
 ///
 /// A name that is no node; see [`selection::nodes`].
-pub fn nodes<'a>(cluster: &'a Cluster, flags: &OnNodes) -> Result<Vec<&'a Node>> {
-    let mut nodes = selection::nodes(cluster, &flags.nodes)?;
-    if let Some(selector) = &flags.selector {
-        nodes.retain(|node| selector.matches(&node.labels));
-    }
+pub fn nodes<'a>(
+    cluster: &'a Cluster,
+    words: &[String],
+    labels: Option<&LabelSelector>,
+) -> Result<Vec<&'a Node>> {
+    let mut nodes = selection::nodes(cluster, words)?;
+    nodes.retain(|node| labels.is_none_or(|labels| labels.matches(&node.labels)));
     Ok(nodes)
 }
 
@@ -86,12 +88,10 @@ pub fn packages(cluster: &Cluster, skyhook: &str) -> BTreeSet<String> {
 }
 
 /// Says which of the sources could not be read, so that an answer without them is not taken for whole.
-pub fn say_what_is_missing(ctx: &mut Ctx, cluster: &Cluster, needs: &[crate::cluster::Source]) {
-    for source in needs {
-        if let crate::cluster::Read::Unreadable(why) = cluster.source(*source) {
-            ctx.warn(format!(
-                "cannot read {source}: {why}; the output may be incomplete"
-            ));
-        }
+pub fn say_what_is_missing(ctx: &mut Ctx, cluster: &Cluster, needs: &[Source]) {
+    for (source, why) in unread(cluster, needs) {
+        ctx.warn(format!(
+            "cannot read {source}: {why}; the output may be incomplete"
+        ));
     }
 }

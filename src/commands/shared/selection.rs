@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use regex::Regex;
-
 use super::migration;
-use crate::api::Skyhook;
-use crate::cluster::{Certainty, Cluster, Node, Only};
+use crate::api::{Package, Skyhook};
+use crate::args::selection::pattern;
+use crate::cluster::{Certainty, Cluster, Node, Only, Read, Source};
 use crate::error::{Error, Result};
 use crate::view::expand;
 
@@ -29,12 +28,11 @@ pub fn nodes<'a>(cluster: &'a Cluster, words: &[String]) -> Result<Vec<&'a Node>
             && is_expression(word)
             && (is_class(word) || expand(word).is_none())
         {
-            let regex = Regex::new(&format!("^(?:{word})$")).map_err(|_| {
+            expressions.push(pattern(word).map_err(|_| {
                 Error::usage(format!(
                     "{word:?} is neither a node name nor a valid regular expression"
                 ))
-            })?;
-            expressions.push(regex);
+            })?);
         } else {
             for name in expanded(word)? {
                 known_node(cluster, &name)?;
@@ -104,7 +102,7 @@ pub fn known_node(cluster: &Cluster, name: &str) -> Result<()> {
     if cluster.node(name).is_some() {
         return Ok(());
     }
-    readable(cluster, crate::cluster::Source::Nodes)?;
+    readable(cluster, Source::Nodes)?;
     Err(Error::unknown(
         "node",
         name,
@@ -126,7 +124,7 @@ pub fn known_skyhook(cluster: &Cluster, name: &str) -> Result<()> {
     if known.contains(&name) || cluster.skyhooks.absence() == Certainty::Presumed {
         return Ok(());
     }
-    readable(cluster, crate::cluster::Source::Skyhooks)?;
+    readable(cluster, Source::Skyhooks)?;
     Err(Error::unknown_among(cluster.flavor().kind(), name, known))
 }
 
@@ -140,9 +138,21 @@ pub fn existing<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Skyhook> {
         return Ok(skyhook);
     }
     migration::refuse_unmigrated(cluster, name)?;
-    readable(cluster, crate::cluster::Source::Skyhooks)?;
+    readable(cluster, Source::Skyhooks)?;
     let known = cluster.skyhooks.items().iter().map(Skyhook::name);
     Err(Error::unknown_among(cluster.flavor().kind(), name, known))
+}
+
+/// A package of the spec.
+///
+/// # Errors
+///
+/// There is none of the name, with the near names.
+pub fn package<'a>(skyhook: &'a Skyhook, name: &str) -> Result<&'a Package> {
+    let known = skyhook.packages().map(|(name, _)| name);
+    skyhook
+        .package(name)
+        .ok_or_else(|| Error::unknown_among("package", name, known))
 }
 
 /// Refuses to take custom resources that the input leaves out for gone; `so` is what follows from that.
@@ -165,11 +175,9 @@ pub fn not_left_out(cluster: &Cluster, so: &str) -> Result<()> {
 /// # Errors
 ///
 /// Which source it is, and why.
-pub fn readable(cluster: &Cluster, source: crate::cluster::Source) -> Result<()> {
+pub fn readable(cluster: &Cluster, source: Source) -> Result<()> {
     match cluster.source(source) {
-        crate::cluster::Read::Unreadable(why) => {
-            Err(Error::failed(format!("cannot read {source}: {why}")))
-        }
+        Read::Unreadable(why) => Err(Error::failed(format!("cannot read {source}: {why}"))),
         _ => Ok(()),
     }
 }

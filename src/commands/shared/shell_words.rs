@@ -1,10 +1,10 @@
-//! Command lines of ours, for a shell.
+//! Command lines, quoted for a shell.
 
 use shlex::Quoter;
 
 /// The words of a command as a shell takes them.
-pub fn shell_words(argv: &[String]) -> String {
-    let words: Vec<String> = argv.iter().map(|word| shell_word(word)).collect();
+pub fn shell_words<S: AsRef<str>>(argv: &[S]) -> String {
+    let words: Vec<String> = argv.iter().map(|word| shell_word(word.as_ref())).collect();
     words.join(" ")
 }
 

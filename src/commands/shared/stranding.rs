@@ -5,7 +5,7 @@ use crate::cluster::{Cluster, Node, NodeRecord, Phase};
 use crate::error::{Error, Result};
 use crate::view::NodeSet;
 
-/// Refuses where the operator would never come back to the package.
+/// Refuses if the operator would never run the package again on one of the nodes.
 ///
 /// Before v0.19 it offers packages without dependencies only while no more packages are complete
 /// than there are such packages (operator-contract: the gap in its order of packages, upstream #387).
@@ -43,7 +43,7 @@ pub fn refuse(
     if stranded.is_empty() {
         return Ok(());
     }
-    let nodes = NodeSet::of(stranded.iter().copied());
+    let nodes = NodeSet::of(&stranded);
     Err(Error::unchanged(format!(
         "this operator version would never run {package} again on {}: the number of complete packages there exceeds the number of \
          packages without dependencies in the spec",

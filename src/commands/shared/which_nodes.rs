@@ -1,10 +1,10 @@
-//! The nodes that a change to one package is for: they have to be said.
+//! The nodes that a change to one package is for; they must be specified.
 
 use crate::api::LabelSelector;
 use crate::args::named;
 use crate::args::selection::selector as labels;
 use crate::cluster::{Cluster, Node, Only, Source};
-use crate::commands::shared::selection;
+use crate::commands::shared::{scope, selection};
 use crate::error::{Error, Result};
 
 /// Which nodes a change to a package is for.
@@ -41,10 +41,6 @@ impl WhichNodes {
                 "no nodes specified; use --node, -l or --all-nodes",
             ));
         }
-        let mut nodes = selection::nodes(cluster, &self.node)?;
-        if let Some(selector) = &self.selector {
-            nodes.retain(|n| selector.matches(&n.labels));
-        }
-        Ok(nodes)
+        scope::nodes(cluster, &self.node, self.selector.as_ref())
     }
 }

@@ -1,4 +1,4 @@
-//! One custom resource, summed up.
+//! The summary of one custom resource.
 
 use std::collections::BTreeMap;
 
@@ -162,16 +162,15 @@ impl SkyhookProgress {
 }
 
 fn held_because(skyhook: &Skyhook) -> Option<String> {
-    let (_, reason) = match (skyhook.paused(), skyhook.disabled()) {
-        (true, _) => skyhook.annotated_reason("pause"),
-        (_, true) => skyhook.annotated_reason("disable"),
-        _ => None,
-    }?;
+    let (_, reason) = skyhook.annotated_reason(match skyhook.stopped()? {
+        "paused" => "pause",
+        _ => "disable",
+    })?;
     Some(reason.to_owned())
 }
 
 fn selects(skyhook: Option<&Skyhook>, node: &Node) -> bool {
-    skyhook.is_some_and(|s| s.spec.node_selectors.matches(&node.labels))
+    skyhook.is_some_and(|s| s.selects(node))
 }
 
 impl Nodes {

@@ -1,4 +1,4 @@
-//! The page: the operator on top, then one block a custom resource.
+//! The text and the JSON document of `status`: the operator, then one block per custom resource.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,9 +8,10 @@ use super::item::{Findings, Nodes, Package, SkyhookProgress};
 use crate::api::deployment_policy::DEFAULT_COMPARTMENT;
 use crate::args::listing::Sorting;
 use crate::cluster::Cluster;
+use crate::commands::shared::rule::counted;
 use crate::rules::Report;
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{FormatError, NodeSet, Table, View, age, cells, count, list, plural};
+use crate::view::{FormatError, NodeSet, Table, View, age, cells, count, list, plural, to_json};
 
 /// Where the operator and its custom resources stand.
 pub struct StatusReport<'a> {
@@ -18,7 +19,7 @@ pub struct StatusReport<'a> {
     document: Document,
 }
 
-/// The operator, and how far each custom resource has got on its nodes.
+/// The operator, and the progress of each custom resource.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
@@ -84,9 +85,7 @@ impl<'a> StatusReport<'a> {
     ///
     /// See [`Sorting::sort`].
     pub fn sort(&mut self, sorting: &Sorting) -> Result<(), FormatError> {
-        sorting.sort(&mut self.document.items, |item| {
-            serde_json::to_value(item).expect("an item is plain data")
-        })
+        sorting.sort(&mut self.document.items, to_json)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -216,7 +215,7 @@ impl View for StatusReport<'_> {
     }
 
     fn document(&self) -> Value {
-        serde_json::to_value(&self.document).expect("a document is plain data")
+        to_json(&self.document)
     }
 }
 
@@ -241,7 +240,7 @@ fn node_counts(nodes: &Nodes, wide: bool) -> Text {
     let mut text = Text::new();
     text.line(line);
     for (status, names) in nodes.names.iter().filter(|(s, _)| wide && *s != "complete") {
-        let set = NodeSet::of(names.iter().map(String::as_str));
+        let set = NodeSet::of(names);
         text.indented(2, Line::from(format!("{status}: {set}")));
     }
     text
@@ -334,12 +333,7 @@ fn compartments(item: &SkyhookProgress, wide: bool) -> Table {
 
 /// `2 errors and 1 warning: kubectl skyhook diagnose stuck gpu-tune`
 fn said(findings: Findings, name: Option<&str>) -> Text {
-    let mut counts = Vec::new();
-    for (number, noun) in [(findings.errors, "error"), (findings.warnings, "warning")] {
-        if number > 0 {
-            counts.push(plural(number, noun));
-        }
-    }
+    let counts = counted(findings.errors, findings.warnings);
     let mut text = Text::new();
     if counts.is_empty() {
         return text;

@@ -1,4 +1,4 @@
-//! How far the removal has got, look by look.
+//! The progress of a teardown, each time that the cluster is looked at.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ impl ctx::Aim for Teardown {
         for planned in self.awaited() {
             let target = &planned.item.target;
             if planned.standing == RemovalState::NotStarted {
-                // What was foreseen is to be found anew.
+                // The expected blockers are replaced by those that are found from now on.
                 planned.blockers.clear();
                 let requested = format!("requested the deletion of {target}");
                 news.extend((!planned.was_deleting).then(|| requested.into()));
@@ -150,7 +150,7 @@ impl ctx::Aim for Teardown {
             let now = blocker::of(cluster, &report, &planned.item);
             let before = std::mem::replace(&mut planned.blockers, now);
             let mut confirmed = blocker::of(cluster, &confirmed, &planned.item);
-            // A finalizer may be taken off the next moment by whoever put it there.
+            // Its owner may remove a finalizer at any moment.
             confirmed.retain(|b| b.code.is_some() || before.contains(b));
             again |= planned
                 .blockers
@@ -197,7 +197,7 @@ impl ctx::PlannedAim for Teardown {
         gone.any(|p| p.is_meant(until))
     }
 
-    /// An object that is not seen to be on its way yet is not gone either.
+    /// An object whose deletion has not been seen yet is not gone either.
     fn bears_delay(&self) -> bool {
         true
     }

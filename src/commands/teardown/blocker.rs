@@ -1,4 +1,4 @@
-//! What keeps an object from going once its deletion was asked for, or is left afterwards. Pure.
+//! What blocks the deletion of an object, and what is left afterwards. Pure.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::order::{DoomedObject, items};
 use crate::cluster::Cluster;
 use crate::commands::shared::diagnosis::group::on_all_nodes;
+use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::shell_words::shell_words;
 use crate::rules::{self, Blocks, Finding, Goal, Report, Scope};
 use crate::view::{NodeSet, plural, some_of};
@@ -13,11 +14,11 @@ use crate::view::{NodeSet, plural, some_of};
 /// Nodes, pods and jobs that are named before the rest is only counted.
 const SHOWN: usize = 4;
 
-/// Something that keeps an object from going, or is left.
+/// Something that blocks the deletion of an object, or is left afterwards.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Blocker {
-    /// The rule that found it; nothing where it is not for a rule to find.
+    /// The rule that found it, if it was found by a rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,7 +29,7 @@ pub struct Blocker {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     pub message: String,
-    /// The mildest step against it, as it is typed.
+    /// The least disruptive command against it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
@@ -118,27 +119,13 @@ fn strip(name: &str) -> String {
 ///
 /// Their mildest step comes first. Before the deletion is asked for there is no finalizer to strip.
 fn folded<'f>(findings: impl IntoIterator<Item = &'f Finding>, may_strip: bool) -> Vec<Blocker> {
-    let mut groups: Vec<Vec<&Finding>> = Vec::new();
-    for finding in findings {
-        let alike = groups.iter_mut().find(|group| {
-            let first = group[0];
-            first.rule.code == finding.rule.code
-                && first.message == finding.message
-                && first.subject.package == finding.subject.package
-                && first.subject.node.is_some()
-                && finding.subject.node.is_some()
-        });
-        match alike {
-            Some(group) => group.push(finding),
-            None => groups.push(vec![finding]),
-        }
-    }
-    let blockers = groups.into_iter().map(|group| {
+    let alike = findings.into_iter().enumerate().map(|(at, f)| {
+        let alone = f.subject.node.is_none().then_some(at);
+        ((f.rule.code, &f.message, &f.subject.package, alone), f)
+    });
+    let blockers = grouped(alike).into_iter().map(|(_, group)| {
         let finding = group[0];
-        let on: Vec<&str> = group
-            .iter()
-            .filter_map(|f| f.subject.node.as_deref())
-            .collect();
+        let on = NodeSet::of(group.iter().filter_map(|f| f.subject.node.as_deref()));
         let mut remedies = finding.remedies.iter();
         let remedy = remedies.find(|r| may_strip || !r.argv.iter().any(|w| w == "strip"));
         let argv = remedy.map(|r| on_all_nodes(&group, r).unwrap_or_else(|| r.argv.clone()));
@@ -146,7 +133,7 @@ fn folded<'f>(findings: impl IntoIterator<Item = &'f Finding>, may_strip: bool) 
             code: Some(finding.rule.code.to_owned()),
             name: Some(finding.rule.name.to_owned()),
             package: finding.subject.package.clone(),
-            node: (!on.is_empty()).then(|| NodeSet::of(on).limited(SHOWN)),
+            node: (!on.is_empty()).then(|| on.limited(SHOWN)),
             message: finding.message.clone(),
             next: argv.map(|argv| shell_words(&argv)),
         }

@@ -1,4 +1,4 @@
-//! What deletions make happen on nodes, and leave there. Pure.
+//! What deletions trigger on nodes, and what they leave there. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,7 +78,7 @@ impl SetsOff {
             effects.at_least(Grade::B4);
         }
         for (package, on) in &self.stays_on_hosts {
-            let set = NodeSet::of(on.iter().map(String::as_str));
+            let set = NodeSet::of(on);
             effects.cannot_be_undone.push(format!(
                 "{package} of {target} is not uninstalled: its host changes remain on {}",
                 set.limited(SHOWN)

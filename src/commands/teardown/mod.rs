@@ -63,9 +63,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .await?;
     let mut teardown = Teardown::of(&cluster, args.tolerate);
     let plan = teardown.plan(&cluster, args.timeout);
-    let foreseen = teardown.foreseen(&cluster);
+    let preview_exit = teardown.preview_exit(&cluster);
     let safety = &args.safety;
-    let only_foreseen =
+    let only_preview =
         safety.plan_out.is_none() && (cluster.from_files || safety.dry_run == DryRun::Client);
     let waiting = PlanWait {
         aim: &mut teardown,
@@ -75,7 +75,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let options = CommandOptions::default();
     let exit = ctx.execute_with(&plan, safety, options, Some(waiting));
     match exit.await? {
-        Exit::Done if only_foreseen => Ok(foreseen),
+        Exit::Done if only_preview => Ok(preview_exit),
         exit => Ok(exit),
     }
 }
@@ -146,8 +146,8 @@ impl Teardown {
         effects
     }
 
-    /// The exit code where nothing is to be done but to say what would come of it.
-    fn foreseen(&self, cluster: &Cluster) -> Exit {
+    /// The exit code where the command only shows what would happen.
+    fn preview_exit(&self, cluster: &Cluster) -> Exit {
         match self.items.iter().any(|p| !p.blockers.is_empty()) {
             _ if self.items.is_empty() => self.exit(),
             true => Exit::Findings,

@@ -1,4 +1,4 @@
-//! What is removed, and what has to be gone before it. Pure.
+//! The objects that a teardown deletes, and their order. Pure.
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -35,7 +35,7 @@ fn in_full<S: Serializer>(flavor: &ApiFlavor, serializer: S) -> Result<S::Ok, S:
     serializer.serialize_str(&flavor.api_version())
 }
 
-/// The object of that name as it was read; it may have been made anew since.
+/// The object of that name as it was read; it may be a new one.
 #[derive(Debug, Clone, Copy)]
 pub struct LiveObject<'a> {
     pub metadata: &'a Meta,
@@ -145,7 +145,7 @@ fn builds_on(cluster: &Cluster, later: &Skyhook, earlier: &Skyhook) -> bool {
         // Which nodes they have in common is not known then.
         None => true,
         Some(nodes) => nodes.iter().any(|n| {
-            let of = |s: &Skyhook| s.spec.node_selectors.matches(&n.labels);
+            let of = |s: &Skyhook| s.selects(n);
             of(later) && of(earlier)
         }),
     };

@@ -1,11 +1,11 @@
-//! The removal of everything, laid out: before, and afterwards.
+//! The text of a teardown, before and afterwards.
 
 use serde_json::Value;
 
 use super::blocker::Blocker;
 use super::state::{Planned, RemovalState, Teardown};
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{Table, View, cells, count, plural};
+use crate::view::{Table, View, cells, count, plural, to_json};
 
 /// What a teardown removes, what would keep it from that or does, and what is left.
 pub struct TeardownReport<'a> {
@@ -136,6 +136,6 @@ impl View for TeardownReport<'_> {
     }
 
     fn document(&self) -> Value {
-        serde_json::to_value(self.teardown).expect("a document is plain data")
+        to_json(self.teardown)
     }
 }

@@ -1,4 +1,4 @@
-//! What is to go, and what is known of it. Pure.
+//! The objects to delete, and what is known of them. Pure.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -49,10 +49,10 @@ pub struct Planned {
     /// What blocks its deletion, or would block it.
     pub blockers: Vec<Blocker>,
     pub standing: RemovalState,
-    /// What is left to do, while it is on its way.
+    /// What is left to do while the deletion is in progress.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub so_far: String,
-    /// It is waited for now.
+    /// The command waits for its deletion now.
     #[serde(skip)]
     pub awaited: bool,
 }
@@ -63,9 +63,9 @@ pub struct Planned {
 pub enum RemovalState {
     /// Its deletion was not requested, or is not known to be.
     NotStarted,
-    /// It is on its way.
+    /// The deletion is in progress.
     Going,
-    /// It cannot go on by itself.
+    /// The deletion is blocked until someone intervenes.
     Stalled,
     Gone,
 }

@@ -1,4 +1,4 @@
-//! The steps that make a custom resource again. Pure.
+//! The steps that recreate a custom resource. Pure.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ const REASON: &str = "kubectl-skyhook/undelete-reason";
 /// Runs of node names in a warning.
 const SHOWN: usize = 6;
 
-/// A custom resource on its way back.
+/// A custom resource that is recreated.
 pub struct Recreation<'a> {
     cluster: &'a Cluster,
     flavor: ApiFlavor,
@@ -33,7 +33,7 @@ pub struct Recreation<'a> {
     stages: Vec<PlanStage>,
     /// What will stand on nodes that are restored.
     states: Vec<(&'a str, NodeState)>,
-    /// The end of a pause of ours, be it of the old object or of the new one.
+    /// The end of our own pause, of the old object or of the new one.
     release: Option<Hold>,
     pub effects: Consequences,
 }
@@ -192,7 +192,7 @@ impl<'a> Recreation<'a> {
             until,
             ..PlanStage::default()
         };
-        // Without its config updates, packages that were only configured anew would be interrupted.
+        // Without its config updates, packages whose configuration alone has changed would be interrupted.
         let updates = self.skyhook.whole["status"]["configUpdates"].clone();
         if updates.as_object().is_none_or(|updates| updates.is_empty()) {
             self.stages.push(create(self.object.clone(), None));
@@ -232,7 +232,7 @@ impl<'a> Recreation<'a> {
         self.stages.push(status(field.whatever_it_is()));
     }
 
-    /// The plan, with what runs again in spite of it all.
+    /// The plan, with the packages that run again nevertheless.
     pub fn plan(mut self, title: String) -> Plan {
         if let Some(end) = self.release.take() {
             let end = pause_guard::end(self.target(None), end);
@@ -241,7 +241,7 @@ impl<'a> Recreation<'a> {
         let (cluster, skyhook) = (self.cluster, &self.skyhook);
         let mut reruns = Reruns::default();
         let nodes = cluster.nodes.items().iter();
-        for node in nodes.filter(|n| skyhook.spec.node_selectors.matches(&n.labels)) {
+        for node in nodes.filter(|n| skyhook.selects(n)) {
             let restored = self.states.iter().find(|(name, _)| *name == node.name);
             let on = cluster.on_node(node, skyhook.name());
             let state = restored.map(|(_, state)| state);
@@ -276,11 +276,9 @@ impl<'a> Recreation<'a> {
             ));
         }
         Plan {
-            title,
-            subject: skyhook.name().to_owned(),
             stages: self.stages,
             consequences: effects,
-            ..Plan::default()
+            ..Plan::new(title, skyhook.name())
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `uninstall NAME PACKAGE`: asks the operator to uninstall packages everywhere, or takes that back.
+//! `uninstall NAME PACKAGE`: asks the operator to uninstall packages on all nodes, or cancels that.
 
 mod refuse;
 mod spec;
@@ -16,8 +16,7 @@ use crate::args::duration::duration;
 use crate::args::named;
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::{Cluster, Source};
-use crate::commands::shared::migration;
-use crate::commands::shared::selection;
+use crate::commands::shared::{migration, selection};
 use crate::ctx::{CommandOptions, Ctx, PlanWait};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::applied;
@@ -27,7 +26,7 @@ use crate::view::list;
 use spec::{out_of_the_spec, path, same, step};
 
 #[derive(Debug, clap::Args)]
-pub struct What {
+pub struct Request {
     /// The custom resource
     #[arg(value_name = "NAME", value_parser = named::skyhook, required = true)]
     name: Option<String>,
@@ -83,7 +82,7 @@ pub struct What {
 /// How long to wait, if nothing is said.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-impl What {
+impl Request {
     /// Whether it is waited for.
     fn waits(&self) -> bool {
         self.wait || self.remove || self.all_packages
@@ -105,27 +104,23 @@ pub const NEEDS: [Source; 7] = [
     Source::Operator,
 ];
 
-pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
-    let Some(name) = &what.name else {
+pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
+    let Some(name) = &request.name else {
         return Err(Error::usage("specify a custom resource and a package"));
     };
-    if what.timeout.or(what.tolerate).is_some() && !what.waits() {
+    if request.timeout.or(request.tolerate).is_some() && !request.waits() {
         return Err(Error::usage("--timeout and --tolerate require --wait"));
     }
-    let cluster = ctx.load_to_change(&needs(what), &Source::DECIDING).await?;
+    let cluster = ctx
+        .load_to_change(&needs(request), &Source::DECIDING)
+        .await?;
     let skyhook = selection::existing(&cluster, name)?;
-    let known = |package: &str| {
-        let names = skyhook.packages().map(|(name, _)| name);
-        Error::unknown_among("package", package, names)
-    };
-    if let Some(package) = what.package.as_deref().filter(|_| what.cancel) {
-        let Some(spec) = skyhook.package(package) else {
-            return Err(known(package));
-        };
-        let plan = cancel(&cluster, skyhook, package, spec, what.force)?;
-        return ctx.execute(&plan, &what.safety).await;
+    if let Some(package) = request.package.as_deref().filter(|_| request.cancel) {
+        let spec = selection::package(skyhook, package)?;
+        let plan = cancel(&cluster, skyhook, package, spec, request.force)?;
+        return ctx.execute(&plan, &request.safety).await;
     }
-    if what.package.is_none() && !what.all_packages {
+    if request.package.is_none() && !request.all_packages {
         let names: Vec<&str> = skyhook.packages().map(|(name, _)| name).collect();
         return Err(
             Error::usage(format!("specify a package of {name}")).hint(format!(
@@ -134,32 +129,34 @@ pub async fn run(ctx: &mut Ctx, what: &What) -> Result<Exit> {
             )),
         );
     }
-    let packages: Vec<&str> = match what.package.as_deref() {
-        Some(package) if skyhook.package(package).is_none() => return Err(known(package)),
-        Some(package) => vec![package],
+    let packages: Vec<&str> = match request.package.as_deref() {
+        Some(package) => {
+            selection::package(skyhook, package)?;
+            vec![package]
+        }
         None => removal_order(skyhook),
     };
-    let plan = plan(&cluster, skyhook, &packages, what)?;
-    if !what.waits() {
-        return ctx.execute(&plan, &what.safety).await;
+    let plan = plan(&cluster, skyhook, &packages, request)?;
+    if !request.waits() {
+        return ctx.execute(&plan, &request.safety).await;
     }
-    let mut progress = Progress::new(&cluster, name, &packages, what.remove, what.tolerate);
+    let mut progress = Progress::new(&cluster, name, &packages, request.remove, request.tolerate);
     let waiting = PlanWait {
         aim: &mut progress,
-        timeout: Some(what.limit()).filter(|limit| !limit.is_zero()),
+        timeout: Some(request.limit()).filter(|limit| !limit.is_zero()),
         cluster: cluster.clone(),
     };
     ctx.execute_with(
         &plan,
-        &what.safety,
+        &request.safety,
         CommandOptions::default(),
         Some(waiting),
     )
     .await
 }
 
-fn needs(what: &What) -> Vec<Source> {
-    if what.waits() {
+fn needs(request: &Request) -> Vec<Source> {
+    if request.waits() {
         Scope::default().needs()
     } else {
         NEEDS.to_vec()
@@ -168,21 +165,23 @@ fn needs(what: &What) -> Vec<Source> {
 
 /// The plan for these packages, one after the other.
 ///
-/// A server that is only asked refuses to take out of the spec what is on a node still: for a rehearsal that is left
-/// out.
-fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], what: &What) -> Result<Plan> {
-    let rehearsed = what.safety.dry_run == DryRun::Server;
-    refuse::refuse_at_rest(cluster, skyhook, what)?;
-    let mut plan = Plan {
-        title: title(skyhook.name(), packages, what),
-        subject: skyhook.name().to_owned(),
-        ..Plan::default()
-    };
+/// A server rejects the removal of a package from the spec while the package is on a node, so a server-side dry run
+/// leaves the removal out.
+fn plan(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    packages: &[&str],
+    request: &Request,
+) -> Result<Plan> {
+    let rehearsed = request.safety.dry_run == DryRun::Server;
+    refuse::refuse_at_rest(cluster, skyhook, request)?;
+    let title = title(skyhook.name(), packages, request);
+    let mut plan = Plan::new(title, skyhook.name());
     let mut gone: Vec<&str> = Vec::new();
     for name in packages {
-        let package = skyhook.package(name).expect("it was looked up");
+        let package = selection::package(skyhook, name)?;
         let survey = PlacementSummary::of(cluster, skyhook, name, package);
-        refuse::refuse_traps(cluster, skyhook, name, package, &survey, what)?;
+        refuse::refuse_traps(cluster, skyhook, name, package, &survey, request)?;
         let fields = spec::request(name, package);
         let enables = !package.uninstall().enabled;
         let told = ImpactNotes {
@@ -192,7 +191,7 @@ fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], what: &What) ->
             package,
             survey: &survey,
         };
-        if !fields.is_empty() || what.waits() {
+        if !fields.is_empty() || request.waits() {
             told.uninstall(enables, &gone, &mut plan.consequences);
         }
         let mut stage = PlanStage::default();
@@ -201,37 +200,37 @@ fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], what: &What) ->
             // Another version would be another uninstall.
             stage.steps.push(step.guard(same(name, package)));
         }
-        stage.until = what.waits().then(|| WaitFor {
+        stage.until = request.waits().then(|| WaitFor {
             target: Target::of_skyhook(cluster.flavor(), skyhook),
             condition: WaitCondition::Uninstalled {
                 package: (*name).to_owned(),
                 version: package.version.clone(),
             },
-            at_most: what.limit().as_secs(),
+            at_most: request.limit().as_secs(),
         });
         if !stage.steps.is_empty() || stage.until.is_some() {
             plan.stages.push(stage);
         }
-        if what.remove && rehearsed && !survey.is_absent() {
+        if request.remove && rehearsed && !survey.is_absent() {
             plan.consequences.warn(format!(
                 "the removal of {name} from the spec cannot be dry-run: the server rejects the removal while the package is on a node"
             ));
-        } else if what.remove {
+        } else if request.remove {
             let out = out_of_the_spec(cluster, skyhook, name, package, &gone);
-            plan.stages.push(PlanStage::of(vec![out]));
+            plan.stage(vec![out]);
         }
         gone.push(name);
     }
     at_rest(skyhook, &mut plan);
     applied::warn(cluster, &mut plan);
-    migration::refuse_held(cluster, &mut plan, what.force)?;
+    migration::refuse_held(cluster, &mut plan, request.force)?;
     Ok(plan)
 }
 
-fn title(name: &str, packages: &[&str], what: &What) -> String {
-    let all = what.all_packages;
+fn title(name: &str, packages: &[&str], request: &Request) -> String {
+    let all = request.all_packages;
     let of_it = if all { "all packages" } else { packages[0] };
-    let also = match (what.remove, what.waits()) {
+    let also = match (request.remove, request.waits()) {
         (true, _) => ", wait, and remove from the spec",
         (false, true) => ", and wait",
         _ => "",
@@ -252,19 +251,15 @@ fn cancel(
     package: &Package,
     force: bool,
 ) -> Result<Plan> {
-    let mut plan = Plan {
-        title: format!("cancel the uninstall of {name} in {}", skyhook.name()),
-        subject: skyhook.name().to_owned(),
-        ..Plan::default()
-    };
+    let title = format!("cancel the uninstall of {name} in {}", skyhook.name());
+    let mut plan = Plan::new(title, skyhook.name());
     if !package.uninstall().apply {
         return Ok(plan);
     }
     let path = path(name, &["uninstall", "apply"]);
     let field = Field::new(path, Some(json!(true)), Some(json!(false)));
     let step = step(cluster, skyhook, Change::Spec(vec![field]));
-    plan.stages
-        .push(PlanStage::of(vec![step.guard(same(name, package))]));
+    plan.stage(vec![step.guard(same(name, package))]);
     let survey = PlacementSummary::of(cluster, skyhook, name, package);
     let told = ImpactNotes {
         cluster,
@@ -286,18 +281,13 @@ fn cancel(
     Ok(plan)
 }
 
-/// Warns where nothing comes of it for the time being, and says who else decides on it.
+/// Warns where nothing happens for now, and that the webhook may reject the change.
 fn at_rest(skyhook: &Skyhook, plan: &mut Plan) {
-    let what = match (skyhook.paused(), skyhook.disabled()) {
-        (true, _) => "paused",
-        (_, true) => "disabled",
-        _ => "",
-    };
-    let reference = skyhook.reference();
-    if !what.is_empty() {
-        let warning =
-            format!("{reference} is {what}: nothing happens until it is no longer {what}");
-        plan.consequences.warn(warning);
+    if let Some(what) = skyhook.stopped() {
+        plan.consequences.warn(format!(
+            "{} is {what}: nothing happens until it is no longer {what}",
+            skyhook.reference()
+        ));
     }
     if !plan.is_empty() {
         let note = "the operator's webhook may still reject this; check with --dry-run=server";

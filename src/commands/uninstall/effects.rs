@@ -1,4 +1,4 @@
-//! What an uninstall does where, in the words of the preview.
+//! What an uninstall does on which nodes, as the preview says it.
 
 use super::placement_summary::{PlacementSummary, first, nodes};
 use crate::api::{Package, Skyhook, Stage};
@@ -92,16 +92,11 @@ impl ImpactNotes<'_> {
             ));
         }
         self.left_alone(effects);
-        let dependants = dependants(self.skyhook, name);
-        let staying: Vec<&str> = dependants
-            .iter()
-            .filter(|d| !gone.contains(d))
-            .filter(|d| {
-                let package = self.skyhook.package(d).map(Package::uninstall);
-                !package.is_some_and(|u| u.enabled && u.apply)
-            })
-            .copied()
-            .collect();
+        let mut staying = self.skyhook.dependants(name);
+        staying.retain(|dependant| {
+            let uninstall = self.skyhook.package(dependant).map(Package::uninstall);
+            !gone.contains(dependant) && !uninstall.is_some_and(|u| u.enabled && u.apply)
+        });
         if !staying.is_empty() {
             let (verb, them) = match staying.len() {
                 1 => ("depends", "it stays installed and is"),
@@ -225,17 +220,14 @@ impl ImpactNotes<'_> {
 fn weigh(nodes: &[&Node], interrupt: Option<&str>, effects: &mut Consequences) {
     effects.nodes = effects.nodes.max(nodes.len());
     effects.gpus = effects.gpus.max(nodes.iter().map(|n| n.gpus).sum());
-    effects.at_least(Grade::B2);
-    let Some(kind) = interrupt.filter(|_| !nodes.is_empty()) else {
+    let interrupt = interrupt.filter(|_| !nodes.is_empty());
+    effects.at_least(Grade::of_rerun(interrupt));
+    let Some(kind) = interrupt else {
         return;
     };
     effects.drains = effects.drains.max(nodes.len());
-    effects.at_least(Grade::B3);
     match kind {
-        "reboot" => {
-            effects.reboots = effects.reboots.max(nodes.len());
-            effects.at_least(Grade::B4);
-        }
+        "reboot" => effects.reboots = effects.reboots.max(nodes.len()),
         "noop" => {}
         _ => effects.restarts = effects.restarts.max(nodes.len()),
     }
@@ -251,13 +243,4 @@ fn interrupted(package: &Package, kind: &str) -> String {
         ("service", None) => ", and services restart".to_owned(),
         _ => String::new(),
     }
-}
-
-/// The packages that name this one as what they depend on.
-pub(super) fn dependants<'a>(skyhook: &'a Skyhook, name: &str) -> Vec<&'a str> {
-    let packages = skyhook.packages();
-    packages
-        .filter(|(_, p)| p.depends_on.contains_key(name))
-        .map(|(dependant, _)| dependant)
-        .collect()
 }

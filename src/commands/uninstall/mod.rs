@@ -42,7 +42,7 @@ pub struct Args {
     command: Option<Command>,
 
     #[command(flatten)]
-    what: ask::What,
+    request: ask::Request,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -51,7 +51,7 @@ pub enum Command {
 }
 
 command! {
-    "uninstall": ask::What => ask::run,
+    "uninstall": ask::Request => ask::run,
     needs: Scope::default().needs(),
     watches: &WATCHED,
     writes: &[Write::Skyhooks],
@@ -59,20 +59,20 @@ command! {
 
 impl Run for Args {
     fn all() -> Vec<&'static CommandInfo> {
-        [ask::What::all(), status::Args::all()].concat()
+        [ask::Request::all(), status::Args::all()].concat()
     }
 
     fn info(&self) -> &'static CommandInfo {
         match &self.command {
             Some(Command::Status(args)) => args.info(),
-            None => self.what.info(),
+            None => self.request.info(),
         }
     }
 
     async fn run(&self, ctx: &mut Ctx) -> Result<Exit> {
         match &self.command {
             Some(Command::Status(args)) => args.run(ctx).await,
-            None => self.what.run(ctx).await,
+            None => self.request.run(ctx).await,
         }
     }
 }

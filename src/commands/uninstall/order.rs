@@ -10,11 +10,8 @@ pub(super) fn removal_order(skyhook: &Skyhook) -> Vec<&str> {
     let mut order = Vec::with_capacity(left.len());
     while !left.is_empty() {
         let needed = |name: &str| {
-            let mut others = left.iter().filter(|other| **other != name);
-            others.any(|other| {
-                let package = skyhook.package(other);
-                package.is_some_and(|p| p.depends_on.contains_key(name))
-            })
+            let dependants = skyhook.dependants(name);
+            dependants.iter().any(|d| *d != name && left.contains(d))
         };
         let next = left.iter().position(|name| !needed(name)).unwrap_or(0);
         order.push(left.remove(next));

@@ -1,4 +1,4 @@
-//! Where a package stands on all nodes, with regard to its uninstall.
+//! The nodes by what an uninstall of a package does there.
 
 use crate::api::{Entry, Package, Skyhook, State};
 use crate::cluster::{Cluster, Node, Phase};

@@ -1,4 +1,4 @@
-//! How far the uninstall of packages has got, look by look.
+//! The progress of uninstalls, each time that the cluster is looked at.
 
 mod package;
 
@@ -75,7 +75,7 @@ impl Progress {
         self.mirror_too && skyhook.status.node_state.has(&key)
     }
 
-    /// Why it will not come about, or nothing.
+    /// Why the uninstall can no longer finish, if so.
     fn never(&self, skyhook: &Skyhook) -> Option<String> {
         let Package { name, version, .. } = &self.packages[self.current];
         let reference = skyhook.reference();
@@ -122,7 +122,7 @@ impl ctx::Aim for Progress {
         let news = package.look(cluster, skyhook);
         let so_far = package.so_far();
         let line = |(point, nodes): (Point, Vec<String>)| {
-            let set = NodeSet::of(nodes.iter().map(String::as_str)).limited(4);
+            let set = NodeSet::of(&nodes).limited(4);
             Line::from(format!(
                 "{} on {set}: {}; {so_far}",
                 package.name,

@@ -15,12 +15,11 @@ use crate::args::listing::Sorting;
 use crate::args::named;
 use crate::cluster::{AskedBy, Cluster, Node, PackageRun, PackageRuns, Phase, Placement, Source};
 use crate::commands::shared::command::command;
-use crate::commands::shared::scope;
-use crate::commands::shared::selection;
+use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::rules::{Finding, Report, Scope};
-use crate::view::age;
+use crate::view::{age, to_json};
 
 /// Show the progress of an uninstall on each node
 ///
@@ -84,7 +83,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
         }
         let packages = scope::packages(cluster, name);
         for package in &packages {
-            let of = Of {
+            let of = PackageUninstall {
                 cluster,
                 package_runs: &package_runs,
                 skyhook: cluster.skyhook(name),
@@ -104,9 +103,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
             }
         }
     }
-    args.sorting.sort(&mut rows, |row| {
-        serde_json::to_value(row).expect("rows are plain data")
-    })?;
+    args.sorting.sort(&mut rows, to_json)?;
     Ok(UninstallStatus { rows })
 }
 
@@ -122,24 +119,24 @@ fn names<'a>(cluster: &'a Cluster, only: Option<&'a str>) -> Vec<&'a str> {
     names
 }
 
-/// How far the uninstall of a package has got on a node.
+/// The progress of the uninstall of a package on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Uninstall {
-    /// There, and nobody asks for its uninstall.
+    /// Installed, and no uninstall is requested.
     Installed,
-    /// There, and its uninstall has not started.
+    /// Installed, and its uninstall has not started.
     NotStarted,
     InProgress,
     /// It does not begin or continue until someone intervenes; the reason says why.
     Blocked,
-    /// Uninstalled, and recorded still: the custom resource is gone.
+    /// Uninstalled but still recorded: the custom resource is gone.
     Finished,
     Failing,
     /// Uninstalled.
     Uninstalled,
     NeverInstalled,
-    /// Not there; whether it ever was cannot be told.
+    /// Not installed; whether it ever was is unknown.
     Absent,
     /// The node's state cannot be read.
     Malformed,
@@ -173,7 +170,7 @@ pub(super) struct UninstallRow {
 }
 
 /// A package of a custom resource, on all nodes.
-struct Of<'a> {
+struct PackageUninstall<'a> {
     cluster: &'a Cluster,
     package_runs: &'a PackageRuns<'a>,
     skyhook: Option<&'a Skyhook>,
@@ -181,12 +178,12 @@ struct Of<'a> {
     package: &'a str,
     placements: Vec<Placement<'a>>,
     malformed: &'a [Placement<'a>],
-    /// What the rules find, once somebody asks.
+    /// What the rules find; worked out when it is first needed.
     report: &'a OnceCell<Report>,
     blockers: OnceCell<Vec<&'a Finding>>,
 }
 
-impl<'a> Of<'a> {
+impl<'a> PackageUninstall<'a> {
     /// Whether the package is being uninstalled anywhere, or shall be.
     fn is_concerned(&self) -> bool {
         let uninstalled = |p: &Placement<'_>| p.entry.is_some_and(|e| e.stage.is_uninstall());
@@ -319,7 +316,7 @@ impl<'a> Of<'a> {
 
     /// `DeletionBlocked=PausedWithPendingUninstall`, and only the type where the reason repeats it.
     ///
-    /// Where a node is done, what is said of others does not bear on it.
+    /// Conditions about other nodes are left out where a node is done.
     fn conditions(&self, uninstall: Uninstall) -> Vec<String> {
         let kinds = [
             "DeletionBlocked",

@@ -1,4 +1,4 @@
-//! What is waited for, look by look.
+//! The progress of a wait, each time that the cluster is looked at.
 
 use super::condition::ConditionState;
 use super::waited::Waited;
@@ -10,7 +10,7 @@ use crate::view::text::Text;
 /// What is waited for, and what blocks it.
 pub struct Aim {
     pub waited: Waited,
-    /// `None` where what blocks it ends nothing.
+    /// `None` with --keep-going: blockers do not end the wait.
     pub blockers: Option<Blockers>,
 }
 

@@ -1,4 +1,4 @@
-//! What is waited for, and whether it has come about.
+//! The condition that `wait` waits for, and whether it is met.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,17 +18,17 @@ pub enum Condition {
     Uninstalled(Option<String>),
     /// The object is gone.
     Deleted,
-    /// The operator calls the custom resource or one of its nodes erroring.
+    /// The operator reports the custom resource or one of its nodes as erroring.
     Erroring,
 }
 
-/// How far a custom resource has got towards it.
+/// The progress of a custom resource towards the condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConditionState {
     Met,
-    /// Not yet, and what there is so far.
+    /// Not yet met, and the progress so far.
     Not(String),
-    /// It will not come about, and why; with something to type.
+    /// It can no longer be met: why, and a command to run instead.
     Never(String, Option<String>),
 }
 
@@ -68,12 +68,12 @@ impl fmt::Display for Condition {
 }
 
 impl Condition {
-    /// Whether one custom resource will do, where several are waited for.
+    /// Whether it is enough that one of several custom resources meets it.
     pub fn any(&self) -> bool {
         *self == Condition::Erroring
     }
 
-    /// What findings may block; nothing does where a failure is waited for.
+    /// The goal that findings may block; none if a failure is waited for.
     pub fn goal(&self) -> Option<Goal<'_>> {
         match self {
             Condition::Complete => Some(Goal::Install),
@@ -83,7 +83,7 @@ impl Condition {
         }
     }
 
-    /// How far a custom resource has got. Nothing is said of what could not be read.
+    /// The progress of a custom resource. One that could not be read has not met the condition yet.
     pub fn standing(&self, cluster: &Cluster, name: &str) -> ConditionState {
         let skyhook = cluster.skyhook(name);
         if skyhook.is_none() && !matches!(cluster.skyhooks, Read::Ok(_)) {
@@ -104,7 +104,8 @@ impl Condition {
     }
 }
 
-/// The operator says so of the present spec, and the nodes bear it out: its word alone may be of the spec before.
+/// Complete if the operator reports it for the current spec and every node is done: its status alone may still be about
+/// the previous spec.
 fn complete(cluster: &Cluster, skyhook: &Skyhook) -> ConditionState {
     let status = &skyhook.status;
     let observed = status.observed_generation;

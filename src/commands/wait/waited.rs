@@ -1,4 +1,4 @@
-//! What has become of what was waited for.
+//! The custom resources that `wait` waits for.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::{Condition, ConditionState};
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
-use crate::view::View;
 use crate::view::text::{self, Text};
+use crate::view::{API_VERSION, View, to_json};
 
 /// The custom resources that are waited for, and how far they have got.
 pub struct Waited {
@@ -31,7 +31,7 @@ impl Waited {
         waited
     }
 
-    /// Looks again. What has come about stays so.
+    /// Checks again. A condition that was met stays met.
     pub fn judge(&mut self, cluster: &Cluster) {
         for (name, standing) in &mut self.items {
             if *standing != ConditionState::Met {
@@ -51,7 +51,7 @@ impl Waited {
 
     /// # Errors
     ///
-    /// One of them will not come about.
+    /// A custom resource that can no longer meet the condition.
     pub fn refuse_what_never_comes(&self) -> Result<()> {
         for (_, standing) in &self.items {
             if let ConditionState::Never(why, hint) = standing {
@@ -112,13 +112,12 @@ impl View for Waited {
                 }
             },
         });
-        let document = Document {
-            api_version: crate::view::API_VERSION,
+        to_json(&Document {
+            api_version: API_VERSION,
             kind: "Waited",
             condition: self.condition.to_string(),
             items: items.collect(),
-        };
-        serde_json::to_value(document).expect("a document is plain data")
+        })
     }
 }
 

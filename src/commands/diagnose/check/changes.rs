@@ -1,4 +1,4 @@
-//! Whether the user may do what the commands change, asked before there is anything to change. Pure.
+//! Whether the user has the permissions for the changes that commands make. Pure.
 
 use std::collections::BTreeSet;
 
@@ -77,15 +77,13 @@ pub fn changes(
             .hint("kubectl skyhook rbac --for operator");
     }
     let missing: Vec<String> = denied.iter().map(ToString::to_string).collect();
-    let named: Vec<String> = lacking.iter().map(|words| (*words).to_owned()).collect();
-    let (who, role) = if named.len() > MOST {
-        (plural(named.len(), "command"), vec!["operator".to_owned()])
+    let (who, role) = if lacking.len() > MOST {
+        (plural(lacking.len(), "command"), vec!["operator"])
     } else {
-        (list(&named), named)
+        (list(&lacking), lacking)
     };
-    let role = role.into_iter().flat_map(|word| ["--for".to_owned(), word]);
-    let rbac = ["kubectl", "skyhook", "rbac"].map(str::to_owned);
-    let argv: Vec<String> = rbac.into_iter().chain(role).collect();
+    let mut argv = vec!["kubectl", "skyhook", "rbac"];
+    argv.extend(role.into_iter().flat_map(|word| ["--for", word]));
     let says = format!("missing permission: {}, required by {who}", list(&missing));
     expected.warning(says).hint(shell_words(&argv))
 }

@@ -1,4 +1,4 @@
-//! What is looked at, in its order. Pure.
+//! The checks, in their order. Pure.
 
 use super::outcome::{Check, Expectation};
 use super::rules;

@@ -1,4 +1,4 @@
-//! One check, and what came of it.
+//! One check, and its outcome.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,27 +13,27 @@ use crate::view::plural;
 #[serde(rename_all = "camelCase")]
 pub enum CheckResult {
     Good,
-    /// Will bite later, or may be meant so.
+    /// May cause a problem later, or may be intended.
     Warning,
     Error,
-    /// What it takes could not be read.
+    /// What the check needs could not be read.
     NotChecked,
 }
 
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
     /// What was checked: `operator`, `webhooks` …
-    pub about: String,
+    pub about: &'static str,
     /// The expected state.
-    pub title: String,
+    pub title: &'static str,
     pub outcome: CheckResult,
     /// What was observed, or why the check could not run.
     pub says: String,
     /// What to do, where it is not good.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// The cluster would not give what it takes.
+    /// The cluster did not return what the check needs.
     #[serde(skip)]
     pub withheld: bool,
 }
@@ -54,8 +54,8 @@ pub struct Expectation(pub &'static str, pub &'static str);
 impl Expectation {
     fn check(self, outcome: CheckResult, says: impl Into<String>) -> Check {
         Check {
-            about: self.0.to_owned(),
-            title: self.1.to_owned(),
+            about: self.0,
+            title: self.1,
             outcome,
             says: says.into(),
             hint: None,
@@ -87,7 +87,7 @@ impl Expectation {
         }
     }
 
-    /// Of files, and of what nobody could know where to look for.
+    /// What the check needs was not read: the input lacks it, or it is not known where it is.
     pub fn not_asked(self, cluster: &Cluster) -> Check {
         let says = if cluster.from_files {
             "the objects needed for this check were not read from the input"
@@ -97,7 +97,7 @@ impl Expectation {
         self.not_checked(says)
     }
 
-    /// As bad as the findings of a rule, the worst first; nothing where there are none.
+    /// The check that the findings of these rules make: the worst of them; nothing where there are none.
     pub fn by(self, findings: &[Finding], codes: &[&str]) -> Option<Check> {
         let of = findings.iter().filter(|f| codes.contains(&f.rule.code));
         let of: Vec<&Finding> = of.filter(|f| f.severity > Severity::Info).collect();

@@ -1,4 +1,4 @@
-//! The checks, laid out.
+//! The text and the JSON document of `diagnose check`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,24 +6,20 @@ use serde_json::Value;
 
 use super::outcome::{Check, CheckResult};
 use crate::cluster::Cluster;
+use crate::commands::shared::rule::counted;
 use crate::error::Exit;
 use crate::view::text::{self, Label, Text};
-use crate::view::{API_VERSION, View, list, plural};
-
-pub struct CheckReport {
-    checks: Vec<Check>,
-    taken_at: String,
-}
+use crate::view::{API_VERSION, View, list, to_json};
 
 /// Whether an installation is sound.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Document {
-    api_version: String,
+pub struct CheckReport {
+    api_version: &'static str,
     /// Always `Check`.
-    kind: String,
+    kind: &'static str,
     /// Whether no problem was found; warnings and checks that could not run do not count.
-    sound: bool,
+    pub sound: bool,
     /// From the outside to the inside.
     checks: Vec<Check>,
     taken_at: String,
@@ -32,22 +28,16 @@ pub struct Document {
 impl CheckReport {
     pub fn new(cluster: &Cluster, checks: Vec<Check>) -> CheckReport {
         CheckReport {
+            api_version: API_VERSION,
+            kind: "Check",
+            sound: checks.iter().all(|c| c.outcome != CheckResult::Error),
             checks,
             taken_at: cluster.taken_at.to_string(),
         }
     }
 
-    fn count(&self, outcome: CheckResult) -> usize {
-        self.checks.iter().filter(|c| c.outcome == outcome).count()
-    }
-
-    /// Nothing is wrong, as far as it could be looked at.
-    pub fn sound(&self) -> bool {
-        self.count(CheckResult::Error) == 0
-    }
-
     pub fn exit(&self) -> Exit {
-        if !self.sound() {
+        if !self.sound {
             Exit::Findings
         } else if self.checks.iter().any(|c| c.withheld) {
             Exit::Failed
@@ -57,29 +47,21 @@ impl CheckReport {
     }
 
     fn verdict(&self) -> Text {
-        let mut parts = Vec::new();
-        for (outcome, noun) in [
-            (CheckResult::Error, "error"),
-            (CheckResult::Warning, "warning"),
-        ] {
-            match self.count(outcome) {
-                0 => {}
-                n => parts.push(plural(n, noun)),
-            }
-        }
-        match self.count(CheckResult::NotChecked) {
-            0 => {}
-            n => parts.push(format!("{n} not checked")),
+        let of = |outcome| self.checks.iter().filter(|c| c.outcome == outcome).count();
+        let (warnings, not_checked) = (of(CheckResult::Warning), of(CheckResult::NotChecked));
+        let mut parts = counted(of(CheckResult::Error), warnings);
+        if not_checked > 0 {
+            parts.push(format!("{not_checked} not checked"));
         }
         let found = if parts.is_empty() {
             String::new()
         } else {
             format!(": {}", list(&parts))
         };
-        let verdict = match (self.sound(), self.count(CheckResult::NotChecked)) {
+        let verdict = match (self.sound, not_checked) {
             (false, _) => text::error("The installation has problems"),
             (true, 0) => text::good("The installation is healthy"),
-            (true, _) if self.count(CheckResult::Warning) > 0 => {
+            (true, _) if warnings > 0 => {
                 text::warning("No errors found, but some checks could not run")
             }
             (true, _) => text::warning("No problems found, but some checks could not run"),
@@ -96,7 +78,7 @@ impl View for CheckReport {
         let mut about = "";
         for check in &self.checks {
             if check.about != about {
-                about = &check.about;
+                about = check.about;
                 text.blank().line(text::heading(about));
             }
             let (label, word) = match check.outcome {
@@ -108,7 +90,7 @@ impl View for CheckReport {
             let mut line = Text::new();
             line.item(
                 "- ",
-                label.on(word) + ": " + check.title.as_str() + ": " + check.says.as_str(),
+                label.on(word) + ": " + check.title + ": " + check.says.as_str(),
             );
             if let Some(hint) = &check.hint {
                 line.line(text::dim("  hint: ") + hint.as_str());
@@ -127,13 +109,6 @@ impl View for CheckReport {
     }
 
     fn document(&self) -> Value {
-        let document = Document {
-            api_version: API_VERSION.to_owned(),
-            kind: "Check".to_owned(),
-            sound: self.sound(),
-            checks: self.checks.clone(),
-            taken_at: self.taken_at.clone(),
-        };
-        serde_json::to_value(document).expect("a document is plain data")
+        to_json(self)
     }
 }

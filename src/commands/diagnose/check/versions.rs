@@ -1,4 +1,4 @@
-//! Certificates that expire, and versions that do not go together. Pure.
+//! Checks of certificates that expire, and of incompatible versions. Pure.
 
 use jiff::SignedDuration;
 

@@ -1,4 +1,4 @@
-//! What keeps a node from being done: of each custom resource the first thing that does, and the findings behind it.
+//! Why a node is not complete: for each custom resource the first reason, and the findings behind it.
 
 use std::collections::BTreeSet;
 
@@ -12,20 +12,20 @@ use crate::cluster::{Cluster, Node, NodeRecord, PackageRun};
 use crate::rules::{Finding, Report, Severity};
 use crate::view::{NodeSet, age, count, list, plural};
 
-/// How a custom resource or a node stands.
+/// The state of a custom resource on a node, or of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkState {
     Done,
-    /// A stage runs, or is tried again.
+    /// A stage runs or is retried.
     Working,
-    /// It waits for something that gets on.
+    /// It waits for something that is progressing.
     Waiting,
     /// It could not be read.
     Unknown,
-    /// Somebody asked for it to rest.
+    /// Someone stopped it on purpose, such as by a pause.
     Held,
-    /// It does not move on by itself.
+    /// It does not continue until someone intervenes.
     Stuck,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Chain<'a> {
 impl<'a> Inspection<'_, 'a> {
     fn link(&self, skyhook: &'a Skyhook, before: &[Link<'_>]) -> Option<Link<'a>> {
         let on = self.cluster.on_node(self.node, skyhook.name());
-        let selected = skyhook.spec.node_selectors.matches(&self.node.labels);
+        let selected = skyhook.selects(self.node);
         if !selected && !on.is_some_and(NodeRecord::has_keys) {
             return None;
         }
@@ -127,9 +127,9 @@ impl<'a> Inspection<'_, 'a> {
         })
     }
 
-    /// A custom resource that is not there any more, or could not be read.
+    /// A custom resource that no longer exists, or could not be read.
     fn gone(&self, name: &'a str) -> Link<'a> {
-        // What it left may need somebody.
+        // What it left behind may need an intervention.
         let worst = self.worst(name);
         let (standing, reason) = match self.cluster.skyhooks.ok() {
             Some(_) => (
@@ -150,7 +150,7 @@ impl<'a> Inspection<'_, 'a> {
         }
     }
 
-    /// What keeps it, in the order in which the operator looks.
+    /// The first thing that keeps it from completing, in the order in which the operator checks.
     fn stands(&self, skyhook: &'a Skyhook, before: &[Link<'_>]) -> (LinkState, String) {
         let (cluster, node) = (self.cluster, self.node);
         let on = cluster.on_node(node, skyhook.name());
@@ -341,7 +341,8 @@ impl<'a> Inspection<'_, 'a> {
         best.map(|(finding, _)| *finding)
     }
 
-    /// All that keeps it, and how near that is to the node. What ends the operator's pass keeps all of them.
+    /// The findings that keep it from completing, each with how near it is to the node. What ends the operator's
+    /// reconcile concerns all custom resources.
     fn holding(&self, skyhook: &Skyhook) -> impl Iterator<Item = (&Finding, u8)> {
         let near = |f: &Finding| match f.subject.node.as_deref() {
             Some(node) if node == self.node.name => Some(2),

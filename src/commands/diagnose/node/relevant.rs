@@ -1,4 +1,4 @@
-//! Which findings have to do with a node.
+//! Which findings concern a node.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The chain, laid out.
+//! The text and the JSON document of `diagnose node`.
 
 use std::collections::BTreeSet;
 
@@ -9,85 +9,74 @@ use serde_json::Value;
 use super::chain::{Chain, Link, LinkState};
 use super::step::NextStep;
 use crate::cluster::{Cluster, Node};
+use crate::commands::shared::grouped::grouped;
+use crate::commands::shared::remedy::remedy_text;
 use crate::commands::shared::rule::label_of;
 use crate::commands::shared::shell_words::shell_words;
 use crate::error::Exit;
 use crate::rules::causes::Causes;
 use crate::rules::{Finding, Grade, Remedy, Severity};
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{API_VERSION, NodeSet, View};
+use crate::view::{API_VERSION, NodeSet, View, to_json};
 
 /// Findings that are named below a node.
 const SHOWN: usize = 8;
 
 pub struct NodeReport<'a> {
-    cluster: &'a Cluster,
-    node: &'a Node,
-    chain: Chain<'a>,
-    withheld: Vec<String>,
+    pub cluster: &'a Cluster,
+    pub node: &'a Node,
+    pub chain: Chain<'a>,
+    /// The sources that the cluster did not return, and why.
+    pub withheld: Vec<String>,
 }
 
 /// Why a node is not done.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Document {
-    api_version: String,
+pub struct Document<'a> {
+    api_version: &'static str,
     /// Always `NodeDiagnosis`.
-    kind: String,
-    node: String,
+    kind: &'static str,
+    node: &'a str,
     /// The worst state among the custom resources.
     standing: LinkState,
     /// In the order in which they run.
-    skyhooks: Vec<LinkDocument>,
+    skyhooks: Vec<LinkDocument<'a>>,
     /// Findings that concern the node, causes first.
-    findings: Vec<FindingDocument>,
+    findings: Vec<FindingDocument<'a>>,
     /// Remedies, least disruptive first.
-    next: Vec<Remedy>,
+    next: Vec<&'a Remedy>,
     /// What could not be read from the cluster; it may affect the result.
-    withheld: Vec<String>,
+    withheld: &'a [String],
     taken_at: String,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct LinkDocument {
-    kind: String,
-    name: String,
+struct LinkDocument<'a> {
+    kind: &'static str,
+    name: &'a str,
     /// Lower runs first; absent of one that is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<i64>,
     standing: LinkState,
     /// Why it is not complete here, or that it is complete.
-    reason: String,
-    packages: Vec<NextStep>,
+    reason: &'a str,
+    packages: &'a [NextStep],
 }
 
 #[derive(Serialize, JsonSchema)]
-struct FindingDocument {
-    code: String,
-    name: String,
+struct FindingDocument<'a> {
+    code: &'static str,
+    name: &'static str,
     severity: Severity,
     #[serde(skip_serializing_if = "Option::is_none")]
-    node: Option<String>,
+    node: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    skyhook: Option<String>,
-    message: String,
+    skyhook: Option<&'a str>,
+    message: &'a str,
 }
 
-impl<'a> NodeReport<'a> {
-    pub fn new(
-        cluster: &'a Cluster,
-        node: &'a Node,
-        chain: Chain<'a>,
-        withheld: Vec<String>,
-    ) -> NodeReport<'a> {
-        NodeReport {
-            cluster,
-            node,
-            chain,
-            withheld,
-        }
-    }
-
+impl NodeReport<'_> {
     pub fn exit(&self) -> Exit {
         if self.chain.standing(self.node) == LinkState::Stuck {
             Exit::Findings
@@ -228,21 +217,12 @@ impl<'a> NodeReport<'a> {
             return text;
         }
         text.line(text::dim("findings, causes first"));
-        let mut groups: Vec<Vec<&Finding>> = Vec::new();
-        for finding in told {
-            let alike = |group: &&mut Vec<&Finding>| {
-                let (a, b) = (&group[0].subject, &finding.subject);
-                group[0].rule.code == finding.rule.code
-                    && (&a.skyhook, &a.package) == (&b.skyhook, &b.package)
-                    && (a.node.as_deref() == Some(self.node.name.as_str()))
-                        == (b.node.as_deref() == Some(self.node.name.as_str()))
-            };
-            match groups.iter_mut().find(alike) {
-                Some(group) => group.push(finding),
-                None => groups.push(vec![finding]),
-            }
-        }
-        for group in groups.iter().take(SHOWN) {
+        let groups = grouped(told.into_iter().map(|f| {
+            let subject = &f.subject;
+            let here = subject.node.as_deref() == Some(&self.node.name);
+            ((f.rule.code, &subject.skyhook, &subject.package, here), f)
+        }));
+        for (_, group) in groups.iter().take(SHOWN) {
             let finding = group[0];
             let nodes = group.iter().filter_map(|f| f.subject.node.as_deref());
             let nodes: Vec<&str> = nodes.filter(|on| *on != self.node.name).collect();
@@ -280,17 +260,8 @@ impl<'a> NodeReport<'a> {
             text.line(text::dim("what to do next"));
         }
         for (at, remedy) in next.iter().enumerate() {
-            let grade = format!(" ({}, {})", remedy.grade, remedy.grade.meaning());
-            text.item(
-                &format!("{}. ", at + 1),
-                Line::from(remedy.title.as_str()) + text::dim(grade),
-            );
-            let mut command = Text::new();
-            command.line(text::command(shell_words(&remedy.argv)));
-            if let Some(caveat) = &remedy.caveat {
-                command.paragraph(text::dim(format!("note: {caveat}")));
-            }
-            text.indented(5, command);
+            let mark = format!("{}. ", at + 1);
+            text.append(remedy_text(&mark, remedy, &remedy.argv, None));
         }
         if self.chain.standing(self.node) >= LinkState::Held || !self.grave().is_empty() {
             // What stands on other nodes is left out of a report on this one.
@@ -302,7 +273,6 @@ impl<'a> NodeReport<'a> {
             if !self.grave().iter().any(elsewhere) {
                 argv.extend(["--node", &self.node.name]);
             }
-            let argv: Vec<String> = argv.into_iter().map(str::to_owned).collect();
             text.line(text::dim("more: ") + text::command(shell_words(&argv)));
         }
         text
@@ -342,32 +312,31 @@ impl View for NodeReport<'_> {
 
     fn document(&self) -> Value {
         let links = self.chain.links.iter().map(|link| LinkDocument {
-            kind: self.cluster.flavor().kind().to_owned(),
-            name: link.name.to_owned(),
+            kind: self.cluster.flavor().kind(),
+            name: link.name,
             priority: link.priority,
             standing: link.standing,
-            reason: link.reason.clone(),
-            packages: link.packages.clone(),
+            reason: &link.reason,
+            packages: &link.packages,
         });
         let findings = self.chain.findings.iter().map(|f| FindingDocument {
-            code: f.rule.code.to_owned(),
-            name: f.rule.name.to_owned(),
+            code: f.rule.code,
+            name: f.rule.name,
             severity: f.severity,
-            node: f.subject.node.clone(),
-            skyhook: f.subject.skyhook.clone(),
-            message: f.message.clone(),
+            node: f.subject.node.as_deref(),
+            skyhook: f.subject.skyhook.as_deref(),
+            message: &f.message,
         });
-        let document = Document {
-            api_version: API_VERSION.to_owned(),
-            kind: "NodeDiagnosis".to_owned(),
-            node: self.node.name.to_string(),
+        to_json(&Document {
+            api_version: API_VERSION,
+            kind: "NodeDiagnosis",
+            node: &self.node.name,
             standing: self.chain.standing(self.node),
             skyhooks: links.collect(),
             findings: findings.collect(),
-            next: self.next().into_iter().cloned().collect(),
-            withheld: self.withheld.clone(),
+            next: self.next(),
+            withheld: &self.withheld,
             taken_at: self.cluster.taken_at.to_string(),
-        };
-        serde_json::to_value(document).expect("a document is plain data")
+        })
     }
 }

@@ -31,20 +31,18 @@ pub fn needs_no_taint(cluster: &Cluster, node: &Node, name: &str) -> bool {
     cluster.runtime_required_taint(node).is_some()
         && cluster
             .skyhook(name)
-            .is_some_and(|s| s.spec.runtime_required && s.spec.node_selectors.matches(&node.labels))
+            .is_some_and(|s| s.spec.runtime_required && s.selects(node))
         && !cluster.taint_kept_by_others(node, name)
 }
 
-/// What comes of it, and what no API can take back.
+/// The consequences, and what no API can undo.
 pub fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &mut Consequences) {
     effects.at_least(Grade::B4);
     effects.nodes = nodes.len();
     effects.gpus = nodes.iter().map(|n| n.gpus).sum();
     let name = args.name.as_str();
     if let Some(skyhook) = cluster.skyhook(name) {
-        let ours = cluster.flavor().finalizer();
-        let others = skyhook.metadata.finalizers.iter().filter(|f| **f != ours);
-        let others: Vec<&str> = others.map(String::as_str).collect();
+        let others = skyhook.third_party_finalizers();
         if others.is_empty() {
             effects.warn(format!(
                 "{} will be deleted; restore it with `kubectl skyhook undelete {name}` (it is saved in the journal)",
@@ -75,7 +73,7 @@ fn folded<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> String {
     }
 }
 
-/// What packages did to the hosts, and the record of it.
+/// Warns of host changes that stay, and of their record.
 fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
     let name = args.name.as_str();
     let recorded: Vec<_> = cluster
@@ -114,7 +112,7 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
     }
 }
 
-/// What becomes of what runs now.
+/// Warns of package pods that are running now.
 fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
     let package_runs = cluster.package_runs();
     let alive = package_runs
@@ -126,17 +124,14 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
         return;
     };
     let on = NodeSet::of(on).limited(SHOWN);
-    let ours = cluster.flavor().finalizer();
-    let mut others = skyhook.metadata.finalizers.iter().filter(|f| **f != ours);
     // Their pods are collected with the custom resource, and no sooner.
-    effects.warn(match others.next() {
-        None => {
-            format!("package pods are running on {on}: they are killed while they modify the hosts")
-        }
-        Some(_) => format!(
+    effects.warn(if skyhook.third_party_finalizers().is_empty() {
+        format!("package pods are running on {on}: they are killed while they modify the hosts")
+    } else {
+        format!(
             "package pods are running on {on}: they may continue until {} is gone, and are then killed",
             skyhook.reference()
-        ),
+        )
     });
     // Where it runs bare pods, what watches them asks neither for a pause nor for the custom resource.
     if cluster.flavor().executor() == Executor::Pod && !pause_guard::away(cluster) {
@@ -163,7 +158,7 @@ fn held(cluster: &Cluster, name: &str, nodes: &[&Node], effects: &mut Consequenc
         return;
     };
     let all = cluster.nodes.items().iter().filter(tainted);
-    let selected = all.filter(|n| skyhook.spec.node_selectors.matches(&n.labels));
+    let selected = all.filter(|n| skyhook.selects(n));
     let (free, needed): (Vec<&Node>, Vec<&Node>) =
         selected.partition(|n| needs_no_taint(cluster, n, name));
     if !needed.is_empty() {

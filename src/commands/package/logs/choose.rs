@@ -1,4 +1,4 @@
-//! Which logs there are to show, and which of them tell the most.
+//! Which logs to show.
 
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::attempts::{Choice, choice};
@@ -63,7 +63,7 @@ pub fn to_come(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
     let Some(skyhook) = cluster.skyhook(wanted.skyhook) else {
         return Vec::new();
     };
-    if skyhook.paused() || skyhook.disabled() {
+    if !skyhook.runs() {
         return Vec::new();
     }
     let package_runs = cluster.package_runs();

@@ -1,4 +1,4 @@
-//! What there is now, once.
+//! `package logs` without `-f`: prints the logs that exist now.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use futures::StreamExt;
 use jiff::Timestamp;
 
 use super::printer::Printer;
-use super::{Args, complain, no_log};
+use super::{Args, no_log, warn_unreadable};
 use crate::cluster::KeptLogs;
 use crate::cluster::attempts::{Choice, ContainerLog};
 use crate::cluster::kept_logs::timed;
@@ -80,7 +80,7 @@ pub async fn run(
         failed.extend(fetched.errors.iter().map(|(what, error)| (what, error)));
     }
     for (what, error) in &failed {
-        complain(ctx, what, error);
+        warn_unreadable(ctx, what, error);
     }
     if failed.is_empty() {
         Ok(Exit::Done)

@@ -1,4 +1,4 @@
-//! What there is now, and what comes, until nothing more is to come.
+//! `package logs -f`: prints logs until all runs have finished.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use super::choose;
 use super::printer::Printer;
 use super::stream::{Key, LogEvent, LogPosition, stream};
-use super::{Args, complain, no_log};
+use super::{Args, no_log, warn_unreadable};
+use crate::api::Skyhook;
 use crate::cluster::attempts::{Choice, ContainerLog};
 use crate::cluster::{Cluster, Node};
 use crate::ctx::WatchUpdate;
@@ -84,7 +85,7 @@ fn concerned<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<&'a Node>> {
     let skyhook = cluster.skyhook(name);
     let mut nodes = args.nodes(cluster)?;
     nodes.retain(|node| {
-        skyhook.is_some_and(|s| s.spec.node_selectors.matches(&node.labels))
+        skyhook.is_some_and(|s| s.selects(node))
             || cluster.on_node(node, name).is_some_and(|on| on.has_keys())
     });
     Ok(nodes)
@@ -190,7 +191,7 @@ impl Following<'_> {
                 if let Some(error) = error.filter(|e| !e.nothing_there()) {
                     let what = format!("{} in pod/{}", key.container, key.pod);
                     if self.said.insert(format!("{what}: {error}")) {
-                        complain(ctx, &what, &error);
+                        warn_unreadable(ctx, &what, &error);
                     }
                     self.unread = true;
                 }
@@ -222,12 +223,11 @@ impl Following<'_> {
             no_log::about(ctx, choice, newest, false);
         }
         let package = &self.args.package;
-        let held = cluster.skyhook(&self.args.of.skyhook);
-        let why = match held {
-            Some(s) if s.paused() => ", because the custom resource is paused",
-            Some(s) if s.disabled() => ", because the custom resource is disabled",
-            _ => "",
-        };
+        let skyhook = cluster.skyhook(&self.args.of.skyhook);
+        let stopped = skyhook.and_then(Skyhook::stopped);
+        let why = stopped.map_or_else(String::new, |how| {
+            format!(", because the custom resource is {how}")
+        });
         ctx.note(format!(
             "No more output from {package} on {}{why}.",
             plural(nodes.len(), "node")

@@ -16,8 +16,7 @@ use crate::cluster::attempts::Choice;
 use crate::cluster::live::log::{LogError, Since};
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::command;
-use crate::commands::shared::scope;
-use crate::commands::shared::selection;
+use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 
@@ -152,7 +151,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<Vec<Choice>> {
 
 impl Args {
     fn nodes<'a>(&self, cluster: &'a Cluster) -> Result<Vec<&'a Node>> {
-        scope::nodes(cluster, &self.on)
+        scope::nodes(cluster, &self.on.nodes, self.on.selector.as_ref())
     }
 
     fn wanted(&self) -> LogSelection<'_> {
@@ -186,7 +185,7 @@ fn stage(text: &str) -> std::result::Result<Stage, String> {
 }
 
 /// Says that a log cannot be read, and why.
-fn complain(ctx: &mut Ctx, what: &str, error: &LogError) {
+fn warn_unreadable(ctx: &mut Ctx, what: &str, error: &LogError) {
     if error.code == Some(403) {
         ctx.note_refusal();
     }

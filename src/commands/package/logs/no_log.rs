@@ -1,4 +1,4 @@
-//! What to say where there is no log, or beside one.
+//! Notes beside a log, or instead of one.
 
 use super::choose::LogSelection;
 use crate::api::{Entry, Executor, State};
@@ -47,7 +47,7 @@ pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
     }
     let on = match begun.as_slice() {
         [] => "the nodes".to_owned(),
-        begun => NodeSet::of(begun.iter().copied()).limited(4),
+        begun => NodeSet::of(begun).limited(4),
     };
     note.paragraph(format!(
         "The agent's own logs stay on {on}, in {}.",

@@ -1,4 +1,4 @@
-//! Lines of logs, each behind where it comes from.
+//! Prints log lines, prefixed with their node and container.
 
 use crate::cluster::attempts::ContainerLog;
 use crate::ctx::Ctx;
@@ -28,7 +28,7 @@ impl Printer {
             open: false,
         };
         for piece in pieces {
-            printer.meet(&piece.node, &piece.container);
+            printer.note_source(&piece.node, &piece.container);
         }
         printer
     }
@@ -41,7 +41,7 @@ impl Printer {
         container: &str,
         line: &[u8],
     ) -> Result<bool> {
-        self.meet(node, container);
+        self.note_source(node, container);
         if !self.prefixed {
             self.announce(ctx, node, container)?;
             self.open = line.last().is_some_and(|b| *b != b'\n');
@@ -74,7 +74,7 @@ impl Printer {
         Ok(())
     }
 
-    fn meet(&mut self, node: &str, container: &str) {
+    fn note_source(&mut self, node: &str, container: &str) {
         if !self.nodes.iter().any(|n| n == node) {
             self.nodes.push(node.to_owned());
         }

@@ -1,4 +1,4 @@
-//! One log, followed to its end, whatever becomes of the connection.
+//! Follows one log to its end, and reconnects where the connection breaks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub struct LogPosition {
     lines: usize,
 }
 
-/// What becomes of a log.
+/// A line of a log, or its end.
 pub enum LogEvent {
     Line {
         key: Key,
@@ -72,7 +72,7 @@ pub async fn stream(
             }
         }
     };
-    // When nobody listens any more, the command is over.
+    // Without a receiver, the command is over.
     let _ = events
         .send(LogEvent::End {
             key,

@@ -1,4 +1,4 @@
-//! What tells failing nodes from healthy ones, in a sentence.
+//! What failing nodes have and healthy ones lack, in a sentence.
 
 use crate::cluster::contrast::Contrast;
 use crate::view::{count, list};

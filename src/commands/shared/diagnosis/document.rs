@@ -1,4 +1,4 @@
-//! A report, as a document.
+//! The JSON document of `diagnose stuck`.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,11 +1,13 @@
-//! The same trouble on many nodes, told once.
+//! Findings of the same problem on many nodes, reported once.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{contrast, reason};
 use crate::api::keys::NodeKey;
 use crate::cluster::contrast::{Contrast, contrasts};
 use crate::cluster::{Cluster, Node};
+use crate::commands::shared::grouped::grouped;
+use crate::commands::shared::remedy::remedy_text;
 use crate::commands::shared::rule::severity;
 use crate::commands::shared::shell_words::shell_words;
 use crate::rules::causes::Cause;
@@ -13,7 +15,7 @@ use crate::rules::{Finding, Grade, Remedy, Severity};
 use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, age, list, plural};
 
-/// The same trouble on several nodes, and what hangs on it.
+/// Findings of the same problem on several nodes, and their effects.
 pub struct FindingGroup<'a> {
     pub(super) findings: Vec<&'a Finding>,
     effects: Vec<&'a Finding>,
@@ -49,36 +51,31 @@ impl<'a> FindingGroup<'a> {
         }
     }
 
-    /// What hangs on it, as groups of their own.
+    /// The effects, as groups of their own.
     pub fn effects(&self) -> Vec<FindingGroup<'a>> {
-        let mut groups: Vec<FindingGroup<'a>> = Vec::new();
-        let mut places = HashMap::new();
-        for finding in &self.effects {
-            let subject = &finding.subject;
+        let alike = self.effects.iter().map(|f| {
+            let subject = &f.subject;
             let key = (
-                finding.rule.code,
+                f.rule.code,
                 &subject.kind,
                 &subject.skyhook,
                 &subject.package,
             );
-            let at = *places.entry(key).or_insert_with(|| {
-                groups.push(FindingGroup {
-                    findings: Vec::new(),
-                    effects: Vec::new(),
-                });
-                groups.len() - 1
-            });
-            groups[at].findings.push(finding);
-        }
-        groups
+            (key, *f)
+        });
+        let group = |(_, findings)| FindingGroup {
+            findings,
+            effects: Vec::new(),
+        };
+        grouped(alike).into_iter().map(group).collect()
     }
 
-    /// The one that stands for all of them.
+    /// The finding that is shown for all of them.
     pub fn first(&self) -> &'a Finding {
         self.findings[0]
     }
 
-    /// The worst of what is found, with what hangs on it.
+    /// The highest severity of the findings and of their effects.
     pub fn severity(&self) -> Severity {
         let all = self.findings.iter().chain(&self.effects);
         all.map(|f| f.severity).max().unwrap_or(Severity::Info)
@@ -114,7 +111,7 @@ impl<'a> FindingGroup<'a> {
         text
     }
 
-    /// What is wrong, in words that are true of all of them.
+    /// The message, in words that are true of all findings.
     fn message(&self) -> &'a str {
         let first = self.findings[0];
         if self.findings.iter().all(|f| f.message == first.message) {
@@ -137,23 +134,20 @@ impl<'a> FindingGroup<'a> {
         }
     }
 
-    /// How much hangs on it, and the command that shows it alone.
+    /// How many nodes it holds up, and the command that shows it alone.
     fn pointer(&self) -> Line {
         let rule = self.findings[0].rule.code;
         let skyhook = self.findings[0].subject.skyhook.as_deref();
         let words = OWN.into_iter().chain(["diagnose", "stuck"]).chain(skyhook);
-        let argv: Vec<String> = words.chain(["--rule", rule]).map(str::to_owned).collect();
-        let mut held: Vec<(&str, BTreeSet<&str>)> = Vec::new();
-        for effect in &self.effects {
+        let argv: Vec<&str> = words.chain(["--rule", rule]).collect();
+        let effects = self.effects.iter().map(|effect| {
             let subject = &effect.subject;
             let name = subject.skyhook.as_deref().unwrap_or(&subject.name);
-            let at = held.iter().position(|(known, _)| *known == name);
-            let at = at.unwrap_or_else(|| {
-                held.push((name, BTreeSet::new()));
-                held.len() - 1
-            });
-            held[at].1.extend(subject.node.as_deref());
-        }
+            (name, subject.node.as_deref())
+        });
+        let held = grouped(effects).into_iter();
+        let held = held.map(|(name, nodes)| (name, nodes.into_iter().flatten().collect()));
+        let mut held: Vec<(&str, BTreeSet<&str>)> = held.collect();
         held.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
         let held = held.iter().map(|(name, nodes)| match nodes.len() {
             0 => (*name).to_owned(),
@@ -271,7 +265,7 @@ impl<'a> FindingGroup<'a> {
             }
             return words.join(" ");
         }
-        let folded = NodeSet::of(nodes.iter().copied());
+        let folded = NodeSet::of(&nodes);
         let folded = match (wide, folded.runs() > FOLDED) {
             (false, true) => label_of(cluster, &nodes).unwrap_or_else(|| folded.limited(FOLDED)),
             _ => folded.to_string(),
@@ -285,29 +279,14 @@ impl<'a> FindingGroup<'a> {
     }
 
     fn remedy(&self, mark: &str, remedy: &Remedy) -> Text {
-        let grade = format!("{}, {}", remedy.grade, remedy.grade.meaning());
-        let grade = match remedy.grade {
-            Grade::B0 | Grade::B1 => text::dim(grade),
-            Grade::B2 | Grade::B3 => text::warning(grade),
-            Grade::B4 => text::error(grade),
-        };
-        let mut text = Text::new();
-        text.item(
-            mark,
-            Line::from(remedy.title.as_str()) + " (" + Line::from(grade) + ")",
-        );
-        let mut command = Text::new();
-        let on_all = on_all_nodes(&self.findings, remedy);
-        let argv = on_all.as_ref().unwrap_or(&remedy.argv);
-        command.line(text::command(shell_words(argv)));
-        if on_all.is_none() && is_for_one_of_many(&self.findings, remedy) {
-            command.paragraph(text::dim("repeat for each node"));
+        match on_all_nodes(&self.findings, remedy) {
+            Some(argv) => remedy_text(mark, remedy, &argv, None),
+            None => {
+                let repeat = is_for_one_of_many(&self.findings, remedy);
+                let repeat = repeat.then(|| "repeat for each node".to_owned());
+                remedy_text(mark, remedy, &remedy.argv, repeat)
+            }
         }
-        if let Some(caveat) = &remedy.caveat {
-            command.paragraph(text::dim(format!("note: {caveat}")));
-        }
-        text.indented(if mark.is_empty() { 2 } else { 5 }, command);
-        text
     }
 }
 

@@ -1,11 +1,11 @@
-//! The logs that a report asks for, and what became of them.
+//! The logs that a report needs, and which of them could not be read.
 
 use super::Diagnosis;
 use super::group::FindingGroup;
 use crate::cluster::attempts::ContainerLog;
+use crate::commands::shared::grouped::grouped;
 use crate::ctx::Tail;
 use crate::rules::Finding;
-use crate::rules::causes::Causes;
 use crate::view::text::{self, Line};
 use crate::view::{list, plural};
 
@@ -15,12 +15,15 @@ const MOST: usize = 50;
 impl Diagnosis<'_> {
     /// The logs to ask for: of one finding of each group, the causes first. Each is what to try, best first.
     pub fn logs(&self) -> Vec<Vec<ContainerLog>> {
-        self.asked().into_iter().map(|(_, pieces)| pieces).collect()
+        self.log_requests()
+            .into_iter()
+            .map(|(_, pieces)| pieces)
+            .collect()
     }
 
     /// Adds what became of the logs asked for, in their order.
-    pub fn heard(mut self, tails: Vec<Tail>) -> Self {
-        for ((findings, pieces), tail) in self.asked().into_iter().zip(&tails) {
+    pub fn with_logs(mut self, tails: Vec<Tail>) -> Self {
+        for ((findings, pieces), tail) in self.log_requests().into_iter().zip(&tails) {
             for at in findings {
                 let Some(reason) = &mut self.report.findings[at].reason else {
                     continue;
@@ -33,22 +36,17 @@ impl Diagnosis<'_> {
                 }
             }
         }
-        self.asks = tails;
+        self.tails = tails;
         self
     }
 
     /// The findings with the logs to ask for; those with the same logs together.
-    fn asked(&self) -> Vec<(Vec<usize>, Vec<ContainerLog>)> {
+    fn log_requests(&self) -> Vec<(Vec<usize>, Vec<ContainerLog>)> {
         let findings = &self.report.findings;
-        let causes = Causes::of(findings).ranked(findings);
-        let groups: Vec<FindingGroup<'_>> = causes
-            .iter()
-            .map(|c| FindingGroup::of(c, findings))
-            .collect();
-        let effects: Vec<FindingGroup<'_>> =
-            groups.iter().flat_map(FindingGroup::effects).collect();
+        let causes = self.causes();
+        let effects: Vec<_> = causes.iter().flat_map(FindingGroup::effects).collect();
         let mut asked: Vec<(Vec<usize>, Vec<ContainerLog>)> = Vec::new();
-        for group in groups.iter().chain(&effects) {
+        for group in causes.iter().chain(&effects) {
             let with_logs = |f: &&&Finding| f.reason.as_ref().is_some_and(|r| !r.pieces.is_empty());
             let Some(finding) = group.findings.iter().find(with_logs) else {
                 continue;
@@ -73,25 +71,14 @@ impl Diagnosis<'_> {
 
     /// One line on the logs that could not be read.
     pub(super) fn logs_not_read(&self) -> Option<Line> {
-        let mut reasons: Vec<(&str, usize)> = Vec::new();
-        for tail in &self.asks {
-            let why = match tail {
-                Tail::Unread(why) => why.as_str(),
-                Tail::Late => "no response within a second",
-                Tail::Lines(..) | Tail::Nothing => continue,
-            };
-            match reasons.iter_mut().find(|(known, _)| *known == why) {
-                Some((_, count)) => *count += 1,
-                None => reasons.push((why, 1)),
-            }
-        }
-        if reasons.is_empty() {
-            return None;
-        }
-        let parts = reasons
-            .iter()
-            .map(|(why, count)| format!("{} ({why})", plural(*count, "log")));
+        let unread = self.tails.iter().filter_map(|tail| match tail {
+            Tail::Unread(why) => Some((why.as_str(), tail)),
+            Tail::Late => Some(("no response within a second", tail)),
+            Tail::Lines(..) | Tail::Nothing => None,
+        });
+        let reasons = grouped(unread).into_iter();
+        let parts = reasons.map(|(why, logs)| format!("{} ({why})", plural(logs.len(), "log")));
         let parts: Vec<String> = parts.collect();
-        Some(text::warning("Not read") + format!(": {}", list(&parts)))
+        (!parts.is_empty()).then(|| text::warning("Not read") + format!(": {}", list(&parts)))
     }
 }

@@ -1,4 +1,4 @@
-//! A report, laid out.
+//! The report of `diagnose stuck`, as text and as a document.
 
 mod contrast;
 mod document;
@@ -11,11 +11,13 @@ use serde_json::Value;
 pub use self::document::Document;
 use self::group::{Detail, FindingGroup};
 use crate::cluster::Cluster;
+use crate::commands::shared::grouped::grouped;
+use crate::commands::shared::rule::counted;
 use crate::ctx::Tail;
 use crate::rules::causes::Causes;
 use crate::rules::{self, Report, Verdict, reason as attempts};
 use crate::view::text::{self, Layout, Line, Text};
-use crate::view::{View, list, plural};
+use crate::view::{View, list, plural, to_json};
 
 /// What `diagnose stuck` answers.
 pub struct Diagnosis<'a> {
@@ -24,7 +26,7 @@ pub struct Diagnosis<'a> {
     narrowed: bool,
     unfolded: bool,
     /// What became of the logs that were asked for.
-    asks: Vec<Tail>,
+    tails: Vec<Tail>,
 }
 
 /// How many lines the report takes at the most, unless all of it is asked for.
@@ -40,7 +42,7 @@ impl<'a> Diagnosis<'a> {
             report,
             narrowed: false,
             unfolded: false,
-            asks: Vec::new(),
+            tails: Vec::new(),
         }
     }
 
@@ -54,24 +56,24 @@ impl<'a> Diagnosis<'a> {
         Diagnosis { unfolded, ..self }
     }
 
-    /// The causes, each with what hangs on it; with `--all` the effects too, on their own.
-    fn groups(&self) -> Vec<FindingGroup<'_>> {
+    /// The causes, each with its effects.
+    fn causes(&self) -> Vec<FindingGroup<'_>> {
         let findings = &self.report.findings;
-        let causes = Causes::of(findings).ranked(findings);
-        let groups: Vec<FindingGroup<'_>> = causes
-            .iter()
-            .map(|c| FindingGroup::of(c, findings))
-            .collect();
-        if !self.unfolded {
-            return groups;
+        let causes = Causes::of(findings).ranked(findings).into_iter();
+        causes.map(|c| FindingGroup::of(&c, findings)).collect()
+    }
+
+    /// What is shown: the causes; with `--all` also each of their effects on its own.
+    fn groups(&self) -> Vec<FindingGroup<'_>> {
+        let mut groups = Vec::new();
+        for cause in self.causes() {
+            let effects = cause.effects();
+            groups.push(cause);
+            if self.unfolded {
+                groups.extend(effects);
+            }
         }
         groups
-            .into_iter()
-            .flat_map(|group| {
-                let effects = group.effects();
-                std::iter::once(group).chain(effects)
-            })
-            .collect()
     }
 
     /// The groups, those at the top in more detail, on at most so many lines unless all is asked for.
@@ -118,12 +120,7 @@ impl<'a> Diagnosis<'a> {
 
     fn verdict(&self) -> Line {
         let counts = &self.report.counts;
-        let mut parts = Vec::new();
-        for (number, noun) in [(counts.errors, "error"), (counts.warnings, "warning")] {
-            if number > 0 {
-                parts.push(plural(number, noun));
-            }
-        }
+        let mut parts = counted(counts.errors, counts.warnings);
         if counts.infos > 0 {
             parts.push(format!("{} info", counts.infos));
         }
@@ -188,22 +185,16 @@ impl<'a> Diagnosis<'a> {
 
     /// Rules that could not be checked, those of one reason together.
     fn not_checked(&self) -> Option<Text> {
-        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-        for not in &self.report.not_checked {
-            match reasons.iter_mut().find(|(why, _)| *why == not.why) {
-                Some((_, codes)) => codes.push(not.rule.code),
-                None => reasons.push((&not.why, vec![not.rule.code])),
-            }
-        }
-        if reasons.is_empty() {
+        let not_checked = &self.report.not_checked;
+        if not_checked.is_empty() {
             return None;
         }
         let mut text = Text::new();
         text.line(text::warning(format!(
             "{} could not be checked",
-            plural(self.report.not_checked.len(), "rule")
+            plural(not_checked.len(), "rule")
         )));
-        for (why, codes) in reasons {
+        for (why, codes) in grouped(not_checked.iter().map(|n| (&n.why, n.rule.code))) {
             text.indented(2, Line::from(format!("{}: {why}", codes.join(" "))));
         }
         Some(text)
@@ -241,7 +232,7 @@ impl View for Diagnosis<'_> {
     }
 
     fn document(&self) -> Value {
-        serde_json::to_value(Document::of(self)).expect("a document is plain data")
+        to_json(&Document::of(self))
     }
 }
 

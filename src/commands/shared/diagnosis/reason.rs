@@ -1,4 +1,4 @@
-//! Why packages fail, as their attempts say.
+//! Why a package fails: the outcome, log and events of its latest attempt.
 
 use crate::cluster::Cluster;
 use crate::rules::reason::Recurring;
@@ -6,8 +6,8 @@ use crate::rules::{Finding, Reason};
 use crate::view::age;
 use crate::view::text::{self, Line, Text};
 
-/// The finding that tells most of those that are one trouble: the one with a log, else the first that says anything of an attempt.
-fn telling<'f>(findings: &[&'f Finding]) -> Option<(&'f Finding, &'f Reason)> {
+/// The most informative of findings of the same problem: the one with a log, else the first that describes an attempt.
+fn most_informative<'f>(findings: &[&'f Finding]) -> Option<(&'f Finding, &'f Reason)> {
     let with = |finding: &&'f Finding| Some((*finding, finding.reason.as_deref()?));
     let mut all = findings.iter().filter_map(with);
     let logged = findings.iter().filter_map(with);
@@ -20,7 +20,7 @@ fn telling<'f>(findings: &[&'f Finding]) -> Option<(&'f Finding, &'f Reason)> {
 /// In full beside the evidence, with so many lines of the log at the most; else with what the evidence would say.
 pub fn text(findings: &[&Finding], cluster: &Cluster, full: bool, lines: usize) -> Text {
     let mut text = Text::new();
-    let Some((finding, reason)) = telling(findings) else {
+    let Some((finding, reason)) = most_informative(findings) else {
         return text;
     };
     let on = match (findings.len(), &finding.subject.node) {

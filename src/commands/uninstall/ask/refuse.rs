@@ -1,10 +1,9 @@
-//! The traps that an uninstall can be walked into, and the way around each.
+//! Uninstall requests that are refused, with what to do instead.
 
-use super::What;
+use super::Request;
 use crate::api::{Package, Skyhook};
 use crate::cluster::Cluster;
 use crate::cluster::history::History;
-use crate::commands::uninstall::effects::dependants;
 use crate::commands::uninstall::placement_summary::{PlacementSummary, first, nodes};
 use crate::error::{Error, Result};
 use crate::view::list;
@@ -20,12 +19,12 @@ pub(super) fn refuse_traps(
     name: &str,
     package: &Package,
     survey: &PlacementSummary<'_>,
-    what: &What,
+    request: &Request,
 ) -> Result<()> {
     let cr = skyhook.name();
     let force = "to request the uninstall anyway, add --force";
-    undeclared(skyhook, name, package, what)?;
-    if let Some((node, entry)) = first(&survey.other).filter(|_| !what.force) {
+    undeclared(skyhook, name, package, request)?;
+    if let Some((node, entry)) = first(&survey.other).filter(|_| !request.force) {
         let why = format!(
             "SKY104: on {}, {name} is at version {} ({} {}), but the spec has {}: if the version changes during the \
              uninstall, the package may be stranded",
@@ -41,11 +40,11 @@ pub(super) fn refuse_traps(
                 .hint(force)
         });
     }
-    if survey.is_absent() && !what.all_packages {
-        never_installed(cluster, skyhook, name, package, what)?;
+    if survey.is_absent() && !request.all_packages {
+        never_installed(cluster, skyhook, name, package, request)?;
     }
-    let held_by = dependants(skyhook, name);
-    if what.remove && !what.all_packages && !held_by.is_empty() {
+    let held_by = skyhook.dependants(name);
+    if request.remove && !request.all_packages && !held_by.is_empty() {
         return Err(Error::unchanged(format!(
             "{} {} on {name}, so {name} cannot be removed from the spec first",
             list(&held_by),
@@ -66,7 +65,11 @@ pub(super) fn refuse_traps(
 }
 
 /// Refuses where the operator would not act on the custom resource.
-pub(super) fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, what: &What) -> Result<()> {
+pub(super) fn refuse_at_rest(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    request: &Request,
+) -> Result<()> {
     let cr = skyhook.name();
     let reference = skyhook.reference();
     if !cluster.knows_uninstall() {
@@ -81,36 +84,38 @@ pub(super) fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, what: &What) 
         ))
         .hint(format!("kubectl skyhook finalizer status {cr}")));
     }
-    let (code, state, way_out) = match (skyhook.paused(), skyhook.disabled()) {
-        (true, _) => ("SKY308", "paused", format!("kubectl skyhook resume {cr}")),
-        (_, true) => ("SKY309", "disabled", format!("kubectl skyhook enable {cr}")),
-        _ => return Ok(()),
+    let Some(state) = skyhook.stopped() else {
+        return Ok(());
     };
-    if what.force && !what.waits() {
+    let (code, way_out) = match state {
+        "paused" => ("SKY308", format!("kubectl skyhook resume {cr}")),
+        _ => ("SKY309", format!("kubectl skyhook enable {cr}")),
+    };
+    if request.force && !request.waits() {
         return Ok(());
     }
     let error = Error::unchanged(format!(
         "{code}: {reference} is {state}: no uninstall starts until the custom resource is resumed or enabled"
     ))
     .hint(way_out);
-    Err(if what.waits() {
+    Err(if request.waits() {
         error
     } else {
         error.hint("to request the uninstall now, add --force: the uninstall starts once the custom resource is resumed or enabled")
     })
 }
 
-fn undeclared(skyhook: &Skyhook, name: &str, package: &Package, what: &What) -> Result<()> {
-    if package.uninstall().enabled || what.enable {
+fn undeclared(skyhook: &Skyhook, name: &str, package: &Package, request: &Request) -> Result<()> {
+    if package.uninstall().enabled || request.enable {
         return Ok(());
     }
     let cr = skyhook.name();
-    let mut again = if what.all_packages {
+    let mut again = if request.all_packages {
         format!("kubectl skyhook uninstall {cr} --all-packages --enable")
     } else {
         format!("kubectl skyhook uninstall {cr} {name} --enable")
     };
-    for (on, flag) in [(what.wait, " --wait"), (what.remove, " --remove")] {
+    for (on, flag) in [(request.wait, " --wait"), (request.remove, " --remove")] {
         if on {
             again += flag;
         }
@@ -129,7 +134,7 @@ fn never_installed(
     skyhook: &Skyhook,
     name: &str,
     package: &Package,
-    what: &What,
+    request: &Request,
 ) -> Result<()> {
     let cr = skyhook.name();
     let version = &package.version;
@@ -142,7 +147,7 @@ fn never_installed(
         ),
     };
     if !package.uninstall().apply {
-        if what.force {
+        if request.force {
             return Ok(());
         }
         return Err(Error::unchanged(format!(
@@ -153,7 +158,7 @@ fn never_installed(
         .hint("to prevent the installation anyway, add --force"));
     }
     // It is asked for already: taking the package out of the spec is a way out, too.
-    if what.remove || what.force {
+    if request.remove || request.force {
         return Ok(());
     }
     match cluster.history(skyhook, name) {

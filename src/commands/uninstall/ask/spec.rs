@@ -45,7 +45,7 @@ pub fn request(name: &str, package: &Package) -> Vec<Field> {
         .collect()
 }
 
-/// Takes a package that is uninstalled out of the spec, if nobody depends on it by then but those that are gone, too.
+/// Removes an uninstalled package from the spec, if only packages depend on it that are gone by then, too.
 ///
 /// That its uninstall is asked for still, at the same version, says that it has not come back: the operator does not
 /// install what is to be uninstalled.

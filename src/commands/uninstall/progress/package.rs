@@ -1,4 +1,4 @@
-//! Where one package stands on each node, look by look.
+//! The progress of the uninstall of one package on each node.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ impl Package {
         // A node that has left the cluster, or is not selected any more, is not waited for.
         let stays = |name: &String| {
             let node = cluster.node(name);
-            node.is_some_and(|n| skyhook.spec.node_selectors.matches(&n.labels))
+            node.is_some_and(|n| skyhook.selects(n))
         };
         self.at.retain(|name, _| stays(name));
         news
@@ -164,7 +164,7 @@ impl Package {
     pub(super) fn drawn(&self, now: Timestamp) -> Text {
         let mut table = Table::new(["stage", "nodes", "which"]).prose();
         for (point, nodes) in self.left() {
-            let set = NodeSet::of(nodes.iter().copied());
+            let set = NodeSet::of(&nodes);
             table.row(cells![point.words(), count(nodes.len()), set.limited(4)]);
         }
         let mut slow: Vec<_> = self.at.iter().collect();

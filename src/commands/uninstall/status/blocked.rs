@@ -1,20 +1,16 @@
 //! Why an uninstall does not continue, or does not begin.
 
-use super::Of;
+use super::PackageUninstall;
 use crate::cluster::Placement;
 use crate::rules::{self, Finding, Goal, Scope};
 
-impl<'a> Of<'a> {
-    /// Why it does not until somebody acts. What is at work on the node is stopped by what is wrong there, and by nothing
-    /// else; what is not may wait for another node.
+impl<'a> PackageUninstall<'a> {
+    /// Why it does not continue until someone intervenes. A stage that is running on the node is stopped only by findings
+    /// about that node; where none is running, the node may wait for another one.
     pub fn blocked(&self, placement: &Placement<'a>) -> Option<String> {
         let skyhook = self.skyhook?;
         let at_work = self.package_runs.since(placement).is_some();
-        let rests = [
-            (skyhook.paused(), "paused"),
-            (skyhook.disabled(), "disabled"),
-        ];
-        if let Some((_, how)) = rests.into_iter().find(|(rests, _)| *rests && !at_work) {
+        if let Some(how) = skyhook.stopped().filter(|_| !at_work) {
             return Some(format!("the custom resource is {how}"));
         }
         let blockers = self.blockers.get_or_init(|| {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Uninstall, UninstallRow};
 use crate::view::text::{self, Line, Text};
-use crate::view::{Table, View, cells};
+use crate::view::{API_VERSION, Table, View, cells, to_json};
 
 impl UninstallRow {
     /// How far it has got. What was never there is this version: another one may have been.
@@ -107,16 +107,15 @@ impl View for UninstallStatus {
     }
 
     fn document(&self) -> Value {
-        let document = Document {
-            api_version: crate::view::API_VERSION,
+        to_json(&Document {
+            api_version: API_VERSION,
             kind: "UninstallStatus",
             items: &self.rows,
-        };
-        serde_json::to_value(document).expect("a document is plain data")
+        })
     }
 }
 
-/// How far uninstalls have got on each node.
+/// The progress of uninstalls on each node.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a> {

@@ -1,0 +1,29 @@
+//! A remedy, as it is printed.
+
+use crate::commands::shared::shell_words::shell_words;
+use crate::plan::Grade;
+use crate::rules::Remedy;
+use crate::view::text::{self, Line, Text};
+
+/// What a remedy does, and how bad that may get, behind a mark such as `1. `; below it the command, on which nodes to
+/// repeat it, and what to mind.
+pub fn remedy_text(mark: &str, remedy: &Remedy, argv: &[String], repeat: Option<String>) -> Text {
+    let grade = format!("{}, {}", remedy.grade, remedy.grade.meaning());
+    let grade = match remedy.grade {
+        Grade::B0 | Grade::B1 => text::dim(grade),
+        Grade::B2 | Grade::B3 => text::warning(grade),
+        Grade::B4 => text::error(grade),
+    };
+    let mut text = Text::new();
+    text.item(mark, Line::from(remedy.title.as_str()) + " (" + grade + ")");
+    let mut command = Text::new();
+    command.line(text::command(shell_words(argv)));
+    if let Some(repeat) = repeat {
+        command.paragraph(text::dim(repeat));
+    }
+    if let Some(caveat) = &remedy.caveat {
+        command.paragraph(text::dim(format!("note: {caveat}")));
+    }
+    text.indented(if mark.is_empty() { 2 } else { 5 }, command);
+    text
+}
