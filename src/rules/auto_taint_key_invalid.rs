@@ -102,16 +102,10 @@ fn refuses_to_start(findings: &mut Findings, operator: &Deployment, key: &str) {
             format!("the operator refuses to start with the runtime-required taint key {key}"),
         )
         .evidence(operator.reference(), "RUNTIME_REQUIRED_TAINT key", key)
-        .kubectl(
+        .edit_operator(
             Grade::B2,
             "Configure another key, preferably in the chart values",
-            [
-                "edit",
-                "deployment",
-                "-n",
-                operator.namespace(),
-                operator.name(),
-            ],
+            operator,
         )
         .caveat("the operator then no longer removes taints with the current key from nodes");
 }

@@ -1,4 +1,4 @@
-use super::{Findings, Grade, Subject};
+use super::{Findings, Subject};
 use crate::api::Status;
 use crate::cluster::{Certainty, Cluster, Node, Source};
 
@@ -98,11 +98,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "in the compartment",
                     format!("{complete} complete, {failed} erroring, of {}", of.len()),
                 )
-                .remedy(
-                    Grade::B2,
-                    "Reset the batch state",
-                    ["deployment-policy", "reset", skyhook.name()],
-                )
+                .reset_batches("Reset the batch state", skyhook)
                 .caveat("the rollout restarts with its initial batch size");
         }
     }

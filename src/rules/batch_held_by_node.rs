@@ -104,8 +104,7 @@ fn report(
     trouble: &Trouble,
     held: &Held<'_>,
 ) {
-    let on = cluster.on_node(node, skyhook.name());
-    let status = on.map_or(Status::Unknown, |on| on.operator_status());
+    let status = cluster.status_on(skyhook, node);
     // Others of the batch wait for the nodes in progress only.
     let passed_over: &[&str] = match status {
         Status::InProgress => &held.passed_over,
@@ -120,9 +119,8 @@ fn report(
     let finding = findings.report(
         Subject::on(skyhook, node),
         format!(
-            "the node {} and keeps its place in the batch of {}, so {so}",
-            trouble.why,
-            skyhook.reference()
+            "the node {} and keeps its place in the batch of {skyhook}, so {so}",
+            trouble.why
         ),
     );
     let joined = skyhook.status.node_priority.get(&node.name);

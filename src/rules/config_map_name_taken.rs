@@ -72,10 +72,8 @@ fn report(
         .report(
             Subject::skyhook(skyhook).package(package),
             format!(
-                "package {package} needs a ConfigMap of the same name as package {their_package} of {}, and every \
-                 reconcile by the operator fails",
-                other.reference()
-            ),
+                "package {package} needs a ConfigMap of the same name as package {their_package} of {other}, and every \
+                 reconcile by the operator fails"),
         )
         .evidence(
             skyhook.reference(),

@@ -1,6 +1,5 @@
 use jiff::SignedDuration;
 
-use super::evidence::{no_package_run, operator_log, pending_deletion};
 use super::last_sign::last_sign;
 use super::{Finding, Findings, Goal, Grade, Severity, Subject, blockers};
 use crate::api::{Skyhook, Stage, State};
@@ -97,21 +96,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let finding = findings.report(
             Subject::skyhook(skyhook),
-            format!(
-                "deletion of {} makes no progress: {what}",
-                skyhook.reference()
-            ),
+            format!("deletion of {skyhook} makes no progress: {what}"),
         );
         // With nothing left to uninstall, no package that fails is in the way.
         if pending.is_empty() {
-            finding.since(skyhook.metadata.deletion_timestamp).evidence(
-                skyhook.reference(),
-                "deletionTimestamp",
-                "set",
-            );
+            finding.since_deletion(skyhook);
         } else {
             finding.waits_for(skyhook.name());
-            pending_deletion(cluster, finding, skyhook);
+            finding.pending_deletion(cluster, skyhook);
         }
         finding.evidence(skyhook.reference(), "metadata.finalizers", finalizers);
         // The operator writes down each step, so a fresh write means that it may just be between two.
@@ -138,13 +130,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 last.is_none_or(|at| cluster.taken_at.duration_since(at) < QUIET)
             }
         };
-        if fresh || cluster.operator_coming_up_since().is_some() {
-            finding.severity(Severity::Warning);
-        }
+        finding.warning_if(fresh || cluster.operator_coming_up_since().is_some());
         if !package_runs.any_alive(skyhook.name()) {
-            no_package_run(finding, cluster, "package pods and jobs");
+            finding.no_package_run(cluster, "package pods and jobs");
         }
-        operator_log(finding, cluster, "Check the operator's log for the cause");
+        finding.operator_log(cluster, "Check the operator's log for the cause");
         finding.strip_finalizer("Strip the finalizer", skyhook);
     }
 }
@@ -163,33 +153,23 @@ fn held_by_others(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook)
     let finding = findings.report(
         Subject::skyhook(skyhook),
         format!(
-            "deletion of {} waits for a finalizer that is not the operator's: {}",
-            skyhook.reference(),
+            "deletion of {skyhook} waits for a finalizer that is not the operator's: {}",
             finalizers.join(", ")
         ),
     );
-    if !lasts {
-        finding.severity(Severity::Warning);
-    }
-    let resource = skyhook.flavor().map_or_else(String::new, |g| g.resource());
-    let name = skyhook.name();
     finding
-        .since(deleted)
-        .evidence(skyhook.reference(), "deletionTimestamp", "set")
+        .warning_if(!lasts)
+        .since_deletion(skyhook)
         .evidence(
             skyhook.reference(),
             "metadata.finalizers",
             finalizers.join(", "),
         )
-        .kubectl(
-            Grade::B0,
-            "Show the remaining finalizers",
-            ["get", &resource, name, "-o", "yaml"],
-        )
-        .kubectl(
+        .show_manifest("Show the remaining finalizers", skyhook)
+        .edit(
             Grade::B1,
             "Remove the finalizer if its owner no longer exists",
-            ["edit", &resource, name],
+            skyhook,
         )
         .caveat("any cleanup tied to the finalizer is then skipped");
 }
@@ -207,11 +187,10 @@ fn is_untouched(cluster: &Cluster, package_runs: &PackageRuns<'_>, skyhook: &Sky
     }
     let pending = cluster.pending_uninstalls(skyhook);
     let begun = |p: &Pending<'_>| p.entry.stage.is_uninstall() || p.entry.state != State::Complete;
-    let mut runs = package_runs.all().iter();
     let says_so = |kind: &&str| skyhook.true_condition(kind).is_some();
     !explained(cluster, skyhook, &pending)
         && !pending.iter().any(begun)
-        && !runs.any(|e| e.skyhook == skyhook.name() && e.alive())
+        && !package_runs.any_alive(skyhook.name())
         && !["UninstallInProgress", "DeletionBlocked"]
             .iter()
             .any(says_so)
@@ -220,10 +199,7 @@ fn is_untouched(cluster: &Cluster, package_runs: &PackageRuns<'_>, skyhook: &Sky
 fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
     let finding = findings.report(
         Subject::skyhook(skyhook),
-        format!(
-            "the operator has not started the deletion of {}",
-            skyhook.reference()
-        ),
+        format!("the operator has not started the deletion of {skyhook}"),
     );
     finding.severity(Severity::Warning);
     // One that runs may be between two attempts, and one that comes up takes it up then.
@@ -232,18 +208,13 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
     if !runs && cluster.operator_coming_up_since().is_none() {
         finding.lasts();
     }
-    finding.since(skyhook.metadata.deletion_timestamp).evidence(
-        skyhook.reference(),
-        "deletionTimestamp",
-        "set",
-    );
+    finding.since_deletion(skyhook);
     if !cluster.pending_uninstalls(skyhook).is_empty() {
         finding.waits_for(skyhook.name());
-        pending_deletion(cluster, finding, skyhook);
+        finding.pending_deletion(cluster, skyhook);
     }
     finding.list_operators("Check whether the operator is running");
-    operator_log(
-        finding,
+    finding.operator_log(
         cluster,
         "Check the operator's log for messages about the deletion",
     );

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::evidence::some_of;
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Grade, Subject};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
 
@@ -56,9 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::skyhook(skyhook),
                 format!("packages depend on each other in a cycle and never run: {path}"),
             );
-            if held.is_empty() || !skyhook.runs() {
-                finding.severity(Severity::Warning);
-            }
+            finding.warning_if(held.is_empty() || !skyhook.runs());
             finding.evidence(skyhook.reference(), "dependsOn", path);
             if !held.is_empty() {
                 finding.evidence("nodes", "waiting", some_of(&held));

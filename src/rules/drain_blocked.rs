@@ -120,7 +120,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.evidence(
                 format!("poddisruptionbudget/{path}"),
                 "selects pods",
-                some_of(&pods.iter().map(String::as_str).collect::<Vec<_>>()),
+                some_of(pods),
             );
         }
         for pod in leaving.iter().take(SHOWN) {
@@ -131,9 +131,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "deletionTimestamp",
                 deleted.to_string(),
             );
-            if !pod.metadata.finalizers.is_empty() {
-                finding.evidence(object, "finalizers", pod.metadata.finalizers.join(", "));
-            }
+            finding.finalizers(object, &pod.metadata);
         }
         if let Some(on) = on.filter(|_| !noted.is_empty()) {
             let object = drain.node.reference();
@@ -253,15 +251,10 @@ fn on_its_word(
     }
     let finding = findings.report(
         Subject::skyhook(skyhook),
-        format!(
-            "the operator reports that a drain for {} is blocked",
-            skyhook.reference()
-        ),
+        format!("the operator reports that a drain for {skyhook} is blocked"),
     );
-    if !cluster.is_stale(condition.last_transition_time) {
-        finding.severity(Severity::Warning);
-    }
     finding
+        .warning_if(!cluster.is_stale(condition.last_transition_time))
         .blocks_only(HERE)
         .since(condition.last_transition_time)
         .evidence(
@@ -269,11 +262,7 @@ fn on_its_word(
             "condition DrainBlocked",
             format!("{}: {}", condition.reason, condition.message),
         )
-        .remedy(
-            Grade::B0,
-            "See which node is being drained",
-            ["node", "status", "--skyhook", skyhook.name()],
-        )
+        .node_status("See which node is being drained", skyhook)
         .kubectl(
             Grade::B0,
             "Find the pods on that node, and fix the problem that condition DrainBlocked reports",

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::evidence::pods_on_node;
-use super::leave_out::leave_out;
 use super::{Finding, Grade};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
@@ -25,14 +23,13 @@ pub fn remedies(
     leaving: Option<&Pod>,
     others: bool,
 ) {
-    pods_on_node(finding, "See what runs on the node", &drain.node.name);
+    finding.pods_on_node("See what runs on the node", &drain.node.name);
     if let Some(pod) = leaving {
         finding.describe_pod("See why the pod is stuck terminating", pod);
     }
     // A deletion waits for the node, be it left out or not.
     if others && !drain.skyhook.deleting() && !drain.ignored {
-        leave_out(
-            finding,
+        finding.ignore_nodes(
             cluster,
             drain.skyhook,
             &[&drain.node.name],

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
-use super::evidence::{operator_log, package_run_trouble};
-use super::retry::{grade_of_stage, retry};
-use super::{Finding, Findings, Grade, Severity, Subject};
+use super::evidence::due_entry;
+use super::retry::grade_of_stage;
+use super::{Finding, Findings, Grade, Subject};
 use crate::api::{Entry, Executor, Stage, State};
 use crate::cluster::{Cluster, Job, PackageRun, PackageRuns, Pod};
 
@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         let ended = pod.ended() && !pod.metadata.deleting() && !package_run.invalidated;
-        if !ended || !is_due(cluster, package_run) {
+        if !ended || due_entry(cluster, package_run).is_none() {
             continue;
         }
         let Some(skyhook) = cluster.skyhook(&package_run.skyhook) else {
@@ -71,9 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 package_run.stage, package_run.package
             ),
         );
-        if !skyhook.runs() {
-            finding.severity(Severity::Warning);
-        }
+        finding.warning_if(!skyhook.runs());
         finding.since(package_run.created()).evidence(
             package_run.reference(),
             "status.phase",
@@ -120,13 +118,12 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
             if cluster.is_stale(at) {
                 let finding = report(cluster, findings, package_run, given_up(package_run));
                 finding.since(at).entry(package_run.node, entry);
-                package_run_trouble(finding, package_run);
+                finding.package_run_trouble(package_run);
                 if let Some(pod) = rejected(package_run) {
                     rejection(finding, pod);
                 }
                 inspect(finding, package_run, "job", &job.metadata.name);
-                operator_log(
-                    finding,
+                finding.operator_log(
                     cluster,
                     "Check the operator's log to see why the failure is not recorded",
                 );
@@ -171,10 +168,8 @@ fn rejects_pods(
     let finding = report(cluster, findings, package_run, message);
     // A single one may be bad luck: the Job tries again.
     let again = package_run.pods.iter().filter(|p| is_rejected(p)).count() > 1;
-    if !again && !cluster.is_stale(pod.metadata.creation_timestamp) {
-        finding.severity(Severity::Warning);
-    }
     finding
+        .warning_if(!again && !cluster.is_stale(pod.metadata.creation_timestamp))
         .since(package_run.created())
         .entry(package_run.node, entry);
     rejection(finding, pod);
@@ -193,7 +188,7 @@ fn remade_jobs(cluster: &Cluster) -> BTreeMap<&str, i64> {
     let mut rounds: BTreeMap<&str, i64> = BTreeMap::new();
     for event in cluster.events.items() {
         let gave_up = event.kind == "Job" && event.reason == "BackoffLimitExceeded";
-        if gave_up && event.last.is_some() && !cluster.is_stale(event.last) {
+        if gave_up && cluster.is_recent(event.last) {
             *rounds.entry(&event.name).or_default() += event.count;
         }
     }
@@ -232,9 +227,7 @@ fn between_two_jobs(
                 }
                 let subject = Subject::on(skyhook, node).package(&entry.name);
                 let finding = findings.report(subject, rejects(&entry.stage, &entry.name));
-                if !skyhook.runs() {
-                    finding.severity(Severity::Warning);
-                }
+                finding.warning_if(!skyhook.runs());
                 close_again(finding, node.name.as_str(), entry);
             }
         }
@@ -278,9 +271,7 @@ fn report<'f>(
     let runs = cluster
         .skyhook(&package_run.skyhook)
         .is_some_and(crate::api::Skyhook::runs);
-    if !runs {
-        finding.severity(Severity::Warning);
-    }
+    finding.warning_if(!runs);
     finding
 }
 
@@ -301,10 +292,11 @@ fn rejection(finding: &mut Finding, pod: &Pod) {
 }
 
 fn inspect(finding: &mut Finding, package_run: &PackageRun<'_>, kind: &str, name: &str) {
-    finding.kubectl(
-        Grade::B0,
+    finding.describe(
         format!("See why the {kind} ended, and fix the cause"),
-        ["describe", kind, "-n", package_run.namespace(), name],
+        kind,
+        package_run.namespace(),
+        name,
     );
 }
 
@@ -313,8 +305,7 @@ fn start_again(cluster: &Cluster, finding: &mut Finding, package_run: &PackageRu
     let grade = cluster
         .skyhook(&package_run.skyhook)
         .map_or(Grade::B2, |s| grade_of_stage(s, &package_run.package));
-    retry(
-        finding,
+    finding.retry(
         grade,
         "Retry the stage",
         &package_run.skyhook,
@@ -336,19 +327,4 @@ fn is_rejected(pod: &Pod) -> bool {
         && !status.reason.is_empty()
         && !pod.disrupted()
         && !pod.metadata.deleting()
-}
-
-/// Whether the node state says that the stage of this pod is yet to be done.
-fn is_due(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
-    due_entry(cluster, package_run).is_some()
-}
-
-/// The entry of the package, if the stage is yet to be done.
-fn due_entry<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>) -> Option<&'a Entry> {
-    let node = cluster.node(package_run.node)?;
-    let key = format!("{}|{}", package_run.package, package_run.version);
-    cluster
-        .on_node(node, &package_run.skyhook)
-        .and_then(|on| on.entry(&key))
-        .filter(|e| e.stage == package_run.stage && e.state != State::Complete)
 }

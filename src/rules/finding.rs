@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::causes::Awaited;
 use super::remedy::Remedy;
 use super::{Blocks, Reason, Rule};
-use crate::api::{Entry, Skyhook};
+use crate::api::Skyhook;
 use crate::cluster::{Deployment, Node, PackageRun};
 use crate::plan::Grade;
 
@@ -65,9 +65,14 @@ impl Subject {
 
     /// A Deployment of the operator.
     pub fn deployment(deployment: &Deployment) -> Subject {
+        Subject::object("Deployment", deployment.name())
+    }
+
+    /// An object that belongs to no custom resource and no node.
+    pub fn object(kind: impl Into<String>, name: impl Into<String>) -> Subject {
         Subject {
-            kind: "Deployment".to_owned(),
-            name: deployment.name().to_owned(),
+            kind: kind.into(),
+            name: name.into(),
             ..Subject::default()
         }
     }
@@ -253,6 +258,14 @@ impl Finding {
         self
     }
 
+    /// Makes it a warning where this is so.
+    pub fn warning_if(&mut self, uncertain: bool) -> &mut Self {
+        if uncertain {
+            self.severity(Severity::Warning);
+        }
+        self
+    }
+
     pub fn since(&mut self, since: Option<Timestamp>) -> &mut Self {
         self.since = since;
         self
@@ -271,21 +284,6 @@ impl Finding {
             value,
         });
         self
-    }
-
-    /// The entry of a package in a node state, as evidence.
-    pub fn entry(&mut self, node: &str, entry: &Entry) -> &mut Self {
-        let restarts = match entry.restarts {
-            0 => String::new(),
-            1 => ", 1 restart".to_owned(),
-            n => format!(", {n} restarts"),
-        };
-        let value = format!("{}/{}{restarts}", entry.stage, entry.state);
-        self.evidence(
-            format!("node/{node}"),
-            format!("nodeState {}", entry.key),
-            value,
-        )
     }
 
     /// A remedy that is one of our own commands.

@@ -1,4 +1,3 @@
-use super::evidence::{describe, warn_while_young};
 use super::tried_again::succeeded;
 use super::{Finding, Findings, Grade, Subject};
 use crate::cluster::pod::{ContainerTrouble, TroubleKind};
@@ -68,21 +67,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             },
         );
         if may_come(cluster, pod, &trouble) {
-            warn_while_young(finding, cluster, pod);
+            finding.warning_while_young(cluster, pod);
         }
         finding
             .failing_since(pod.metadata.creation_timestamp)
             .since(pod.metadata.creation_timestamp)
-            .evidence(
-                pod.reference(),
-                format!("container {}", trouble.container),
-                describe(&trouble),
-            );
-        if !trouble.message.is_empty() {
-            finding.evidence(pod.reference(), "message", trouble.message);
-        }
-        finding.describe_pod("See the error from the registry", pod);
-        finding.effect_of(&["SKY213"]);
+            .container_message(pod, &trouble)
+            .describe_pod("See the error from the registry", pod)
+            .effect_of(&["SKY213"]);
         if has_run {
             finding.caveat(
                 "the stage completes once the image can be pulled; a reset would run the stage and its interrupt again",
@@ -131,17 +123,7 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
             finding.evidence(deployment.reference(), "AGENT_IMAGE", image);
         }
         finding
-            .kubectl(
-                Grade::B2,
-                "Correct the operator's AGENT_IMAGE",
-                [
-                    "edit",
-                    "deployment",
-                    "-n",
-                    deployment.namespace(),
-                    deployment.name(),
-                ],
-            )
+            .edit_operator(Grade::B2, "Correct the operator's AGENT_IMAGE", deployment)
             .caveat("the operator restarts and then replaces the pods of every package that waits for the image");
     }
     let title = if cluster.operators.items().is_empty() {

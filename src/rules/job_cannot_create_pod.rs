@@ -1,6 +1,6 @@
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Subject};
 use crate::cluster::{Cluster, Event, Job, PackageRun, Source};
 
 rule! {
@@ -89,9 +89,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         } else {
             YOUNG
         };
-        if unsure || waits.is_some_and(|waits| waits < young) {
-            finding.severity(Severity::Warning);
-        }
+        finding.warning_if(unsure || waits.is_some_and(|waits| waits < young));
         finding.since(since).evidence(
             package_run.reference(),
             "pods",
@@ -104,17 +102,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 &event.message,
             );
         }
-        finding.kubectl(
-            Grade::B0,
-            "See why pod creation fails, and fix the cause; the job controller retries automatically",
-            [
-                "describe",
-                "job",
-                "-n",
-                package_run.namespace(),
-                &job.metadata.name,
-            ],
-        );
+        finding.describe("See why pod creation fails, and fix the cause; the job controller retries automatically", "job", package_run.namespace(), &job.metadata.name);
     }
 }
 

@@ -49,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let rests = skyhook.status.status == Some(Status::Paused);
         let written = skyhook.metadata.managed_fields.iter();
         let written = written.filter_map(|m| m.time).max();
-        let young = |at: Option<Timestamp>| at.is_some() && !cluster.is_stale(at);
+        let young = |at: Option<Timestamp>| cluster.is_recent(at);
         if skyhook.paused() || rests && (!cluster.is_stale(since) || young(written)) {
             continue;
         }
@@ -58,19 +58,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::package_run(package_run),
             if disabled {
                 format!(
-                    "the job for stage {} of package {} stays suspended: {} is disabled, which \
+                    "the job for stage {} of package {} stays suspended: {skyhook} is disabled, which \
                      prevents the job from being resumed",
                     package_run.stage,
-                    package_run.package,
-                    skyhook.reference()
-                )
+                    package_run.package)
             } else {
                 format!(
-                    "the job for stage {} of package {} is still suspended, although {} is not paused",
+                    "the job for stage {} of package {} is still suspended, although {skyhook} is not paused",
                     package_run.stage,
-                    package_run.package,
-                    skyhook.reference()
-                )
+                    package_run.package)
             },
         );
         finding

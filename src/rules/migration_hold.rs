@@ -39,8 +39,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(old),
             format!(
-                "{} is unfinished ({status}), which stops the operator for every NodeWright",
-                old.reference()
+                "{old} is unfinished ({status}), which stops the operator for every NodeWright"
             ),
         );
         finding.evidence(old.reference(), "status.status", status.as_str());
@@ -61,9 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // The newer operator takes off its finalizer, and is then no longer held.
             (Some(_), _) if old.deleting() => {
                 let deleted = old.metadata.deletion_timestamp;
-                if !cluster.is_stale(deleted) {
-                    finding.severity(Severity::Warning);
-                }
+                finding.warning_if(!cluster.is_stale(deleted));
                 finding.evidence(old.reference(), "deletionTimestamp", "set");
                 let ours = cluster.flavor().other().finalizer();
                 let all = old.metadata.finalizers.iter();

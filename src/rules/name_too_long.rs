@@ -54,11 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "metadata.name",
                 format!("{length} characters"),
             )
-            .kubectl(
-                Grade::B0,
-                "Save the manifest to recreate the custom resource under a shorter name",
-                ["get", &resource, skyhook.name(), "-o", "yaml"],
-            )
+            .show_manifest("Save the manifest to recreate the custom resource under a shorter name", skyhook)
             .kubectl(
                 Grade::B3,
                 "Then delete the custom resource",

@@ -1,5 +1,5 @@
-use super::evidence::LOOK_AGAIN;
 use super::going_on::GoingOn;
+use super::usual_remedies::CHECK_AGAIN;
 use super::{Finding, Findings, Grade, Subject, drain_blocked};
 use crate::cluster::Cluster;
 
@@ -41,10 +41,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let (done, all) = cluster.progress(skyhook, node);
             let finding = findings.report(
                 Subject::on(skyhook, node),
-                format!(
-                    "the node is ignored, so {} makes no progress here",
-                    skyhook.reference()
-                ),
+                format!("the node is ignored, so {skyhook} makes no progress here"),
             );
             finding
                 .evidence(
@@ -74,7 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ["node", "unignore", &node.name],
                 )
                 .caveat(if skyhook.deleting() {
-                    LOOK_AGAIN
+                    CHECK_AGAIN
                 } else {
                     "packages run immediately, including their interrupts"
                 });

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use jiff::SignedDuration;
 
-use super::evidence::{no_package_run, operator_log};
+use super::evidence::some_of;
 use super::last_sign::last_sign;
 use super::{Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
@@ -56,8 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut others: Option<Vec<Finding>> = None;
     let running = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
     for skyhook in running {
-        let mut own = package_runs.all().iter();
-        if own.any(|e| e.skyhook == skyhook.name() && e.alive()) {
+        if package_runs.any_alive(skyhook.name()) {
             continue;
         }
         let open = cluster.open_nodes(skyhook);
@@ -117,7 +116,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         // Not seeing what the operator is about does not say that it is about nothing.
         finding
             .since(Some(last))
-            .evidence("nodes", "with work left", super::evidence::some_of(&names))
+            .evidence("nodes", "with work left", some_of(&names))
             .evidence(skyhook.reference(), "latest activity", last.to_string());
         // On a node that was left out nothing runs, seen or unseen.
         let unseen = cluster.certainty_of_no_package_run() == Certainty::Presumed && !complete;
@@ -136,8 +135,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         for (other, node) in in_the_way(skyhook, &package_runs, &names) {
             finding.waits_for_node(&other, node);
         }
-        no_package_run(finding, cluster, "package pods and jobs");
-        operator_log(finding, cluster, "Check the operator's log for the cause");
+        finding.no_package_run(cluster, "package pods and jobs");
+        finding.operator_log(cluster, "Check the operator's log for the cause");
     }
 }
 

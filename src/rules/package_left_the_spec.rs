@@ -1,6 +1,5 @@
 use std::collections::HashSet;
 
-use super::evidence::forget;
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook};
 use crate::cluster::{Cluster, Node};
@@ -55,10 +54,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::on(skyhook, node).package(name),
                     format!(
-                        "package {name} is no longer in the spec of {}, but was not uninstalled: everything it changed \
-                         on the host stays",
-                        skyhook.reference()
-                    ),
+                        "package {name} is no longer in the spec of {skyhook}, but was not uninstalled: everything it changed \
+                         on the host stays"),
                 );
                 finding.entry(&node.name, entry).evidence(
                     skyhook.reference(),
@@ -70,7 +67,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "Add the package back to the spec, then uninstall it",
                     skyhook,
                 );
-                forget(finding, Grade::B1, skyhook.name(), &node.name, entry).caveat(
+                finding.reset_record(Grade::B1, skyhook.name(), &node.name, entry).caveat(
                     "this only removes the record; do this only if the host was cleaned or re-imaged",
                 );
             }
@@ -80,10 +77,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 /// A record that holds more than anybody installs is told at once.
 fn together(findings: &mut Findings, skyhook: &Skyhook, node: &Node, packages: usize) {
-    let text = format!(
-        "{packages} packages on the node are not in the spec of {}",
-        skyhook.reference()
-    );
+    let text = format!("{packages} packages on the node are not in the spec of {skyhook}");
     findings
         .report(Subject::on(skyhook, node), text)
         .evidence(

@@ -44,11 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let finding = findings.report(
             Subject::skyhook(skyhook),
-            format!(
-                "{} is still paused by {}; {how}",
-                skyhook.reference(),
-                hold.words()
-            ),
+            format!("{skyhook} is still paused by {}; {how}", hold.words()),
         );
         finding
             .since(hold.holder.as_ref().map(|h| h.since))

@@ -39,26 +39,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             match skyhook.hold() {
-                None => format!(
-                    "{} is paused: nothing new is started for it",
-                    skyhook.reference()
-                ),
+                None => format!("{skyhook} is paused: nothing new is started for it"),
                 Some(hold) => format!(
-                    "{} is temporarily paused by a kubectl skyhook command run by {}",
-                    skyhook.reference(),
+                    "{skyhook} is temporarily paused by a kubectl skyhook command run by {}",
                     hold.words()
                 ),
             },
         );
-        finding.evidence(skyhook.reference(), flavor.key("pause"), "true");
-        if let Some((manager, time)) = skyhook.annotated_by("pause") {
-            finding
-                .since(time)
-                .evidence(skyhook.reference(), "set by", manager);
-        }
-        if let Some((key, reason)) = skyhook.annotated_reason("pause") {
-            finding.evidence(skyhook.reference(), key, reason);
-        }
+        finding.annotated(skyhook, flavor, "pause");
         GoingOn::everywhere(cluster, skyhook).offer(finding, "Resume it", "resume");
     }
 }

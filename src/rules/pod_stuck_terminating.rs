@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Grade, Subject};
 use crate::cluster::{Certainty, Cluster};
 
 rule! {
@@ -71,9 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let overdue = pod.metadata.deletion_timestamp;
         let overdue = overdue.map(|at| cluster.taken_at.duration_since(at));
         let hopeless = node.is_some() && overdue.is_some_and(|time| time >= HOPELESS);
-        if why.is_none() && !hopeless {
-            finding.severity(Severity::Warning);
-        }
+        finding.warning_if(why.is_none() && !hopeless);
         let reference = pod.reference();
         finding.since(pod.metadata.deletion_timestamp).evidence(
             &reference,
@@ -86,10 +84,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if let Some(why) = why {
             finding.evidence(format!("node/{}", package_run.node), "node", why);
         }
-        if !pod.metadata.finalizers.is_empty() {
-            finding.evidence(&reference, "finalizers", pod.metadata.finalizers.join(", "));
-        }
         finding
+            .finalizers(&reference, &pod.metadata)
             .describe_pod("See why the pod is stuck terminating", pod)
             .force_delete(
                 Grade::B2,

@@ -1,4 +1,4 @@
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Grade, Subject};
 use crate::api::{Executor, State};
 use crate::cluster::{Certainty, Cluster};
 
@@ -64,9 +64,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let subject = Subject::package_run(package_run);
         let finding = findings.report(subject, message);
-        if beside.is_none() {
-            finding.severity(Severity::Warning);
-        }
+        finding.warning_if(beside.is_none());
         finding.since(package_run.created()).evidence(
             package_run.reference(),
             "label",

@@ -47,11 +47,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(later),
                 format!(
-                    "{} and {} reboot the same nodes but do not count each other's reboots: more nodes may be down at \
-                     once than either allows",
-                    later.reference(),
-                    earlier.reference()
-                ),
+                    "{later} and {earlier} reboot the same nodes but do not count each other's reboots: more nodes may be down at \
+                     once than either allows"),
             )
             .evidence("nodes", "selected by both", some_of(&common))
             .evidence(

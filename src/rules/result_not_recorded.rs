@@ -1,9 +1,8 @@
 use jiff::Timestamp;
 
-use super::evidence::operator_log;
+use super::evidence::due_entry;
 use super::tried_again::succeeded;
-use super::{Findings, Severity, Subject};
-use crate::api::State;
+use super::{Findings, Subject};
 use crate::cluster::{Cluster, PackageRun};
 
 rule! {
@@ -54,9 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 package_run.stage, package_run.package
             ),
         );
-        if !cluster.is_stale(Some(ended)) {
-            finding.severity(Severity::Warning);
-        }
+        finding.warning_if(!cluster.is_stale(Some(ended)));
         let state = cluster.flavor().key(&format!("nodeState_{name}"));
         finding
             .since(Some(ended))
@@ -67,8 +64,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 state,
                 format!("{} is not complete", package_run.stage),
             )
-            .list_operators("Check whether the operator is running");
-        operator_log(finding, cluster, "Check the operator's log for the cause");
+            .list_operators("Check whether the operator is running")
+            .operator_log(cluster, "Check the operator's log for the cause");
     }
 }
 
@@ -100,9 +97,5 @@ fn is_under_way(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
     ) else {
         return false;
     };
-    let key = format!("{}|{}", package_run.package, package_run.version);
-    let entry = cluster.on_node(node, skyhook.name());
-    let entry = entry.and_then(|on| on.entry(&key));
-    skyhook.selects(node)
-        && entry.is_some_and(|e| e.stage == package_run.stage && e.state != State::Complete)
+    skyhook.selects(node) && due_entry(cluster, package_run).is_some()
 }

@@ -57,11 +57,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .report(
                     Subject::on(first, node),
                     format!(
-                        "{} does not tolerate the runtime-required taint, which only {} would remove, \
-                         and each waits for the other",
-                        first.reference(),
-                        later.reference()
-                    ),
+                        "{first} does not tolerate the runtime-required taint, which only {later} would remove, \
+                         and each waits for the other"),
                 )
                 .evidence(node.reference(), "taint", taint.spelled())
                 .evidence(

@@ -114,9 +114,8 @@ fn report(
     let left_out = auto && known.is_empty() && skyhook.runs() && due.is_some_and(late);
     let message = if left_out {
         format!(
-            "the operator could not set the runtime-required taint on the node, so it installs nothing of {} there, and \
-             workloads do not wait",
-            skyhook.reference()
+            "the operator could not set the runtime-required taint on the node, so it installs nothing of {skyhook} there, and \
+             workloads do not wait"
         )
     } else {
         let why = match (auto, known.is_empty()) {
@@ -125,8 +124,7 @@ fn report(
             (false, _) => "",
         };
         format!(
-            "workloads do not wait for {}: the node does not have the runtime-required taint{why}",
-            skyhook.reference()
+            "workloads do not wait for {skyhook}: the node does not have the runtime-required taint{why}"
         )
     };
     let finding = findings.report(Subject::on(skyhook, node), message);

@@ -1,4 +1,4 @@
-use super::evidence::{complete_for_long, operator_log, some_of};
+use super::evidence::{complete_for_long, some_of};
 use super::going_on::GoingOnEverywhere;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
@@ -63,8 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let spelled = taint.spelled();
         if keepers.clone().next().is_none() {
             // A new node may not have all of its labels yet; one with keys of ours has been through that.
-            let young = node.created.is_some() && !cluster.is_stale(node.created);
-            if young && !has_met_the_operator(cluster, node) {
+            if cluster.is_recent(node.created) && !has_met_the_operator(cluster, node) {
                 continue;
             }
             let finding = findings.report(
@@ -90,10 +89,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "See which custom resources select the node",
                     ["node", "status", &node.name],
                 )
-                .kubectl(
+                .remove_taint(
                     Grade::B1,
                     "Remove the taint if nothing has to be installed first",
-                    ["taint", "node", &node.name, &format!("{spelled}-")],
+                    &node.name,
+                    &spelled,
                 )
                 .caveat("workloads can be scheduled on the node immediately");
             continue;
@@ -112,12 +112,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let holder = holding[0];
         let references: Vec<String> = holding.iter().map(|s| s.reference()).collect();
-        let references: Vec<&str> = references.iter().map(String::as_str).collect();
         let finding = findings.report(
             Subject::on(holder, node),
             format!(
-                "the node keeps its runtime-required taint as long as {} is {}",
-                holder.reference(),
+                "the node keeps its runtime-required taint as long as {holder} is {}",
                 standing(holder)
             ),
         );
@@ -169,17 +167,13 @@ fn not_lifted(
     );
     finding
         .evidence(node.reference(), "taint", spelled)
-        .evidence("custom resources", "complete here", some_of(&names));
-    operator_log(
-        finding,
-        cluster,
-        "Check why the operator's reconcile ends early",
-    );
-    finding
-        .kubectl(
+        .evidence("custom resources", "complete here", some_of(&names))
+        .operator_log(cluster, "Check why the operator's reconcile ends early")
+        .remove_taint(
             Grade::B1,
             "Remove the taint, as nothing is left to install",
-            ["taint", "node", &node.name, &format!("{spelled}-")],
+            &node.name,
+            &spelled,
         )
         .caveat("workloads can be scheduled on the node immediately");
 }
@@ -214,12 +208,12 @@ fn not_recognised(
         .lasts()
         .evidence(node.reference(), "taint", spelled)
         .evidence("operator", "runtime-required taint keys", keys.join(", "))
-        .evidence("custom resources", "complete here", some_of(&names));
-    finding
-        .kubectl(
+        .evidence("custom resources", "complete here", some_of(&names))
+        .remove_taint(
             Grade::B1,
             "Remove the taint if nothing else is to remove it",
-            ["taint", "node", &node.name, &format!("{spelled}-")],
+            &node.name,
+            &spelled,
         )
         .caveat("workloads can be scheduled on the node immediately");
 }

@@ -44,7 +44,7 @@ fn young_pod<'a>(cluster: &Cluster, package_run: &PackageRun<'a>) -> Option<&'a 
         return None;
     };
     let created = pod.metadata.creation_timestamp;
-    let young = created.is_some() && !cluster.is_stale(created);
+    let young = cluster.is_recent(created);
     (young && package_run.bare()).then_some(*pod)
 }
 
@@ -55,7 +55,7 @@ pub fn made_meanwhile(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
         .pods
         .iter()
         .map(|p| p.metadata.creation_timestamp);
-    let young = |at: Option<Timestamp>| at.is_some() && !cluster.is_stale(at);
+    let young = |at: Option<Timestamp>| cluster.is_recent(at);
     package_run.job_unseen && cluster.jobs.absence() == Certainty::Proven && created.all(young)
 }
 

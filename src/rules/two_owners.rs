@@ -32,8 +32,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !cluster.active_api.migrating() {
         return;
     }
-    let (new, old) = (cluster.flavor(), cluster.flavor().other());
-    let key = new.key("mirrored-from");
+    let key = cluster.flavor().key("mirrored-from");
     for skyhook in cluster.skyhooks.items() {
         let Some(legacy) = cluster
             .legacy
@@ -51,10 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{} was not created from {}: both exist, and changes to the Skyhook have no effect",
-                    skyhook.reference(),
-                    legacy.reference()
-                ),
+                    "{skyhook} was not created from {legacy}: both exist, and changes to the Skyhook have no effect"),
             )
             .evidence(
                 skyhook.reference(),
@@ -62,15 +58,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 mirrored.unwrap_or("absent"),
             )
             .evidence(legacy.reference(), "exists", "yes")
-            .kubectl(
-                Grade::B0,
-                "Compare the two",
-                ["get", &new.resource(), skyhook.name(), "-o", "yaml"],
-            )
+            .show_manifest("Compare the two", skyhook)
             .kubectl(
                 Grade::B1,
                 "Delete the Skyhook",
-                ["delete", &old.resource(), legacy.name()],
+                ["delete", &cluster.flavor().other().resource(), legacy.name()],
             )
             .caveat("settings that exist only in its spec are lost");
     }

@@ -58,17 +58,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{} waits for {}, which must complete on all of its nodes first{}",
-                    skyhook.reference(),
-                    root.reference(),
+                    "{skyhook} waits for {root}, which must complete on all of its nodes first{}",
                     suffix(trouble.as_ref())
                 ),
             );
             finding
                 .evidence(root.reference(), "spec.sequencing", "all")
                 .evidence(root.reference(), "not complete on", &gate.node.name)
-                .evidence("nodes", "waiting", some_of(&waiting));
-            finding.waits_for(root.name());
+                .evidence("nodes", "waiting", some_of(&waiting))
+                .waits_for(root.name());
             close(cluster, finding, root, trouble.as_ref(), &mut going_on);
             continue;
         }
@@ -85,9 +83,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::on(skyhook, node),
                 format!(
-                    "{} waits for {}, which runs first{}",
-                    skyhook.reference(),
-                    root.reference(),
+                    "{skyhook} waits for {root}, which runs first{}",
                     suffix(trouble.as_ref())
                 ),
             );
@@ -107,8 +103,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         format!("{done} of {all} packages done")
                     },
                 );
-            let on = cluster.on_node(node, root.name());
-            let works = on.is_some_and(|on| on.operator_status() == Status::InProgress);
+            let works = cluster.status_on(root, node) == Status::InProgress;
             // One that is being deleted is done with a node only when it is gone.
             if works && !root.deleting() {
                 finding.waits_for_node(root.name(), &node.name);
@@ -139,11 +134,7 @@ fn close<'a>(
     if !trouble.lasts {
         finding.passes();
     }
-    finding.remedy(
-        Grade::B0,
-        "See the status of the earlier custom resource",
-        ["node", "list", "--skyhook", root.name()],
-    );
+    finding.list_nodes("See the status of the earlier custom resource", root);
     if root.deleting() {
         // To disable it would block its deletion.
         finding.remedy(
