@@ -130,7 +130,7 @@ fn report(
         .holds_up(&[&held.waiting, passed_over].concat())
         .failing_since(failing_since(cluster, skyhook, node))
         .since(joined.copied().flatten())
-        .evidence(skyhook.reference(), "status.nodePriority", &node.name)
+        .evidence(skyhook, "status.nodePriority", &node.name)
         .evidence("nodes", "making progress", "none");
     if !held.waiting.is_empty() {
         finding.evidence("nodes", "waiting", some_of(&held.waiting));

@@ -100,7 +100,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .severity(severity.max(Severity::Warning))
                 .holds_up(&waiting)
                 .evidence(
-                    skyhook.reference(),
+                    skyhook,
                     format!("status.nodePriority of compartment {}", batch.compartment),
                     some_of(&holders),
                 )

@@ -139,7 +139,7 @@ impl<'a> Held<'a> {
                 .report(Subject::skyhook(skyhook).package(name), message)
                 .passes()
                 .evidence(object, "data", differs)
-                .evidence(skyhook.reference(), not_done, some_of(&names));
+                .evidence(skyhook, not_done, some_of(&names));
             return;
         }
         for node in &self.failing {

@@ -75,14 +75,10 @@ fn report(
                 "package {package} needs a ConfigMap of the same name as package {their_package} of {other}, and every \
                  reconcile by the operator fails"),
         )
-        .evidence(
-            skyhook.reference(),
-            format!("ConfigMap of package {package}"),
+        .evidence(skyhook, format!("ConfigMap of package {package}"),
             name,
         )
-        .evidence(
-            other.reference(),
-            format!("ConfigMap of package {their_package}"),
+        .evidence(other, format!("ConfigMap of package {their_package}"),
             name,
         )
         .edit(

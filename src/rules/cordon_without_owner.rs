@@ -79,11 +79,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
             let key = crate::api::keys::cordon(flavor, name);
             finding
-                .evidence(node.reference(), "spec.unschedulable", "true")
-                .evidence(node.reference(), key, "set");
+                .evidence(node, "spec.unschedulable", "true")
+                .evidence(node, key, "set");
             match owner {
                 Some(skyhook) => {
-                    finding.evidence(skyhook.reference(), "spec.nodeSelectors", "does not match");
+                    finding.evidence(skyhook, "spec.nodeSelectors", "does not match");
                 }
                 None if absence == Certainty::Presumed => {
                     finding.severity(Severity::Warning).evidence(
@@ -99,18 +99,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             for other in &kept {
                 let key = crate::api::keys::cordon(flavor, other);
                 finding.severity(Severity::Warning).evidence(
-                    node.reference(),
+                    node,
                     key,
                     format!("set; the node is also cordoned for {other}"),
                 );
             }
             if keys.runtime_required_cordon {
                 let key = flavor.key("runtimeRequiredCordon");
-                finding.evidence(
-                    node.reference(),
-                    key,
-                    "set; also cordoned as runtime-required",
-                );
+                finding.evidence(node, key, "set; also cordoned as runtime-required");
             }
             if owner.is_none() && absence == Certainty::Presumed {
                 finding.check_deleted(cluster, name);
@@ -140,9 +136,9 @@ fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, n
     let key = crate::api::keys::cordon(cluster.flavor(), skyhook.name());
     finding
         .severity(Severity::Warning)
-        .evidence(node.reference(), "spec.unschedulable", "true")
-        .evidence(node.reference(), key, "set")
-        .evidence(skyhook.reference(), "complete here", "yes")
+        .evidence(node, "spec.unschedulable", "true")
+        .evidence(node, key, "set")
+        .evidence(skyhook, "complete here", "yes")
         .operator_log(cluster, "Check why the operator's reconcile ends early")
         .kubectl(Grade::B1, "Uncordon the node", ["uncordon", &node.name])
         .caveat("only if nobody else needs the node cordoned");

@@ -57,11 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     &malformed.error,
                 );
                 if let Some(condition) = blocked {
-                    finding.evidence(
-                        skyhook.reference(),
-                        "condition DeletionBlocked",
-                        &condition.reason,
-                    );
+                    finding.evidence(skyhook, "condition DeletionBlocked", &condition.reason);
                 }
                 finding.repair_node_state(skyhook, node, on);
             }

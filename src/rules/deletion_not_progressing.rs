@@ -105,7 +105,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.waits_for(skyhook.name());
             finding.pending_deletion(cluster, skyhook);
         }
-        finding.evidence(skyhook.reference(), "metadata.finalizers", finalizers);
+        finding.evidence(skyhook, "metadata.finalizers", finalizers);
         // The operator writes down each step, so a fresh write means that it may just be between two.
         let written = skyhook
             .metadata
@@ -114,7 +114,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .filter_map(|m| m.time);
         let fresh = match written.max() {
             Some(at) => {
-                finding.evidence(skyhook.reference(), "last written", at.to_string());
+                finding.evidence(skyhook, "last written", at);
                 !cluster.is_stale(Some(at))
             }
             // Files as kubectl writes them do not say who wrote what and when.
@@ -125,7 +125,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let last = last.max(asked);
                 if let Some(at) = last {
                     let field = "latest activity";
-                    finding.evidence(skyhook.reference(), field, at.to_string());
+                    finding.evidence(skyhook, field, at);
                 }
                 last.is_none_or(|at| cluster.taken_at.duration_since(at) < QUIET)
             }
@@ -160,11 +160,7 @@ fn held_by_others(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook)
     finding
         .warning_if(!lasts)
         .since_deletion(skyhook)
-        .evidence(
-            skyhook.reference(),
-            "metadata.finalizers",
-            finalizers.join(", "),
-        )
+        .evidence(skyhook, "metadata.finalizers", finalizers.join(", "))
         .show_manifest("Show the remaining finalizers", skyhook)
         .edit(
             Grade::B1,

@@ -62,11 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding
                 .since(skyhook.metadata.deletion_timestamp)
                 .entry(&p.node.name, p.entry)
-                .evidence(
-                    p.node.reference(),
-                    "operator's status",
-                    p.on.operator_status().as_str(),
-                )
+                .evidence(p.node, "operator's status", p.on.operator_status().as_str())
                 .evidence(
                     "nodes",
                     "in progress, but already uninstalled",

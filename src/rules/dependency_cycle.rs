@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 format!("packages depend on each other in a cycle and never run: {path}"),
             );
             finding.warning_if(held.is_empty() || !skyhook.runs());
-            finding.evidence(skyhook.reference(), "dependsOn", path);
+            finding.evidence(skyhook, "dependsOn", path);
             if !held.is_empty() {
                 finding.evidence("nodes", "waiting", some_of(&held));
             }

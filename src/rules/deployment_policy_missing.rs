@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "deployment policy {policy} does not exist, so no node is chosen for {skyhook}"
             ),
         );
-        finding.evidence(skyhook.reference(), "spec.deploymentPolicy", policy);
+        finding.evidence(skyhook, "spec.deploymentPolicy", policy);
         if cluster.policies.ok().is_some() {
             finding.evidence(format!("deploymentpolicy/{policy}"), "exists", "no");
         }

@@ -126,11 +126,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         for pod in leaving.iter().take(SHOWN) {
             let object = format!("pod/{}", pod.path());
             let deleted = pod.metadata.deletion_timestamp.unwrap_or_default();
-            finding.since(Some(deleted)).evidence(
-                &object,
-                "deletionTimestamp",
-                deleted.to_string(),
-            );
+            finding
+                .since(Some(deleted))
+                .evidence(&object, "deletionTimestamp", deleted);
             finding.finalizers(object, &pod.metadata);
         }
         if let Some(on) = on.filter(|_| !noted.is_empty()) {
@@ -258,7 +256,7 @@ fn on_its_word(
         .blocks_only(HERE)
         .since(condition.last_transition_time)
         .evidence(
-            skyhook.reference(),
+            skyhook,
             "condition DrainBlocked",
             format!("{}: {}", condition.reason, condition.message),
         )

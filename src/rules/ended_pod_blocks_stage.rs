@@ -72,17 +72,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             ),
         );
         finding.warning_if(!skyhook.runs());
-        finding.since(package_run.created()).evidence(
-            package_run.reference(),
-            "status.phase",
-            reason,
-        );
+        finding
+            .since(package_run.created())
+            .evidence(package_run, "status.phase", reason);
         if !pod.status.message.is_empty() {
-            finding.evidence(
-                package_run.reference(),
-                "status.message",
-                &pod.status.message,
-            );
+            finding.evidence(package_run, "status.message", &pod.status.message);
         }
         finding.describe_pod("See why the pod ended, and fix the cause", pod);
         start_again(cluster, finding, package_run);

@@ -1,5 +1,7 @@
 //! Evidence and predicates that several rules share.
 
+use std::fmt::Display;
+
 use jiff::Timestamp;
 
 use super::{Finding, Severity};
@@ -32,10 +34,10 @@ impl Finding {
         skyhook: &Skyhook,
         package: &str,
         field: &str,
-        value: impl Into<String>,
+        value: impl Display,
     ) -> &mut Self {
         let field = format!("spec.packages.{package}.{field}");
-        self.evidence(skyhook.reference(), field, value)
+        self.evidence(skyhook, field, value)
     }
 
     /// That no node state contains a package.
@@ -48,13 +50,13 @@ impl Finding {
     pub fn condition(&mut self, skyhook: &Skyhook, condition: &Condition, says: &str) -> &mut Self {
         let field = format!("condition {}", condition.kind);
         self.since(condition.last_transition_time)
-            .evidence(skyhook.reference(), field, says)
+            .evidence(skyhook, field, says)
     }
 
     /// The deletion of the custom resource, since which the finding exists.
     pub fn since_deletion(&mut self, skyhook: &Skyhook) -> &mut Self {
         self.since(skyhook.metadata.deletion_timestamp).evidence(
-            skyhook.reference(),
+            skyhook,
             "deletionTimestamp",
             "set",
         )
@@ -62,19 +64,18 @@ impl Finding {
 
     /// The annotation that pauses or disables the custom resource, who set it, and why.
     pub fn annotated(&mut self, skyhook: &Skyhook, flavor: ApiFlavor, name: &str) -> &mut Self {
-        self.evidence(skyhook.reference(), flavor.key(name), "true");
+        self.evidence(skyhook, flavor.key(name), "true");
         if let Some((manager, time)) = skyhook.annotated_by(name) {
-            self.since(time)
-                .evidence(skyhook.reference(), "set by", manager);
+            self.since(time).evidence(skyhook, "set by", manager);
         }
         if let Some((key, reason)) = skyhook.annotated_reason(name) {
-            self.evidence(skyhook.reference(), key, reason);
+            self.evidence(skyhook, key, reason);
         }
         self
     }
 
     /// The finalizers of an object, if it has any.
-    pub fn finalizers(&mut self, object: impl Into<String>, meta: &Meta) -> &mut Self {
+    pub fn finalizers(&mut self, object: impl Display, meta: &Meta) -> &mut Self {
         if !meta.finalizers.is_empty() {
             self.evidence(object, "finalizers", meta.finalizers.join(", "));
         }
@@ -84,7 +85,7 @@ impl Finding {
     /// The operator's version, if it is known.
     pub fn operator_version(&mut self, cluster: &Cluster) -> &mut Self {
         if let Some(version) = &cluster.active_api.operator_version {
-            self.evidence("operator", "version", version.to_string());
+            self.evidence("operator", "version", version);
         }
         self
     }
@@ -94,7 +95,7 @@ impl Finding {
     pub fn warning_unless_selected(&mut self, skyhook: &Skyhook, node: &Node) -> &mut Self {
         if !skyhook.selects(node) {
             self.severity(Severity::Warning).evidence(
-                skyhook.reference(),
+                skyhook,
                 "spec.nodeSelectors",
                 "no longer matches the node",
             );
@@ -117,17 +118,17 @@ impl Finding {
             return self;
         };
         let value = format!("reruns start only after it is {until}");
-        self.evidence(skyhook.reference(), is, value)
+        self.evidence(skyhook, is, value)
     }
 
     /// Why a Job gave up, and what went wrong in the newest attempt.
     pub fn package_run_trouble(&mut self, package_run: &PackageRun<'_>) -> &mut Self {
         if let Some(failed) = package_run.job.and_then(|j| j.failed()) {
-            self.evidence(package_run.reference(), "condition Failed", reason(failed));
+            self.evidence(package_run, "condition Failed", reason(failed));
         }
         if let Some(pod) = package_run.timed_out() {
             let reason = format!("{}: {}", pod.status.reason, pod.status.message);
-            self.evidence(pod.reference(), "status.reason", reason);
+            self.evidence(pod, "status.reason", reason);
         }
         if let Some((pod, trouble)) = package_run.trouble() {
             self.container_trouble(pod, &trouble);
@@ -143,14 +144,14 @@ impl Finding {
         }
         value += &restarts(trouble.restarts);
         let field = format!("container {}", trouble.container);
-        self.evidence(pod.reference(), field, value)
+        self.evidence(pod, field, value)
     }
 
     /// What is wrong with a container, with the message of the kubelet.
     pub fn container_message(&mut self, pod: &Pod, trouble: &ContainerTrouble<'_>) -> &mut Self {
         self.container_trouble(pod, trouble);
         if !trouble.message.is_empty() {
-            self.evidence(pod.reference(), "message", trouble.message);
+            self.evidence(pod, "message", trouble.message);
         }
         self
     }
@@ -174,7 +175,7 @@ impl Finding {
         let mut nodes: Vec<&str> = pending.iter().map(|p| p.node.name.as_str()).collect();
         nodes.dedup();
         self.since(skyhook.metadata.deletion_timestamp).evidence(
-            skyhook.reference(),
+            skyhook,
             "waits for the uninstall of",
             format!(
                 "{} on {} node{}",
@@ -184,11 +185,7 @@ impl Finding {
             ),
         );
         if let Some(condition) = skyhook.true_condition("DeletionBlocked") {
-            self.evidence(
-                skyhook.reference(),
-                "condition DeletionBlocked",
-                &condition.reason,
-            );
+            self.evidence(skyhook, "condition DeletionBlocked", &condition.reason);
         }
         self.other_finalizers(skyhook)
     }
@@ -203,7 +200,7 @@ impl Finding {
             .collect();
         if !others.is_empty() {
             self.evidence(
-                skyhook.reference(),
+                skyhook,
                 "third-party finalizers that will still block the deletion",
                 others.join(", "),
             );

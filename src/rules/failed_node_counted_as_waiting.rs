@@ -73,10 +73,10 @@ fn report(
     let failed = package_run.job.and_then(|j| j.failed());
     finding
         .since(failed.and_then(|c| c.last_transition_time))
-        .evidence(node.reference(), status, "waiting")
+        .evidence(node, status, "waiting")
         .entry(&node.name, entry)
         .evidence(
-            package_run.reference(),
+            package_run,
             "condition Failed",
             failed.map_or_else(String::new, |c| c.reason.to_string()),
         )

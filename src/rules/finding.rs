@@ -271,17 +271,17 @@ impl Finding {
         self
     }
 
+    /// Adds an observation: an object, as `kind/name`, a field of it, and what this says.
     pub fn evidence(
         &mut self,
-        object: impl Into<String>,
-        field: impl Into<String>,
-        value: impl Into<String>,
+        object: impl fmt::Display,
+        field: impl fmt::Display,
+        value: impl fmt::Display,
     ) -> &mut Self {
-        let (object, field, value) = (object.into(), field.into(), value.into());
         self.evidence.push(Evidence {
-            object,
-            field,
-            value,
+            object: object.to_string(),
+            field: field.to_string(),
+            value: value.to_string(),
         });
         self
     }

@@ -55,8 +55,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.severity(Severity::Info);
         }
         finding
-            .evidence(node.reference(), "spec.unschedulable", "true")
-            .evidence(node.reference(), "cordon annotations", "none")
+            .evidence(node, "spec.unschedulable", "true")
+            .evidence(node, "cordon annotations", "none")
             .ignore_nodes(
                 cluster,
                 drain.skyhook,

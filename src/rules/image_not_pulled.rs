@@ -113,14 +113,14 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
     if let Some((skyhook, image)) = skyhook.zip(own) {
         let field = format!("spec.packages.{}.agentImageOverride", package_run.package);
         finding
-            .evidence(skyhook.reference(), field, image)
+            .evidence(skyhook, field, image)
             .kubectl(Grade::B2, "Correct the package's agentImageOverride", edit)
             .caveat(REPLACES);
         return;
     }
     for deployment in cluster.operators.items() {
         if let Some(image) = deployment.env("AGENT_IMAGE") {
-            finding.evidence(deployment.reference(), "AGENT_IMAGE", image);
+            finding.evidence(deployment, "AGENT_IMAGE", image);
         }
         finding
             .edit_operator(Grade::B2, "Correct the operator's AGENT_IMAGE", deployment)

@@ -62,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.package_field(skyhook, name, "image", &package.image);
             if *image != package.image {
                 finding.evidence(
-                    skyhook.reference(),
+                    skyhook,
                     format!("last applied spec.packages.{name}.image"),
                     image,
                 );

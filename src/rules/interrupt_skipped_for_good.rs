@@ -64,11 +64,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         entry.name
                     ),
                 );
-                finding.entry(&node.name, entry).evidence(
-                    node.reference(),
-                    "interrupt pods",
-                    "none",
-                );
+                finding
+                    .entry(&node.name, entry)
+                    .evidence(node, "interrupt pods", "none");
                 if let Some(why) = cluster.why_no_operator_version() {
                     // By then v0.17 would have continued it.
                     let open = cluster.open_nodes(skyhook);

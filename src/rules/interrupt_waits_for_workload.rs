@@ -65,11 +65,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .passes()
             .evidence(
-                drain.skyhook.reference(),
+                drain.skyhook,
                 "spec.podNonInterruptLabels",
                 "match pods here",
             )
-            .evidence(drain.node.reference(), "pods", some_of(&protected));
+            .evidence(drain.node, "pods", some_of(&protected));
         let blocked = drain.skyhook.true_condition("Blocked");
         if let Some(condition) = blocked.filter(|c| c.reason == "NonInterruptPodsRunning") {
             finding.condition(drain.skyhook, condition, &condition.reason);

@@ -91,16 +91,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         finding.warning_if(unsure || waits.is_some_and(|waits| waits < young));
         finding.since(since).evidence(
-            package_run.reference(),
+            package_run,
             "pods",
             if tried { "all have ended" } else { "none" },
         );
         if let Some(event) = event {
-            finding.evidence(
-                package_run.reference(),
-                "event FailedCreate",
-                &event.message,
-            );
+            finding.evidence(package_run, "event FailedCreate", &event.message);
         }
         finding.describe("See why pod creation fails, and fix the cause; the job controller retries automatically", "job", package_run.namespace(), &job.metadata.name);
     }

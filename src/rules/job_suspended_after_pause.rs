@@ -71,12 +71,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding
             .since(since)
-            .evidence(package_run.reference(), "spec.suspend", "true")
-            .evidence(skyhook.reference(), "paused", "no");
+            .evidence(package_run, "spec.suspend", "true")
+            .evidence(skyhook, "paused", "no");
         if disabled {
             finding
                 .severity(Severity::Warning)
-                .evidence(skyhook.reference(), "disabled", "yes")
+                .evidence(skyhook, "disabled", "yes")
                 .remedy(
                     going_on.with(cluster, skyhook).grade(),
                     "Enable the custom resource",

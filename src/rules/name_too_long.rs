@@ -49,9 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             )
             .since(skyhook.metadata.creation_timestamp)
-            .evidence(
-                skyhook.reference(),
-                "metadata.name",
+            .evidence(skyhook, "metadata.name",
                 format!("{length} characters"),
             )
             .show_manifest("Save the manifest to recreate the custom resource under a shorter name", skyhook)

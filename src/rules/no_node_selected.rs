@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .map(|r| format!("{} {} ({})", r.key, r.operator, r.values.join(", "))),
         );
         finding
-            .evidence(skyhook.reference(), "spec.nodeSelectors", asked.join(", "))
+            .evidence(skyhook, "spec.nodeSelectors", asked.join(", "))
             .evidence(
                 "nodes",
                 "that match",

@@ -44,23 +44,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 format!("the node is ignored, so {skyhook} makes no progress here"),
             );
             finding
-                .evidence(
-                    node.reference(),
-                    format!("label {}", flavor.key("ignore")),
-                    "true",
-                )
-                .evidence(
-                    skyhook.reference(),
-                    "packages done here",
-                    format!("{done} of {all}"),
-                );
+                .evidence(node, format!("label {}", flavor.key("ignore")), "true")
+                .evidence(skyhook, "packages done here", format!("{done} of {all}"));
             // Else its drain is refused again as soon as it is not ignored any more.
             let here = |f: &&Finding| {
                 f.subject.node.as_deref() == Some(node.name.as_str())
                     && f.subject.skyhook.as_deref() == Some(skyhook.name())
             };
             for drain in refused.iter().filter(here) {
-                finding.evidence(node.reference(), drain.rule.code, &drain.message);
+                finding.evidence(node, drain.rule.code, &drain.message);
                 let cures = drain.remedies.iter().filter(|r| r.grade > Grade::B0);
                 finding.remedies.extend(cures.cloned());
             }

@@ -99,7 +99,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             for package_run in package_runs.on(skyhook.name(), &node.name) {
                 if package_run.alive() {
                     finding.evidence(
-                        package_run.reference(),
+                        package_run,
                         "ended",
                         "no, according to the node's last report",
                     );

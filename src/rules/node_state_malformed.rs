@@ -68,7 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 } else if passed_over {
                     finding.blocks_only(&[Blocks::Install, Blocks::Uninstall]);
                 }
-                finding.evidence(node.reference(), &malformed.annotation, &malformed.error);
+                finding.evidence(node, &malformed.annotation, &malformed.error);
                 if let Some(condition) = skyhook.true_condition("NodeStateMalformed") {
                     finding.condition(skyhook, condition, &condition.reason);
                 }

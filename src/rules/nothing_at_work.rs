@@ -117,7 +117,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .since(Some(last))
             .evidence("nodes", "with work left", some_of(&names))
-            .evidence(skyhook.reference(), "latest activity", last.to_string());
+            .evidence(skyhook, "latest activity", last);
         // On a node that was left out nothing runs, seen or unseen.
         let unseen = cluster.certainty_of_no_package_run() == Certainty::Presumed && !complete;
         let hopeless = quiet >= if untouched { QUIET } else { HOPELESS };

@@ -69,9 +69,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             )
             .evidence("pods", format!("with {selector}"), some_of(&paths))
-            .evidence(
-                skyhook.reference(),
-                "state",
+            .evidence(skyhook, "state",
                 if skyhook.paused() {
                     "paused"
                 } else {

@@ -105,7 +105,7 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
         },
     );
     finding.since(deployment.unavailable_since()).evidence(
-        deployment.reference(),
+        deployment,
         "available",
         format!(
             "{} of {}",
@@ -126,7 +126,7 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
 /// Adds what the pods of the operator wait for or end with, or why there are none.
 fn pods_say(finding: &mut Finding, cluster: &Cluster, operator: &Deployment) {
     if let Some(failure) = operator.replica_failure() {
-        finding.evidence(operator.reference(), "condition ReplicaFailure", failure);
+        finding.evidence(operator, "condition ReplicaFailure", failure);
     }
     let mut out_of_memory = false;
     for pod in cluster.pods_of(operator) {
@@ -141,7 +141,7 @@ fn pods_say(finding: &mut Finding, cluster: &Cluster, operator: &Deployment) {
     }
     if out_of_memory && let Some(limit) = operator.memory_limit() {
         finding.evidence(
-            operator.reference(),
+            operator,
             "resources.limits.memory",
             format!("{limit:.0} MiB"),
         );

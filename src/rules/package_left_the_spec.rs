@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                          on the host stays"),
                 );
                 finding.entry(&node.name, entry).evidence(
-                    skyhook.reference(),
+                    skyhook,
                     format!("spec.packages.{name}"),
                     "absent",
                 );
@@ -81,7 +81,7 @@ fn together(findings: &mut Findings, skyhook: &Skyhook, node: &Node, packages: u
     findings
         .report(Subject::on(skyhook, node), text)
         .evidence(
-            node.reference(),
+            node,
             "nodeState",
             format!("{packages} entries that are not in the spec"),
         )

@@ -71,11 +71,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
                 finding
                     .evidence(
-                        skyhook.reference(),
+                        skyhook,
                         "packages without dependencies",
                         independent.join(", "),
                     )
-                    .evidence(node.reference(), "packages complete", complete.to_string())
+                    .evidence(node, "packages complete", complete)
                     .no_package_run(cluster, "pods of the package");
                 let fit = |other: &str| done(other) && !needs(skyhook, other, name);
                 if skyhook.packages().any(|(other, _)| fit(other)) {

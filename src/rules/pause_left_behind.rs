@@ -48,7 +48,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding
             .since(hold.holder.as_ref().map(|h| h.since))
-            .evidence(skyhook.reference(), HOLDER, hold.text);
+            .evidence(skyhook, HOLDER, hold.text);
         GoingOn::everywhere(cluster, skyhook).offer(finding, "Resume it", "resume");
     }
 }

@@ -103,7 +103,7 @@ fn report(
         },
     );
     finding
-        .evidence(package_run.reference(), change.field, change.is)
+        .evidence(package_run, change.field, change.is)
         .evidence("operator", "asked for", change.asked);
     if change.fix != Fix::Defaults {
         finding.kubectl(

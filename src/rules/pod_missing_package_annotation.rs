@@ -64,10 +64,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     pod.path()),
             )
             .since(meta.creation_timestamp)
-            .evidence(pod.reference(), &label, skyhook.name())
-            .evidence(
-                pod.reference(),
-                format!("annotation {note}"),
+            .evidence(pod, &label, skyhook.name())
+            .evidence(pod, format!("annotation {note}"),
                 "absent",
             )
             .kubectl(

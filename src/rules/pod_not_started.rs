@@ -65,9 +65,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .warning_if(!down && age.is_none_or(|age| age < HOPELESS))
             .since(pod.metadata.creation_timestamp)
-            .evidence(pod.reference(), "status.startTime", "absent")
+            .evidence(pod, "status.startTime", "absent")
             .evidence(
-                node.reference(),
+                node,
                 "condition Ready",
                 if node.ready() { "True" } else { "not True" },
             )

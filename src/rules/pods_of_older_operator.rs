@@ -66,12 +66,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(subject, message);
         finding.warning_if(beside.is_none());
         finding.since(package_run.created()).evidence(
-            package_run.reference(),
+            package_run,
             "label",
             format!("{}={name}", old.key("name")),
         );
         if let Some(beside) = beside {
-            finding.evidence(beside.reference(), "state", State::InProgress.to_string());
+            finding.evidence(beside, "state", State::InProgress.to_string());
         }
         if let Some(pod) = package_run.pods.first() {
             let namespace = package_run.namespace();

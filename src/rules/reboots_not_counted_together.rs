@@ -51,9 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                      once than either allows"),
             )
             .evidence("nodes", "selected by both", some_of(&common))
-            .evidence(
-                earlier.reference(),
-                "spec.sequencing",
+            .evidence(earlier, "spec.sequencing",
                 "node: the later custom resource does not wait for all nodes of this one",
             )
             .edit(Grade::B1, "Set sequencing: all on the earlier custom resource, so that the later one waits", earlier)

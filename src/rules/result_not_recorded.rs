@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .since(Some(ended))
             .effect_of(&["SKY206", "SKY108", "SKY212", "SKY217", "SKY501", "SKY601"])
-            .evidence(package_run.reference(), "succeeded", ended.to_string())
+            .evidence(package_run, "succeeded", ended)
             .evidence(
                 format!("node/{}", package_run.node),
                 state,

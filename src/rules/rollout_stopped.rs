@@ -84,7 +84,7 @@ fn report(
     if let Some(status) = skyhook.status.compartment_statuses.get(compartment) {
         let batch = status.batch_state.clone().unwrap_or_default();
         finding.evidence(
-            skyhook.reference(),
+            skyhook,
             format!("compartment {compartment}"),
             format!(
                 "shouldStop: true; failed batches in a row: {}; nodes complete: {} of {}",
@@ -94,7 +94,7 @@ fn report(
     }
     finding
         .evidence(
-            skyhook.reference(),
+            skyhook,
             "spec.deploymentPolicy",
             &skyhook.spec.deployment_policy,
         )

@@ -60,15 +60,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         "{first} does not tolerate the runtime-required taint, which only {later} would remove, \
                          and each waits for the other"),
                 )
-                .evidence(node.reference(), "taint", taint.spelled())
-                .evidence(
-                    first.reference(),
-                    "order",
+                .evidence(node, "taint", taint.spelled())
+                .evidence(first, "order",
                     format!("priority {}, without runtimeRequired", first.order().0),
                 )
-                .evidence(
-                    later.reference(),
-                    "order",
+                .evidence(later, "order",
                     format!("priority {}, with runtimeRequired", later.order().0),
                 )
                 .edit(Grade::B2, "Set runtimeRequired on the earlier custom resource, or order it after the other", first)

@@ -145,23 +145,19 @@ fn report(
         .unwrap_or_default();
     let (done, all) = cluster.progress(skyhook, node);
     finding
-        .evidence(node.reference(), format!("taint {key}"), "absent")
-        .evidence(
-            skyhook.reference(),
-            "packages done here",
-            format!("{done} of {all}"),
-        );
+        .evidence(node, format!("taint {key}"), "absent")
+        .evidence(skyhook, "packages done here", format!("{done} of {all}"));
     let rejection = rejection(cluster, node).filter(|_| auto);
     if let Some(event) = rejection {
         finding
-            .evidence(node.reference(), "event AutoTaint", &event.message)
+            .evidence(node, "event AutoTaint", &event.message)
             .describe_node(
                 "See why the taint was rejected, and change the admission policy",
                 &node.name,
             );
     }
     if auto && !known.is_empty() {
-        finding.evidence(node.reference(), "leftover keys", known.join(", "));
+        finding.evidence(node, "leftover keys", known.join(", "));
     }
     let value = match cluster.runtime_required_value() {
         "" => String::new(),

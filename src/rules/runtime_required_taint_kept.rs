@@ -78,7 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.severity(Severity::Info);
             }
             finding
-                .evidence(node.reference(), "taint", &spelled)
+                .evidence(node, "taint", &spelled)
                 .evidence(
                     cluster.flavor().resource(),
                     "with runtimeRequired that select the node",
@@ -122,7 +122,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .severity(Severity::Warning)
             .lasts()
-            .evidence(node.reference(), "taint", &spelled)
+            .evidence(node, "taint", &spelled)
             .evidence(
                 "custom resources",
                 "that keep the taint",
@@ -166,7 +166,7 @@ fn not_lifted(
          the operator's reconcile does not reach the node",
     );
     finding
-        .evidence(node.reference(), "taint", spelled)
+        .evidence(node, "taint", spelled)
         .evidence("custom resources", "complete here", some_of(&names))
         .operator_log(cluster, "Check why the operator's reconcile ends early")
         .remove_taint(
@@ -206,7 +206,7 @@ fn not_recognised(
     finding
         .severity(Severity::Warning)
         .lasts()
-        .evidence(node.reference(), "taint", spelled)
+        .evidence(node, "taint", spelled)
         .evidence("operator", "runtime-required taint keys", keys.join(", "))
         .evidence("custom resources", "complete here", some_of(&names))
         .remove_taint(

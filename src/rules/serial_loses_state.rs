@@ -68,8 +68,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding
             .warning_if(recorded)
-            .evidence(skyhook.reference(), "spec.serial", "true")
-            .evidence("nodes", "with work left", open.len().to_string())
+            .evidence(skyhook, "spec.serial", "true")
+            .evidence("nodes", "with work left", open.len())
             .patch(
                 Grade::B3,
                 "Turn serial off",

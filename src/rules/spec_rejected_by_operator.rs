@@ -48,7 +48,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "the spec of {skyhook} is invalid, which stops the operator for all custom resources: {field} {why}"),
         );
         for (field, why) in &broken {
-            finding.evidence(skyhook.reference(), field, why);
+            finding.evidence(skyhook, field, why);
         }
         finding
             .edit(Grade::B2, "Correct the spec", skyhook)
@@ -102,7 +102,7 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
         }
         let resource = format!("deploymentpolicies.{}", cluster.flavor().group());
         finding
-            .evidence(user.reference(), "spec.deploymentPolicy", name)
+            .evidence(user, "spec.deploymentPolicy", name)
             .kubectl(Grade::B2, "Set the fields", ["edit", &resource, name])
             .caveat("the operator then continues for every custom resource");
     }

@@ -60,11 +60,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding.warning_if(!overtime.is_hopeless());
         let started = overtime.since.to_string();
-        finding.since(Some(overtime.since)).evidence(
-            package_run.reference(),
-            "running since",
-            started,
-        );
+        finding
+            .since(Some(overtime.since))
+            .evidence(package_run, "running since", started);
         finding.read_logs(
             &package_run.skyhook,
             package_run.node,

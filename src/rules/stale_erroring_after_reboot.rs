@@ -68,10 +68,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                      rollout stays stopped"),
             );
             finding
-                .evidence(node.reference(), &key, "erroring")
+                .evidence(node, &key, "erroring")
                 .entry(&node.name, entry)
-                .evidence(node.reference(), "condition Ready", "True")
-                .evidence(skyhook.reference(), "shouldStop", "true")
+                .evidence(node, "condition Ready", "True")
+                .evidence(skyhook, "shouldStop", "true")
                 .reset_batches("Set the node to waiting and reset the batch state", skyhook)
                 .caveat("the rollout continues, on other nodes as well");
         }

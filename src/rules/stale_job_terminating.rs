@@ -64,16 +64,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             message(package_run, overdue),
         );
         finding.warning_if(!overdue);
-        finding.since(Some(deleted)).evidence(
-            package_run.reference(),
-            "deletionTimestamp",
-            deleted.to_string(),
-        );
+        finding
+            .since(Some(deleted))
+            .evidence(package_run, "deletionTimestamp", deleted);
         finding.finalizers(package_run.reference(), &job.metadata);
         for pod in &left {
             let at = pod.metadata.deletion_timestamp;
             let at = at.map_or("none".to_owned(), |at| at.to_string());
-            finding.evidence(pod.reference(), "deletionTimestamp", at);
+            finding.evidence(pod, "deletionTimestamp", at);
         }
         let namespace = package_run.namespace();
         let Some(pod) = left.first() else {

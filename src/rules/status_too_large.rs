@@ -48,21 +48,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding.warning_if(size < LIMIT);
         let nodes = skyhook.status.node_state.nodes();
         finding
-            .evidence(
-                skyhook.reference(),
-                "size as JSON",
-                format!("{} KiB", size / 1024),
-            )
-            .evidence(
-                skyhook.reference(),
-                "nodes in status.nodeState",
-                nodes.to_string(),
-            )
-            .evidence(
-                skyhook.reference(),
-                "packages in the spec",
-                skyhook.spec.packages.len().to_string(),
-            )
+            .evidence(skyhook, "size as JSON", format!("{} KiB", size / 1024))
+            .evidence(skyhook, "nodes in status.nodeState", nodes)
+            .evidence(skyhook, "packages in the spec", skyhook.spec.packages.len())
             .show_manifest(
                 "Inspect the custom resource, and plan how to split it",
                 skyhook,

@@ -52,12 +52,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 format!(
                     "{skyhook} was not created from {legacy}: both exist, and changes to the Skyhook have no effect"),
             )
-            .evidence(
-                skyhook.reference(),
-                &key,
+            .evidence(skyhook, &key,
                 mirrored.unwrap_or("absent"),
             )
-            .evidence(legacy.reference(), "exists", "yes")
+            .evidence(legacy, "exists", "yes")
             .show_manifest("Compare the two", skyhook)
             .kubectl(
                 Grade::B1,

@@ -62,9 +62,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let field = format!("spec.packages.{name}.uninstall");
         finding
-            .evidence(skyhook.reference(), field, "enabled: true, apply: true")
+            .evidence(skyhook, field, "enabled: true, apply: true")
             .absent_from_node_states(name)
-            .evidence(skyhook.reference(), "history", why)
+            .evidence(skyhook, "history", why)
             .cancel_uninstall(
                 "If the package is needed, cancel the request",
                 skyhook,

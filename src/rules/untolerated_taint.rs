@@ -76,13 +76,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if passing {
                 finding.effect_of(&["SKY409"]);
             }
-            finding.evidence(node.reference(), "taints", &spelled);
+            finding.evidence(node, "taints", &spelled);
             if let Some(on) = on {
-                finding.evidence(
-                    node.reference(),
-                    "operator's status",
-                    on.operator_status().as_str(),
-                );
+                finding.evidence(node, "operator's status", on.operator_status().as_str());
             }
             if let Some(condition) = skyhook.true_condition("TaintNotTolerable") {
                 finding.since(condition.last_transition_time);

@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding
             .evidence(
-                skyhook.reference(),
+                skyhook,
                 format!("spec.packages.{name}"),
                 format!("version {version}, apply: true"),
             )

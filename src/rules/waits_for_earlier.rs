@@ -63,8 +63,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             );
             finding
-                .evidence(root.reference(), "spec.sequencing", "all")
-                .evidence(root.reference(), "not complete on", &gate.node.name)
+                .evidence(root, "spec.sequencing", "all")
+                .evidence(root, "not complete on", &gate.node.name)
                 .evidence("nodes", "waiting", some_of(&waiting))
                 .waits_for(root.name());
             close(cluster, finding, root, trouble.as_ref(), &mut going_on);
@@ -90,12 +90,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let (done, all) = cluster.progress(root, node);
             finding
                 .evidence(
-                    root.reference(),
+                    root,
                     "priority",
                     format!("{}, before {}", root.order().0, skyhook.order().0),
                 )
                 .evidence(
-                    node.reference(),
+                    node,
                     root.reference(),
                     if root.deleting() {
                         format!("{done} of {all} packages done, and its deletion is not finished")
