@@ -8,6 +8,8 @@ use regex::{Captures, Regex};
 use ring::hmac;
 use ring::rand::SystemRandom;
 
+use super::pattern;
+
 /// How a placeholder begins.
 pub const BEGIN: &str = "<masked:";
 /// Bytes of the digest that it shows.
@@ -133,10 +135,6 @@ static IN_LOGS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     .map(pattern)
     .into()
 });
-
-fn pattern(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("it is tested")
-}
 
 #[cfg(test)]
 mod tests {

@@ -37,12 +37,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let package_runs = cluster.package_runs();
-    for skyhook in cluster
-        .skyhooks
-        .items()
-        .iter()
-        .filter(|s| s.runs() && !s.deleting())
-    {
+    let all = cluster.skyhooks.items().iter();
+    for skyhook in all.filter(|s| s.runs() && !s.deleting()) {
         let status = |node: &Node| cluster.status_on(skyhook, node);
         let at_work = cluster
             .selected(skyhook)

@@ -126,7 +126,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if !next.is_empty() {
                     finding.evidence("nodes", "could block the next batch", some_of(&next));
                 }
-                finding.ignore_nodes(cluster,
+                finding.ignore_nodes(
+                    cluster,
                     skyhook,
                     &[holders, next].concat(),
                     "Or ignore these nodes until the earlier custom resource is repaired, so that free nodes are chosen",

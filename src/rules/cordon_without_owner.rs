@@ -74,7 +74,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ),
                     Some(skyhook) => format!(
                         "the node stays cordoned for {skyhook}, which no longer selects it: nothing will release \
-                         the node"),
+                         the node"
+                    ),
                 },
             );
             let key = crate::api::keys::cordon(flavor, name);
@@ -131,7 +132,8 @@ fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, n
     let finding = findings.report(
         Subject::on(skyhook, node),
         format!(
-            "the node stays cordoned for {skyhook}, which completed on this node long ago: the operator did not release the node"),
+            "the node stays cordoned for {skyhook}, which completed on this node long ago: the operator did not release the node"
+        ),
     );
     let key = crate::api::keys::cordon(cluster.flavor(), skyhook.name());
     finding

@@ -49,7 +49,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())),
                     format!(
-                        "deletion of {skyhook} is blocked: the node state cannot be read, which stops the operator"),
+                        "deletion of {skyhook} is blocked: the node state cannot be read, which stops the operator"
+                    ),
                 );
                 finding.since(skyhook.metadata.deletion_timestamp).evidence(
                     format!("node/{}", node.name),
@@ -67,10 +68,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .report(
                     Subject::skyhook(skyhook),
                     format!(
-                        "the operator reports that deletion of {skyhook} is blocked by a node state it cannot read"),
+                        "the operator reports that deletion of {skyhook} is blocked by a node state it cannot read"
+                    ),
                 )
                 .condition(skyhook, condition, &condition.message)
-                .evidence("nodes", "nodeState", "none of the nodes that were read has a malformed node state")
+                .evidence(
+                    "nodes",
+                    "nodeState",
+                    "none of the nodes that were read has a malformed node state",
+                )
                 .node_status("Find the node", skyhook);
         }
     }

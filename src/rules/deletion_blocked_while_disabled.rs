@@ -39,7 +39,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "deletion of {skyhook} is blocked: the custom resource is disabled, so nothing is uninstalled"),
+                "deletion of {skyhook} is blocked: the custom resource is disabled, so nothing is uninstalled"
+            ),
         );
         finding.pending_deletion(cluster, skyhook);
         GoingOn::everywhere(cluster, skyhook)

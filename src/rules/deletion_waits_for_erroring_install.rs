@@ -46,12 +46,8 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = cluster.package_runs();
-    for skyhook in cluster
-        .skyhooks
-        .items()
-        .iter()
-        .filter(|s| s.deleting() && s.has_finalizer())
-    {
+    let all = cluster.skyhooks.items().iter();
+    for skyhook in all.filter(|s| s.deleting() && s.has_finalizer()) {
         for pending in cluster.pending_uninstalls(skyhook) {
             let (entry, node) = (pending.entry, pending.node.name.as_str());
             if entry.state != State::Erroring || entry.stage.is_uninstall() {
@@ -83,8 +79,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.read_logs(skyhook.name(), node, pending.name, &entry.stage);
             finding.caveat("once the installation completes, the deletion continues");
             if !finding.retry_given_up(package_run, skyhook, node, entry) && !retries {
-                finding.set_in_progress("If the operator still skips the node after the repair, set the node's status to in_progress", skyhook, node, pending.name)
-                .by_choice();
+                finding
+                    .set_in_progress(
+                        "If the operator still skips the node after the repair, set the node's status to in_progress",
+                        skyhook,
+                        node,
+                        pending.name,
+                    )
+                    .by_choice();
             }
             finding
                 .skip_uninstall(skyhook.name(), node, entry)

@@ -128,8 +128,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let deleted = pod.metadata.deletion_timestamp.unwrap_or_default();
             finding
                 .since(Some(deleted))
-                .evidence(&object, "deletionTimestamp", deleted);
-            finding.finalizers(object, &pod.metadata);
+                .evidence(&object, "deletionTimestamp", deleted)
+                .finalizers(object, &pod.metadata);
         }
         if let Some(on) = on.filter(|_| !noted.is_empty()) {
             let object = drain.node.reference();

@@ -79,7 +79,6 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
             continue;
         };
         let patch = format!(r#"{{"spec":{{"drainConfig":{{"{field}":true}}}}}}"#);
-        let resource = skyhook.flavor().map_or_else(String::new, |g| g.resource());
         finding
             .kubectl(
                 Grade::B3,
@@ -87,17 +86,11 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
                 ["delete", "pod", "-n", &refusal.namespace, &refusal.name],
             )
             .caveat(lost)
-            .kubectl(
+            .patch(
                 Grade::B3,
                 format!("Or set drainConfig.{field} to let the operator evict such pods"),
-                [
-                    "patch",
-                    &resource,
-                    skyhook.name(),
-                    "--type=merge",
-                    "-p",
-                    &patch,
-                ],
+                skyhook,
+                &["--type=merge", "-p", &patch],
             )
             .caveat(caveat);
     }
@@ -105,7 +98,6 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
 
 /// What helps with a pod that was told to go and stays.
 fn does_not_end(finding: &mut Finding, pod: &Pod) {
-    let namespace = pod_namespace(pod);
     if pod.metadata.finalizers.is_empty() {
         finding
             .force_delete(Grade::B3, "If the node is down or its container runtime hangs, force-delete the pod", pod)
@@ -115,12 +107,8 @@ fn does_not_end(finding: &mut Finding, pod: &Pod) {
             .kubectl(
                 Grade::B3,
                 "Remove the pod's finalizers if their owner no longer exists",
-                ["edit", "pod", "-n", namespace, pod.name()],
+                ["edit", "pod", "-n", pod.namespace(), pod.name()],
             )
             .caveat("any cleanup that the finalizers wait for is then skipped");
     }
-}
-
-fn pod_namespace(pod: &Pod) -> &str {
-    pod.metadata.namespace.as_deref().unwrap_or_default()
 }

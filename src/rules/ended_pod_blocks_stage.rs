@@ -71,8 +71,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 package_run.stage, package_run.package
             ),
         );
-        finding.warning_if(!skyhook.runs());
         finding
+            .warning_if(!skyhook.runs())
             .since(package_run.created())
             .evidence(package_run, "status.phase", reason);
         if !pod.status.message.is_empty() {
@@ -116,7 +116,7 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
                 if let Some(pod) = rejected(package_run) {
                     rejection(finding, pod);
                 }
-                inspect(finding, package_run, "job", &job.metadata.name);
+                finding.describe_job("See why the job ended, and fix the cause", job);
                 finding.operator_log(
                     cluster,
                     "Check the operator's log to see why the failure is not recorded",
@@ -167,7 +167,7 @@ fn rejects_pods(
         .since(package_run.created())
         .entry(package_run.node, entry);
     rejection(finding, pod);
-    inspect(finding, package_run, "pod", pod.name());
+    finding.describe_pod("See why the pod ended, and fix the cause", pod);
     finding.describe_node(
         format!("See why the node rejects the pods; once the cause is gone, {next} by itself"),
         package_run.node,
@@ -197,12 +197,8 @@ fn between_two_jobs(
     package_runs: &PackageRuns<'_>,
     remade: &BTreeMap<&str, i64>,
 ) {
-    for skyhook in cluster
-        .skyhooks
-        .items()
-        .iter()
-        .filter(|_| !remade.is_empty())
-    {
+    let all = cluster.skyhooks.items().iter();
+    for skyhook in all.filter(|_| !remade.is_empty()) {
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| e.state == State::InProgress) {
                 let version = entry.version.replace('.', "-");
@@ -251,8 +247,15 @@ fn rejects(stage: &Stage, package: &str) -> String {
 fn close_again(finding: &mut Finding, node: &str, entry: &Entry) {
     finding
         .entry(node, entry)
-        .evidence("events", "BackoffLimitExceeded for the job", "more than one")
-        .describe_node("See why the node rejects the pods; once the cause is gone, the next job continues by itself", node);
+        .evidence(
+            "events",
+            "BackoffLimitExceeded for the job",
+            "more than one",
+        )
+        .describe_node(
+            "See why the node rejects the pods; once the cause is gone, the next job continues by itself",
+            node,
+        );
 }
 
 fn report<'f>(
@@ -283,15 +286,6 @@ fn rejection(finding: &mut Finding, pod: &Pod) {
     if !pod.status.message.is_empty() {
         finding.evidence(&object, "status.message", &pod.status.message);
     }
-}
-
-fn inspect(finding: &mut Finding, package_run: &PackageRun<'_>, kind: &str, name: &str) {
-    finding.describe(
-        format!("See why the {kind} ended, and fix the cause"),
-        kind,
-        package_run.namespace(),
-        name,
-    );
 }
 
 /// Adds the command that deletes what has ended: the operator makes it again.

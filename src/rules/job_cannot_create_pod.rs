@@ -98,7 +98,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if let Some(event) = event {
             finding.evidence(package_run, "event FailedCreate", &event.message);
         }
-        finding.describe("See why pod creation fails, and fix the cause; the job controller retries automatically", "job", package_run.namespace(), &job.metadata.name);
+        finding.describe_job(
+            "See why pod creation fails, and fix the cause; the job controller retries automatically",
+            job,
+        );
     }
 }
 

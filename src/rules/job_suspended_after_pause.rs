@@ -60,13 +60,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 format!(
                     "the job for stage {} of package {} stays suspended: {skyhook} is disabled, which \
                      prevents the job from being resumed",
-                    package_run.stage,
-                    package_run.package)
+                    package_run.stage, package_run.package
+                )
             } else {
                 format!(
                     "the job for stage {} of package {} is still suspended, although {skyhook} is not paused",
-                    package_run.stage,
-                    package_run.package)
+                    package_run.stage, package_run.package
+                )
             },
         );
         finding

@@ -39,7 +39,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if length <= LONGEST {
             continue;
         }
-        let resource = cluster.flavor().resource();
         findings
             .report(
                 Subject::skyhook(skyhook),
@@ -49,14 +48,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             )
             .since(skyhook.metadata.creation_timestamp)
-            .evidence(skyhook, "metadata.name",
-                format!("{length} characters"),
+            .evidence(skyhook, "metadata.name", format!("{length} characters"))
+            .show_manifest(
+                "Save the manifest to recreate the custom resource under a shorter name",
+                skyhook,
             )
-            .show_manifest("Save the manifest to recreate the custom resource under a shorter name", skyhook)
             .kubectl(
                 Grade::B3,
                 "Then delete the custom resource",
-                ["delete", &resource, skyhook.name()],
+                ["delete", &cluster.flavor().resource(), skyhook.name()],
             )
             .caveat("packages with uninstall enabled are uninstalled");
     }

@@ -69,7 +69,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             )
             .evidence("pods", format!("with {selector}"), some_of(&paths))
-            .evidence(skyhook, "state",
+            .evidence(
+                skyhook,
+                "state",
                 if skyhook.paused() {
                     "paused"
                 } else {

@@ -65,17 +65,23 @@ fn report(
                 "the operator's memory limit is {limit:.0} MiB, but the operator may need up to {needed:.0} MiB in this cluster"
             ),
         )
-        .evidence(operator, "resources.limits.memory",
+        .evidence(
+            operator,
+            "resources.limits.memory",
             format!("{limit:.0} MiB"),
         )
         .evidence("nodes", "in the cluster", nodes)
-        .evidence(
-            "custom resources",
-            "largest number of packages",
-            packages)
+        .evidence("custom resources", "largest number of packages", packages)
         .kubectl(
             Grade::B0,
             "Check whether the operator was OOM-killed, then raise the limit in the chart's values",
-            ["describe", "pods", "-n", operator.namespace(), "-l", "control-plane=controller-manager"],
+            [
+                "describe",
+                "pods",
+                "-n",
+                operator.namespace(),
+                "-l",
+                "control-plane=controller-manager",
+            ],
         );
 }

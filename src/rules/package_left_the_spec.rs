@@ -55,7 +55,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     Subject::on(skyhook, node).package(name),
                     format!(
                         "package {name} is no longer in the spec of {skyhook}, but was not uninstalled: everything it changed \
-                         on the host stays"),
+                         on the host stays"
+                    ),
                 );
                 finding.entry(&node.name, entry).evidence(
                     skyhook,
@@ -66,10 +67,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     Grade::B2,
                     "Add the package back to the spec, then uninstall it",
                     skyhook,
-                );
-                finding.reset_record(Grade::B1, skyhook.name(), &node.name, entry).caveat(
-                    "this only removes the record; do this only if the host was cleaned or re-imaged",
-                );
+                )
+                    .reset_record(Grade::B1, skyhook.name(), &node.name, entry)
+                    .caveat("this only removes the record; do this only if the host was cleaned or re-imaged");
             }
         }
     }

@@ -61,13 +61,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::node(&pod.spec.node_name, Some(skyhook.name())),
                 format!(
                     "pod {} has the label of {skyhook} but no package annotation, which stops the operator",
-                    pod.path()),
+                    pod.path()
+                ),
             )
             .since(meta.creation_timestamp)
             .evidence(pod, &label, skyhook.name())
-            .evidence(pod, format!("annotation {note}"),
-                "absent",
-            )
+            .evidence(pod, format!("annotation {note}"), "absent")
             .kubectl(
                 Grade::B1,
                 "Remove the label",

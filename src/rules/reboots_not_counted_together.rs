@@ -48,13 +48,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::skyhook(later),
                 format!(
                     "{later} and {earlier} reboot the same nodes but do not count each other's reboots: more nodes may be down at \
-                     once than either allows"),
+                     once than either allows"
+                ),
             )
             .evidence("nodes", "selected by both", some_of(&common))
-            .evidence(earlier, "spec.sequencing",
+            .evidence(
+                earlier,
+                "spec.sequencing",
                 "node: the later custom resource does not wait for all nodes of this one",
             )
-            .edit(Grade::B1, "Set sequencing: all on the earlier custom resource, so that the later one waits", earlier)
+            .edit(
+                Grade::B1,
+                "Set sequencing: all on the earlier custom resource, so that the later one waits",
+                earlier,
+            )
             .caveat("every later custom resource then waits until the earlier one is complete on all nodes");
     }
 }

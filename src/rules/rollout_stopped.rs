@@ -77,7 +77,8 @@ fn report(
         Subject::skyhook(skyhook),
         format!(
             "the rollout of {skyhook} has stopped{place}: too many nodes failed, and the unfinished nodes \
-             are no longer chosen for a batch"),
+             are no longer chosen for a batch"
+        ),
     );
     let waiting: Vec<&str> = held.iter().map(|n| n.name.as_str()).collect();
     finding.holds_up(&waiting);

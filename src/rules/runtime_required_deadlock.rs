@@ -58,16 +58,25 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     Subject::on(first, node),
                     format!(
                         "{first} does not tolerate the runtime-required taint, which only {later} would remove, \
-                         and each waits for the other"),
+                         and each waits for the other"
+                    ),
                 )
                 .evidence(node, "taint", taint.spelled())
-                .evidence(first, "order",
+                .evidence(
+                    first,
+                    "order",
                     format!("priority {}, without runtimeRequired", first.order().0),
                 )
-                .evidence(later, "order",
+                .evidence(
+                    later,
+                    "order",
                     format!("priority {}, with runtimeRequired", later.order().0),
                 )
-                .edit(Grade::B2, "Set runtimeRequired on the earlier custom resource, or order it after the other", first)
+                .edit(
+                    Grade::B2,
+                    "Set runtimeRequired on the earlier custom resource, or order it after the other",
+                    first,
+                )
                 .caveat("with runtimeRequired, the packages of the earlier custom resource run on tainted nodes, and so do their interrupts");
         }
     }

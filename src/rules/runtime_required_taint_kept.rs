@@ -48,11 +48,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     for node in cluster.nodes.items() {
-        let keepers = cluster
-            .skyhooks
-            .items()
-            .iter()
-            .filter(|s| s.spec.runtime_required && s.selects(node));
+        let all = cluster.skyhooks.items().iter();
+        let keepers = all.filter(|s| s.spec.runtime_required && s.selects(node));
         let Some(taint) = cluster.runtime_required_taint(node) else {
             if let Some(taint) = cluster.foreign_runtime_required_taint(node) {
                 let all: Vec<&Skyhook> = keepers.collect();

@@ -45,7 +45,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "the spec of {skyhook} is invalid, which stops the operator for all custom resources: {field} {why}"),
+                "the spec of {skyhook} is invalid, which stops the operator for all custom resources: {field} {why}"
+            ),
         );
         for (field, why) in &broken {
             finding.evidence(skyhook, field, why);

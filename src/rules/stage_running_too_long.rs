@@ -62,13 +62,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let started = overtime.since.to_string();
         finding
             .since(Some(overtime.since))
-            .evidence(package_run, "running since", started);
-        finding.read_logs(
-            &package_run.skyhook,
-            package_run.node,
-            &package_run.package,
-            &package_run.stage,
-        );
+            .evidence(package_run, "running since", started)
+            .read_logs(
+                &package_run.skyhook,
+                package_run.node,
+                &package_run.package,
+                &package_run.stage,
+            );
         if let Some(pod) = package_run.pods.first() {
             let title = "Once the cause is gone, delete the pod, so that the stage starts again";
             finding

@@ -65,7 +65,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::on(skyhook, node),
                 format!(
                     "the node counts as failed for {skyhook} although its interrupt succeeded, so the \
-                     rollout stays stopped"),
+                     rollout stays stopped"
+                ),
             );
             finding
                 .evidence(node, &key, "erroring")

@@ -63,24 +63,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::package_run(package_run),
             message(package_run, overdue),
         );
-        finding.warning_if(!overdue);
-        finding
-            .since(Some(deleted))
-            .evidence(package_run, "deletionTimestamp", deleted);
+        finding.warning_if(!overdue).since(Some(deleted)).evidence(
+            package_run,
+            "deletionTimestamp",
+            deleted,
+        );
         finding.finalizers(package_run.reference(), &job.metadata);
         for pod in &left {
             let at = pod.metadata.deletion_timestamp;
             let at = at.map_or("none".to_owned(), |at| at.to_string());
             finding.evidence(pod, "deletionTimestamp", at);
         }
-        let namespace = package_run.namespace();
         let Some(pod) = left.first() else {
-            finding.describe(
-                "See why the job is not removed",
-                "job",
-                namespace,
-                &job.metadata.name,
-            );
+            finding.describe_job("See why the job is not removed", job);
             continue;
         };
         finding.describe_pod("See why the pod is stuck terminating", pod);

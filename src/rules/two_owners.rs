@@ -34,12 +34,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let key = cluster.flavor().key("mirrored-from");
     for skyhook in cluster.skyhooks.items() {
-        let Some(legacy) = cluster
-            .legacy
-            .items()
-            .iter()
-            .find(|l| l.name() == skyhook.name() && !l.deleting())
-        else {
+        let mut all = cluster.legacy.items().iter();
+        let Some(legacy) = all.find(|l| l.name() == skyhook.name() && !l.deleting()) else {
             continue;
         };
         let mirrored = skyhook.mirrored_from();
@@ -50,17 +46,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{skyhook} was not created from {legacy}: both exist, and changes to the Skyhook have no effect"),
+                    "{skyhook} was not created from {legacy}: both exist, and changes to the Skyhook have no effect"
+                ),
             )
-            .evidence(skyhook, &key,
-                mirrored.unwrap_or("absent"),
-            )
+            .evidence(skyhook, &key, mirrored.unwrap_or("absent"))
             .evidence(legacy, "exists", "yes")
             .show_manifest("Compare the two", skyhook)
             .kubectl(
                 Grade::B1,
                 "Delete the Skyhook",
-                ["delete", &cluster.flavor().other().resource(), legacy.name()],
+                [
+                    "delete",
+                    &cluster.flavor().other().resource(),
+                    legacy.name(),
+                ],
             )
             .caveat("settings that exist only in its spec are lost");
     }

@@ -109,7 +109,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         let patch = json!([{"op": "remove", "path": format!("/status/configUpdates/{name}")}]);
                         let patch = patch.to_string();
                         finding
-                            .patch(Grade::B3, "Remove the package from status.configUpdates, so that its own interrupt counts", skyhook, &["--subresource=status", "--type=json", "-p", &patch])
+                            .patch(
+                                Grade::B3,
+                                "Remove the package from status.configUpdates, so that its own interrupt counts",
+                                skyhook,
+                                &["--subresource=status", "--type=json", "-p", &patch],
+                            )
                             .caveat(runs);
                     }
                     finding

@@ -42,8 +42,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::skyhook(skyhook).package(name),
                 format!("the uninstall of package {name} is requested, but this operator does not support uninstall"),
             );
-            finding.warning_if(skyhook.status.status.is_none());
             finding
+                .warning_if(skyhook.status.status.is_none())
                 .operator_version(cluster)
                 .package_field(skyhook, name, "uninstall.apply", "true")
                 .edit(

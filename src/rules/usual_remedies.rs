@@ -2,7 +2,7 @@
 
 use super::{Finding, Grade};
 use crate::api::{Entry, Skyhook, Stage};
-use crate::cluster::{Cluster, Deployment, Pod};
+use crate::cluster::{Cluster, Deployment, Job, Pod};
 
 /// The label of the operator's Deployment and its pods.
 const OPERATOR: &str = "control-plane=controller-manager";
@@ -150,17 +150,12 @@ impl Finding {
         self.describe(title, "pod", pod.namespace(), pod.name())
     }
 
-    pub fn describe_job(&mut self, title: &str, namespace: &str, job: &str) -> &mut Self {
-        self.describe(title, "job", namespace, job)
+    pub fn describe_job(&mut self, title: &str, job: &Job) -> &mut Self {
+        let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
+        self.describe(title, "job", namespace, &job.metadata.name)
     }
 
-    pub fn describe(
-        &mut self,
-        title: impl Into<String>,
-        kind: &str,
-        namespace: &str,
-        name: &str,
-    ) -> &mut Self {
+    pub fn describe(&mut self, title: &str, kind: &str, namespace: &str, name: &str) -> &mut Self {
         self.kubectl(Grade::B0, title, ["describe", kind, "-n", namespace, name])
     }
 

@@ -62,7 +62,6 @@ constructors! {
     plain Plain,
     error Error,
     warning Warning,
-    info Info,
     good Good,
     heading Heading,
     dim Dim,
